@@ -1,0 +1,254 @@
+//! What can go wrong between an observation and its writes: one page for the reasons that Events,
+//! conditions and metrics show, and for when to try again.
+
+use std::time::Duration;
+
+use crate::decision::{Failure, ObjectRef};
+
+/// When to try an object again after an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// The cause passes by itself: a conflict, an overload, a time-out.
+    Soon,
+    /// Exponential back-off from one second.
+    Backoff,
+    /// Exponential back-off from ten seconds: only a person is likely to mend it.
+    Slowly,
+    /// After this long.
+    After(Duration),
+    /// Not before parent, child, configuration, grant or plugin changes.
+    OnChange,
+}
+
+/// Why one call of a plugin came to nothing. It costs that decision and changes nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// It ran for too long.
+    #[error("the plugin ran for longer than its {}: it may loop; raise limits.callTime if it is only slow", limit(*.0))]
+    DeadlineExceeded(Duration),
+    /// It asked for more memory, tables or instances than it may have.
+    #[error("the plugin reached its limit on {0}")]
+    LimitExceeded(String),
+    /// Its answer is larger than the host accepts.
+    #[error("the plugin's answer is too large: {0}")]
+    OutputTooLarge(String),
+    /// It trapped.
+    #[error("the plugin trapped: {0}")]
+    Trapped(String),
+    /// Its answer cannot be read.
+    #[error("the plugin's answer cannot be used: {0}")]
+    InvalidOutput(String),
+    /// It asked for more objects again and again.
+    #[error("the plugin still needs more objects after {0} rounds")]
+    TooManyRounds(usize),
+    /// The host's decision threads are gone.
+    #[error("the host is shutting down")]
+    Stopped,
+}
+
+fn limit(duration: Duration) -> String {
+    format!("time limit of {duration:?}")
+}
+
+/// Why a component was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The bytes cannot be had.
+    #[error("cannot read the component {path}: {source}; build it with `hotshoe build`, or name another file in plugin.yaml")]
+    Unreadable {
+        /// Where it was looked for.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Larger than the cap.
+    #[error("the component has {size} bytes, more than the {limit} that are accepted")]
+    TooLarge {
+        /// Its size.
+        size: u64,
+        /// The cap.
+        limit: u64,
+    },
+    /// No component at all.
+    #[error("this is no WebAssembly component: {0}")]
+    NotAComponent(String),
+    /// It imports what a plugin may not have.
+    #[error("the component imports {0}, which a plugin may not have: the only function import is hotshoe:reconciler/log; build it for wasm32-unknown-unknown, without WASI")]
+    ForbiddenImport(String),
+    /// It speaks another contract.
+    #[error("plugin needs {needs}, this host offers {offers}; rebuild it with that version of the contract")]
+    ContractMismatch {
+        /// What it asks for.
+        needs: String,
+        /// What there is.
+        offers: String,
+    },
+    /// The compiler failed, was killed or ran out of its limits.
+    #[error("the component cannot be compiled: {0}")]
+    CompileFailed(String),
+    /// Compiled code cannot be loaded.
+    #[error("the compiled component cannot be loaded: {0}")]
+    LoadFailed(String),
+    /// `describe` failed or answered something unusable.
+    #[error("describe failed: {0}")]
+    DescribeFailed(String),
+    /// The plugin asks for more than it was granted.
+    #[error("the plugin asks for more than it is granted: {0}; grant it in plugin.yaml or take another revision")]
+    NotGranted(String),
+    /// The configuration does not fit.
+    #[error("the configuration does not fit the plugin: {0}")]
+    InvalidConfig(String),
+    /// A first call with a parent that exists, or a case that the component carries, failed.
+    #[error("the first call failed: {0}")]
+    SelfTestFailed(String),
+}
+
+/// A decision that the host does not carry out, and which rule it broke.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the decision is refused as a whole: {message}")]
+pub struct Violation {
+    /// A short name for logs and metrics, such as `kind-not-granted`.
+    pub rule: &'static str,
+    /// What, to which object, and what to do.
+    pub message: String,
+}
+
+/// An answer of the API server that is not success, or none at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{verb} {target}: {message}")]
+pub struct ApiError {
+    /// What was tried.
+    pub verb: &'static str,
+    /// On what.
+    pub target: String,
+    /// HTTP status code; 0 where there was no answer.
+    pub code: u16,
+    /// The API server's reason; `Timeout` or `Unreachable` where there was no answer.
+    pub reason: String,
+    /// The API server's words.
+    pub message: String,
+    /// The API server asked for patience.
+    pub retry_after: Option<Duration>,
+    /// The cause that the API server names, such as `NamespaceTerminating`.
+    pub cause: Option<String>,
+}
+
+impl ApiError {
+    /// The namespace of the object is being deleted: neither failure nor strike.
+    pub fn is_namespace_terminating(&self) -> bool {
+        self.code == 403 && self.cause.as_deref() == Some("NamespaceTerminating")
+    }
+
+    /// Whether it is known that nothing was written.
+    pub fn is_definite(&self) -> bool {
+        (400..500).contains(&self.code) && self.code != 408
+    }
+
+    /// 5xx, 429, 409, time-outs and a server that is away pass by themselves; the rest does not.
+    pub fn is_transient(&self) -> bool {
+        !self.is_definite() || self.code == 409 || self.code == 429
+    }
+}
+
+/// Why a reconcile did not finish.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The plugin's code failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The plugin says that it cannot decide.
+    #[error("{}", failure(.0))]
+    Plugin(Failure),
+    /// The decision breaks a rule.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    /// A child's name is taken by an object that is not ours.
+    #[error("{child} exists and is not controlled by this object ({holder}); nothing of it was changed. Delete or rename it, and this object recovers by itself")]
+    Conflict {
+        /// The name that is taken.
+        child: ObjectRef,
+        /// Who has it.
+        holder: String,
+    },
+    /// The API server refused.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+}
+
+fn failure(failure: &Failure) -> String {
+    match failure {
+        Failure::Retry { message, .. } => format!("the plugin asks to be tried again: {message}"),
+        Failure::Reject { message, field: Some(field) } => {
+            format!("the plugin rejects the object: {field}: {message}")
+        }
+        Failure::Reject { message, field: None } => format!("the plugin rejects the object: {message}"),
+        Failure::Other(message) => format!("the plugin failed: {message}"),
+    }
+}
+
+impl CallError {
+    /// One PascalCase word for Event, condition and metric.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            CallError::DeadlineExceeded(_) => "DeadlineExceeded",
+            CallError::LimitExceeded(_) => "LimitExceeded",
+            CallError::OutputTooLarge(_) => "OutputTooLarge",
+            CallError::Trapped(_) => "Trapped",
+            CallError::InvalidOutput(_) => "InvalidOutput",
+            CallError::TooManyRounds(_) => "TooManyRounds",
+            CallError::Stopped => "Stopped",
+        }
+    }
+}
+
+impl LoadError {
+    /// One PascalCase word for log, status and metric.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            LoadError::Unreadable { .. } => "Unreadable",
+            LoadError::TooLarge { .. } => "ComponentTooLarge",
+            LoadError::NotAComponent(_) => "NotAComponent",
+            LoadError::ForbiddenImport(_) => "ForbiddenImport",
+            LoadError::ContractMismatch { .. } => "ContractMismatch",
+            LoadError::CompileFailed(_) => "CompileFailed",
+            LoadError::LoadFailed(_) => "LoadFailed",
+            LoadError::DescribeFailed(_) => "DescribeFailed",
+            LoadError::NotGranted(_) => "NotGranted",
+            LoadError::InvalidConfig(_) => "InvalidConfig",
+            LoadError::SelfTestFailed(_) => "SelfTestFailed",
+        }
+    }
+}
+
+impl Error {
+    /// One PascalCase word for Event, condition and metric.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Error::Call(error) => error.reason(),
+            Error::Plugin(Failure::Retry { .. }) => "RetryRequested",
+            Error::Plugin(Failure::Reject { .. }) => "Rejected",
+            Error::Plugin(Failure::Other(_)) => "PluginFailed",
+            Error::Violation(_) => "Denied",
+            Error::Conflict { .. } => "Conflict",
+            Error::Api(error) if error.code == 403 => "Forbidden",
+            Error::Api(error) if error.is_transient() => "Unavailable",
+            Error::Api(_) => "Refused",
+        }
+    }
+
+    /// When the object is tried again.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Error::Call(_) | Error::Plugin(Failure::Other(_)) => Retry::Backoff,
+            Error::Plugin(Failure::Retry { after: Some(after), .. }) => Retry::After(*after),
+            Error::Plugin(Failure::Retry { after: None, .. }) => Retry::Backoff,
+            Error::Plugin(Failure::Reject { .. }) | Error::Violation(_) => Retry::OnChange,
+            Error::Conflict { .. } => Retry::Slowly,
+            Error::Api(error) => match error.retry_after {
+                Some(after) => Retry::After(after),
+                None if error.is_transient() => Retry::Soon,
+                None => Retry::Slowly,
+            },
+        }
+    }
+}

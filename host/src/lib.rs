@@ -1,0 +1,21 @@
+//! Hotshoe: a Kubernetes operator host whose operators' logic is a sandboxed WebAssembly component.
+//!
+//! ```text
+//!  API server ──watch──▶ observe ──▶ decide ──▶ check ──▶ apply ──write──▶ API server
+//!                         host       plugin      host      host
+//!                      (caches)   (Wasm, pure) (hostile?) (only writer)
+//! ```
+//!
+//! | step | where |
+//! |---|---|
+//! | observe | [`cluster::watch`] fills [`cluster::cache`]; [`cluster::observe`] reads an [`Observation`](decision::Observation) from it |
+//! | decide | [`plugin`]: a fresh instance of the component for each call |
+//! | check | [`check`] and [`grant`]: pure, and they assume that the plugin is hostile |
+//! | apply | [`diff`] says what must be written; [`cluster::apply`] is the only writer |
+//! | all four | [`reconcile`]; deletion in [`finalize`] |
+//!
+//! `kube` is used only below [`cluster`] and [`server`], `wasmtime` only below [`plugin`].
+
+pub mod decision;
+pub mod error;
+pub mod plugin;

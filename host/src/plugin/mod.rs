@@ -1,0 +1,1 @@
+//! All contact with wasmtime and with plugin bytes.
