@@ -16,6 +16,27 @@
 //!
 //! `kube` is used only below [`cluster`] and [`server`], `wasmtime` only below [`plugin`].
 
+pub mod api;
+pub mod carry_out;
+pub mod check;
+pub mod cli;
+pub mod cluster;
+pub mod config;
+pub mod controller;
+pub mod decide;
 pub mod decision;
+pub mod diff;
 pub mod error;
+pub mod finalize;
+pub mod grant;
+pub mod metrics;
+pub mod object;
 pub mod plugin;
+pub mod projection;
+pub mod queue;
+pub mod reconcile;
+pub mod report;
+pub mod server;
+pub mod status;
+pub mod supervisor;
+pub mod wiring;

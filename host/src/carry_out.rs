@@ -1,0 +1,267 @@
+//! *apply*, seen from one reconcile: the children first, then status, then Events; and what to
+//! remember of what the API server refused.
+
+use std::hash::BuildHasher;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cluster::apply::{Parent, WriteError, Written as Child};
+use crate::cluster::events::{self, Note};
+use crate::cluster::observe::reference;
+use crate::controller::{Controller, Logic, Memory, Refused};
+use crate::decision::{Decision, Event, ObjectRef, Refusal, Severity};
+use crate::diff::{self, Unsettled};
+use crate::error::{ApiError, Error};
+use crate::check::Desired;
+use crate::object::Object;
+use crate::reconcile::{Next, Observed};
+use crate::{finalize, status};
+
+/// After a conflict, an overload or a time-out.
+pub const SOON: Duration = Duration::from_millis(250);
+const SOON_MAX: Duration = Duration::from_secs(10);
+/// After a refusal that only a person is likely to mend.
+const SLOWLY: Duration = Duration::from_secs(10);
+const SLOWLY_MAX: Duration = Duration::from_secs(60);
+/// A name that is taken costs one cheap request to try again.
+const CONFLICT: Duration = Duration::from_secs(3);
+const CONFLICT_MAX: Duration = Duration::from_secs(30);
+
+/// What remains after the writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Written {
+    /// Something passed that time mends: look again soon.
+    pub again: bool,
+    /// The namespace is going away.
+    pub terminating: bool,
+}
+
+/// Carries out a checked decision.
+///
+/// # Errors
+/// When the API server is away, or refuses what the host itself writes.
+pub async fn carry_out(
+    controller: &Controller,
+    logic: &Logic,
+    observed: &Observed,
+    decision: &Decision,
+    desired: Option<Vec<Desired>>,
+    memory: &mut Memory,
+) -> Result<Written, Error> {
+    let mut written = Written::default();
+    match desired {
+        Some(desired) => write_children(controller, logic, observed, desired, memory, &mut written).await,
+        // Nothing is applied, so nothing is refused.
+        None => memory.refused.clear(),
+    }
+    write_status(controller, logic, observed, decision, &mut written).await?;
+    say(controller, observed, &decision.events, memory);
+    Ok(written)
+}
+
+async fn write_children(
+    controller: &Controller,
+    logic: &Logic,
+    observed: &Observed,
+    desired: Vec<Desired>,
+    memory: &mut Memory,
+    written: &mut Written,
+) {
+    let mut plan = diff::plan(desired, &observed.children, &controller.plugin.name, controller.writer.manager());
+    plan.prune.retain(|(kind, _)| controller.plugin.grant.may_prune(kind));
+    memory.refused.retain(|refused| is_still_planned(refused, &plan));
+    let basis = controller.hasher.hash_one((observed.parent.generation, logic.revision.digest.as_bytes()));
+    let due = |reference: &ObjectRef, child: Option<&Object>| is_due(reference, child_basis(controller, basis, child), memory);
+    plan.prune.retain(|(kind, child)| due(&reference(kind, &child.key), Some(child)));
+    plan.apply.retain(|apply| {
+        let child = observed.children.iter().find(|(kind, child)| apply.desired.is(kind, &child.key)).map(|(_, child)| &**child);
+        due(&apply.desired.reference, child) && !was_tried_in_vain(&apply.desired, child, controller, memory)
+    });
+    if plan.apply.is_empty() && plan.prune.is_empty() {
+        return;
+    }
+    let applied: Vec<Desired> = plan.apply.iter().map(|apply| apply.desired.clone()).collect();
+    let parent = Parent { reference: &observed.shown.parent.reference, uid: &observed.parent.uid };
+    let permit = controller.permit();
+    for child in controller.writer.write(plan, &logic.owned, parent, &permit).await {
+        let live = observed.children.iter().find(|(kind, live)| reference(kind, &live.key) == child.reference);
+        let basis = child_basis(controller, basis, live.map(|(_, live)| &**live));
+        let desired = applied.iter().find(|one| one.reference == child.reference);
+        note_child(controller, observed, child, desired, basis, memory, written);
+    }
+}
+
+/// A refusal is kept until the write goes through, or what is desired changes.
+fn is_still_planned(refused: &Refused, plan: &diff::Plan) -> bool {
+    let named = &refused.refusal.reference;
+    plan.apply.iter().any(|apply| apply.desired.reference == *named && apply.desired.digest == refused.digest)
+        || plan.prune.iter().any(|(kind, child)| refused.digest.is_empty() && reference(kind, &child.key) == *named)
+}
+
+/// What a refused write is tried again for before its time: the parent, the plugin or the child.
+fn child_basis(controller: &Controller, parent: u64, child: Option<&Object>) -> u64 {
+    let child = child.map(|child| (&child.uid, &child.applied, child.generation));
+    controller.hasher.hash_one((parent, child))
+}
+
+fn is_due(reference: &ObjectRef, basis: u64, memory: &Memory) -> bool {
+    let refused = memory.refused.iter().find(|refused| refused.refusal.reference == *reference);
+    refused.is_none_or(|refused| refused.basis != basis || refused.due <= Instant::now())
+}
+
+/// Whether the same was applied before and did not take, and our ownership is as it was left.
+fn was_tried_in_vain(desired: &Desired, child: Option<&Object>, controller: &Controller, memory: &Memory) -> bool {
+    let fields = child.and_then(|child| child.owned_fields(controller.writer.manager(), false));
+    memory.unsettled.iter().any(|(kind, key, tried)| {
+        desired.is(kind, key) && tried.digest == desired.digest && tried.fields.as_deref() == fields
+    })
+}
+
+/// Whether no refused write is waiting to be tried again by now.
+pub fn none_due(memory: &Memory) -> bool {
+    memory.refused.iter().all(|refused| refused.due > Instant::now())
+}
+
+/// When to look again: at the requeue that the plugin asked for, or for a refused write.
+pub fn next_look(memory: &Memory) -> Next {
+    let now = Instant::now();
+    let due = memory.refused.iter().map(|refused| refused.due.saturating_duration_since(now)).min();
+    match [due, memory.requeue].into_iter().flatten().min() {
+        Some(after) => Next::After(after),
+        None => Next::Wait,
+    }
+}
+
+fn note_child(
+    controller: &Controller,
+    observed: &Observed,
+    child: Child,
+    desired: Option<&Desired>,
+    basis: u64,
+    memory: &mut Memory,
+    written: &mut Written,
+) {
+    let tries = memory.refused.iter().find(|refused| refused.refusal.reference == child.reference).map_or(0, |r| r.tries);
+    let error = match child.result {
+        Ok(object) => {
+            memory.refused.retain(|refused| refused.refusal.reference != child.reference);
+            if let (Some(object), Some(desired)) = (object, desired) {
+                note_applied(controller, &object, desired, memory);
+            }
+            return;
+        }
+        Err(WriteError::Collecting) => return written.again = true,
+        Err(WriteError::Api(error)) if error.is_namespace_terminating() => return written.terminating = true,
+        Err(WriteError::Api(error)) if passes_by_itself(&error) => return written.again = true,
+        Err(error) => error,
+    };
+    let (refusal, pause) = judge(&child.reference, error, tries);
+    if tries == 0 {
+        tracing::warn!(plugin = &*controller.plugin.name, object = %observed.shown.parent.reference, child = %child.reference, code = refusal.code, "the API server refused a child: {}", refusal.message);
+        let event = Event { severity: Severity::Warning, reason: refusal.reason.clone(), message: event_text(&refusal) };
+        say_once(controller, observed, &event, memory);
+    }
+    memory.refused.retain(|refused| refused.refusal.reference != child.reference);
+    memory.refused.push(Refused { refusal, digest: child.digest, basis, due: Instant::now() + pause, tries: tries + 1 });
+}
+
+/// Conflicts, overload and silence pass; a 5xx that was said is shown like a refusal, and retried
+/// soon.
+fn passes_by_itself(error: &ApiError) -> bool {
+    matches!(error.code, 0 | 409 | 429)
+}
+
+fn judge(reference: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Duration) {
+    let backoff = |first: Duration, most: Duration| (first * 2u32.saturating_pow(tries.min(16))).min(most);
+    let (code, reason, message, pause) = match error {
+        WriteError::Api(error) => {
+            let pause = if error.is_definite() { backoff(SLOWLY, SLOWLY_MAX) } else { backoff(SOON, SOON_MAX) };
+            (error.code, error.reason, error.message, error.retry_after.unwrap_or(pause))
+        }
+        WriteError::Conflict { holder } => {
+            let message = format!("{reference} exists and is not this object's child: {holder}");
+            (409, "Conflict".to_owned(), message, backoff(CONFLICT, CONFLICT_MAX))
+        }
+        WriteError::Collecting => (409, "Collecting".to_owned(), String::new(), SOON),
+    };
+    (Refusal { reference: reference.clone(), code, reason, message }, pause)
+}
+
+fn event_text(refusal: &Refusal) -> String {
+    match refusal.reason.as_str() {
+        "Conflict" => format!(
+            "{}. Nothing of it was changed; delete or rename it, and this object recovers by itself",
+            refusal.message
+        ),
+        _ => format!("{} was refused: {}", refusal.reference, refusal.message),
+    }
+}
+
+/// Where our apply did not take every field that it set, somebody else rewrites the object on its
+/// way in. Applying again would be a fight.
+fn note_applied(controller: &Controller, object: &Object, desired: &Desired, memory: &mut Memory) {
+    let kind = &desired.reference.kind;
+    memory.unsettled.retain(|(k, n, _)| k != kind || *n != object.key);
+    let manager = controller.writer.manager();
+    if !diff::in_sync(desired, object, manager) {
+        let fields = object.owned_fields(manager, false).map(Box::from);
+        let tried = Unsettled { digest: desired.digest.clone(), fields };
+        memory.unsettled.push((kind.clone(), object.key.clone(), tried));
+        tracing::warn!(plugin = &*controller.plugin.name, child = %desired.reference, "not every field of the child stays as it was applied: something else rewrites it");
+    }
+}
+
+async fn write_status(
+    controller: &Controller,
+    logic: &Logic,
+    observed: &Observed,
+    decision: &Decision,
+    written: &mut Written,
+) -> Result<(), Error> {
+    let cache = &logic.parents.watched.cache;
+    let Some(parent) = cache.get(&observed.parent.key).filter(|parent| parent.uid == observed.parent.uid) else {
+        return Ok(());
+    };
+    let desired = status::desired(decision.status.as_deref(), &decision.conditions, &parent, &events::now())?;
+    if status::is_current(&desired, &parent, controller.writer.manager()) {
+        return Ok(());
+    }
+    let permit = controller.permit();
+    let reply = controller.writer.apply_status(&logic.resource, &parent, desired, &permit).await;
+    match finalize::learn_parent(controller, logic, &parent, reply).await {
+        Ok(_) => Ok(()),
+        Err(Error::Api(error)) if error.code == 409 => {
+            written.again = true;
+            Ok(())
+        }
+        Err(Error::Api(error)) if error.code == 404 => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Records the Events of a decision that the decision before did not have.
+fn say(controller: &Controller, observed: &Observed, events: &[Event], memory: &mut Memory) {
+    for event in events {
+        say_once(controller, observed, event, memory);
+    }
+}
+
+/// Records an Event unless it was the last said of its kind; the API server counts repeats.
+pub fn say_once(controller: &Controller, observed: &Observed, event: &Event, memory: &mut Memory) {
+    let fingerprint = controller.hasher.hash_one((event.severity.as_str(), &event.reason, &event.message));
+    if memory.said.contains(&fingerprint) {
+        return;
+    }
+    // The plugin chooses how many different Events there are, so only the last few are remembered.
+    if memory.said.len() >= 16 {
+        memory.said.remove(0);
+    }
+    memory.said.push(fingerprint);
+    controller.recorder.record(Note {
+        about: observed.shown.parent.reference.clone(),
+        uid: observed.parent.uid.to_string(),
+        plugin: controller.plugin.name.to_string(),
+        event: event.clone(),
+    });
+}

@@ -1,0 +1,72 @@
+//! The command line: one file a verb.
+
+pub mod build;
+pub mod compile;
+pub mod host_client;
+pub mod reload;
+pub mod run;
+pub mod status;
+pub mod test;
+pub mod version;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// A Kubernetes operator host whose operators' logic is a sandboxed WebAssembly component.
+#[derive(Parser, Debug)]
+#[command(name = "hotshoe", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage.";
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    Run(run::Args),
+    Build(build::Args),
+    Test(test::Args),
+    Reload(reload::Args),
+    Status(status::Args),
+    Version(version::Args),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example: hotshoe completion bash > /etc/bash_completion.d/hotshoe")]
+    Completion {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+    #[command(hide = true)]
+    CompileComponent(compile::Args),
+}
+
+impl Cli {
+    /// Runs the verb.
+    ///
+    /// # Errors
+    /// What happened, to what, and what to do next.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self.verb {
+            Verb::Run(args) => args.run(),
+            Verb::Build(args) => args.run(),
+            Verb::Test(args) => args.run(),
+            Verb::Reload(args) => args.run(),
+            Verb::Status(args) => args.run(),
+            Verb::Version(args) => args.run(),
+            Verb::Completion { shell } => {
+                clap_complete::generate(shell, &mut Cli::command(), "hotshoe", &mut std::io::stdout());
+                Ok(ExitCode::SUCCESS)
+            }
+            Verb::CompileComponent(args) => args.run(),
+        }
+    }
+}
+
+/// A runtime of one thread: plugins are called on threads of their own, so nothing here computes.
+///
+/// # Errors
+/// When the operating system refuses.
+pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}

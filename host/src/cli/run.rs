@@ -1,0 +1,142 @@
+//! `hotshoe run`: the host itself.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::ensure;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::cluster::client::{Cluster, ConnectOptions};
+use crate::cluster::discovery::Kinds;
+use crate::cluster::events::Recorder;
+use crate::cluster::watch::Watches;
+use crate::config::{HOST_NAMESPACE, LISTEN, PluginConfig};
+use crate::metrics::Metrics;
+use crate::plugin::compile::Compiler;
+use crate::plugin::engine::Engine;
+use crate::server::{self, About};
+use crate::supervisor::{Shared, Supervised};
+
+/// How long reconciles that run may take to end after a signal.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Run plugins against a cluster
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example: MEMCACHED_IMAGE=memcached:1.4.36-alpine hotshoe run plugins/memcached\n\nLog lines go to standard error; RUST_LOG=hotshoe=debug shows more.")]
+pub struct Args {
+    /// Plugins: folders with a plugin.yaml, or such files
+    #[arg(value_name = "PLUGIN")]
+    plugins: Vec<PathBuf>,
+    /// The same, as kubectl has it
+    #[arg(short = 'f', long = "filename", value_name = "PLUGIN")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    connect: ConnectOptions,
+    /// Watch this namespace only [default: all]
+    #[arg(short, long, env = "HOTSHOE_NAMESPACE")]
+    namespace: Option<String>,
+    /// The namespace of the plugins' ServiceAccounts
+    #[arg(long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE")]
+    service_account_namespace: String,
+    /// Where /metrics, /healthz, /readyz and /status are served
+    #[arg(long, default_value = LISTEN, env = "HOTSHOE_LISTEN", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Where compiled components are kept [default: the user's cache directory]
+    #[arg(long, env = "HOTSHOE_CACHE", value_name = "DIR")]
+    cache: Option<PathBuf>,
+    /// How log lines look
+    #[arg(long, default_value = "text", env = "HOTSHOE_LOG_FORMAT")]
+    log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Args {
+    /// Runs until a signal.
+    ///
+    /// # Errors
+    /// When a plugin.yaml is wrong or there is no cluster configuration.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        start_log(self.log_format);
+        super::runtime()?.block_on(self.host())
+    }
+
+    async fn host(self) -> anyhow::Result<ExitCode> {
+        let plugins = self.read_plugins()?;
+        let cluster = Cluster::connect(&self.connect).await?;
+        tracing::info!("hotshoe {} on context {} ({})", env!("CARGO_PKG_VERSION"), cluster.context, cluster.server);
+        let context = cluster.context.clone();
+        let metrics = Arc::new(Metrics::default());
+        let shared = Arc::new(Shared {
+            recorder: Recorder::start(cluster.clone()),
+            watches: Watches::new(cluster.clone(), Arc::new(Kinds::default()), self.namespace.clone()),
+            cluster,
+            metrics: metrics.clone(),
+            engine: Engine::new()?,
+            compiler: Compiler::new(self.cache.clone()),
+            namespace: self.service_account_namespace.clone(),
+        });
+        let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| Supervised::start(plugin, shared.clone())).collect();
+        let about = About { plugins: plugins.clone(), metrics, context };
+        let address = server::serve(self.listen, about).await?;
+        tracing::info!("serving /metrics, /healthz, /readyz and /status on http://{address}");
+        stop_signal().await?;
+        tracing::info!("stopping: reconciles that run may end");
+        drain(&plugins).await;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn read_plugins(&self) -> anyhow::Result<Vec<PluginConfig>> {
+        let mut plugins: Vec<PluginConfig> = Vec::new();
+        for path in self.plugins.iter().chain(&self.files) {
+            let plugin = PluginConfig::read(path)?;
+            ensure!(
+                plugins.iter().all(|other| other.name != plugin.name),
+                "two plugins are named {}; rename one in its plugin.yaml",
+                plugin.name
+            );
+            plugins.push(plugin);
+        }
+        ensure!(!plugins.is_empty(), "no plugin is named; try `hotshoe run plugins/memcached`");
+        Ok(plugins)
+    }
+}
+
+fn start_log(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_client=error"));
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour);
+    match format {
+        LogFormat::Text => lines.init(),
+        LogFormat::Json => lines.json().flatten_event(true).init(),
+    }
+}
+
+async fn stop_signal() -> anyhow::Result<()> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+async fn drain(plugins: &[Arc<Supervised>]) {
+    let drained = async {
+        for plugin in plugins {
+            plugin.controller.queue.close().await;
+        }
+    };
+    if tokio::time::timeout(DRAIN, drained).await.is_err() {
+        tracing::warn!("some reconciles did not end in time");
+    }
+}

@@ -1,0 +1,90 @@
+//! `hotshoe status`: how a running host is.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use super::host_client::HostOptions;
+
+/// Show how a running host and its plugins are
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example: hotshoe status -o json\n\nExit code 1 means that the host is not ready, or not there.")]
+pub struct Args {
+    #[command(flatten)]
+    host: HostOptions,
+    /// How to print
+    #[arg(short, long)]
+    output: Option<Output>,
+}
+
+/// A format for scripts.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Output {
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+impl Output {
+    /// Prints a value.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn print<T: serde::Serialize>(self, value: &T) -> anyhow::Result<()> {
+        match self {
+            Output::Json => println!("{}", serde_json::to_string_pretty(value)?),
+            Output::Yaml => print!("{}", serde_saphyr::to_string(value)?),
+        }
+        Ok(())
+    }
+}
+
+impl Args {
+    /// Asks and prints.
+    ///
+    /// # Errors
+    /// When no host answers.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let status = super::runtime()?.block_on(self.host.get("/status"))?;
+        match self.output {
+            Some(output) => output.print(&status)?,
+            None => print(&status).context("the host's answer has another shape; is it of this version?")?,
+        }
+        let ready = status.get("ready").and_then(Value::as_bool) == Some(true);
+        Ok(if ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+fn print(status: &Value) -> Option<()> {
+    println!("hotshoe {} on context {}", status.get("version")?.as_str()?, status.get("context")?.as_str()?);
+    println!("{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  NOTE", "PLUGIN", "READY", "VERSION", "DIGEST", "PARENTS", "QUEUED");
+    for plugin in status.get("plugins")?.as_array()? {
+        print_plugin(plugin)?;
+    }
+    Some(())
+}
+
+/// One plugin as a line, with what was refused or is awaited below it.
+pub fn print_plugin(plugin: &Value) -> Option<()> {
+    let text = |key: &str| plugin.get(key).and_then(Value::as_str);
+    let digest: String = text("digest").unwrap_or("-").chars().take(12).collect();
+    println!(
+        "{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  {}",
+        text("name")?,
+        if plugin.get("ready")?.as_bool()? { "yes" } else { "no" },
+        text("version").unwrap_or("-"),
+        digest,
+        plugin.get("parents")?,
+        plugin.get("queued")?,
+        text("waiting").unwrap_or("")
+    );
+    let refused = plugin.get("refused").filter(|refused| !refused.is_null());
+    if let Some(refused) = refused {
+        let of = |key: &str| refused.get(key).and_then(Value::as_str).unwrap_or("-");
+        let digest: String = of("digest").chars().take(12).collect();
+        println!("  not taken: {digest}: {}: {}", of("reason"), of("message"));
+    }
+    Some(())
+}

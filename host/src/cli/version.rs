@@ -1,0 +1,47 @@
+//! `hotshoe version`.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::plugin::CONTRACT;
+
+/// Print version, commit, contract and platform
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example: hotshoe version -o json")]
+pub struct Args {
+    /// How to print
+    #[arg(short, long)]
+    output: Option<super::status::Output>,
+}
+
+#[derive(Serialize)]
+struct Version {
+    version: &'static str,
+    commit: &'static str,
+    contract: &'static str,
+    platform: String,
+}
+
+impl Args {
+    /// Prints.
+    ///
+    /// # Errors
+    /// When standard output is closed.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let version = Version {
+            version: env!("CARGO_PKG_VERSION"),
+            commit: option_env!("HOTSHOE_COMMIT").unwrap_or("unknown"),
+            contract: CONTRACT,
+            platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        };
+        match self.output {
+            Some(output) => output.print(&version)?,
+            None => println!(
+                "hotshoe {} (commit {}, contract {}, {})",
+                version.version, version.commit, version.contract, version.platform
+            ),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

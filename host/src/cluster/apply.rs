@@ -1,0 +1,457 @@
+//! The only code that writes to the cluster. Every write takes an identity and a permit, and every
+//! reply goes into the cache, so that nothing is decided on a view older than our own writes.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::check;
+use crate::cluster::client::{Call, Cluster};
+use crate::cluster::discovery::{Kinds, Resource};
+use crate::cluster::identity::{Identity, Permit};
+use crate::cluster::observe::View;
+use crate::decision::{Kind, ObjectRef};
+use crate::diff::{Apply, Plan, Precondition};
+use crate::error::ApiError;
+use crate::object::{HOST_MANAGER, Key, Lens, Object, plugin_manager};
+
+const APPLY: &str = "application/apply-patch+yaml";
+const JSON_PATCH: &str = "application/json-patch+json";
+const JSON: &str = "application/json";
+
+/// Writes on behalf of one plugin.
+pub struct Writer {
+    cluster: Cluster,
+    kinds: Arc<Kinds>,
+    identity: Identity,
+    manager: String,
+}
+
+/// What became of one child.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Which child.
+    pub reference: ObjectRef,
+    /// Digest of what was to be applied; empty for a deletion.
+    pub digest: Box<str>,
+    /// The object as the API server has it now, or why not.
+    pub result: Result<Option<Arc<Object>>, WriteError>,
+}
+
+/// Why a child was not written.
+#[derive(Clone, Debug)]
+pub enum WriteError {
+    /// The API server refused or did not answer.
+    Api(ApiError),
+    /// The name is taken by an object that is not this parent's child; nothing of it was changed.
+    Conflict {
+        /// Who controls it.
+        holder: String,
+    },
+    /// The name is still held by the child of a former parent of this name, until it is collected.
+    Collecting,
+}
+
+impl From<ApiError> for WriteError {
+    fn from(error: ApiError) -> Self {
+        WriteError::Api(error)
+    }
+}
+
+/// Whose children are written.
+#[derive(Clone, Copy)]
+pub struct Parent<'a> {
+    /// The parent.
+    pub reference: &'a ObjectRef,
+    /// Its uid.
+    pub uid: &'a str,
+}
+
+impl Writer {
+    /// For a plugin with this ServiceAccount.
+    pub fn new(cluster: Cluster, kinds: Arc<Kinds>, plugin: &str, identity: Identity) -> Self {
+        Self { cluster, kinds, identity, manager: plugin_manager(plugin) }
+    }
+
+    /// The plugin's field manager.
+    pub fn manager(&self) -> &str {
+        &self.manager
+    }
+
+    /// Carries out a plan. One child's failure does not stop its siblings.
+    pub async fn write(&self, plan: Plan, views: &[View], parent: Parent<'_>, permit: &Permit) -> Vec<Written> {
+        let applies = join_all(plan.apply.into_iter().map(|apply| self.write_child(apply, views, parent, permit)));
+        let prunes = join_all(plan.prune.into_iter().map(|(kind, child)| self.prune(kind, child, views, permit)));
+        let (mut written, pruned) = futures::future::join(applies, prunes).await;
+        written.extend(pruned);
+        written
+    }
+
+    async fn write_child(&self, apply: Apply, views: &[View], parent: Parent<'_>, permit: &Permit) -> Written {
+        let reference = apply.desired.reference.clone();
+        let digest = apply.desired.digest.clone();
+        let view = views.iter().find(|view| view.watched.scope.kind == reference.kind);
+        let result = match (view, self.kinds.get(&reference.kind)) {
+            (Some(view), Some(resource)) => self.apply(&apply, view, &resource, parent, permit).await.map(Some),
+            // check() has passed only kinds that are owned and known.
+            _ => Err(WriteError::Api(unknown_kind(&reference))),
+        };
+        Written { reference, digest, result }
+    }
+
+    async fn apply(
+        &self,
+        apply: &Apply,
+        view: &View,
+        resource: &Resource,
+        parent: Parent<'_>,
+        permit: &Permit,
+    ) -> Result<Arc<Object>, WriteError> {
+        let error = match self.try_apply(apply, &apply.precondition, view, resource, permit).await {
+            Ok(object) => return Ok(object),
+            Err(error) if error.code == 409 || !error.is_definite() => error,
+            Err(error) => return Err(error.into()),
+        };
+        // A conflict is judged, and a write of unknown outcome decided again, on the live object.
+        let key = check::key(&apply.desired.reference);
+        let Some(live) = self.read_live(resource, &key, view, permit).await? else { return Err(error.into()) };
+        let precondition = ours(&live, parent)?;
+        if error.code != 409 {
+            return Err(error.into());
+        }
+        Ok(self.try_apply(apply, &precondition, view, resource, permit).await?)
+    }
+
+    async fn try_apply(
+        &self,
+        apply: &Apply,
+        precondition: &Precondition,
+        view: &View,
+        resource: &Resource,
+        permit: &Permit,
+    ) -> Result<Arc<Object>, ApiError> {
+        let key = check::key(&apply.desired.reference);
+        let mut body = apply.desired.body.clone();
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            match precondition {
+                // Creates where no object is, and is a conflict where one is: no object that
+                // exists has this version any more.
+                Precondition::Absent => metadata.insert("resourceVersion".into(), "1".into()),
+                Precondition::Uid(uid) => metadata.insert("uid".into(), (&**uid).into()),
+            };
+        }
+        let call = Call {
+            verb: "apply",
+            target: &apply.desired.reference,
+            method: Method::PATCH,
+            uri: format!("{}?{}", resource.path(&key, None), apply_query(&self.manager)),
+            content_type: APPLY,
+            body: body.to_string().into_bytes(),
+        };
+        let reply = self.cluster.send(call, &self.identity, permit).await?;
+        view.watched.learn(&reply).map_err(|error| unreadable(&apply.desired.reference, &error))
+    }
+
+    async fn prune(&self, kind: Kind, child: Arc<Object>, views: &[View], permit: &Permit) -> Written {
+        let reference = crate::cluster::observe::reference(&kind, &child.key);
+        let view = views.iter().find(|view| view.watched.scope.kind == kind);
+        let result = match (view, self.kinds.get(&kind)) {
+            (Some(view), Some(resource)) => self.delete(&reference, &child, view, &resource, permit).await,
+            _ => Err(unknown_kind(&reference)),
+        };
+        Written { reference, digest: "".into(), result: result.map(|()| None).map_err(WriteError::Api) }
+    }
+
+    /// Deletes the very object that was observed, and nothing that came after it.
+    async fn delete(
+        &self,
+        reference: &ObjectRef,
+        child: &Object,
+        view: &View,
+        resource: &Resource,
+        permit: &Permit,
+    ) -> Result<(), ApiError> {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+            "preconditions": { "uid": &*child.uid, "resourceVersion": child.resource_version.to_string() },
+        });
+        let call = Call {
+            verb: "delete",
+            target: reference,
+            method: Method::DELETE,
+            uri: resource.path(&child.key, None),
+            content_type: JSON,
+            body: options.to_string().into_bytes(),
+        };
+        let reply = match self.cluster.send(call, &self.identity, permit).await {
+            Ok(reply) => reply,
+            Err(error) if error.code == 404 => String::new(),
+            Err(error) if error.code == 409 => {
+                drop(self.read_live(resource, &child.key, view, permit).await?);
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        };
+        // An object that finalizers hold comes back as itself, one that is gone as a Status.
+        let is_object = reply.contains("\"deletionTimestamp\"");
+        if !is_object || view.watched.learn(&reply).is_err() {
+            drop(view.watched.cache.delete(child));
+        }
+        Ok(())
+    }
+
+    /// Reads an object past the cache, and puts it there.
+    ///
+    /// # Errors
+    /// When the API server refuses or does not answer.
+    async fn read_live(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        view: &View,
+        permit: &Permit,
+    ) -> Result<Option<Arc<Object>>, ApiError> {
+        let reply = match self.get(resource, key, permit).await {
+            Ok(reply) => reply,
+            Err(error) if error.code == 404 => {
+                if let Some(known) = view.watched.cache.get(key) {
+                    drop(view.watched.cache.delete(&known));
+                }
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let reference = resource.reference(key);
+        let live = Object::read(&reply, &view.watched.lens()).map_err(|error| unreadable(&reference, &error))?;
+        // Objects of others stay out of the cache of our children.
+        if live.label(crate::object::PLUGIN_LABEL).is_some() {
+            drop(view.watched.cache.apply(live.clone()));
+        }
+        Ok(Some(Arc::new(live)))
+    }
+
+    /// Reads a parent past the cache.
+    ///
+    /// # Errors
+    /// When the API server refuses or does not answer; 404 where it is gone.
+    pub async fn read_parent(&self, resource: &Resource, key: &Key, lens: &Lens) -> Result<Object, ApiError> {
+        let reply = self.get(resource, key, &Permit::unlimited()).await?;
+        Object::read(&reply, lens).map_err(|error| unreadable(&resource.reference(key), &error))
+    }
+
+    /// Reads an object that a plugin needs, under the plugin's own account.
+    ///
+    /// # Errors
+    /// What the API server said; 404 where there is none.
+    pub async fn read_as_plugin(&self, reference: &ObjectRef) -> Result<String, ApiError> {
+        let resource = self.kinds.find(&self.cluster, &reference.kind).await?;
+        let key = check::key(reference);
+        self.get_as(&self.identity, &resource, &key, &Permit::unlimited()).await
+    }
+
+    async fn get(&self, resource: &Resource, key: &Key, permit: &Permit) -> Result<String, ApiError> {
+        self.get_as(&Identity::Host, resource, key, permit).await
+    }
+
+    async fn get_as(
+        &self,
+        identity: &Identity,
+        resource: &Resource,
+        key: &Key,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let target = resource.reference(key);
+        let call = Call {
+            verb: "get",
+            target: &target,
+            method: Method::GET,
+            uri: resource.path(key, None),
+            content_type: JSON,
+            body: Vec::new(),
+        };
+        self.cluster.send(call, identity, permit).await
+    }
+
+    /// Applies the plugin's part of a parent's status, as the plugin.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn apply_status(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        status: Value,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        self.send_status(resource, parent, status, &self.manager, &self.identity, permit).await
+    }
+
+    /// Applies the host's own condition, or takes it back with an empty status, as the host.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn apply_host_condition(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        status: Value,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        self.send_status(resource, parent, status, HOST_MANAGER, &Identity::Host, permit).await
+    }
+
+    async fn send_status(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        mut body: Value,
+        manager: &str,
+        identity: &Identity,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let target = resource.reference(&parent.key);
+        if let Some(members) = body.as_object_mut() {
+            members.insert("apiVersion".into(), resource.kind.api_version().into());
+            members.insert("kind".into(), (&*resource.kind.kind).into());
+            members.insert("metadata".into(), identity_of(parent));
+        }
+        let call = Call {
+            verb: "apply the status of",
+            target: &target,
+            method: Method::PATCH,
+            uri: format!("{}?{}", resource.path(&parent.key, Some("status")), apply_query(manager)),
+            content_type: APPLY,
+            body: body.to_string().into_bytes(),
+        };
+        self.cluster.send(call, identity, permit).await
+    }
+
+    /// Adds a finalizer, as the host. The patch fails if the object or its finalizers changed.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn add_finalizer(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        finalizer: &str,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let add = if parent.finalizers.is_empty() {
+            json!([
+                { "op": "test", "path": "/metadata/uid", "value": &*parent.uid },
+                { "op": "test", "path": "/metadata/finalizers", "value": null },
+                { "op": "add", "path": "/metadata/finalizers", "value": [finalizer] },
+            ])
+        } else {
+            json!([
+                { "op": "test", "path": "/metadata/uid", "value": &*parent.uid },
+                { "op": "test", "path": "/metadata/finalizers", "value": &*parent.finalizers },
+                { "op": "add", "path": "/metadata/finalizers/-", "value": finalizer },
+            ])
+        };
+        self.patch(resource, parent, "add the finalizer of", &add, permit).await
+    }
+
+    /// Removes a finalizer, as the host; never somebody else's.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn remove_finalizer(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        finalizer: &str,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let index = parent.finalizers.iter().position(|held| &**held == finalizer).unwrap_or_default();
+        let path = format!("/metadata/finalizers/{index}");
+        let remove = json!([
+            { "op": "test", "path": "/metadata/uid", "value": &*parent.uid },
+            { "op": "test", "path": path, "value": finalizer },
+            { "op": "remove", "path": path },
+        ]);
+        self.patch(resource, parent, "remove the finalizer of", &remove, permit).await
+    }
+
+    async fn patch(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        verb: &'static str,
+        patch: &Value,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let target = resource.reference(&parent.key);
+        let call = Call {
+            verb,
+            target: &target,
+            method: Method::PATCH,
+            uri: format!("{}?fieldManager={HOST_MANAGER}", resource.path(&parent.key, None)),
+            content_type: JSON_PATCH,
+            body: patch.to_string().into_bytes(),
+        };
+        self.cluster.send(call, &Identity::Host, permit).await
+    }
+}
+
+/// Forced, because a field that we set is ours; strict, because a misspelt field would silently do
+/// nothing.
+fn apply_query(manager: &str) -> String {
+    format!("fieldManager={}&force=true&fieldValidation=Strict", manager.replace('/', "%2F"))
+}
+
+fn identity_of(parent: &Object) -> Value {
+    let mut metadata = json!({
+        "name": &*parent.key.name,
+        "uid": &*parent.uid,
+        "resourceVersion": parent.resource_version.to_string(),
+    });
+    if let (Some(namespace), Some(members)) = (&parent.key.namespace, metadata.as_object_mut()) {
+        members.insert("namespace".into(), (&**namespace).into());
+    }
+    metadata
+}
+
+/// Ours means that the controller reference carries this parent's uid. A dead uid under this
+/// parent's name is a former self's child, which the garbage collector will take.
+fn ours(live: &Object, parent: Parent<'_>) -> Result<Precondition, WriteError> {
+    let Some(controller) = &live.controller else {
+        return Err(WriteError::Conflict { holder: "it has no controller".into() });
+    };
+    if *controller.uid == *parent.uid {
+        return Ok(Precondition::Uid(live.uid.clone()));
+    }
+    let group = |api_version: &str| api_version.split_once('/').map(|(group, _)| group.to_owned()).unwrap_or_default();
+    let same_name = *controller.kind == *parent.reference.kind.kind
+        && group(&controller.api_version) == *parent.reference.kind.group
+        && controller.name == parent.reference.name;
+    if same_name {
+        return Err(WriteError::Collecting);
+    }
+    Err(WriteError::Conflict { holder: format!("its controller is {} {}", controller.kind, controller.name) })
+}
+
+fn unknown_kind(reference: &ObjectRef) -> ApiError {
+    unusable(reference, "the API server has no such kind".into())
+}
+
+fn unreadable(reference: &ObjectRef, error: &serde_json::Error) -> ApiError {
+    unusable(reference, format!("the reply cannot be read: {error}"))
+}
+
+fn unusable(reference: &ObjectRef, message: String) -> ApiError {
+    ApiError {
+        verb: "write",
+        target: reference.to_string(),
+        code: 0,
+        reason: "Unreadable".into(),
+        message,
+        retry_after: None,
+        cause: None,
+    }
+}

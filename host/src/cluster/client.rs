@@ -1,0 +1,211 @@
+//! The connection to the API server, and the one function through which every request but the
+//! watches goes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use http::{Method, Request, header};
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+
+use crate::cluster::identity::{Identity, Permit};
+use crate::error::ApiError;
+
+/// A reply larger than this is not read: the API server's own limit on an object is 1.5 MiB.
+const MAX_REPLY: usize = 4 * 1024 * 1024;
+const WRITES_IN_FLIGHT: usize = 8;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Which cluster.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ConnectOptions {
+    /// Kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the Pod's own account]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// A connection to an API server.
+#[derive(Clone)]
+pub struct Cluster {
+    /// For watches; everything else goes through [`Cluster::send`].
+    pub client: kube::Client,
+    /// The kubeconfig context, or `in-cluster`.
+    pub context: String,
+    /// The API server's address.
+    pub server: String,
+    /// Bounds the writes in flight of the whole process: a small API server is fastest at eight,
+    /// and more only slows its other clients down.
+    writes: Arc<Semaphore>,
+}
+
+impl Cluster {
+    /// Connects; no request is made yet.
+    ///
+    /// # Errors
+    /// When there is no usable configuration.
+    pub async fn connect(options: &ConnectOptions) -> anyhow::Result<Self> {
+        let (mut config, context) = load(options)
+            .await
+            .context("there is no usable cluster configuration; name one with --kubeconfig or KUBECONFIG")?;
+        // A write must not be repeated behind our back: its permit may have ended meanwhile.
+        config.default_retry = false;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        let server = config.cluster_url.to_string();
+        let client = kube::Client::try_from(config).context("the cluster configuration cannot be used")?;
+        Ok(Self { client, context, server, writes: Arc::new(Semaphore::new(WRITES_IN_FLIGHT)) })
+    }
+
+    /// Makes one request and returns the reply's body.
+    ///
+    /// # Errors
+    /// What the API server said, or that it said nothing in time.
+    pub async fn send(&self, call: Call<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
+        // The semaphore is never closed, so this is None only for reads.
+        let _turn = if call.method == Method::GET { None } else { self.writes.acquire().await.ok() };
+        let Some(timeout) = permit.timeout() else {
+            return Err(call.unanswered("PermitExpired", "the permit to write has ended".into()));
+        };
+        match tokio::time::timeout(timeout, self.exchange(&call, identity)).await {
+            Ok(result) => result,
+            Err(_) => Err(call.unanswered("Timeout", format!("no answer within {timeout:?}"))),
+        }
+    }
+
+    async fn exchange(&self, call: &Call<'_>, identity: &Identity) -> Result<String, ApiError> {
+        let unreachable = |error: &dyn std::error::Error| call.unanswered("Unreachable", chain(error));
+        let request = call.request(identity).map_err(|error| unreachable(&error))?;
+        let response = self.client.send(request).await.map_err(|error| unreachable(&error))?;
+        let (parts, body) = response.into_parts();
+        let bytes = Limited::new(body, MAX_REPLY)
+            .collect()
+            .await
+            .map_err(|error| call.unanswered("Unreachable", error.to_string()))?
+            .to_bytes();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if parts.status.is_success() {
+            return Ok(text);
+        }
+        let retry_after = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        Err(call.refused(parts.status.as_u16(), retry_after.map(Duration::from_secs), &text))
+    }
+}
+
+async fn load(options: &ConnectOptions) -> anyhow::Result<(kube::Config, String)> {
+    let in_cluster = options.kubeconfig.is_none()
+        && options.context.is_none()
+        && std::env::var_os("KUBECONFIG").is_none()
+        && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    if in_cluster {
+        return Ok((kube::Config::incluster()?, "in-cluster".to_owned()));
+    }
+    let kubeconfig = match &options.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path)?,
+        None => Kubeconfig::read()?,
+    };
+    let name = options.context.clone().or_else(|| kubeconfig.current_context.clone());
+    let selected = KubeConfigOptions { context: options.context.clone(), ..Default::default() };
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &selected).await?;
+    Ok((config, name.unwrap_or_else(|| "default".to_owned())))
+}
+
+/// One request.
+pub struct Call<'a> {
+    /// In words, for errors: `create`, `apply`, `delete`…
+    pub verb: &'static str,
+    /// Which object, for errors.
+    pub target: &'a (dyn std::fmt::Display + Sync),
+    /// HTTP method.
+    pub method: Method,
+    /// Path and query.
+    pub uri: String,
+    /// Content type of the body.
+    pub content_type: &'static str,
+    /// JSON, or nothing.
+    pub body: Vec<u8>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Status {
+    message: String,
+    reason: String,
+    details: Option<Details>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Details {
+    causes: Vec<Cause>,
+    retry_after_seconds: Option<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Cause {
+    reason: String,
+}
+
+impl Call<'_> {
+    fn request(&self, identity: &Identity) -> http::Result<Request<Body>> {
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(&self.uri)
+            .header(header::ACCEPT, "application/json")
+            .header(header::CONTENT_TYPE, self.content_type);
+        if let Some(user) = identity.impersonated() {
+            request = request.header("Impersonate-User", user);
+        }
+        request.body(Body::from(self.body.clone()))
+    }
+
+    fn unanswered(&self, reason: &str, message: String) -> ApiError {
+        ApiError {
+            verb: self.verb,
+            target: self.target.to_string(),
+            code: 0,
+            reason: reason.into(),
+            message,
+            retry_after: None,
+            cause: None,
+        }
+    }
+
+    fn refused(&self, code: u16, retry_after: Option<Duration>, body: &str) -> ApiError {
+        let status: Status = serde_json::from_str(body).unwrap_or_else(|_| Status {
+            message: body.chars().take(500).collect(),
+            ..Status::default()
+        });
+        let details = status.details.unwrap_or_default();
+        ApiError {
+            verb: self.verb,
+            target: self.target.to_string(),
+            code,
+            reason: status.reason,
+            message: status.message,
+            retry_after: retry_after.or(details.retry_after_seconds.map(Duration::from_secs)),
+            cause: details.causes.into_iter().map(|cause| cause.reason).find(|reason| !reason.is_empty()),
+        }
+    }
+}
+
+/// An error with its causes, which hyper and kube keep to themselves otherwise.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,148 @@
+//! Kubernetes Events, written as the host.
+//!
+//! An Event's name is derived from the object's uid, the reason and the message, so that a repeat,
+//! after a restart too, raises the count of the one that is there. They are written by a task of
+//! their own, so that no reconcile waits for one; when too many are waiting, the newest are
+//! dropped and counted.
+
+use http::Method;
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
+
+use crate::cluster::client::{Call, Cluster};
+use crate::cluster::identity::{Identity, Permit};
+use crate::decision::{Event, ObjectRef};
+use crate::error::ApiError;
+
+/// How many Events may wait to be written.
+const WAITING: usize = 1000;
+/// Where Events about cluster-scoped objects go, as everywhere in Kubernetes.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// An Event to be written.
+#[derive(Clone, Debug)]
+pub struct Note {
+    /// What it is about.
+    pub about: ObjectRef,
+    /// The uid of that.
+    pub uid: String,
+    /// Which plugin.
+    pub plugin: String,
+    /// What it says.
+    pub event: Event,
+}
+
+/// Takes Events to be written.
+#[derive(Clone)]
+pub struct Recorder {
+    notes: mpsc::Sender<Note>,
+}
+
+impl Recorder {
+    /// Starts the task that writes them.
+    pub fn start(cluster: Cluster) -> Self {
+        let (notes, mut waiting) = mpsc::channel::<Note>(WAITING);
+        tokio::spawn(async move {
+            while let Some(note) = waiting.recv().await {
+                if let Err(error) = write(&cluster, &note).await
+                    && !error.is_namespace_terminating()
+                {
+                    tracing::warn!(object = %note.about, reason = note.event.reason, %error, "an Event was not written");
+                }
+            }
+        });
+        Self { notes }
+    }
+
+    /// Hands an Event over.
+    pub fn record(&self, note: Note) {
+        if let Err(error) = self.notes.try_send(note) {
+            tracing::warn!(%error, "too many Events are waiting; one was dropped");
+        }
+    }
+}
+
+async fn write(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
+    let created = send(cluster, note, Method::POST, &path(note, None), event_body(note)).await;
+    match created {
+        Ok(_) => Ok(()),
+        Err(error) if error.code == 409 => raise_count(cluster, note).await,
+        Err(error) => Err(error),
+    }
+}
+
+async fn raise_count(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
+    #[derive(Deserialize)]
+    struct Counted {
+        #[serde(default)]
+        count: u64,
+    }
+    let path = path(note, Some(&name(note)));
+    let known = send(cluster, note, Method::GET, &path, String::new()).await?;
+    let count = serde_json::from_str(&known).map_or(1, |Counted { count }| count) + 1;
+    let patch = json!({ "count": count, "lastTimestamp": now() });
+    send(cluster, note, Method::PATCH, &path, patch.to_string()).await.map(drop)
+}
+
+async fn send(cluster: &Cluster, note: &Note, method: Method, path: &str, body: String) -> Result<String, ApiError> {
+    let content_type =
+        if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+    let call = Call {
+        verb: "record an Event about",
+        target: &note.about,
+        method,
+        uri: path.to_owned(),
+        content_type,
+        body: body.into_bytes(),
+    };
+    cluster.send(call, &Identity::Host, &Permit::unlimited()).await
+}
+
+fn path(note: &Note, name: Option<&str>) -> String {
+    let namespace = note.about.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+    match name {
+        Some(name) => format!("/api/v1/namespaces/{namespace}/events/{name}"),
+        None => format!("/api/v1/namespaces/{namespace}/events"),
+    }
+}
+
+/// `<object>.<hash>`, as `kubectl` users know it.
+fn name(note: &Note) -> String {
+    let Note { uid, event: Event { reason, message, .. }, .. } = note;
+    let hash = Sha256::digest(format!("{uid}\0{reason}\0{message}"));
+    let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let object: String = note.about.name.chars().take(200).collect();
+    format!("{}.{hash}", object.trim_end_matches(['-', '.']))
+}
+
+fn event_body(note: &Note) -> String {
+    let now = now();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": { "name": name(note) },
+        "type": note.event.severity.as_str(),
+        "reason": note.event.reason,
+        "message": note.event.message,
+        "count": 1,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "source": { "component": format!("hotshoe/{}", note.plugin) },
+        "reportingComponent": format!("hotshoe.dev/{}", note.plugin),
+        "involvedObject": {
+            "apiVersion": note.about.kind.api_version(),
+            "kind": &*note.about.kind.kind,
+            "namespace": note.about.namespace.as_deref(),
+            "name": &*note.about.name,
+            "uid": note.uid,
+        },
+    })
+    .to_string()
+}
+
+/// Now, as Kubernetes writes times.
+pub fn now() -> String {
+    k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,14 @@
+//! All contact with the API server: watches and caches on the way in, one writer on the way out.
+//!
+//! ```text
+//! watch ─▶ cache ─▶ observe ─▶ (decide, check, diff) ─▶ apply
+//! ```
+
+pub mod apply;
+pub mod cache;
+pub mod client;
+pub mod discovery;
+pub mod events;
+pub mod identity;
+pub mod observe;
+pub mod watch;

@@ -1,0 +1,125 @@
+//! What a plugin is shown of a parent: read from the caches, through the grant.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::cluster::watch::Watched;
+use crate::decision::{Document, Kind, MatchRule, ObjectRef, ReadKind, Related};
+use crate::diff::Children;
+use crate::grant::{Grant, Verb};
+use crate::object::{Key, Object};
+use crate::projection::Projection;
+
+/// A kind that a plugin sees, and which of its fields.
+#[derive(Clone)]
+pub struct View {
+    /// Where its objects are.
+    pub watched: Arc<Watched>,
+    /// What of them this plugin asked for.
+    pub projection: Projection,
+}
+
+impl View {
+    /// An object as the plugin is shown it. The cache may hold more, for other plugins.
+    pub fn show(&self, object: &Object) -> Document {
+        let json = if self.watched.lens().projection == self.projection {
+            object.body.clone()
+        } else {
+            // The body is JSON that we wrote ourselves, so projecting it again cannot fail.
+            self.projection.project(&object.body).unwrap_or_default().into()
+        };
+        Document { reference: reference(&self.watched.scope.kind, &object.key), json }
+    }
+}
+
+/// A view of a kind that is read but not owned.
+#[derive(Clone)]
+pub struct ReadView {
+    /// The declaration.
+    pub read: ReadKind,
+    /// Its objects.
+    pub view: View,
+}
+
+/// The reference of an object of a kind.
+pub fn reference(kind: &Kind, key: &Key) -> ObjectRef {
+    ObjectRef { kind: kind.clone(), namespace: key.namespace.clone(), name: key.name.clone() }
+}
+
+/// The children of a parent in all views, ours or not yet pruned, sorted by kind and key.
+pub fn children(owned: &[View], uid: &str) -> Children {
+    let of_view = |view: &View| {
+        let kind = view.watched.scope.kind.clone();
+        view.watched.cache.owned_by(uid).into_iter().map(move |child| (kind.clone(), child))
+    };
+    let mut children: Children = owned.iter().flat_map(of_view).collect();
+    children.sort_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)));
+    children
+}
+
+/// The children as the plugin is shown them: those that its grant lets it see.
+pub fn show_children(owned: &[View], children: &Children, parent: &ObjectRef, grant: &Grant) -> Vec<Document> {
+    let shown = children.iter().filter_map(|(kind, child)| {
+        let view = owned.iter().find(|view| view.watched.scope.kind == *kind)?;
+        let document = view.show(child);
+        grant.authorise(parent, Verb::Get, &document.reference).ok()?;
+        Some(document)
+    });
+    shown.collect()
+}
+
+/// The related objects of every declared read, as far as the grant lets the plugin see them.
+pub fn related(reads: &[ReadView], parent: &Object, parent_ref: &ObjectRef, grant: &Grant) -> Vec<Related> {
+    let one = |read: &ReadView| {
+        let documents = find(read, parent).into_iter().map(|object| read.view.show(&object));
+        let allowed = |document: &Document| grant.authorise(parent_ref, Verb::Get, &document.reference).is_ok();
+        Related { key: read.read.key.clone(), objects: documents.filter(allowed).collect() }
+    };
+    reads.iter().map(one).collect()
+}
+
+fn find(read: &ReadView, parent: &Object) -> Vec<Arc<Object>> {
+    let cache = &read.view.watched.cache;
+    match &read.read.rule {
+        MatchRule::ParentLabel(label) => {
+            cache.labelled(parent.key.namespace.as_ref(), label, &parent_label(&parent.key.name))
+        }
+        MatchRule::ParentField(path) => {
+            let named = named_by(parent, path);
+            named.and_then(|name| cache.get(&Key { name, ..parent.key.clone() })).into_iter().collect()
+        }
+    }
+}
+
+/// The name that a field of the parent holds.
+pub fn named_by(parent: &Object, path: &str) -> Option<Arc<str>> {
+    let body: Value = serde_json::from_str(&parent.body).ok()?;
+    let pointer = format!("/{}", path.replace('.', "/"));
+    body.pointer(&pointer)?.as_str().map(Arc::from)
+}
+
+/// A parent's name as a label value: label values end at 63 characters, so a longer name is cut
+/// and carries a hash of the whole.
+pub fn parent_label(name: &str) -> String {
+    use sha2::{Digest, Sha256};
+    if name.len() <= 63 {
+        return name.to_owned();
+    }
+    let hash: String = Sha256::digest(name).iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+    let head: String = name.chars().take(52).collect();
+    format!("{}-{hash}", head.trim_end_matches(['-', '.']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_becomes_a_label_value_of_its_own() {
+        let (a, b) = (parent_label(&"a".repeat(64)), parent_label(&"a".repeat(65)));
+        assert!(a.len() <= 63 && b.len() <= 63);
+        assert_ne!(a, b);
+        assert_eq!(parent_label("short"), "short");
+    }
+}

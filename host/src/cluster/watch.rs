@@ -1,0 +1,433 @@
+//! One watch for each kind and selector, shared by the plugins that subscribe to it.
+//!
+//! A watch never ends on its own: a server that is away, a kind that is not there yet and a right
+//! that is missing are states of its [`Health`], tried again with a low, jittered back-off, each
+//! watch for itself, so that one kind that fails does not slow the others.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::api::{Api, ApiResource, ObjectMeta};
+use kube::runtime::watcher;
+use serde::de::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::cluster::cache::{Applied, Cache};
+use crate::cluster::client::{Cluster, chain};
+use crate::cluster::discovery::{Kinds, Resource};
+use crate::decision::Kind;
+use crate::object::{Lens, Object};
+
+/// A dead connection is noticed this long after its last sign of life, plus 5 s.
+const WATCH_SECONDS: u32 = 200;
+/// Objects in one page of a list: the peak of memory at a start.
+const PAGE: u32 = 100;
+const FIRST_BACKOFF: Duration = Duration::from_millis(200);
+/// Low, because what counts after an outage is how soon changes are seen again.
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
+
+/// Which objects a watch sees.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scope {
+    /// Their kind.
+    pub kind: Kind,
+    /// A label selector; empty for all.
+    pub selector: String,
+}
+
+/// How a watch is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// The first list has not ended.
+    Starting,
+    /// The cache follows the API server.
+    Synced,
+    /// What is wrong, and what to do.
+    Failing(String),
+}
+
+/// Told of every change that is news, on the watch's own task, so it must be quick.
+pub type Subscriber = Arc<dyn Fn(&Change) + Send + Sync>;
+
+/// One change of one object.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// It is new or different.
+    Applied(Applied),
+    /// It is gone.
+    Deleted(Arc<Object>),
+}
+
+/// A watch and what it has seen.
+pub struct Watched {
+    /// Which objects.
+    pub scope: Scope,
+    /// The newest of them.
+    pub cache: Cache,
+    lens: RwLock<Lens>,
+    health: watch::Sender<Health>,
+    /// By plugin, and by what the kind is to it: a plugin may see one kind in two roles.
+    subscribers: Mutex<HashMap<(Arc<str>, String), Subscriber>>,
+    task: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+impl Watched {
+    fn new(scope: Scope, lens: Lens) -> Arc<Self> {
+        Arc::new(Self {
+            scope,
+            cache: Cache::default(),
+            lens: RwLock::new(lens),
+            health: watch::Sender::new(Health::Starting),
+            subscribers: Mutex::default(),
+            task: Mutex::default(),
+        })
+    }
+
+    /// How it is now.
+    pub fn health(&self) -> Health {
+        self.health.borrow().clone()
+    }
+
+    /// Waits until the first list has ended.
+    pub async fn synced(&self) {
+        // The sender lives in self, so the channel is open.
+        drop(self.health.subscribe().wait_for(|health| *health == Health::Synced).await);
+    }
+
+    /// Whether this plugin is told of changes.
+    pub fn is_subscribed(&self, plugin: &str) -> bool {
+        let subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        subscribers.keys().any(|(name, _)| **name == *plugin)
+    }
+
+    /// What it keeps of each object.
+    pub fn lens(&self) -> Lens {
+        self.lens.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes an object that did not come from the watch: the reply to a write, or a live read.
+    /// Wakes nobody: whoever wrote knows.
+    ///
+    /// # Errors
+    /// When the text is not a Kubernetes object.
+    pub fn learn(&self, json: &str) -> serde_json::Result<Arc<Object>> {
+        let object = Object::read(json, &self.lens())?;
+        let key = object.key.clone();
+        let read = Arc::new(object.clone());
+        drop(self.cache.apply(object));
+        Ok(self.cache.get(&key).unwrap_or(read))
+    }
+
+    fn widen(&self, lens: &Lens) -> bool {
+        let mut mine = self.lens.write().unwrap_or_else(PoisonError::into_inner);
+        let before = mine.clone();
+        mine.projection.merge(&lens.projection);
+        mine.status |= lens.status;
+        for label in &lens.labels {
+            if !mine.labels.contains(label) {
+                mine.labels.push(label.clone());
+            }
+        }
+        *mine != before
+    }
+
+    fn tell(&self, change: &Change) {
+        let subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        for subscriber in subscribers.values() {
+            subscriber(change);
+        }
+    }
+
+    fn report(&self, health: Health) {
+        self.health.send_if_modified(|known| {
+            let changed = *known != health;
+            if changed {
+                match &health {
+                    Health::Failing(why) => tracing::warn!(kind = %self.scope.kind, "{why}"),
+                    Health::Synced => {
+                        tracing::info!(kind = %self.scope.kind, objects = self.cache.len(), "the watch is up");
+                    }
+                    Health::Starting => {}
+                }
+                *known = health;
+            }
+            changed
+        });
+    }
+
+    fn see(&self, event: watcher::Event<Wire>) {
+        match event {
+            watcher::Event::Init => self.cache.begin_list(),
+            watcher::Event::InitApply(wire) | watcher::Event::Apply(wire) => self.see_applied(&wire),
+            watcher::Event::Delete(wire) => self.see_deleted(&wire),
+            watcher::Event::InitDone => {
+                for gone in self.cache.end_list() {
+                    self.tell(&Change::Deleted(gone));
+                }
+                self.report(Health::Synced);
+            }
+        }
+    }
+
+    fn see_applied(&self, wire: &Wire) {
+        if let Some(applied) = self.read(wire).and_then(|object| self.cache.apply(object)) {
+            self.tell(&Change::Applied(applied));
+        }
+    }
+
+    fn see_deleted(&self, wire: &Wire) {
+        if let Some(gone) = self.read(wire).and_then(|object| self.cache.delete(&object)) {
+            self.tell(&Change::Deleted(gone));
+        }
+    }
+
+    /// An object that cannot be read is skipped and named; it does not stop the others.
+    fn read(&self, wire: &Wire) -> Option<Object> {
+        let lens = self.lens.read().unwrap_or_else(PoisonError::into_inner);
+        match Object::read(wire.json.get(), &lens) {
+            Ok(object) => Some(object),
+            Err(error) => {
+                let name = wire.meta.name.as_deref().unwrap_or_default();
+                tracing::error!(kind = %self.scope.kind, name, %error, "an object of the cluster cannot be read; it is skipped");
+                None
+            }
+        }
+    }
+}
+
+/// All watches of the process.
+pub struct Watches {
+    cluster: Cluster,
+    /// What is known of the kinds.
+    pub kinds: Arc<Kinds>,
+    namespace: Option<String>,
+    open: Mutex<HashMap<Scope, Arc<Watched>>>,
+}
+
+impl Watches {
+    /// None yet; `namespace` restricts all that will be.
+    pub fn new(cluster: Cluster, kinds: Arc<Kinds>, namespace: Option<String>) -> Self {
+        Self { cluster, kinds, namespace, open: Mutex::default() }
+    }
+
+    /// The watch of a scope, opened or widened where need be, with a subscriber for a plugin in a
+    /// role.
+    pub fn subscribe(
+        &self,
+        scope: &Scope,
+        lens: &Lens,
+        (plugin, role): (&Arc<str>, &str),
+        subscriber: Subscriber,
+    ) -> Arc<Watched> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = open.get(scope).cloned();
+        let watched = known.clone().unwrap_or_else(|| Watched::new(scope.clone(), lens.clone()));
+        let mut subscribers = watched.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        subscribers.insert((plugin.clone(), role.to_owned()), subscriber);
+        drop(subscribers);
+        if watched.widen(lens) || known.is_none() {
+            self.start(&watched);
+            open.insert(scope.clone(), watched.clone());
+        }
+        watched
+    }
+
+    /// Ends the interest of a plugin; a watch without any is closed.
+    pub fn unsubscribe(&self, scope: &Scope, plugin: &str) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(watched) = open.get(scope) else { return };
+        let mut subscribers = watched.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        subscribers.retain(|(name, _), _| **name != *plugin);
+        let deserted = subscribers.is_empty();
+        drop(subscribers);
+        if deserted {
+            open.remove(scope);
+        }
+    }
+
+    /// Every watch that is open.
+    pub fn all(&self) -> Vec<Arc<Watched>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    fn start(&self, watched: &Arc<Watched>) {
+        watched.health.send_replace(Health::Starting);
+        let task = follow(
+            Arc::downgrade(watched),
+            watched.scope.clone(),
+            self.cluster.clone(),
+            self.kinds.clone(),
+            self.namespace.clone(),
+        );
+        let task = AbortOnDropHandle::new(tokio::spawn(task));
+        *watched.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+    }
+}
+
+/// Holds the watch weakly: the task is stopped by dropping the last strong reference.
+async fn follow(
+    watched: std::sync::Weak<Watched>,
+    scope: Scope,
+    cluster: Cluster,
+    kinds: Arc<Kinds>,
+    namespace: Option<String>,
+) {
+    let mut backoff = Backoff::default();
+    let resource = loop {
+        match kinds.find(&cluster, &scope.kind).await {
+            Ok(resource) => break resource,
+            Err(error) => {
+                let Some(watched) = watched.upgrade() else { return };
+                watched.report(Health::Failing(missing_kind(&scope.kind, &error)));
+            }
+        }
+        backoff.wait().await;
+    };
+    let mut events = watcher(api(&cluster, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
+    while let Some(event) = events.next().await {
+        let Some(watched) = watched.upgrade() else { return };
+        match event {
+            Ok(event) => {
+                backoff = Backoff::default();
+                watched.see(event);
+            }
+            Err(error) => {
+                watched.report_error(&error);
+                drop(watched);
+                backoff.wait().await;
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// A watch that the server closed or a connection that broke is resumed where it was; only
+    /// what keeps the cache from following the server is a failure.
+    fn report_error(&self, error: &watcher::Error) {
+        match error {
+            watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_) => {
+                tracing::debug!(kind = %self.scope.kind, error = %chain(error), "the watch was interrupted");
+            }
+            _ => self.report(Health::Failing(failing(&self.scope.kind, error))),
+        }
+    }
+}
+
+fn missing_kind(kind: &Kind, error: &crate::error::ApiError) -> String {
+    if error.code == 404 {
+        return format!(
+            "waiting for the kind {} of {}: the API server has none such; install its CustomResourceDefinition",
+            kind.kind,
+            kind.api_version()
+        );
+    }
+    format!("waiting for the API server: {error}")
+}
+
+fn failing(kind: &Kind, error: &watcher::Error) -> String {
+    let text = chain(error);
+    if text.contains("forbidden") {
+        return format!("{text}; grant the host get, list and watch on {kind} (deploy/install.yaml)");
+    }
+    format!("cannot watch {kind}: {text}")
+}
+
+fn api(cluster: &Cluster, resource: &Resource, namespace: Option<&str>) -> Api<Wire> {
+    let kind = resource.to_api_resource();
+    match namespace.filter(|_| resource.namespaced) {
+        Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, &kind),
+        None => Api::all_with(cluster.client.clone(), &kind),
+    }
+}
+
+fn config(selector: &str) -> watcher::Config {
+    let config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(PAGE);
+    if selector.is_empty() { config } else { config.labels(selector) }
+}
+
+/// Exponential, capped low, with full jitter so that watches do not come back in step.
+struct Backoff(Duration);
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self(FIRST_BACKOFF)
+    }
+}
+
+impl Backoff {
+    async fn wait(&mut self) {
+        let half = self.0 / 2;
+        let jitter = RandomState::new().hash_one(self.0) % u64::try_from(half.as_millis()).unwrap_or(1).max(1);
+        tokio::time::sleep(half + Duration::from_millis(jitter)).await;
+        self.0 = (self.0 * 2).min(MAX_BACKOFF);
+    }
+}
+
+/// An object as it comes off the wire: its text, and the little that the watch client looks at.
+#[derive(Clone, Debug)]
+struct Wire {
+    meta: ObjectMeta,
+    json: Box<RawValue>,
+}
+
+impl<'de> Deserialize<'de> for Wire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        struct Head {
+            #[serde(default)]
+            metadata: Meta,
+        }
+        #[derive(serde::Deserialize, Default)]
+        #[serde(rename_all = "camelCase")]
+        struct Meta {
+            name: Option<String>,
+            namespace: Option<String>,
+            resource_version: Option<String>,
+            /// Carries `k8s.io/initial-events-end` on the bookmark that ends a streamed list.
+            annotations: Option<std::collections::BTreeMap<String, String>>,
+        }
+        let json = Box::<RawValue>::deserialize(deserializer)?;
+        let Head { metadata } = serde_json::from_str(json.get()).map_err(serde::de::Error::custom)?;
+        let meta = ObjectMeta {
+            name: metadata.name,
+            namespace: metadata.namespace,
+            resource_version: metadata.resource_version,
+            annotations: metadata.annotations,
+            ..ObjectMeta::default()
+        };
+        Ok(Self { meta, json })
+    }
+}
+
+impl kube::Resource for Wire {
+    type DynamicType = ApiResource;
+    type Scope = kube::core::DynamicResourceScope;
+
+    fn kind(kind: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&kind.kind)
+    }
+    fn group(kind: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&kind.group)
+    }
+    fn version(kind: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&kind.version)
+    }
+    fn api_version(kind: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&kind.api_version)
+    }
+    fn plural(kind: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&kind.plural)
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+}

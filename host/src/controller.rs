@@ -1,0 +1,155 @@
+//! One plugin at work: its logic, its queue, and what is remembered of each parent between two
+//! reconciles.
+
+use std::collections::HashMap;
+use std::hash::RandomState;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cluster::apply::Writer;
+use crate::cluster::discovery::{Kinds, Resource};
+use crate::cluster::events::Recorder;
+use crate::cluster::identity::Permit;
+use crate::cluster::observe::{ReadView, View};
+use crate::config::PluginConfig;
+use crate::decision::{Kind, Refusal};
+use crate::diff::Unsettled;
+use crate::metrics::Metrics;
+use crate::object::{Key, Object};
+use crate::plugin::revision::Revision;
+use crate::queue::Queue;
+
+/// A revision with the views that its descriptor asked for: what one reconcile works with from
+/// beginning to end, even if another is published meanwhile.
+pub struct Logic {
+    /// The component.
+    pub revision: Arc<Revision>,
+    /// The parents.
+    pub parents: View,
+    /// The parents' kind as the API server serves it.
+    pub resource: Arc<Resource>,
+    /// The kinds of children.
+    pub owned: Vec<View>,
+    /// The kinds that are read but not owned.
+    pub reads: Vec<ReadView>,
+}
+
+/// One plugin at work.
+pub struct Controller {
+    /// What the administrator said.
+    pub plugin: PluginConfig,
+    /// Who is to be reconciled.
+    pub queue: Queue,
+    /// The only way to write.
+    pub writer: Writer,
+    /// Where Events go.
+    pub recorder: Recorder,
+    /// What is known of kinds.
+    pub kinds: Arc<Kinds>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Keys the fingerprints, so that no object of the cluster can be made to collide.
+    pub hasher: RandomState,
+    logic: RwLock<Option<Arc<Logic>>>,
+    memories: Mutex<HashMap<Key, Memory>>,
+}
+
+/// What is remembered of a parent. Losing it costs a decision, never correctness.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The parent's uid: a new object of the same name begins anew.
+    pub uid: Arc<str>,
+    /// Fingerprint of an observation after which nothing remained to be done.
+    pub settled: Option<u64>,
+    /// The requeue that the last decision asked for.
+    pub requeue: Option<Duration>,
+    /// Children whose last write was refused.
+    pub refused: Vec<Refused>,
+    /// Children whose last apply did not take the fields that it set.
+    pub unsettled: Vec<(Kind, Key, Unsettled)>,
+    /// Failures in a row.
+    pub failures: u32,
+    /// After a failure: not to be decided before, unless this basis changes.
+    pub hold: Option<(Instant, u64)>,
+    /// Fingerprints of what was said in Events and in the host's condition.
+    pub said: Vec<u64>,
+}
+
+/// A child whose last write was refused.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// What the plugin is told.
+    pub refusal: Refusal,
+    /// What was to be applied.
+    pub digest: Box<str>,
+    /// Generation of the parent, revision and child at that time; when it changes, the write is
+    /// tried at once.
+    pub basis: u64,
+    /// Otherwise when it is tried again.
+    pub due: Instant,
+    /// How often in a row.
+    pub tries: u32,
+}
+
+impl Controller {
+    /// A controller without logic yet.
+    pub fn new(
+        plugin: PluginConfig,
+        writer: Writer,
+        recorder: Recorder,
+        kinds: Arc<Kinds>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            plugin,
+            queue: Queue::default(),
+            writer,
+            recorder,
+            kinds,
+            metrics,
+            hasher: RandomState::new(),
+            logic: RwLock::default(),
+            memories: Mutex::default(),
+        }
+    }
+
+    /// The logic that a reconcile starting now works with.
+    pub fn logic(&self) -> Option<Arc<Logic>> {
+        self.logic.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The right to write: unlimited as long as this process is the only one.
+    pub fn permit(&self) -> Permit {
+        Permit::unlimited()
+    }
+
+    /// Publishes new logic, and decides every parent again.
+    pub fn publish(&self, logic: Arc<Logic>) {
+        let keys = logic.parents.watched.cache.keys();
+        *self.logic.write().unwrap_or_else(PoisonError::into_inner) = Some(logic);
+        for key in keys {
+            self.queue.add(key);
+        }
+    }
+
+    /// What is remembered of a parent, as long as it is the same object.
+    pub fn recall(&self, parent: &Object) -> Memory {
+        let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        match memories.get(&parent.key) {
+            Some(memory) if memory.uid == parent.uid => memory.clone(),
+            _ => Memory { uid: parent.uid.clone(), ..Memory::default() },
+        }
+    }
+
+    /// Remembers.
+    pub fn remember(&self, key: &Key, memory: Memory) {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), memory);
+    }
+
+    /// The parent is gone.
+    pub fn forget(&self, key: &Key) {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}

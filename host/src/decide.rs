@@ -1,0 +1,86 @@
+//! *decide*: the call of the plugin, in as many rounds as it needs objects for, and its log lines.
+
+use std::sync::Arc;
+
+use crate::controller::{Controller, Logic};
+use crate::decision::{Answer, Call, Document, Observation, ObjectRef, Related, Requirement};
+use crate::error::{CallError, Error, Violation};
+use crate::grant::Verb;
+use crate::plugin::call::LogLine;
+use crate::reconcile::Observed;
+
+/// Calls the plugin until it has decided.
+///
+/// # Errors
+/// When the call fails, the plugin says that it cannot decide, or it needs what it may not see.
+pub async fn decide(controller: &Controller, logic: &Logic, call: Call, observed: &Observed) -> Result<Answer, Error> {
+    let rounds = controller.plugin.limits.request_rounds;
+    let mut shown = observed.shown.clone();
+    for _ in 0..=rounds {
+        let outcome = logic.revision.decide(call, shown.clone()).await;
+        if let Ok(outcome) = &outcome {
+            controller.metrics.called(&controller.plugin.name, outcome.elapsed);
+            log(controller, logic, &shown.parent.reference, &outcome.logs);
+        }
+        match outcome?.result.map_err(Error::Plugin)? {
+            Answer::Needs(requirements) => shown = Arc::new(fetch(controller, &shown, requirements).await?),
+            answer => return Ok(answer),
+        }
+    }
+    Err(CallError::TooManyRounds(usize::try_from(rounds).unwrap_or(usize::MAX)).into())
+}
+
+/// A plugin's lines carry its name and digest, so that nobody has to ask which revision spoke.
+fn log(controller: &Controller, logic: &Logic, parent: &ObjectRef, lines: &[LogLine]) {
+    let (plugin, digest) = (&*controller.plugin.name, logic.revision.digest.short());
+    for line in lines {
+        let message = &line.message;
+        macro_rules! at {
+            ($level:ident) => {
+                tracing::$level!(target: "plugin", plugin, digest, object = %parent, "{message}")
+            };
+        }
+        match line.level {
+            crate::plugin::call::Level::Trace => at!(trace),
+            crate::plugin::call::Level::Debug => at!(debug),
+            crate::plugin::call::Level::Info => at!(info),
+            crate::plugin::call::Level::Warn => at!(warn),
+            crate::plugin::call::Level::Error => at!(error),
+        }
+    }
+}
+
+async fn fetch(
+    controller: &Controller,
+    shown: &Observation,
+    requirements: Vec<Requirement>,
+) -> Result<Observation, Error> {
+    let mut next = shown.clone();
+    for requirement in requirements {
+        let object = fetch_one(controller, &shown.parent.reference, &requirement).await?;
+        let related = Related { key: requirement.key, objects: object.into_iter().collect() };
+        next.related.retain(|known| known.key != related.key);
+        next.related.push(related);
+    }
+    Ok(next)
+}
+
+/// Read under the plugin's own account, so that the API server judges beside the grant, and never
+/// put into a cache that another plugin could be shown.
+async fn fetch_one(
+    controller: &Controller,
+    parent: &ObjectRef,
+    requirement: &Requirement,
+) -> Result<Option<Document>, Error> {
+    let namespace = requirement.reference.namespace.clone().or(parent.namespace.clone());
+    let reference = ObjectRef { namespace, ..requirement.reference.clone() };
+    controller.plugin.grant.authorise(parent, Verb::Get, &reference)?;
+    if !crate::check::is_dns_subdomain(&reference.name) {
+        return Err(Violation { rule: "name", message: format!("{reference}: that is no valid name") }.into());
+    }
+    match controller.writer.read_as_plugin(&reference).await {
+        Ok(json) => Ok(Some(Document { reference, json: json.into() })),
+        Err(error) if error.code == 404 => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

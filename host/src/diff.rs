@@ -1,0 +1,204 @@
+//! What must be written: desired against observed, without schemas.
+//!
+//! Between *check* and *apply*; pure. The API server already knows what is ours: a foreign edit of
+//! a field takes the field out of our server-side-apply entry in `managedFields`, so a child is in
+//! sync when that entry covers every leaf of what is desired and the annotation
+//! `hotshoe.dev/applied` equals the digest of what is desired. No defaults and no quantities are
+//! compared, and what others add stays.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::check::Desired;
+use crate::decision::Kind;
+use crate::object::{Object, PLUGIN_LABEL};
+
+/// Under which condition a child is applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    /// No object of that name exists.
+    Absent,
+    /// The object is still this one; it is not made anew.
+    Uid(Arc<str>),
+}
+
+/// A child to be applied.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Apply {
+    /// What is desired.
+    pub desired: Desired,
+    /// Under which condition.
+    pub precondition: Precondition,
+}
+
+/// What must be written to the children of one parent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// To be applied.
+    pub apply: Vec<Apply>,
+    /// To be deleted.
+    pub prune: Vec<(Kind, Arc<Object>)>,
+}
+
+/// What became of applying a child that the reply did not cover: applying the same again to the
+/// same ownership would start a fight with whoever took the field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsettled {
+    /// Digest of what was applied.
+    pub digest: Box<str>,
+    /// Our ownership as the reply showed it.
+    pub fields: Option<Box<str>>,
+}
+
+/// The observed children of one parent, of every watched kind.
+pub type Children = Vec<(Kind, Arc<Object>)>;
+
+/// What is desired against what is observed.
+pub fn plan(desired: Vec<Desired>, observed: &Children, plugin: &str, manager: &str) -> Plan {
+    let mut plan = Plan::default();
+    for (kind, child) in observed {
+        let wanted = desired.iter().any(|desired| desired.is(kind, &child.key));
+        if !wanted && !child.deleting && child.label(PLUGIN_LABEL) == Some(plugin) {
+            plan.prune.push((kind.clone(), child.clone()));
+        }
+    }
+    for desired in desired {
+        let live = observed.iter().find(|(kind, child)| desired.is(kind, &child.key));
+        let precondition = match live {
+            None => Precondition::Absent,
+            Some((_, live)) if live.deleting || in_sync(&desired, live, manager) => continue,
+            Some((_, live)) => Precondition::Uid(live.uid.clone()),
+        };
+        plan.apply.push(Apply { desired, precondition });
+    }
+    plan
+}
+
+/// Whether the child is as desired.
+pub fn in_sync(desired: &Desired, live: &Object, manager: &str) -> bool {
+    live.applied.as_deref() == Some(&*desired.digest)
+        && live.owned_fields(manager, false).is_some_and(|fields| covers(fields, &desired.owned()))
+}
+
+/// Whether `fieldsV1` holds every leaf of `desired`.
+pub fn covers(fields: &str, desired: &Value) -> bool {
+    serde_json::from_str::<Value>(fields).is_ok_and(|fields| node_covers(&fields, desired))
+}
+
+/// Whether `fieldsV1` holds a leaf that `desired` has not.
+pub fn exceeds(fields: &str, desired: &Value) -> bool {
+    serde_json::from_str::<Value>(fields).map_or(true, |fields| node_exceeds(&fields, desired))
+}
+
+/// An empty node covers its whole subtree: a leaf, or a map or list that is replaced as one. A lone
+/// `.` is the bare existence of an element.
+fn node_covers(node: &Value, desired: &Value) -> bool {
+    let Some(node) = node.as_object() else { return false };
+    if node.is_empty() {
+        return true;
+    }
+    match desired {
+        Value::Object(members) => members.iter().all(|(key, value)| {
+            node.get(&format!("f:{key}")).is_some_and(|below| node_covers(below, value))
+        }),
+        Value::Array(elements) => elements
+            .iter()
+            .all(|element| find_element(node, element).is_some_and(|below| node_covers(below, element))),
+        _ => true,
+    }
+}
+
+fn node_exceeds(node: &Value, desired: &Value) -> bool {
+    let Some(node) = node.as_object() else { return true };
+    node.iter().filter(|(key, _)| *key != ".").any(|(key, below)| {
+        match (key.split_once(':'), desired) {
+            (Some(("f", name)), Value::Object(members)) => {
+                members.get(name).is_none_or(|value| node_exceeds(below, value))
+            }
+            (Some(("k", keys)), Value::Array(elements)) => elements
+                .iter()
+                .find(|element| matches_keys(keys, element))
+                .is_none_or(|element| node_exceeds(below, element)),
+            (Some(("v", value)), Value::Array(elements)) => !elements.iter().any(|e| e.to_string() == value),
+            _ => true,
+        }
+    })
+}
+
+/// The node of a list element: `k:{…}` names the keys of an associative list, `v:…` the value in a
+/// set.
+fn find_element<'a>(node: &'a Map<String, Value>, element: &Value) -> Option<&'a Value> {
+    if !element.is_object() {
+        return node.get(&format!("v:{element}"));
+    }
+    let found = node.iter().find(|(key, _)| key.strip_prefix("k:").is_some_and(|keys| matches_keys(keys, element)));
+    found.map(|(_, below)| below)
+}
+
+/// A key that the element leaves out was filled in by the API server, such as a port's protocol.
+fn matches_keys(keys: &str, element: &Value) -> bool {
+    let Ok(Value::Object(keys)) = serde_json::from_str(keys) else { return false };
+    keys.iter().all(|(key, value)| element.get(key).is_none_or(|mine| mine == value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const FIELDS: &str = r#"{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:replicas":{},"f:selector":{},
+        "f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"memcached\"}":{".":{},"f:args":{},"f:image":{},"f:name":{},
+        "f:ports":{"k:{\"containerPort\":11211,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{}}}}}}}}}"#;
+
+    fn desired() -> Value {
+        json!({"metadata": {"labels": {"app": "x"}}, "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}},
+            "template": {"spec": {"containers": [{"name": "memcached", "image": "i", "args": ["a", "b"], "ports": [{"containerPort": 11211}]}]}}}})
+    }
+
+    #[test]
+    fn ownership_of_every_leaf_is_coverage() {
+        assert!(covers(FIELDS, &desired()));
+    }
+
+    #[test]
+    fn a_leaf_that_somebody_took_is_not_covered() {
+        assert!(!covers(&FIELDS.replace(r#""f:replicas":{},"#, ""), &desired()));
+        assert!(!covers(&FIELDS.replace(r#""f:image":{},"#, ""), &desired()));
+        assert!(!covers(&FIELDS.replace("11211", "11212"), &desired()));
+    }
+
+    #[test]
+    fn an_atomic_subtree_is_covered_by_its_root() {
+        assert!(covers(r#"{"f:spec":{"f:selector":{}}}"#, &json!({"spec": {"selector": {"any": ["thing"]}}})));
+    }
+
+    #[test]
+    fn sets_are_compared_by_value() {
+        let fields = r#"{"f:finalizers":{".":{},"v:\"a\"":{}}}"#;
+        assert!(covers(fields, &json!({"finalizers": ["a"]})));
+        assert!(!covers(fields, &json!({"finalizers": ["a", "b"]})));
+        assert!(exceeds(fields, &json!({"finalizers": ["b"]})));
+    }
+
+    #[test]
+    fn a_leaf_that_is_no_longer_desired_exceeds() {
+        let fields = r#"{"f:status":{"f:nodes":{},"f:conditions":{"k:{\"type\":\"Old\"}":{".":{},"f:type":{}}}}}"#;
+        let with = json!({"status": {"nodes": [], "conditions": [{"type": "Old"}]}});
+        let without = json!({"status": {"nodes": [], "conditions": [{"type": "New"}]}});
+        assert!(!exceeds(fields, &with));
+        assert!(exceeds(fields, &without));
+    }
+
+    #[test]
+    fn the_bare_existence_of_an_element_covers_none_of_its_fields() {
+        let fields = r#"{"f:containers":{"k:{\"name\":\"a\"}":{".":{}}}}"#;
+        assert!(!covers(fields, &json!({"containers": [{"name": "a", "image": "i"}]})));
+    }
+
+    #[test]
+    fn nonsense_covers_nothing() {
+        assert!(!covers("not json", &json!({})));
+        assert!(!covers("[]", &json!({"a": 1})));
+    }
+}

@@ -1,0 +1,167 @@
+//! Deletion: the finalizer's state machine.
+//!
+//! ```text
+//! deleting, our finalizer held ─▶ finalize ─▶ waiting: write, look again
+//!                                         └▶ done and children gone: status, remove the finalizer
+//! deleting, not held ─▶ nothing more to do; others may hold the object longer
+//! ```
+//!
+//! A plugin that fails here keeps the finalizer, visibly: the host's condition and an Event say
+//! why.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::carry_out::{self, carry_out};
+use crate::check::{self, Desired};
+use crate::controller::{Controller, Logic, Memory};
+use crate::decision::{Answer, Call, Decision};
+use crate::error::{ApiError, CallError, Error, Violation};
+use crate::object::Object;
+use crate::reconcile::{Next, Observed, context, observe, parent_is_gone};
+use crate::decide;
+
+/// How long a plugin that waits and says nothing about when is left alone.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One pass over a parent that is being deleted.
+///
+/// # Errors
+/// As for a reconcile; the finalizer stays.
+pub async fn finalize(
+    controller: &Controller,
+    logic: &Logic,
+    parent: Arc<Object>,
+    memory: &mut Memory,
+) -> Result<Next, Error> {
+    let Some(finalizer) = &logic.revision.descriptor.finalizer else { return Ok(Next::Wait) };
+    if !parent.finalizers.iter().any(|held| **held == **finalizer) {
+        return Ok(Next::Wait);
+    }
+    let observed = observe(controller, logic, parent, memory);
+    match decide::decide(controller, logic, Call::Finalize, &observed).await? {
+        Answer::Waiting(decision) => wait(controller, logic, &observed, &decision, memory).await,
+        Answer::Done(decision) => finish(controller, logic, &observed, &decision, finalizer, memory).await,
+        _ => Err(CallError::InvalidOutput("finalize answered as reconcile does".into()).into()),
+    }
+}
+
+async fn wait(
+    controller: &Controller,
+    logic: &Logic,
+    observed: &Observed,
+    decision: &Decision,
+    memory: &mut Memory,
+) -> Result<Next, Error> {
+    let desired = check_cleanup(controller, logic, observed, decision)?;
+    carry_out(controller, logic, observed, decision, desired, memory).await?;
+    let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else { return Ok(Next::Wait) };
+    if parent.resource_version != observed.parent.resource_version {
+        return Ok(Next::Again);
+    }
+    Ok(Next::After(decision.requeue_after.unwrap_or(PATIENCE)))
+}
+
+async fn finish(
+    controller: &Controller,
+    logic: &Logic,
+    observed: &Observed,
+    decision: &Decision,
+    finalizer: &str,
+    memory: &mut Memory,
+) -> Result<Next, Error> {
+    let desired = check_cleanup(controller, logic, observed, decision)?;
+    let waits_for_children = leaves_behind(observed, &desired);
+    carry_out(controller, logic, observed, decision, desired, memory).await?;
+    if waits_for_children {
+        return Ok(Next::After(decision.requeue_after.unwrap_or(PATIENCE)));
+    }
+    let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else { return Ok(Next::Wait) };
+    let permit = controller.permit();
+    let reply = controller.writer.remove_finalizer(&logic.resource, &parent, finalizer, &permit).await;
+    match learn_parent(controller, logic, &parent, reply).await {
+        Ok(_) => Ok(Next::Wait),
+        Err(Error::Api(error)) if parent_is_gone(&error) => Ok(Next::Wait),
+        Err(Error::Api(error)) if error.code == 409 || error.code == 422 => Ok(Next::After(carry_out::SOON)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Clean-up may change and delete children; one that it creates would outlive its parent.
+fn check_cleanup(
+    controller: &Controller,
+    logic: &Logic,
+    observed: &Observed,
+    decision: &Decision,
+) -> Result<Option<Vec<Desired>>, Error> {
+    // Deleting all children is what clean-up is for, so the guard against it stands aside.
+    let desired = check::check(decision, 0, &context(controller, logic, observed))?;
+    let created = desired.iter().flatten().find(|one| !observed.children.iter().any(|(kind, child)| one.is(kind, &child.key)));
+    match created {
+        Some(one) => {
+            let message = format!("{}: clean-up may not create a child", one.reference);
+            Err(Violation { rule: "create-while-deleting", message }.into())
+        }
+        None => Ok(desired),
+    }
+}
+
+/// Whether children are still observed that must go first.
+fn leaves_behind(observed: &Observed, desired: &Option<Vec<Desired>>) -> bool {
+    let Some(desired) = desired else { return false };
+    observed.children.iter().any(|(kind, child)| !desired.iter().any(|one| one.is(kind, &child.key)))
+}
+
+/// The parent as clean-up is shown it: with its conditions, so that it can tell how far it came.
+pub fn shown_parent(parent: &Object, shown: Arc<str>) -> Arc<str> {
+    let Some(status) = parent.status.as_deref().filter(|_| parent.deleting) else { return shown };
+    let status: Option<Value> = serde_json::from_str(status).ok();
+    let conditions = status.as_ref().and_then(|status| status.get("conditions"));
+    let (Some(conditions), Ok(Value::Object(mut members))) = (conditions, serde_json::from_str(&shown)) else {
+        return shown;
+    };
+    let status = members.entry("status").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    if let Some(status) = status.as_object_mut() {
+        status.insert("conditions".into(), conditions.clone());
+    }
+    Value::Object(members).to_string().into()
+}
+
+/// Puts the reply to a write of the parent into the cache; after a conflict or silence, the live
+/// parent.
+///
+/// # Errors
+/// The error of the write, after the cache was brought up to date.
+pub async fn learn_parent(
+    controller: &Controller,
+    logic: &Logic,
+    parent: &Object,
+    reply: Result<String, ApiError>,
+) -> Result<Arc<Object>, Error> {
+    let watched = &logic.parents.watched;
+    let error = match reply {
+        Ok(reply) => match watched.learn(&reply) {
+            Ok(learned) => return Ok(learned),
+            Err(error) => {
+                tracing::error!(%error, "the reply to a write cannot be read");
+                return Ok(watched.cache.get(&parent.key).unwrap_or_else(|| Arc::new(parent.clone())));
+            }
+        },
+        Err(error) => error,
+    };
+    // A failed `test` of a JSON patch is a 422, and as good as a conflict.
+    if error.code == 409 || error.code == 422 || !error.is_definite() {
+        match controller.writer.read_parent(&logic.resource, &parent.key, &watched.lens()).await {
+            Ok(live) => drop(watched.cache.apply(live)),
+            Err(gone) if parent_is_gone(&gone) => drop(watched.cache.delete(parent)),
+            Err(_) => {}
+        }
+    }
+    if parent_is_gone(&error) {
+        drop(watched.cache.delete(parent));
+    }
+    Err(error.into())
+}
+

@@ -1,0 +1,137 @@
+//! Everything that is counted, in one table. The names are controller-runtime's where it has one,
+//! so that boards and alerts made for operators work.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+/// By plugin.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByController {
+    controller: String,
+}
+
+/// By plugin and how it ended.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByResult {
+    controller: String,
+    result: &'static str,
+}
+
+/// By plugin and reason.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByReason {
+    controller: String,
+    reason: String,
+}
+
+type Seconds = Family<ByController, Histogram, fn() -> Histogram>;
+
+/// What is counted.
+pub struct Metrics {
+    registry: Registry,
+    reconciles: Family<ByResult, Counter>,
+    errors: Family<ByReason, Counter>,
+    seconds: Seconds,
+    depth: Family<ByController, Gauge>,
+    active: Family<ByController, Gauge>,
+    calls: Seconds,
+    swaps: Family<ByReason, Counter>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            reconciles: Family::default(),
+            errors: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 2.0, 14))),
+            depth: Family::default(),
+            active: Family::default(),
+            calls: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_01, 2.0, 16))),
+            swaps: Family::default(),
+        };
+        metrics.register();
+        metrics
+    }
+}
+
+impl Metrics {
+    fn register(&mut self) {
+        let Self { registry, .. } = self;
+        registry.register("controller_runtime_reconcile", "Reconciles by how they ended", self.reconciles.clone());
+        registry.register("controller_runtime_reconcile_errors", "Failed reconciles by reason", self.errors.clone());
+        registry.register("controller_runtime_reconcile_time_seconds", "Time of a reconcile", self.seconds.clone());
+        registry.register("workqueue_depth", "Parents that wait for a reconcile", self.depth.clone());
+        registry.register("controller_runtime_active_workers", "Reconciles that run", self.active.clone());
+        registry.register("hotshoe_plugin_call_seconds", "Time of a call of the plugin", self.calls.clone());
+        registry.register("hotshoe_plugin_revisions", "Revisions by what became of them", self.swaps.clone());
+    }
+
+    /// A reconcile ended.
+    pub fn reconciled(&self, plugin: &str, result: &'static str, time: Duration) {
+        self.reconciles.get_or_create(&ByResult { controller: plugin.into(), result }).inc();
+        self.seconds.get_or_create(&by(plugin)).observe(time.as_secs_f64());
+    }
+
+    /// A reconcile failed.
+    pub fn failed(&self, plugin: &str, reason: &str) {
+        self.errors.get_or_create(&ByReason { controller: plugin.into(), reason: reason.into() }).inc();
+    }
+
+    /// The plugin was called.
+    pub fn called(&self, plugin: &str, time: Duration) {
+        self.calls.get_or_create(&by(plugin)).observe(time.as_secs_f64());
+    }
+
+    /// The queue of a plugin.
+    pub fn queue(&self, plugin: &str, waiting: usize, running: usize) {
+        let gauge = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
+        self.depth.get_or_create(&by(plugin)).set(gauge(waiting));
+        self.active.get_or_create(&by(plugin)).set(gauge(running));
+    }
+
+    /// A revision was published, or refused for this reason.
+    pub fn revision(&self, plugin: &str, outcome: &str) {
+        self.swaps.get_or_create(&ByReason { controller: plugin.into(), reason: outcome.into() }).inc();
+    }
+
+    /// The text for Prometheus.
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        match encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            Err(error) => format!("# metrics cannot be encoded: {error}\n"),
+        }
+    }
+}
+
+fn by(plugin: &str) -> ByController {
+    ByController { controller: plugin.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_have_the_names_that_boards_know() {
+        let metrics = Metrics::default();
+        metrics.reconciled("memcached", "success", Duration::from_millis(3));
+        metrics.failed("memcached", "Trapped");
+        metrics.queue("memcached", 1, 2);
+        let text = metrics.encode();
+        for line in [
+            r#"controller_runtime_reconcile_total{controller="memcached",result="success"} 1"#,
+            r#"controller_runtime_reconcile_errors_total{controller="memcached",reason="Trapped"} 1"#,
+            r#"workqueue_depth{controller="memcached"} 1"#,
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

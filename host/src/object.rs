@@ -1,0 +1,295 @@
+//! An object of the cluster as the host holds it: what the host itself needs, typed, and the
+//! fields that plugins asked for as pruned JSON text.
+//!
+//! Part of *observe*: [`cluster::watch`](crate::cluster::watch) makes objects of watch events,
+//! [`cluster::apply`](crate::cluster::apply) of the replies to writes. Everybody else's
+//! `managedFields` are dropped on arrival; they are 40 % of an object's bytes.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::projection::{Members, Projection};
+
+/// The host's label on every child: the name of the plugin that decided it.
+pub const PLUGIN_LABEL: &str = "hotshoe.dev/plugin";
+/// The host's annotation on every child: the digest of what was applied last.
+pub const APPLIED_ANNOTATION: &str = "hotshoe.dev/applied";
+
+/// Namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Absent for cluster-scoped objects.
+    pub namespace: Option<Arc<str>>,
+    /// `metadata.name`.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// A key from its parts.
+    pub fn new(namespace: Option<&str>, name: &str) -> Self {
+        Self { namespace: namespace.map(Arc::from), name: name.into() }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// The owner reference with `controller: true`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controller {
+    /// `apiVersion` of the owner.
+    pub api_version: Box<str>,
+    /// `kind` of the owner.
+    pub kind: Box<str>,
+    /// `name` of the owner.
+    pub name: Arc<str>,
+    /// `uid` of the owner.
+    pub uid: Arc<str>,
+}
+
+/// An entry of `managedFields`: which fields one of our field managers applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ownership {
+    /// The field manager.
+    pub manager: Box<str>,
+    /// Whether the entry is about the `status` subresource.
+    pub status: bool,
+    /// `fieldsV1` as JSON text.
+    pub fields: Box<str>,
+}
+
+/// One object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Namespace and name.
+    pub key: Key,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`: a decimal number in every API server since 1.35.
+    pub resource_version: u64,
+    /// `metadata.generation`, 0 where the kind has none.
+    pub generation: i64,
+    /// The controlling owner.
+    pub controller: Option<Controller>,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `metadata.finalizers`.
+    pub finalizers: Box<[Box<str>]>,
+    /// The labels that the host looks at (see [`Lens`]).
+    pub labels: Box<[(Box<str>, Box<str>)]>,
+    /// The annotation `hotshoe.dev/applied`.
+    pub applied: Option<Box<str>>,
+    /// What our own field managers applied, on the object and on its `status` subresource.
+    pub ownership: Box<[Ownership]>,
+    /// `status` as JSON text, for parents.
+    pub status: Option<Box<str>>,
+    /// What plugins see: a JSON object.
+    pub body: Arc<str>,
+}
+
+/// What the host keeps of the objects of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lens {
+    /// The fields for the plugins.
+    pub projection: Projection,
+    /// Labels to be kept beside the plugin label.
+    pub labels: Vec<String>,
+    /// Whether the whole status is kept beside the projection: for parents.
+    pub status: bool,
+}
+
+/// The host's own field manager.
+pub const HOST_MANAGER: &str = "hotshoe";
+
+/// The field manager of a plugin.
+pub fn plugin_manager(plugin: &str) -> String {
+    format!("{HOST_MANAGER}/{plugin}")
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    namespace: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    uid: Cow<'a, str>,
+    #[serde(borrow, default)]
+    resource_version: Cow<'a, str>,
+    #[serde(default)]
+    generation: i64,
+    #[serde(borrow, default)]
+    deletion_timestamp: Option<&'a RawValue>,
+    #[serde(default)]
+    finalizers: Vec<Box<str>>,
+    #[serde(borrow, default)]
+    labels: Option<Members<'a>>,
+    #[serde(borrow, default)]
+    annotations: Option<Members<'a>>,
+    #[serde(borrow, default)]
+    owner_references: Vec<OwnerReference<'a>>,
+    #[serde(borrow, default)]
+    managed_fields: Vec<ManagedFields<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnerReference<'a> {
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    uid: Cow<'a, str>,
+    #[serde(default)]
+    controller: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ManagedFields<'a> {
+    #[serde(borrow, default)]
+    manager: Cow<'a, str>,
+    #[serde(borrow, default)]
+    operation: Cow<'a, str>,
+    #[serde(borrow, default)]
+    subresource: Cow<'a, str>,
+    #[serde(borrow, default)]
+    fields_v1: Option<&'a RawValue>,
+}
+
+impl Object {
+    /// Reads an object from the API server's JSON.
+    ///
+    /// # Errors
+    /// When the text is not a Kubernetes object.
+    pub fn read(json: &str, lens: &Lens) -> serde_json::Result<Self> {
+        let members: Members<'_> = serde_json::from_str(json)?;
+        let metadata: Metadata<'_> = serde_json::from_str(member(&members, "metadata").unwrap_or("{}"))?;
+        let status = if lens.status { member(&members, "status") } else { None };
+        Ok(Self {
+            key: Key::new(metadata.namespace.as_deref(), &metadata.name),
+            uid: metadata.uid.as_ref().into(),
+            resource_version: metadata.resource_version.parse().unwrap_or(0),
+            generation: metadata.generation,
+            controller: metadata.controller(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            labels: metadata.kept_labels(&lens.labels),
+            applied: metadata.text(metadata.annotations.as_ref(), APPLIED_ANNOTATION),
+            ownership: metadata.managed_fields.iter().filter_map(ManagedFields::ours).collect(),
+            status: status.map(Box::from),
+            body: lens.projection.project(json)?.into(),
+            finalizers: metadata.finalizers.into(),
+        })
+    }
+
+    /// The value of a label that the lens kept.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.iter().find(|(k, _)| &**k == key).map(|(_, v)| &**v)
+    }
+
+    /// The labels that objects are found by; the plugin's own label is not among them.
+    pub fn indexed_labels(&self) -> impl Iterator<Item = &(Box<str>, Box<str>)> {
+        self.labels.iter().filter(|(key, _)| &**key != PLUGIN_LABEL)
+    }
+
+    /// `fieldsV1` of what a field manager of ours applied.
+    pub fn owned_fields(&self, manager: &str, status: bool) -> Option<&str> {
+        let entry = self.ownership.iter().find(|entry| &*entry.manager == manager && entry.status == status)?;
+        Some(&entry.fields)
+    }
+
+    /// Whether the controlling owner is this one.
+    pub fn is_controlled_by(&self, uid: &str) -> bool {
+        self.controller.as_ref().is_some_and(|controller| &*controller.uid == uid)
+    }
+}
+
+fn member<'a>(members: &Members<'a>, key: &str) -> Option<&'a str> {
+    members.0.iter().find(|(k, _)| k == key).map(|(_, value)| value.get())
+}
+
+impl Metadata<'_> {
+    fn controller(&self) -> Option<Controller> {
+        let owner = self.owner_references.iter().find(|owner| owner.controller == Some(true))?;
+        Some(Controller {
+            api_version: owner.api_version.as_ref().into(),
+            kind: owner.kind.as_ref().into(),
+            name: owner.name.as_ref().into(),
+            uid: owner.uid.as_ref().into(),
+        })
+    }
+
+    fn text(&self, members: Option<&Members<'_>>, key: &str) -> Option<Box<str>> {
+        serde_json::from_str(member(members?, key)?).ok()
+    }
+
+    fn kept_labels(&self, keys: &[String]) -> Box<[(Box<str>, Box<str>)]> {
+        let labels = self.labels.as_ref();
+        std::iter::once(PLUGIN_LABEL)
+            .chain(keys.iter().map(String::as_str))
+            .filter_map(|key| Some((key.into(), self.text(labels, key)?)))
+            .collect()
+    }
+}
+
+impl ManagedFields<'_> {
+    /// The entry, if one of our managers applied it.
+    fn ours(&self) -> Option<Ownership> {
+        let rest = self.manager.strip_prefix(HOST_MANAGER)?;
+        let ours = self.operation == "Apply" && (rest.is_empty() || rest.starts_with('/'));
+        let status = self.subresource == "status";
+        let fields = self.fields_v1.filter(|_| ours && (status || self.subresource.is_empty()))?;
+        Some(Ownership { manager: self.manager.as_ref().into(), status, fields: fields.get().into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lens() -> Lens {
+        Lens { projection: Projection::new(&["spec.replicas"]), labels: vec!["app".into()], status: false }
+    }
+
+    #[test]
+    fn reads_what_the_host_needs_and_prunes_the_rest() {
+        let json = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"42","generation":3,
+            "labels":{"app":"x","other":"y","hotshoe.dev/plugin":"memcached"},"annotations":{"hotshoe.dev/applied":"d"},
+            "ownerReferences":[{"apiVersion":"c/v1","kind":"M","name":"a","uid":"p","controller":true}],
+            "managedFields":[{"manager":"kubectl","operation":"Apply","fieldsV1":{"f:x":{}}},
+              {"manager":"hotshoe/memcached","operation":"Apply","fieldsV1":{"f:spec":{}}},
+              {"manager":"hotshoe-not","operation":"Apply","fieldsV1":{"f:y":{}}}]},
+            "spec":{"replicas":2,"paused":true},"status":{"replicas":2}}"#;
+        let object = Object::read(json, &lens()).unwrap();
+        assert_eq!(object.key, Key::new(Some("n"), "a"));
+        assert_eq!((object.resource_version, object.generation, object.deleting), (42, 3, false));
+        assert!(object.is_controlled_by("p"));
+        assert_eq!(object.label("app"), Some("x"));
+        assert_eq!(object.label(PLUGIN_LABEL), Some("memcached"));
+        assert_eq!(object.label("other"), None);
+        assert_eq!(object.applied.as_deref(), Some("d"));
+        assert_eq!(object.owned_fields("hotshoe/memcached", false), Some(r#"{"f:spec":{}}"#));
+        assert_eq!(object.ownership.len(), 1);
+        assert_eq!(&*object.body, r#"{"metadata":{"name":"a","namespace":"n","uid":"u","generation":3},"spec":{"replicas":2}}"#);
+    }
+
+    #[test]
+    fn an_object_without_anything_is_read() {
+        let object = Object::read(r#"{"metadata":{"name":"a"}}"#, &lens()).unwrap();
+        assert_eq!(object.resource_version, 0);
+        assert!(object.controller.is_none());
+    }
+}

@@ -1,0 +1,198 @@
+//! The page to read first: observe, decide, check, apply.
+//!
+//! A reconcile works with one revision of the plugin from beginning to end, and never runs twice
+//! at once for one parent. It ends with when to look again.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::check::{self, Context};
+use crate::cluster::observe;
+use crate::controller::{Controller, Logic, Memory};
+use crate::decision::{Answer, Call, Decision, Document, Observation};
+use crate::diff::Children;
+use crate::error::{ApiError, CallError, Error};
+use crate::object::{Key, Object};
+use crate::report;
+use crate::{carry_out, decide, finalize};
+
+/// How long a parent rests whose namespace is going away.
+const TERMINATING: Duration = Duration::from_secs(10);
+
+/// When to look at a parent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// When something changes.
+    Wait,
+    /// At once: our own writes changed what the plugin sees.
+    Again,
+    /// After this long, or when something changes.
+    After(Duration),
+}
+
+/// What a plugin is shown of one parent, with the objects behind it.
+pub struct Observed {
+    /// The parent.
+    pub parent: Arc<Object>,
+    /// Its children, ours or not yet pruned.
+    pub children: Children,
+    /// As the plugin sees it.
+    pub shown: Arc<Observation>,
+}
+
+/// One pass over one parent.
+pub async fn reconcile(controller: &Controller, key: &Key) -> Next {
+    let Some(logic) = controller.logic() else { return Next::Wait };
+    let Some(parent) = logic.parents.watched.cache.get(key) else {
+        controller.forget(key);
+        return Next::Wait;
+    };
+    let mut memory = controller.recall(&parent);
+    let result = if parent.deleting {
+        finalize::finalize(controller, &logic, parent.clone(), &mut memory).await
+    } else {
+        converge(controller, &logic, parent.clone(), &mut memory).await
+    };
+    let next = report::report(controller, &logic, &parent, &mut memory, result).await;
+    controller.remember(key, memory);
+    next
+}
+
+async fn converge(
+    controller: &Controller,
+    logic: &Logic,
+    parent: Arc<Object>,
+    memory: &mut Memory,
+) -> Result<Next, Error> {
+    let parent = hold_finalizer(controller, logic, parent).await?;
+    let observed = observe(controller, logic, parent, memory);
+    if let Some(rest) = nothing_to_do(controller, logic, &observed, memory) {
+        return Ok(rest);
+    }
+    let decision = match decide::decide(controller, logic, Call::Reconcile, &observed).await? {
+        Answer::Decided(decision) => decision,
+        _ => return Err(CallError::InvalidOutput("reconcile answered as finalize does".into()).into()),
+    };
+    let desired = check::check(&decision, observed.children.len(), &context(controller, logic, &observed))?;
+    let written = carry_out::carry_out(controller, logic, &observed, &decision, desired, memory).await?;
+    Ok(conclude(controller, logic, &observed, &decision, memory, written))
+}
+
+/// The finalizer stands before any other write.
+async fn hold_finalizer(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> Result<Arc<Object>, Error> {
+    let Some(finalizer) = &logic.revision.descriptor.finalizer else { return Ok(parent) };
+    if parent.finalizers.iter().any(|held| **held == **finalizer) {
+        return Ok(parent);
+    }
+    let permit = controller.permit();
+    let added = controller.writer.add_finalizer(&logic.resource, &parent, finalizer, &permit).await;
+    finalize::learn_parent(controller, logic, &parent, added).await
+}
+
+/// Reads everything that a decision may depend on from the caches, through the grant.
+pub fn observe(controller: &Controller, logic: &Logic, parent: Arc<Object>, memory: &Memory) -> Observed {
+    let document = logic.parents.show(&parent);
+    let children = observe::children(&logic.owned, &parent.uid);
+    let grant = &controller.plugin.grant;
+    let descriptor = &logic.revision.descriptor;
+    let shown = Observation {
+        children: observe::show_children(&logic.owned, &children, &document.reference, grant),
+        related: observe::related(&logic.reads, &parent, &document.reference, grant),
+        parent: Document { json: finalize::shown_parent(&parent, document.json), ..document },
+        refusals: memory.refused.iter().map(|refused| refused.refusal.clone()).collect(),
+        config: controller.plugin.config.clone(),
+        now: descriptor.wants_now.then(report::unix_millis),
+        attempt: descriptor.wants_attempt.then_some(memory.failures),
+    };
+    Observed { parent, children, shown: Arc::new(shown) }
+}
+
+/// Whether this very state was found settled before, or rests after a failure.
+fn nothing_to_do(controller: &Controller, logic: &Logic, observed: &Observed, memory: &Memory) -> Option<Next> {
+    if memory.settled == Some(fingerprint(controller, logic, observed)) && carry_out::none_due(memory) {
+        return Some(carry_out::next_look(memory));
+    }
+    let (until, basis) = memory.hold?;
+    let left = until.checked_duration_since(tokio::time::Instant::now())?;
+    (basis == hold_basis(controller, logic, &observed.parent)).then_some(Next::After(left))
+}
+
+/// What must change for a failed parent to be decided before its time.
+pub fn hold_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u64 {
+    controller.hasher.hash_one((parent.generation, parent.deleting, logic.revision.digest.as_bytes()))
+}
+
+/// Everything that a reconcile looks at, in one number: what the plugin sees, and what tells
+/// whether its last decision still stands in the cluster.
+pub fn fingerprint(controller: &Controller, logic: &Logic, observed: &Observed) -> u64 {
+    let parent = &observed.parent;
+    let of_child = |child: &Object| {
+        controller.hasher.hash_one((&child.uid, child.deleting, &child.applied, owned_fields(child)))
+    };
+    let children: Vec<u64> = observed.children.iter().map(|(_, child)| of_child(child)).collect();
+    controller.hasher.hash_one((
+        logic.revision.digest.as_bytes(),
+        visible(controller, &observed.shown),
+        (parent.generation, &parent.finalizers, &parent.status, owned_fields(parent)),
+        children,
+    ))
+}
+
+fn owned_fields(object: &Object) -> Vec<&str> {
+    object.ownership.iter().map(|entry| &*entry.fields).collect()
+}
+
+fn visible(controller: &Controller, shown: &Observation) -> u64 {
+    let text = |document: &Document| (document.reference.clone(), document.json.clone());
+    let related: Vec<_> = shown.related.iter().map(|related| related.objects.iter().map(text).collect::<Vec<_>>()).collect();
+    let refusals: Vec<_> =
+        shown.refusals.iter().map(|refusal| (&refusal.reference, refusal.code, &refusal.reason, &refusal.message)).collect();
+    controller.hasher.hash_one((
+        &shown.parent.json,
+        shown.children.iter().map(text).collect::<Vec<_>>(),
+        related,
+        refusals,
+        (&shown.config, shown.now, shown.attempt),
+    ))
+}
+
+/// What the checks need to know.
+pub fn context<'a>(controller: &'a Controller, logic: &'a Logic, observed: &'a Observed) -> Context<'a> {
+    Context {
+        parent: &observed.shown.parent.reference,
+        uid: &observed.parent.uid,
+        plugin: &controller.plugin.name,
+        grant: &controller.plugin.grant,
+        descriptor: &logic.revision.descriptor,
+        namespaced: Box::new(|kind| Some(controller.kinds.get(kind)?.namespaced)),
+    }
+}
+
+/// After the writes: settled, unless they changed what the plugin sees.
+fn conclude(
+    controller: &Controller,
+    logic: &Logic,
+    before: &Observed,
+    decision: &Decision,
+    memory: &mut Memory,
+    written: carry_out::Written,
+) -> Next {
+    memory.requeue = decision.requeue_after;
+    if written.terminating {
+        return Next::After(TERMINATING);
+    }
+    let Some(parent) = logic.parents.watched.cache.get(&before.parent.key) else { return Next::Wait };
+    let after = observe(controller, logic, parent, memory);
+    if written.again || visible(controller, &after.shown) != visible(controller, &before.shown) {
+        memory.settled = None;
+        return if written.again { Next::After(carry_out::SOON) } else { Next::Again };
+    }
+    memory.settled = Some(fingerprint(controller, logic, &after));
+    carry_out::next_look(memory)
+}
+
+/// An error of the API server about the parent itself: gone or changed is no failure.
+pub fn parent_is_gone(error: &ApiError) -> bool {
+    error.code == 404
+}

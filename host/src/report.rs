@@ -1,0 +1,155 @@
+//! What became of a reconcile, told in one place: log line, Event, condition, metric; and when to
+//! try again.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::carry_out;
+use crate::cluster::events;
+use crate::controller::{Controller, Logic, Memory};
+use crate::decision::{Condition, Event, Severity, Truth};
+use crate::error::{Error, Retry};
+use crate::object::{HOST_MANAGER, Object};
+use crate::reconcile::{self, Next};
+use crate::{finalize, status};
+
+const BACKOFF: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_secs(300);
+/// The most of a message that goes into a condition; an Event takes 1 kB.
+const MESSAGE: usize = 1000;
+
+/// Milliseconds since the epoch.
+pub fn unix_millis() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Tells what became of a reconcile, and says when to look again.
+pub async fn report(
+    controller: &Controller,
+    logic: &Logic,
+    parent: &Arc<Object>,
+    memory: &mut Memory,
+    result: Result<Next, Error>,
+) -> Next {
+    match result {
+        Ok(next) => {
+            succeed(controller, logic, parent, memory).await;
+            next
+        }
+        Err(error) => fail(controller, logic, parent, memory, &error).await,
+    }
+}
+
+async fn succeed(controller: &Controller, logic: &Logic, parent: &Arc<Object>, memory: &mut Memory) {
+    memory.failures = 0;
+    memory.hold = None;
+    let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return };
+    // What an earlier failure left there would say the opposite for ever.
+    if live.owned_fields(HOST_MANAGER, true).is_none_or(|fields| fields == "{}") {
+        return;
+    }
+    memory.said.clear();
+    tracing::info!(plugin = &*controller.plugin.name, object = %parent.key, "recovered");
+    write_condition(controller, logic, &live, json!({ "status": {} })).await;
+    resettle(controller, logic, &live, memory);
+}
+
+async fn fail(
+    controller: &Controller,
+    logic: &Logic,
+    parent: &Arc<Object>,
+    memory: &mut Memory,
+    error: &Error,
+) -> Next {
+    let plugin = &*controller.plugin.name;
+    if let Error::Api(api) = error
+        && (reconcile::parent_is_gone(api) || api.is_namespace_terminating())
+    {
+        return Next::Wait;
+    }
+    memory.failures = memory.failures.saturating_add(1);
+    controller.metrics.failed(plugin, error.reason());
+    let pause = pause(error, memory.failures);
+    let digest = logic.revision.digest.short();
+    tracing::warn!(plugin, digest, object = %parent.key, reason = error.reason(), retry = ?pause, "{error}");
+    if !passes(error) {
+        tell(controller, logic, parent, memory, error).await;
+    }
+    match pause {
+        None => {
+            resettle(controller, logic, parent, memory);
+            Next::Wait
+        }
+        Some(pause) => {
+            memory.settled = None;
+            memory.hold = Some((Instant::now() + pause, reconcile::hold_basis(controller, logic, parent)));
+            Next::After(pause)
+        }
+    }
+}
+
+/// What passes by itself within moments is not worth an Event and a condition.
+fn passes(error: &Error) -> bool {
+    matches!(error, Error::Api(api) if api.is_transient())
+}
+
+/// How long until the next try; `None` until something changes.
+fn pause(error: &Error, failures: u32) -> Option<Duration> {
+    let grown = |first: Duration, most: Duration| {
+        (first * 2u32.saturating_pow(failures.saturating_sub(1).min(16))).min(most)
+    };
+    match error.retry() {
+        Retry::Soon => Some(grown(carry_out::SOON, Duration::from_secs(5))),
+        Retry::Backoff => Some(grown(BACKOFF, BACKOFF_MAX)),
+        Retry::Slowly => Some(grown(10 * BACKOFF, BACKOFF_MAX)),
+        // The plugin or the API server chooses it, so it is clamped.
+        Retry::After(after) => Some(after.clamp(carry_out::SOON, Duration::from_secs(3600))),
+        Retry::OnChange => None,
+    }
+}
+
+async fn tell(controller: &Controller, logic: &Logic, parent: &Arc<Object>, memory: &mut Memory, error: &Error) {
+    let message = cut(&error.to_string());
+    let event = Event { severity: Severity::Warning, reason: error.reason().into(), message: message.clone() };
+    let observed = reconcile::observe(controller, logic, parent.clone(), memory);
+    carry_out::say_once(controller, &observed, &event, memory);
+    let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return };
+    let condition = Condition {
+        name: status::RECONCILED.into(),
+        status: Truth::False,
+        reason: error.reason().into(),
+        message,
+    };
+    let desired = status::host_condition(&condition, &live, &events::now());
+    if !status::is_current(&desired, &live, HOST_MANAGER) {
+        write_condition(controller, logic, &live, desired).await;
+    }
+}
+
+/// Where a parent's schema has no conditions, the Event must do.
+async fn write_condition(controller: &Controller, logic: &Logic, parent: &Object, status: serde_json::Value) {
+    if !logic.resource.has_status {
+        return;
+    }
+    let permit = controller.permit();
+    let reply = controller.writer.apply_host_condition(&logic.resource, parent, status, &permit).await;
+    if let Err(error) = finalize::learn_parent(controller, logic, parent, reply).await {
+        tracing::debug!(object = %parent.key, %error, "the host's condition was not written");
+    }
+}
+
+/// After a write of the host's own: the same state as before, but for our condition.
+fn resettle(controller: &Controller, logic: &Logic, parent: &Arc<Object>, memory: &mut Memory) {
+    if let Some(live) = logic.parents.watched.cache.get(&parent.key) {
+        let observed = reconcile::observe(controller, logic, live, memory);
+        memory.settled = Some(reconcile::fingerprint(controller, logic, &observed));
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(MESSAGE).collect()
+}

@@ -1,0 +1,115 @@
+//! What the host tells about itself over HTTP: metrics, health, readiness, status; and the wish to
+//! look at a component now.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::{get, post};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+
+use crate::metrics::Metrics;
+use crate::supervisor::{PluginStatus, Supervised};
+
+/// What the server tells about.
+#[derive(Clone)]
+pub struct About {
+    /// The plugins.
+    pub plugins: Arc<[Arc<Supervised>]>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// The kubeconfig context.
+    pub context: String,
+}
+
+/// The answer to `/status`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostStatus {
+    /// The host's version.
+    pub version: &'static str,
+    /// The kubeconfig context.
+    pub context: String,
+    /// Whether every plugin decides.
+    pub ready: bool,
+    /// The plugins.
+    pub plugins: Vec<PluginStatus>,
+}
+
+/// An error in words, for `/reload`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Problem {
+    /// What happened, to what, and what to do next.
+    pub error: String,
+}
+
+/// Serves until the process ends. Returns the address, for port 0.
+///
+/// # Errors
+/// When the address cannot be bound.
+pub async fn serve(listen: SocketAddr, about: About) -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind(listen).await.with_context(|| {
+        format!("cannot listen on {listen}: another host may run; choose another address with --listen, 127.0.0.1:0 for any")
+    })?;
+    let address = listener.local_addr()?;
+    let routes = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/status", get(status))
+        .route("/reload/{plugin}", post(reload))
+        .with_state(about);
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, routes).await {
+            tracing::error!(%error, "the HTTP server ended");
+        }
+    });
+    Ok(address)
+}
+
+async fn metrics(State(about): State<About>) -> Response {
+    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, content_type)], about.metrics.encode()).into_response()
+}
+
+/// Ready means that every plugin decides and every cache follows the API server; otherwise it says
+/// which does not, and why.
+async fn ready(State(about): State<About>) -> (StatusCode, String) {
+    let waiting: Vec<String> = about.plugins.iter().map(|plugin| plugin.status()).filter_map(why_not_ready).collect();
+    if waiting.is_empty() {
+        return (StatusCode::OK, "ok\n".to_owned());
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, waiting.join("\n") + "\n")
+}
+
+fn why_not_ready(status: PluginStatus) -> Option<String> {
+    let waiting = status.waiting.unwrap_or_else(|| "it is starting".to_owned());
+    (!status.ready).then(|| format!("plugin {}: {waiting}", status.name))
+}
+
+async fn status(State(about): State<About>) -> Json<HostStatus> {
+    let plugins: Vec<_> = about.plugins.iter().map(|plugin| plugin.status()).collect();
+    Json(HostStatus {
+        version: env!("CARGO_PKG_VERSION"),
+        context: about.context,
+        ready: plugins.iter().all(|plugin| plugin.ready),
+        plugins,
+    })
+}
+
+async fn reload(State(about): State<About>, Path(name): Path<String>) -> Response {
+    let Some(plugin) = about.plugins.iter().find(|plugin| *plugin.controller.plugin.name == *name) else {
+        let known: Vec<_> = about.plugins.iter().map(|plugin| plugin.controller.plugin.name.to_string()).collect();
+        let error = format!("this host has no plugin {name}; it has {}", known.join(", "));
+        return (StatusCode::NOT_FOUND, Json(Problem { error })).into_response();
+    };
+    match plugin.reload().await {
+        Some(status) => Json(status).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, Json(Problem { error: "the host is shutting down".into() })).into_response(),
+    }
+}

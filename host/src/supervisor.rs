@@ -1,0 +1,338 @@
+//! One controller per plugin: loads its component, opens the watches that it asks for, starts its
+//! workers, and swaps its logic when the component changes.
+//!
+//! ```text
+//! new bytes ─▶ Revision::load ─▶ grants ─▶ watches synced ─▶ first call ─▶ publish ─▶ all decided again
+//!                  └──────────────┴── anything wrong: the last good revision goes on
+//! ```
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use serde::Serialize;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::cluster::apply::Writer;
+use crate::cluster::client::Cluster;
+use crate::cluster::events::Recorder;
+use crate::cluster::identity::Identity;
+use crate::cluster::watch::{Health, Watches};
+use crate::config::{CONCURRENCY, PluginConfig};
+use crate::controller::{Controller, Logic};
+use crate::decision::{Call, Descriptor, Kind};
+use crate::error::LoadError;
+use crate::grant::Verb;
+use crate::metrics::Metrics;
+use crate::object::Key;
+use crate::plugin::compile::Compiler;
+use crate::plugin::engine::Engine;
+use crate::plugin::revision::Revision;
+use crate::plugin::source::Source;
+use crate::reconcile::{self, Next};
+use crate::wiring;
+
+/// How long a parent rests whose reconcile panicked: a fault of the host, not of the plugin.
+const AFTER_PANIC: Duration = Duration::from_secs(30);
+
+/// What all plugins share.
+pub struct Shared {
+    /// The connection.
+    pub cluster: Cluster,
+    /// The watches.
+    pub watches: Watches,
+    /// Where Events go.
+    pub recorder: Recorder,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Where components run.
+    pub engine: Engine,
+    /// What makes native code of them.
+    pub compiler: Compiler,
+    /// The namespace of the plugins' ServiceAccounts.
+    pub namespace: String,
+}
+
+/// A plugin that is supervised.
+pub struct Supervised {
+    /// The plugin at work.
+    pub controller: Arc<Controller>,
+    shared: Arc<Shared>,
+    state: Mutex<State>,
+    reloads: mpsc::Sender<oneshot::Sender<PluginStatus>>,
+}
+
+#[derive(Default)]
+struct State {
+    loading: Option<String>,
+    refused: Option<Refused>,
+    since: Option<Instant>,
+}
+
+/// A revision that was not taken.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refused {
+    /// Its digest, where there were bytes at all.
+    pub digest: Option<String>,
+    /// One PascalCase word.
+    pub reason: String,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+/// How a plugin is, for people and scripts.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginStatus {
+    /// Its name.
+    pub name: String,
+    /// The file of its component.
+    pub source: String,
+    /// Whether it decides.
+    pub ready: bool,
+    /// What it waits for, if it does not.
+    pub waiting: Option<String>,
+    /// The revision that decides.
+    pub digest: Option<String>,
+    /// Its version, as it says.
+    pub version: Option<String>,
+    /// Since how many seconds.
+    pub seconds: Option<u64>,
+    /// A newer revision that was not taken.
+    pub refused: Option<Refused>,
+    /// How many parents there are.
+    pub parents: usize,
+    /// How many wait for a reconcile.
+    pub queued: usize,
+    /// How many are being reconciled.
+    pub running: usize,
+    /// Its watches.
+    pub watches: Vec<WatchStatus>,
+}
+
+/// How a watch is.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WatchStatus {
+    /// The kind.
+    pub kind: String,
+    /// The label selector.
+    pub selector: String,
+    /// How many objects it has.
+    pub objects: usize,
+    /// What is wrong with it.
+    pub failing: Option<String>,
+    /// Whether it follows the API server.
+    pub synced: bool,
+}
+
+impl Supervised {
+    /// Starts a plugin.
+    pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<Self> {
+        let (reloads, requests) = mpsc::channel(1);
+        let identity = Identity::plugin(&shared.namespace, &plugin.name);
+        let kinds = shared.watches.kinds.clone();
+        let writer = Writer::new(shared.cluster.clone(), kinds.clone(), &plugin.name, identity);
+        let controller = Controller::new(plugin, writer, shared.recorder.clone(), kinds, shared.metrics.clone());
+        let supervised =
+            Arc::new(Self { controller: Arc::new(controller), shared, state: Mutex::default(), reloads });
+        tokio::spawn(dispatch(supervised.controller.clone()));
+        tokio::spawn(follow(supervised.clone(), requests));
+        supervised
+    }
+
+    /// Looks at the component now, and says what came of it.
+    pub async fn reload(&self) -> Option<PluginStatus> {
+        let (reply, status) = oneshot::channel();
+        self.reloads.send(reply).await.ok()?;
+        status.await.ok()
+    }
+
+    /// How it is.
+    pub fn status(&self) -> PluginStatus {
+        let logic = self.controller.logic();
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (queued, running) = self.controller.queue.depth();
+        let watches = self.watches();
+        let failing = watches.iter().find_map(|watch| watch.failing.clone());
+        PluginStatus {
+            name: self.controller.plugin.name.to_string(),
+            source: self.controller.plugin.component_path().display().to_string(),
+            ready: logic.is_some() && failing.is_none(),
+            waiting: failing.or_else(|| match (&logic, &state.refused, &state.loading) {
+                (Some(_), ..) => None,
+                (None, Some(refused), _) => Some(refused.message.clone()),
+                (None, None, loading) => loading.clone(),
+            }),
+            digest: logic.as_ref().map(|logic| logic.revision.digest.to_string()),
+            version: logic.as_ref().map(|logic| logic.revision.descriptor.version.clone()),
+            seconds: state.since.map(|since| since.elapsed().as_secs()),
+            refused: state.refused.clone(),
+            parents: logic.map_or(0, |logic| logic.parents.watched.cache.len()),
+            queued,
+            running,
+            watches,
+        }
+    }
+
+    fn watches(&self) -> Vec<WatchStatus> {
+        let name = &self.controller.plugin.name;
+        let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_subscribed(name)).collect();
+        watches.sort_by(|a, b| a.scope.kind.cmp(&b.scope.kind));
+        let status = |watched: &Arc<crate::cluster::watch::Watched>| {
+            let health = watched.health();
+            WatchStatus {
+                kind: watched.scope.kind.to_string(),
+                selector: watched.scope.selector.clone(),
+                objects: watched.cache.len(),
+                synced: health == Health::Synced,
+                failing: match health {
+                    Health::Failing(why) => Some(why),
+                    _ => None,
+                },
+            }
+        };
+        watches.iter().map(status).collect()
+    }
+
+    fn loading(&self, what: &str) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).loading = Some(what.to_owned());
+    }
+
+    /// The last good revision goes on; the reason is in the log, the status and the metrics.
+    fn refuse(&self, digest: Option<String>, error: &LoadError) {
+        let plugin = &*self.controller.plugin.name;
+        let short = digest.as_deref().map(|digest| digest.chars().take(12).collect::<String>());
+        let kept = self.controller.logic().map(|logic| logic.revision.digest.short());
+        tracing::error!(plugin, digest = short, keeps = kept, reason = error.reason(), "the component is not taken: {error}");
+        self.controller.metrics.revision(plugin, error.reason());
+        let refused = Refused { digest, reason: error.reason().into(), message: error.to_string() };
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).refused = Some(refused);
+    }
+
+    async fn take(&self, bytes: Vec<u8>) {
+        let digest = crate::plugin::revision::Digest::of(&bytes);
+        if self.controller.logic().is_some_and(|logic| logic.revision.digest == digest) {
+            // The good one is back; what was refused in between no longer matters.
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).refused = None;
+            return;
+        }
+        if let Err(error) = self.try_take(bytes).await {
+            self.refuse(Some(digest.to_string()), &error);
+        }
+    }
+
+    async fn try_take(&self, bytes: Vec<u8>) -> Result<(), LoadError> {
+        let began = Instant::now();
+        let plugin = &self.controller.plugin;
+        self.loading("the component is being compiled");
+        let shared = &self.shared;
+        let revision = Revision::load(&shared.engine, &shared.compiler, bytes, plugin.limits.clone()).await?;
+        check_grants(&revision.descriptor, plugin)?;
+        let loaded = began.elapsed();
+        self.loading("the caches are being filled");
+        let logic = wiring::wire(&self.controller, &shared.watches, Arc::new(revision)).await?;
+        first_call(&self.controller, &logic).await?;
+        let (digest, version) = (logic.revision.digest.short(), logic.revision.descriptor.version.clone());
+        let parents = logic.parents.watched.cache.len();
+        let before = self.controller.logic().map(|logic| logic.revision.digest.short());
+        self.controller.publish(Arc::new(logic));
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = State { since: Some(Instant::now()), ..State::default() };
+        drop(state);
+        wiring::release(&self.controller, &shared.watches);
+        self.controller.metrics.revision(&plugin.name, "Published");
+        tracing::info!(plugin = &*plugin.name, digest, version, before, loaded = ?loaded, parents, "the component decides from now on");
+        Ok(())
+    }
+}
+
+/// What `describe` asks for must have been given; asking gives nothing.
+fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), LoadError> {
+    let missing = |verb: Verb, kind: &Kind| !plugin.grant.allows(verb, kind);
+    let watching = [Verb::Get, Verb::List, Verb::Watch];
+    let writing = |owned: &crate::decision::OwnedKind| owned.verbs.iter().map(|verb| Verb::from(*verb)).collect::<Vec<_>>();
+    let asked = descriptor
+        .owns
+        .iter()
+        .map(|owned| (&owned.kind, [watching.to_vec(), writing(owned)].concat()))
+        .chain(descriptor.reads.iter().map(|read| (&read.kind, watching.to_vec())));
+    for (kind, verbs) in asked {
+        let lacking: Vec<_> = verbs.into_iter().filter(|verb| missing(*verb, kind)).map(Verb::as_str).collect();
+        if !lacking.is_empty() {
+            return Err(LoadError::NotGranted(format!("{} on {kind}", lacking.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+/// A revision that cannot decide a parent that is there is not published. What it answers is not
+/// carried out.
+async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadError> {
+    let parent = logic.parents.watched.cache.keys().first().and_then(|key| logic.parents.watched.cache.get(key));
+    let Some(parent) = parent else {
+        return logic.revision.rehearse().await.map_err(|error| LoadError::SelfTestFailed(error.to_string()));
+    };
+    let memory = controller.recall(&parent);
+    let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
+    let name = parent.key.to_string();
+    let observed = reconcile::observe(controller, logic, parent, &memory);
+    let outcome = logic.revision.decide(call, observed.shown).await;
+    outcome.map(drop).map_err(|error| LoadError::SelfTestFailed(format!("{name}: {error}")))
+}
+
+/// Follows the component's file, one revision after the other.
+async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Receiver<oneshot::Sender<PluginStatus>>) {
+    let plugin = &supervised.controller.plugin;
+    let mut source = Source::new(plugin.component.clone(), plugin.limits.component_bytes.bytes());
+    loop {
+        tokio::select! {
+            offered = source.next() => match offered {
+                Ok(bytes) => supervised.take(bytes).await,
+                Err(error) => supervised.refuse(None, &error),
+            },
+            Some(reply) = requests.recv() => {
+                match source.read_now() {
+                    Ok(bytes) => supervised.take(bytes).await,
+                    Err(error) => supervised.refuse(None, &error),
+                }
+                // Whoever asked may have gone.
+                drop(reply.send(supervised.status()));
+            }
+        }
+    }
+}
+
+/// Takes parents from the queue, a bounded number at once.
+async fn dispatch(controller: Arc<Controller>) {
+    let slots = Arc::new(Semaphore::new(CONCURRENCY));
+    while let Ok(slot) = slots.clone().acquire_owned().await {
+        let key = controller.queue.next().await;
+        let controller = controller.clone();
+        tokio::spawn(async move {
+            let again = work(&controller, &key).await;
+            controller.queue.done(&key, again);
+            let (waiting, running) = controller.queue.depth();
+            controller.metrics.queue(&controller.plugin.name, waiting, running);
+            drop(slot);
+        });
+    }
+}
+
+async fn work(controller: &Controller, key: &Key) -> Option<Duration> {
+    let began = Instant::now();
+    let outcome = AssertUnwindSafe(reconcile::reconcile(controller, key)).catch_unwind().await;
+    let (result, again) = match outcome {
+        Ok(Next::Wait) => ("success", None),
+        Ok(Next::Again) => ("requeue", Some(Duration::ZERO)),
+        Ok(Next::After(after)) => ("requeue_after", Some(after)),
+        Err(_) => {
+            tracing::error!(plugin = &*controller.plugin.name, object = %key, "a reconcile panicked; this is a fault of the host");
+            ("panic", Some(AFTER_PANIC))
+        }
+    };
+    controller.metrics.reconciled(&controller.plugin.name, result, began.elapsed());
+    again
+}

@@ -1,0 +1,176 @@
+//! From a descriptor to open watches: which kinds, with which selector and fields, and whom a
+//! change wakes.
+
+use std::sync::Arc;
+
+use crate::cluster::observe::{ReadView, View, named_by, parent_label};
+use crate::cluster::watch::{Change, Scope, Subscriber, Watched, Watches};
+use crate::controller::{Controller, Logic};
+use crate::decision::{Descriptor, Kind, MatchRule, ReadKind};
+use crate::error::LoadError;
+use crate::object::{Key, Lens, Object, PLUGIN_LABEL};
+use crate::plugin::revision::Revision;
+use crate::projection::Projection;
+
+/// Opens the watches of a revision and waits until they are synced.
+///
+/// # Errors
+/// When the kind of the parents cannot hold a status.
+pub async fn wire(controller: &Arc<Controller>, watches: &Watches, revision: Arc<Revision>) -> Result<Logic, LoadError> {
+    let descriptor = &revision.descriptor;
+    let parents = open_parents(controller, watches, descriptor);
+    let mut owned: Vec<View> = descriptor.owns.iter().map(|owned| open_owned(controller, watches, descriptor, &owned.kind, &owned.fields)).collect();
+    let reads: Vec<ReadView> = descriptor.reads.iter().map(|read| open_read(controller, watches, &parents, read)).collect();
+    parents.watched.synced().await;
+    for view in owned.iter().chain(reads.iter().map(|read| &read.view)) {
+        view.watched.synced().await;
+    }
+    owned.extend(dropped_kinds(controller, &owned));
+    let resource = controller.kinds.get(&descriptor.parent).ok_or_else(|| {
+        LoadError::DescribeFailed(format!("the API server no longer serves {}", descriptor.parent))
+    })?;
+    if !resource.has_status {
+        return Err(LoadError::DescribeFailed(format!(
+            "{} has no status subresource, so every status write would raise its generation; add `subresources: {{status: {{}}}}` to its CustomResourceDefinition",
+            descriptor.parent
+        )));
+    }
+    Ok(Logic { revision, parents, resource, owned, reads })
+}
+
+/// Ends the subscriptions that the published logic does not use.
+pub fn release(controller: &Controller, watches: &Watches) {
+    let Some(logic) = controller.logic() else { return };
+    let used = |scope: &Scope| {
+        let views = logic.owned.iter().chain(logic.reads.iter().map(|read| &read.view));
+        std::iter::once(&logic.parents).chain(views).any(|view| view.watched.scope == *scope)
+    };
+    for watched in watches.all() {
+        if !used(&watched.scope) {
+            watches.unsubscribe(&watched.scope, &controller.plugin.name);
+        }
+    }
+}
+
+/// A kind that the new revision no longer owns is watched until no child of it remains, so that
+/// what is left can be pruned.
+fn dropped_kinds(controller: &Controller, owned: &[View]) -> Vec<View> {
+    let Some(before) = controller.logic() else { return Vec::new() };
+    let dropped = |view: &&View| {
+        !owned.iter().any(|now| now.watched.scope == view.watched.scope) && !view.watched.cache.is_empty()
+    };
+    before.owned.iter().filter(dropped).cloned().collect()
+}
+
+fn open_parents(controller: &Arc<Controller>, watches: &Watches, descriptor: &Descriptor) -> View {
+    let mut projection = Projection::new(&descriptor.parent_fields);
+    projection.add("spec");
+    let lens = Lens { projection: projection.clone(), labels: Vec::new(), status: true };
+    let scope = Scope { kind: descriptor.parent.clone(), selector: String::new() };
+    let woken = Arc::downgrade(controller);
+    let subscriber: Subscriber = Arc::new(move |change| {
+        let Some(controller) = woken.upgrade() else { return };
+        controller.queue.add(object_of(change).key.clone());
+    });
+    View { watched: subscribe(controller, watches, &scope, &lens, "parent", subscriber), projection }
+}
+
+fn open_owned(
+    controller: &Arc<Controller>,
+    watches: &Watches,
+    descriptor: &Descriptor,
+    kind: &Kind,
+    fields: &[String],
+) -> View {
+    let projection = Projection::new(fields);
+    let lens = Lens { projection: projection.clone(), labels: Vec::new(), status: false };
+    let scope = Scope { kind: kind.clone(), selector: PLUGIN_LABEL.to_owned() };
+    let parent = descriptor.parent.clone();
+    let woken = Arc::downgrade(controller);
+    let subscriber: Subscriber = Arc::new(move |change| {
+        let Some(controller) = woken.upgrade() else { return };
+        for object in objects_of(change) {
+            wake_owner(&controller, &parent, object);
+        }
+    });
+    View { watched: subscribe(controller, watches, &scope, &lens, "child", subscriber), projection }
+}
+
+fn open_read(controller: &Arc<Controller>, watches: &Watches, parents: &View, read: &ReadKind) -> ReadView {
+    let projection = Projection::new(&read.fields);
+    let labels = match &read.rule {
+        MatchRule::ParentLabel(label) => vec![label.clone()],
+        MatchRule::ParentField(_) => Vec::new(),
+    };
+    let lens = Lens { projection: projection.clone(), labels, status: false };
+    let scope = Scope { kind: read.kind.clone(), selector: read.selector.clone() };
+    let (woken, parents, rule) = (Arc::downgrade(controller), parents.watched.clone(), read.rule.clone());
+    let subscriber: Subscriber = Arc::new(move |change| {
+        let Some(controller) = woken.upgrade() else { return };
+        for object in objects_of(change) {
+            wake_readers(&controller, &parents, &rule, object);
+        }
+    });
+    let watched = subscribe(controller, watches, &scope, &lens, &read.key, subscriber);
+    ReadView { read: read.clone(), view: View { watched, projection } }
+}
+
+fn subscribe(
+    controller: &Controller,
+    watches: &Watches,
+    scope: &Scope,
+    lens: &Lens,
+    role: &str,
+    subscriber: Subscriber,
+) -> Arc<Watched> {
+    watches.subscribe(scope, lens, (&controller.plugin.name, role), subscriber)
+}
+
+fn object_of(change: &Change) -> &Object {
+    match change {
+        Change::Applied(applied) => &applied.new,
+        Change::Deleted(gone) => gone,
+    }
+}
+
+/// Both sides of a change: an object may have left one parent for another.
+fn objects_of(change: &Change) -> impl Iterator<Item = &Object> {
+    let (new, old) = match change {
+        Change::Applied(applied) => (Some(&*applied.new), applied.old.as_deref()),
+        Change::Deleted(gone) => (None, Some(&**gone)),
+    };
+    new.into_iter().chain(old)
+}
+
+fn wake_owner(controller: &Controller, parent: &Kind, child: &Object) {
+    let Some(owner) = &child.controller else { return };
+    if *owner.kind == *parent.kind {
+        controller.queue.add(Key { namespace: child.key.namespace.clone(), name: owner.name.clone() });
+    }
+}
+
+fn wake_readers(controller: &Controller, parents: &Watched, rule: &MatchRule, object: &Object) {
+    match rule {
+        MatchRule::ParentLabel(label) => {
+            let Some(value) = object.label(label) else { return };
+            let namespace = object.key.namespace.clone();
+            let key = Key { namespace, name: value.into() };
+            if parents.cache.get(&key).is_some() {
+                controller.queue.add(key);
+            } else if value.len() > 52 {
+                wake_all(controller, parents, |parent| parent_label(&parent.key.name) == value);
+            }
+        }
+        MatchRule::ParentField(path) => wake_all(controller, parents, |parent| {
+            parent.key.namespace == object.key.namespace && named_by(parent, path).as_ref() == Some(&object.key.name)
+        }),
+    }
+}
+
+fn wake_all(controller: &Controller, parents: &Watched, reads: impl Fn(&Object) -> bool) {
+    for key in parents.cache.keys() {
+        if parents.cache.get(&key).is_some_and(|parent| reads(&parent)) {
+            controller.queue.add(key);
+        }
+    }
+}
