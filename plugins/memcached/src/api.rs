@@ -1,0 +1,102 @@
+//! The `Memcached` resource and the plugin's configuration. The CRD is printed from these types,
+//! so their comments are what `kubectl explain` shows.
+
+use serde::{Deserialize, Serialize};
+
+/// The group of the resource.
+pub const GROUP: &str = "cache.example.com";
+
+/// The version that is stored and watched.
+pub const VERSION: &str = "v1alpha1";
+
+/// The kind of the resource.
+pub const KIND: &str = "Memcached";
+
+/// A set of Memcached servers.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Memcached {
+    /// What is wished.
+    #[serde(default)]
+    pub spec: MemcachedSpec,
+    /// What has been said about it. Shown only while it is being deleted.
+    #[serde(default)]
+    pub status: Said,
+}
+
+/// The desired state of a Memcached.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "crd", derive(schemars::JsonSchema, Serialize))]
+#[serde(rename_all = "camelCase", default)]
+pub struct MemcachedSpec {
+    /// The number of Memcached servers.
+    pub size: i32,
+
+    /// The port on which the container of each server is reached. The Service is always reached
+    /// on port 11211.
+    #[cfg_attr(feature = "crd", schemars(range(min = 1, max = 65535)))]
+    pub container_port: i32,
+}
+
+/// The API server fills the defaults in; they stand here for the CRD and for objects that were
+/// stored before a default existed.
+impl Default for MemcachedSpec {
+    fn default() -> Self {
+        Self {
+            size: 1,
+            container_port: 11211,
+        }
+    }
+}
+
+/// The observed state of a Memcached.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MemcachedStatus {
+    /// The names of the Pods that run the servers, sorted. Pods that are being deleted are not
+    /// among them.
+    #[cfg_attr(feature = "crd", schemars(extend("x-kubernetes-list-type" = "atomic")))]
+    pub nodes: Vec<String>,
+
+    /// The number of servers that are ready.
+    pub ready_replicas: i32,
+}
+
+/// The part of the status that the host keeps.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Said {
+    /// The conditions that were written last.
+    pub conditions: Vec<SaidCondition>,
+}
+
+/// A condition that was written before.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SaidCondition {
+    /// For example `Degraded`.
+    #[serde(rename = "type")]
+    pub name: String,
+    /// For example `Finalizing`.
+    pub reason: String,
+}
+
+/// The plugin's configuration.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// The image that the servers run. There is no default: without one the plugin says so.
+    pub image: Option<String>,
+}
+
+/// The JSON schema of [`Config`].
+pub const CONFIG_SCHEMA: &str = r#"{
+  "type": "object",
+  "additionalProperties": false,
+  "properties": {
+    "image": {
+      "type": ["string", "null"],
+      "description": "The image that the servers run, for example memcached:1.4.36-alpine."
+    }
+  }
+}"#;

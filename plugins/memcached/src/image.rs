@@ -1,0 +1,118 @@
+//! Image references and the versions in them.
+
+/// The longest value of a label.
+const LONGEST: usize = 63;
+
+/// How much of a digest tells one image from another for a person.
+const DIGEST: usize = 12;
+
+/// The version that an image reference names, as a valid label value: its tag, or else the
+/// beginning of its digest, or else `latest`, which is what a reference without either means.
+pub(crate) fn version(reference: &str) -> String {
+    let (named, digest) = match reference.split_once('@') {
+        Some((named, digest)) => (named, Some(digest)),
+        None => (reference, None),
+    };
+    // A colon before the last slash is that of a registry's port.
+    let last = named.rsplit('/').next().unwrap_or(named);
+    let version = match (last.split_once(':'), digest) {
+        (Some((_, tag)), _) => label(tag.chars()),
+        (None, Some(digest)) => short(digest),
+        (None, None) => String::new(),
+    };
+    if version.is_empty() {
+        "latest".to_owned()
+    } else {
+        version
+    }
+}
+
+fn short(digest: &str) -> String {
+    let hex = digest.split_once(':').map_or(digest, |(_, hex)| hex);
+    label(hex.chars().take(DIGEST))
+}
+
+/// As much of a text as a label's value can hold. Tags may have 128 characters, and may begin and
+/// end with some that a label may not.
+fn label(text: impl Iterator<Item = char>) -> String {
+    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let mut label: String = text
+        .map(|c| if valid(c) { c } else { '-' })
+        .skip_while(|c| !c.is_ascii_alphanumeric())
+        .take(LONGEST)
+        .collect();
+    label.truncate(label.trim_end_matches(['-', '_', '.']).len());
+    label
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_tag() {
+        assert_eq!(version("memcached:1.4.36-alpine"), "1.4.36-alpine");
+        assert_eq!(version("registry.example.com:5000/a/memcached:1.6"), "1.6");
+        assert_eq!(version("memcached:1.6@sha256:0123456789abcdef"), "1.6");
+    }
+
+    #[test]
+    fn the_port_of_a_registry_is_no_version() {
+        assert_eq!(version("localhost:5000/memcached"), "latest");
+    }
+
+    #[test]
+    fn a_digest_stands_in_for_a_tag() {
+        assert_eq!(
+            version("memcached@sha256:0123456789abcdef0123"),
+            "0123456789ab"
+        );
+        assert_eq!(
+            version("localhost:5000/memcached@sha256:0123456789abcdef"),
+            "0123456789ab"
+        );
+    }
+
+    #[test]
+    fn a_reference_without_a_tag_means_latest() {
+        assert_eq!(version("memcached"), "latest");
+        assert_eq!(version("docker.io/library/memcached"), "latest");
+        assert_eq!(version("memcached:"), "latest");
+        assert_eq!(version("memcached:___"), "latest");
+    }
+
+    #[test]
+    fn a_tag_that_no_label_can_hold_is_cut_down() {
+        assert_eq!(version("memcached:_1.6-"), "1.6");
+        assert_eq!(
+            version(&format!("memcached:{}", "a".repeat(128))),
+            "a".repeat(63)
+        );
+        assert_eq!(
+            version(&format!("memcached:{}.b", "a".repeat(62))),
+            "a".repeat(62)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_version_is_a_valid_label_value(reference in ".{0,200}") {
+            let version = version(&reference);
+            prop_assert!((1..=63).contains(&version.len()));
+            prop_assert!(version.starts_with(|c: char| c.is_ascii_alphanumeric()));
+            prop_assert!(version.ends_with(|c: char| c.is_ascii_alphanumeric()));
+            prop_assert!(version.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)));
+        }
+
+        #[test]
+        fn a_tag_that_is_a_label_value_is_kept(
+            tag in "[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?",
+            registry in "([a-z]{1,9}(:[0-9]{1,5})?/)?",
+            digest in "(@sha256:[0-9a-f]{64})?",
+        ) {
+            prop_assert_eq!(version(&format!("{registry}memcached:{tag}{digest}")), tag);
+        }
+    }
+}

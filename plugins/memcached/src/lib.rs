@@ -1,0 +1,60 @@
+//! The logic of a Memcached operator: one Deployment and one Service for each `Memcached`, and a
+//! status that tells what was observed.
+//!
+//! ```text
+//!            ┌── names.rs ──── can its children be named? ─┐
+//!  request ──┼── image.rs ──── which image, which version? ┼── reconcile.rs ──▶ decision
+//!            ├── observed.rs ─ what is there?              │
+//!            └── trouble.rs ── what stands in the way? ────┘
+//! ```
+//!
+//! | file | what is told there |
+//! |---|---|
+//! | `api.rs` | the `Memcached` resource and the plugin's configuration |
+//! | `descriptor.rs` | what the plugin asks the host for |
+//! | `reconcile.rs` | from an observation to a decision: begin here |
+//! | `finalize.rs` | what is said before a `Memcached` goes |
+//! | `children.rs` | the desired Deployment and Service |
+//! | `observed.rs` | what the plugin reads from the Deployment and the Pods |
+//! | `trouble.rs` | what may stand in the way, and the words for it |
+//! | `status.rs` | status and conditions |
+//! | `names.rs` | labels, names, and which names will not do |
+//! | `image.rs` | image references and the versions in them |
+//! | `crd.rs` | the CRD, printed by the binary `crd` (feature `crd`) |
+
+pub mod api;
+mod children;
+#[cfg(feature = "crd")]
+pub mod crd;
+mod descriptor;
+mod finalize;
+mod image;
+mod names;
+mod observed;
+mod reconcile;
+mod status;
+mod trouble;
+
+use hotshoe_sdk::{Answer, Cleanup, Descriptor, Failure, Reconciler, Request};
+
+/// The plugin.
+pub struct Memcached;
+
+impl Reconciler for Memcached {
+    type Parent = api::Memcached;
+    type Config = api::Config;
+
+    fn describe() -> Descriptor {
+        descriptor::describe()
+    }
+
+    fn reconcile(request: &Request<Self>) -> Result<Answer, Failure> {
+        reconcile::reconcile(request)
+    }
+
+    fn finalize(request: &Request<Self>) -> Result<Cleanup, Failure> {
+        finalize::finalize(request)
+    }
+}
+
+hotshoe_sdk::export!(Memcached);

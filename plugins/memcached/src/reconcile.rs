@@ -1,0 +1,53 @@
+//! From an observation to a decision.
+
+use hotshoe_sdk::{Answer, Decision, Failure, Request};
+
+use crate::{
+    Memcached, children,
+    observed::Observed,
+    status,
+    trouble::{self, Trouble},
+};
+
+pub(crate) fn reconcile(request: &Request<Memcached>) -> Result<Answer, Failure> {
+    let observed = Observed::of(request)?;
+    let (decision, trouble) = decide(request, &observed)?;
+    let decision = decision
+        .status(&status::status(&observed))?
+        .conditions(status::conditions(
+            request.name(),
+            request.parent.spec.size,
+            &observed,
+            trouble.as_ref(),
+        ))
+        .events(trouble.as_ref().and_then(Trouble::event));
+    Ok(Answer::Decided(decision))
+}
+
+/// What should become of the children, and what stands in the way. What only a person can put
+/// right leaves the children alone; what the API server refused is wished for again.
+fn decide(
+    request: &Request<Memcached>,
+    observed: &Observed,
+) -> Result<(Decision, Option<Trouble>), Failure> {
+    let name = request.name();
+    if let Some(trouble) = trouble::invalid_name(name) {
+        return Ok((Decision::keep(), Some(trouble)));
+    }
+    let Some(image) = request
+        .config
+        .image
+        .as_deref()
+        .filter(|image| !image.is_empty())
+    else {
+        return Ok((Decision::keep(), Some(trouble::no_image(name))));
+    };
+    if let Some(trouble) = trouble::immutable_selector(name, observed) {
+        return Ok((Decision::keep(), Some(trouble)));
+    }
+    let children = children::desired(name, &request.parent.spec, image)?;
+    Ok((
+        Decision::exactly(children),
+        trouble::refused(request, observed),
+    ))
+}

@@ -1,0 +1,144 @@
+//! What may stand in the way, and the words for it.
+
+use hotshoe_sdk::{Event, Refusal, Request};
+use k8s_openapi::api::apps::v1::Deployment;
+
+use crate::{Memcached, names, observed::Observed, status::RECONCILING};
+
+/// What stands in the way of one custom resource.
+pub(crate) struct Trouble {
+    kind: Kind,
+    /// One PascalCase word.
+    pub(crate) reason: &'static str,
+    /// What happened, to what, and what to do where that is for a person to do.
+    pub(crate) message: String,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Name,
+    Image,
+    Selector,
+    Foreign,
+    Refused,
+}
+
+impl Trouble {
+    /// Whether a Deployment that is there serves as well as ever.
+    pub(crate) fn spares_the_servers(&self) -> bool {
+        matches!(self.kind, Kind::Selector | Kind::Foreign)
+    }
+
+    /// Whether no amount of waiting helps, since a name cannot be changed.
+    pub(crate) fn ends_progress(&self) -> bool {
+        self.kind == Kind::Name
+    }
+
+    /// An object in the way is somebody's, who may look at events and not at conditions.
+    pub(crate) fn event(&self) -> Option<Event> {
+        (self.kind == Kind::Foreign).then(|| Event::warning(self.reason, self.message.clone()))
+    }
+}
+
+/// A name that the children cannot have.
+pub(crate) fn invalid_name(name: &str) -> Option<Trouble> {
+    let rule = names::broken_rule(name)?;
+    Some(Trouble {
+        kind: Kind::Name,
+        reason: "InvalidName",
+        message: format!(
+            "The name of the custom resource ({name}) cannot be used for its children: {rule}; \
+             delete it and create it again under another name"
+        ),
+    })
+}
+
+/// No image is configured.
+pub(crate) fn no_image(name: &str) -> Trouble {
+    Trouble {
+        kind: Kind::Image,
+        reason: RECONCILING,
+        message: failed(
+            "create Deployment",
+            name,
+            "Unable to find MEMCACHED_IMAGE environment variable with the image",
+        ),
+    }
+}
+
+/// The Deployment is the custom resource's and was made by an operator with another selector.
+pub(crate) fn immutable_selector(name: &str, observed: &Observed) -> Option<Trouble> {
+    let rollout = observed.rollout.as_ref()?;
+    if rollout.selects(&names::selector(name)) {
+        return None;
+    }
+    Some(Trouble {
+        kind: Kind::Selector,
+        reason: "SelectorImmutable",
+        message: format!(
+            "Deployment ({name}) has another spec.selector than the custom resource ({name}) \
+             gives it, and spec.selector cannot be changed; delete the Deployment and it will \
+             be created again"
+        ),
+    })
+}
+
+/// The API server refused a child. The Deployment comes first, for without it the rest is idle.
+pub(crate) fn refused(request: &Request<Memcached>, observed: &Observed) -> Option<Trouble> {
+    let of_deployment = request
+        .refusals
+        .iter()
+        .find(|refusal| refusal.concerns::<Deployment>());
+    let refusal = of_deployment.or(request.refusals.first())?;
+    let exists = match of_deployment {
+        Some(_) => observed.rollout.is_some(),
+        None => observed.has_service,
+    };
+    if !exists && refusal.reason == "Conflict" {
+        return Some(foreign(refusal, request));
+    }
+    Some(failed_write(refusal, exists, request, observed))
+}
+
+fn foreign(refusal: &Refusal, request: &Request<Memcached>) -> Trouble {
+    let (kind, name) = (&refusal.reference.kind.kind, &refusal.reference.name);
+    Trouble {
+        kind: Kind::Foreign,
+        reason: "Conflict",
+        message: format!(
+            "{kind} ({name}) in the namespace {} exists and does not belong to the custom \
+             resource ({}), so it is left as it is; delete it, or create the custom resource \
+             under another name",
+            request.namespace(),
+            request.name(),
+        ),
+    }
+}
+
+fn failed_write(
+    refusal: &Refusal,
+    exists: bool,
+    request: &Request<Memcached>,
+    observed: &Observed,
+) -> Trouble {
+    let (name, kind) = (request.name(), &refusal.reference.kind.kind);
+    let resizes = refusal.concerns::<Deployment>()
+        && observed
+            .rollout
+            .as_ref()
+            .is_some_and(|rollout| rollout.wanted != request.parent.spec.size);
+    let (reason, deed) = match (exists, resizes) {
+        (false, _) => (RECONCILING, format!("create {kind}")),
+        (true, true) => ("Resizing", "update the size".to_owned()),
+        (true, false) => (RECONCILING, format!("update {kind}")),
+    };
+    Trouble {
+        kind: Kind::Refused,
+        reason,
+        message: failed(&deed, name, &refusal.message),
+    }
+}
+
+fn failed(deed: &str, name: &str, cause: &str) -> String {
+    format!("Failed to {deed} for the custom resource ({name}): ({cause})")
+}

@@ -1,0 +1,176 @@
+//! What a plugin is and what it asks for. Asking grants nothing: the administrator does.
+
+use k8s_openapi::Resource;
+
+use crate::ResourceKind;
+
+/// What a plugin is and what it asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Descriptor {
+    /// The plugin's name.
+    pub name: String,
+    /// The plugin's version.
+    pub version: String,
+    /// The kind that it serves.
+    pub parent: ResourceKind,
+    /// The fields of the parent to be shown beside `spec`.
+    pub parent_fields: Vec<String>,
+    /// The kinds of its children.
+    pub owns: Vec<Owned>,
+    /// The kinds that it reads and does not own.
+    pub reads: Vec<Read>,
+    /// The finalizer to hold; absent where the plugin needs no clean-up.
+    pub finalizer: Option<String>,
+    /// Whether requests carry the time.
+    pub wants_now: bool,
+    /// Whether requests carry the number of tries.
+    pub wants_attempt: bool,
+    /// JSON schema of the configuration.
+    pub config_schema: Option<String>,
+}
+
+/// A kind of children.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Owned {
+    /// Which kind.
+    pub kind: ResourceKind,
+    /// What the plugin wants to do with them.
+    pub verbs: Vec<Verb>,
+    /// The fields to be shown, as dotted paths.
+    pub fields: Vec<String>,
+}
+
+/// What a plugin wants to do with the children of a kind.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verb {
+    /// Make them.
+    Create,
+    /// Change them.
+    Update,
+    /// Delete those that it no longer wants.
+    Delete,
+}
+
+/// A kind that is read and not owned.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Read {
+    /// The key under which the objects come in [`crate::Request::related`].
+    pub key: String,
+    /// Which kind.
+    pub kind: ResourceKind,
+    /// A label selector that all of them fulfil; empty selects all.
+    pub selector: String,
+    /// How one of them belongs to a parent.
+    pub rule: MatchRule,
+    /// The fields to be shown, as dotted paths.
+    pub fields: Vec<String>,
+}
+
+/// How an object that is read and not owned belongs to a parent in its namespace.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum MatchRule {
+    /// The label of this key carries the parent's name.
+    ParentLabel(String),
+    /// The field of the parent at this dotted path names it.
+    ParentField(String),
+}
+
+impl Descriptor {
+    /// A plugin of this name and version that serves this kind and asks for nothing yet.
+    pub fn new(name: &str, version: &str, parent: ResourceKind) -> Self {
+        Self {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            parent,
+            parent_fields: Vec::new(),
+            owns: Vec::new(),
+            reads: Vec::new(),
+            finalizer: None,
+            wants_now: false,
+            wants_attempt: false,
+            config_schema: None,
+        }
+    }
+
+    /// Show these fields of the parent beside `spec`.
+    #[must_use]
+    pub fn parent_fields(mut self, fields: &[&str]) -> Self {
+        self.parent_fields.extend(strings(fields));
+        self
+    }
+
+    /// Have children of this kind, do this with them, and be shown these fields of them.
+    #[must_use]
+    pub fn owns<K: Resource>(mut self, verbs: &[Verb], fields: &[&str]) -> Self {
+        self.owns.push(Owned {
+            kind: ResourceKind::of::<K>(),
+            verbs: verbs.to_vec(),
+            fields: strings(fields).collect(),
+        });
+        self
+    }
+
+    /// Read, under `key`, the objects that fulfil `selector` and belong to the parent by `rule`,
+    /// and be shown these fields of them.
+    #[must_use]
+    pub fn reads<K: Resource>(
+        mut self,
+        key: &str,
+        selector: &str,
+        rule: MatchRule,
+        fields: &[&str],
+    ) -> Self {
+        self.reads.push(Read {
+            key: key.to_owned(),
+            kind: ResourceKind::of::<K>(),
+            selector: selector.to_owned(),
+            rule,
+            fields: strings(fields).collect(),
+        });
+        self
+    }
+
+    /// Hold this finalizer on every parent, and be asked to clean up.
+    #[must_use]
+    pub fn finalizer(mut self, finalizer: &str) -> Self {
+        self.finalizer = Some(finalizer.to_owned());
+        self
+    }
+
+    /// Be told the time. Equal requests are then rare, so every call costs.
+    #[must_use]
+    pub fn wants_now(mut self) -> Self {
+        self.wants_now = true;
+        self
+    }
+
+    /// Be told the number of tries since the last success.
+    #[must_use]
+    pub fn wants_attempt(mut self) -> Self {
+        self.wants_attempt = true;
+        self
+    }
+
+    /// Have the configuration checked against this JSON schema.
+    #[must_use]
+    pub fn config_schema(mut self, schema: &str) -> Self {
+        self.config_schema = Some(schema.to_owned());
+        self
+    }
+}
+
+impl MatchRule {
+    /// The label of this key carries the parent's name.
+    pub fn parent_label(key: &str) -> Self {
+        Self::ParentLabel(key.to_owned())
+    }
+
+    /// The field of the parent at this dotted path names it.
+    pub fn parent_field(path: &str) -> Self {
+        Self::ParentField(path.to_owned())
+    }
+}
+
+fn strings(borrowed: &[&str]) -> impl Iterator<Item = String> {
+    borrowed.iter().map(|text| (*text).to_owned())
+}

@@ -1,0 +1,317 @@
+//! The component around a plugin: the only file that knows the generated bindings.
+
+use std::{marker::PhantomData, time::Duration};
+
+use crate::{
+    Answer, Children, Cleanup, Condition, Decision, Descriptor, Event, Failure, MatchRule, Object,
+    ObjectRef, Observation, Owned, Read, Reconciler, Refusal, Related, Requirement, ResourceKind,
+    Severity, Status, Verb, log::Level,
+};
+
+use self::generated::exports::hotshoe::reconciler::reconciler as export;
+use self::generated::hotshoe::reconciler::{log as import, types as wit};
+
+/// Written by `wit-bindgen` from the contract. Public only for [`crate::export!`].
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    clippy::all,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "generated code, which speaks the canonical ABI"
+)]
+pub mod generated {
+    wit_bindgen::generate!({
+        path: "../../wit",
+        world: "plugin",
+        pub_export_macro: true,
+    });
+}
+
+/// A [`Reconciler`] as the contract wants it.
+pub struct Guest<R>(PhantomData<R>);
+
+impl<R: Reconciler> export::Guest for Guest<R> {
+    fn describe() -> wit::Descriptor {
+        tell_panics();
+        R::describe().into()
+    }
+
+    fn reconcile(request: wit::Request) -> Result<wit::Answer, wit::Failure> {
+        tell_panics();
+        crate::reconcile::<R>(request.into())
+            .map(Into::into)
+            .map_err(Into::into)
+    }
+
+    fn finalize(request: wit::Request) -> Result<wit::Cleanup, wit::Failure> {
+        tell_panics();
+        crate::finalize::<R>(request.into())
+            .map(Into::into)
+            .map_err(Into::into)
+    }
+}
+
+/// Have a panic say where and why before it traps; the trap itself carries neither.
+fn tell_panics() {
+    std::panic::set_hook(Box::new(|panic| log(Level::Error, &panic.to_string())));
+}
+
+pub(crate) fn log(level: Level, message: &str) {
+    let level = match level {
+        Level::Trace => import::Level::Trace,
+        Level::Debug => import::Level::Debug,
+        Level::Info => import::Level::Info,
+        Level::Warn => import::Level::Warn,
+        Level::Error => import::Level::Error,
+    };
+    import::log(level, message);
+}
+
+fn each<A: Into<B>, B>(items: Vec<A>) -> Vec<B> {
+    items.into_iter().map(Into::into).collect()
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+// What comes in.
+
+impl From<wit::Request> for Observation {
+    fn from(request: wit::Request) -> Self {
+        Self {
+            parent: request.parent.into(),
+            children: each(request.children),
+            related: each(request.related),
+            refusals: each(request.refusals),
+            config: request.config,
+            now: request.now,
+            attempt: request.attempt,
+        }
+    }
+}
+
+impl From<wit::Related> for Related {
+    fn from(related: wit::Related) -> Self {
+        Self {
+            key: related.key,
+            objects: each(related.objects),
+        }
+    }
+}
+
+impl From<wit::Refusal> for Refusal {
+    fn from(refusal: wit::Refusal) -> Self {
+        Self {
+            reference: refusal.ref_.into(),
+            code: refusal.code,
+            reason: refusal.reason,
+            message: refusal.message,
+        }
+    }
+}
+
+impl From<wit::Object> for Object {
+    fn from(object: wit::Object) -> Self {
+        Self {
+            reference: object.ref_.into(),
+            json: object.json,
+        }
+    }
+}
+
+impl From<wit::ObjectRef> for ObjectRef {
+    fn from(reference: wit::ObjectRef) -> Self {
+        Self {
+            kind: reference.kind.into(),
+            namespace: reference.namespace,
+            name: reference.name,
+        }
+    }
+}
+
+impl From<wit::ResourceKind> for ResourceKind {
+    fn from(kind: wit::ResourceKind) -> Self {
+        Self {
+            group: kind.group,
+            version: kind.version,
+            kind: kind.kind,
+        }
+    }
+}
+
+// What goes out.
+
+impl From<Object> for wit::Object {
+    fn from(object: Object) -> Self {
+        Self {
+            ref_: object.reference.into(),
+            json: object.json,
+        }
+    }
+}
+
+impl From<ObjectRef> for wit::ObjectRef {
+    fn from(reference: ObjectRef) -> Self {
+        Self {
+            kind: reference.kind.into(),
+            namespace: reference.namespace,
+            name: reference.name,
+        }
+    }
+}
+
+impl From<ResourceKind> for wit::ResourceKind {
+    fn from(kind: ResourceKind) -> Self {
+        Self {
+            group: kind.group,
+            version: kind.version,
+            kind: kind.kind,
+        }
+    }
+}
+
+impl From<Answer> for wit::Answer {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Decided(decision) => Self::Decided(decision.into()),
+            Answer::Needs(requirements) => Self::Needs(each(requirements)),
+        }
+    }
+}
+
+impl From<Cleanup> for wit::Cleanup {
+    fn from(cleanup: Cleanup) -> Self {
+        match cleanup {
+            Cleanup::Waiting(decision) => Self::Waiting(decision.into()),
+            Cleanup::Done(decision) => Self::Done(decision.into()),
+        }
+    }
+}
+
+impl From<Requirement> for wit::Requirement {
+    fn from(requirement: Requirement) -> Self {
+        Self {
+            key: requirement.key,
+            kind: requirement.kind.into(),
+            namespace: requirement.namespace,
+            name: requirement.name,
+        }
+    }
+}
+
+impl From<Failure> for wit::Failure {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Retry { message, after } => Self::Retry(wit::Retry {
+                message,
+                after: after.map(milliseconds),
+            }),
+            Failure::Reject { message, field } => Self::Reject(wit::Rejection { message, field }),
+            Failure::Other(message) => Self::Other(message),
+        }
+    }
+}
+
+impl From<Decision> for wit::Decision {
+    fn from(decision: Decision) -> Self {
+        Self {
+            children: decision.children.into(),
+            status: decision.status,
+            conditions: each(decision.conditions),
+            events: each(decision.events),
+            requeue_after: decision.requeue_after.map(milliseconds),
+        }
+    }
+}
+
+impl From<Children> for wit::Children {
+    fn from(children: Children) -> Self {
+        match children {
+            Children::Exactly(objects) => Self::Exactly(each(objects)),
+            Children::Keep => Self::Keep,
+        }
+    }
+}
+
+impl From<Condition> for wit::Condition {
+    fn from(condition: Condition) -> Self {
+        Self {
+            name: condition.name,
+            status: match condition.status {
+                Status::True => wit::ConditionStatus::True,
+                Status::False => wit::ConditionStatus::False,
+                Status::Unknown => wit::ConditionStatus::Unknown,
+            },
+            reason: condition.reason,
+            message: condition.message,
+        }
+    }
+}
+
+impl From<Event> for wit::Event {
+    fn from(event: Event) -> Self {
+        Self {
+            severity: match event.severity {
+                Severity::Normal => wit::EventSeverity::Normal,
+                Severity::Warning => wit::EventSeverity::Warning,
+            },
+            reason: event.reason,
+            message: event.message,
+        }
+    }
+}
+
+impl From<Descriptor> for wit::Descriptor {
+    fn from(descriptor: Descriptor) -> Self {
+        Self {
+            name: descriptor.name,
+            version: descriptor.version,
+            parent: descriptor.parent.into(),
+            parent_fields: descriptor.parent_fields,
+            owns: each(descriptor.owns),
+            reads: each(descriptor.reads),
+            finalizer: descriptor.finalizer,
+            wants_now: descriptor.wants_now,
+            wants_attempt: descriptor.wants_attempt,
+            config_schema: descriptor.config_schema,
+        }
+    }
+}
+
+impl From<Owned> for wit::OwnedKind {
+    fn from(owned: Owned) -> Self {
+        Self {
+            kind: owned.kind.into(),
+            verbs: each(owned.verbs),
+            fields: owned.fields,
+        }
+    }
+}
+
+impl From<Verb> for wit::Verb {
+    fn from(verb: Verb) -> Self {
+        match verb {
+            Verb::Create => Self::Create,
+            Verb::Update => Self::Update,
+            Verb::Delete => Self::Delete,
+        }
+    }
+}
+
+impl From<Read> for wit::ReadKind {
+    fn from(read: Read) -> Self {
+        Self {
+            key: read.key,
+            kind: read.kind.into(),
+            selector: read.selector,
+            match_: match read.rule {
+                MatchRule::ParentLabel(key) => wit::MatchRule::ParentLabel(key),
+                MatchRule::ParentField(path) => wit::MatchRule::ParentField(path),
+            },
+            fields: read.fields,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Write the logic of a Hotshoe operator as a plain Rust function over typed Kubernetes objects.
+//!
+//! ```text
+//!              ┌──────────────── your crate ────────────────┐
+//!  request ──▶ │ parent, children, related, refusals, config │ ──▶ decision
+//!   (JSON)     └─────────────────────────────────────────────┘     (JSON)
+//! ```
+//!
+//! Implement [`Reconciler`] for a type of yours and hand it to [`export!`]:
+//!
+//! ```
+//! use hotshoe_sdk::{Answer, Decision, Descriptor, Failure, Reconciler, Request, ResourceKind};
+//! use serde::Deserialize;
+//!
+//! struct Greeter;
+//!
+//! #[derive(Deserialize)]
+//! struct Greeting {
+//!     spec: Spec,
+//! }
+//!
+//! #[derive(Deserialize)]
+//! struct Spec {
+//!     text: String,
+//! }
+//!
+//! #[derive(Deserialize)]
+//! struct Config {}
+//!
+//! impl Reconciler for Greeter {
+//!     type Parent = Greeting;
+//!     type Config = Config;
+//!
+//!     fn describe() -> Descriptor {
+//!         Descriptor::new("greeter", "0.1.0", ResourceKind::new("example.com", "v1", "Greeting"))
+//!     }
+//!
+//!     fn reconcile(request: &Request<Self>) -> Result<Answer, Failure> {
+//!         let seen = serde_json::json!({ "seen": request.parent.spec.text });
+//!         Ok(Answer::Decided(Decision::keep().status(&seen)?))
+//!     }
+//! }
+//!
+//! hotshoe_sdk::export!(Greeter);
+//! ```
+//!
+//! # What holds for every call
+//!
+//! - It is a pure function. There is no clock, network, file, randomness or API client, and equal
+//!   requests must be answered equally: the host skips a call that it has seen answered.
+//! - It runs in a fresh instance. Nothing kept in memory is there at the next call, and memory is
+//!   never given back during one (see `bump.rs`).
+//! - Observed objects are *projections*: they hold the fields that [`Reconciler::describe`] asked
+//!   for, and every other field reads as absent or empty.
+//! - A panic costs that one decision, and its message goes to the host's log.
+//!
+//! Compiled natively the crate is the same without the component around it, so the logic is
+//! tested by `cargo test`: build an [`Observation`] and pass it to [`reconcile`] or [`finalize`].
+//!
+//! # Map
+//!
+//! | file | what is told there |
+//! |---|---|
+//! | `reconciler.rs` | the trait that a plugin implements, and how it is called |
+//! | `request.rs` | what a plugin is shown, and typed access to it |
+//! | `decision.rs` | what a plugin answers: children, status, conditions, events |
+//! | `answer.rs` | the ways in which a call may end |
+//! | `descriptor.rs` | what a plugin is and what it asks for |
+//! | `object.rs` | Kubernetes objects as they cross the border |
+//! | `log.rs` | lines for the host's log |
+//! | `guest.rs` | the component around it all; only for Wasm |
+//! | `bump.rs` | the memory of one call; only for Wasm |
+
+mod answer;
+#[cfg(target_family = "wasm")]
+mod bump;
+mod decision;
+mod descriptor;
+#[cfg(target_family = "wasm")]
+#[doc(hidden)]
+pub mod guest;
+pub mod log;
+mod object;
+mod reconciler;
+mod request;
+
+pub use answer::{Answer, Cleanup, Failure, Requirement};
+pub use decision::{Children, Condition, Decision, Event, Severity, Status};
+pub use descriptor::{Descriptor, MatchRule, Owned, Read, Verb};
+pub use object::{Metadata, Object, ObjectRef, ResourceKind};
+pub use reconciler::{Reconciler, finalize, reconcile};
+pub use request::{Observation, Refusal, Related, Request};
+
+/// Make a [`Reconciler`] the plugin of this crate. Without effect when compiled natively.
+#[macro_export]
+macro_rules! export {
+    ($plugin:ty) => {
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            type Plugin = $crate::guest::Guest<$plugin>;
+    $crate::guest::generated::export!(Plugin with_types_in $crate::guest::generated);
+        };
+    };
+}

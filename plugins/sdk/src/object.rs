@@ -1,0 +1,136 @@
+//! Kubernetes objects as they cross the border: a typed name and a body of JSON text.
+
+use k8s_openapi::Resource;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::Failure;
+
+/// A kind of Kubernetes object.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct ResourceKind {
+    /// Empty for the core group.
+    pub group: String,
+    /// For example `v1`.
+    pub version: String,
+    /// For example `Deployment`.
+    pub kind: String,
+}
+
+impl ResourceKind {
+    /// The kind of these names.
+    pub fn new(group: &str, version: &str, kind: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+        }
+    }
+
+    /// The kind of a typed object.
+    pub fn of<K: Resource>() -> Self {
+        Self::new(K::GROUP, K::VERSION, K::KIND)
+    }
+
+    /// Whether objects of this kind are decoded as `K`.
+    pub fn is<K: Resource>(&self) -> bool {
+        self.kind == K::KIND && self.group == K::GROUP && self.version == K::VERSION
+    }
+}
+
+/// The name of one object.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct ObjectRef {
+    /// What it is.
+    pub kind: ResourceKind,
+    /// Absent for cluster-scoped objects; may be left out for a child of a namespaced parent.
+    pub namespace: Option<String>,
+    /// Never empty.
+    pub name: String,
+}
+
+/// One object: observed, where the JSON is the projection that `describe` asked for, or desired,
+/// where it holds the fields that the plugin wants to own.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Object {
+    /// Which object.
+    pub reference: ObjectRef,
+    /// A JSON object. `apiVersion`, `kind` and the name may be left out.
+    pub json: String,
+}
+
+impl Object {
+    /// A desired child.
+    ///
+    /// # Errors
+    ///
+    /// `Failure::Other` where the object has no name or cannot be written as JSON.
+    pub fn of<K>(object: &K) -> Result<Self, Failure>
+    where
+        K: Resource + k8s_openapi::Metadata<Ty = ObjectMeta> + Serialize,
+    {
+        let metadata = object.metadata();
+        let Some(name) = metadata.name.clone() else {
+            return Err(Failure::other(format!(
+                "a desired {} has no name; set metadata.name",
+                K::KIND
+            )));
+        };
+        let json = serde_json::to_string(object).map_err(|cause| {
+            Failure::other(format!(
+                "{} {name} cannot be written as JSON: {cause}",
+                K::KIND
+            ))
+        })?;
+        Ok(Self {
+            reference: ObjectRef {
+                kind: ResourceKind::of::<K>(),
+                namespace: metadata.namespace.clone(),
+                name,
+            },
+            json,
+        })
+    }
+
+    /// This observed object, typed. Fields that were not asked for are absent or empty.
+    ///
+    /// # Errors
+    ///
+    /// `Failure::Other` where the JSON is broken or a field has another type than in `K`.
+    pub fn read<K: DeserializeOwned>(&self) -> Result<K, Failure> {
+        serde_json::from_str(&self.json).map_err(|cause| {
+            Failure::other(format!(
+                "the host showed {} {} in a form that this plugin cannot read: {}",
+                self.reference.kind.kind,
+                self.reference.name,
+                words(&cause)
+            ))
+        })
+    }
+}
+
+/// The metadata that every observed object shows, for views of the plugin's own.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata {
+    /// Never empty.
+    pub name: String,
+    /// Absent for cluster-scoped objects.
+    pub namespace: Option<String>,
+    /// Tells an object from an earlier one of the same name.
+    pub uid: String,
+    /// Raised by every change of the object's desired state; absent where its kind has none.
+    pub generation: Option<i64>,
+    /// Present while the object is being deleted; a time as in RFC 3339.
+    pub deletion_timestamp: Option<String>,
+}
+
+/// What is wrong with a text, without the line and column: nobody can look at a text that the
+/// host made, and a message should not change with the fields around the one at fault.
+pub(crate) fn words(cause: &serde_json::Error) -> String {
+    let mut words = cause.to_string();
+    if let Some(end) = words.rfind(" at line ") {
+        words.truncate(end);
+    }
+    words
+}

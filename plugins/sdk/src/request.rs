@@ -1,0 +1,215 @@
+//! What a plugin is shown, and typed access to it.
+
+use std::fmt;
+
+use k8s_openapi::Resource;
+use serde::de::DeserializeOwned;
+
+use crate::{Failure, Object, ObjectRef, Reconciler, object};
+
+/// What the host shows, before it is decoded. Tests build one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observation {
+    /// The object to decide about.
+    pub parent: Object,
+    /// The parent's children, sorted by kind, namespace and name.
+    pub children: Vec<Object>,
+    /// One entry for each declared read and each requirement.
+    pub related: Vec<Related>,
+    /// Children whose last write the API server refused.
+    pub refusals: Vec<Refusal>,
+    /// The plugin's configuration, a JSON object.
+    pub config: String,
+    /// Milliseconds since the Unix epoch; only where asked for.
+    pub now: Option<u64>,
+    /// Tries since the last success; only where asked for.
+    pub attempt: Option<u32>,
+}
+
+/// Related objects, found for one declared read or one requirement.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Related {
+    /// The key of the read or requirement.
+    pub key: String,
+    /// Sorted by namespace and name.
+    pub objects: Vec<Object>,
+}
+
+/// A child whose last write the API server refused. It stays until a write goes through or the
+/// desired child changes.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Refusal {
+    /// Which child.
+    pub reference: ObjectRef,
+    /// The HTTP status code.
+    pub code: u32,
+    /// The reason of the API server, for example `Forbidden`.
+    pub reason: String,
+    /// The words of the API server.
+    pub message: String,
+}
+
+impl Refusal {
+    /// Whether it is about a child of this type.
+    pub fn concerns<K: Resource>(&self) -> bool {
+        self.reference.kind.is::<K>()
+    }
+}
+
+/// What a plugin is shown, decoded: the parent and the configuration at once, everything else
+/// when it is asked for.
+pub struct Request<R: Reconciler> {
+    /// The parent as the plugin reads it.
+    pub parent: R::Parent,
+    /// The plugin's configuration.
+    pub config: R::Config,
+    /// Children whose last write the API server refused.
+    pub refusals: Vec<Refusal>,
+    /// Milliseconds since the Unix epoch; only where `describe` asked for it.
+    pub now: Option<u64>,
+    /// How often the parent was tried since its last success; only where asked for.
+    pub attempt: Option<u32>,
+    reference: ObjectRef,
+    children: Vec<Object>,
+    related: Vec<Related>,
+}
+
+impl<R: Reconciler> Request<R> {
+    /// Decode an observation.
+    ///
+    /// # Errors
+    ///
+    /// `Failure::Reject` where the parent or the configuration is not what the plugin reads:
+    /// trying again would not help.
+    pub fn read(observation: Observation) -> Result<Self, Failure> {
+        let parent = read_parent(&observation.parent)?;
+        let config = serde_json::from_str(&observation.config).map_err(|cause| {
+            Failure::reject(format!(
+                "the plugin's configuration is not what this plugin reads: {}; correct it",
+                object::words(&cause)
+            ))
+        })?;
+        Ok(Self {
+            parent,
+            config,
+            refusals: observation.refusals,
+            now: observation.now,
+            attempt: observation.attempt,
+            reference: observation.parent.reference,
+            children: observation.children,
+            related: observation.related,
+        })
+    }
+
+    /// The parent's name.
+    pub fn name(&self) -> &str {
+        &self.reference.name
+    }
+
+    /// The parent's namespace; empty where it is cluster-scoped.
+    pub fn namespace(&self) -> &str {
+        self.reference.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The parent's children of one kind, sorted by namespace and name.
+    ///
+    /// # Errors
+    ///
+    /// `Failure::Other` where one of them does not parse.
+    pub fn children<K: Resource + DeserializeOwned>(&self) -> Result<Vec<K>, Failure> {
+        self.children_as::<K, K>()
+    }
+
+    /// The parent's children of kind `K`, read as `View`: a type of the plugin's own with just
+    /// the fields that it asked for. A component with such views is several times smaller than
+    /// one that knows every field of a Deployment.
+    ///
+    /// # Errors
+    ///
+    /// `Failure::Other` where one of them does not parse.
+    pub fn children_as<K: Resource, View: DeserializeOwned>(&self) -> Result<Vec<View>, Failure> {
+        self.children_of::<K>().map(Object::read).collect()
+    }
+
+    /// The parent's child of this kind and name, where it has one.
+    ///
+    /// # Errors
+    ///
+    /// `Failure::Other` where it does not parse.
+    pub fn child<K: Resource + DeserializeOwned>(&self, name: &str) -> Result<Option<K>, Failure> {
+        self.child_as::<K, K>(name)
+    }
+
+    /// The parent's child of kind `K` and this name, read as `View`.
+    ///
+    /// # Errors
+    ///
+    /// `Failure::Other` where it does not parse.
+    pub fn child_as<K: Resource, View: DeserializeOwned>(
+        &self,
+        name: &str,
+    ) -> Result<Option<View>, Failure> {
+        let mut named = self
+            .children_of::<K>()
+            .filter(|child| child.reference.name == name);
+        named.next().map(Object::read).transpose()
+    }
+
+    /// Whether the parent has a child of this kind and name. Cheaper than [`Request::child`].
+    pub fn has_child<K: Resource>(&self, name: &str) -> bool {
+        self.children_of::<K>()
+            .any(|child| child.reference.name == name)
+    }
+
+    /// The objects found for a declared read or a requirement, sorted by namespace and name, read
+    /// as a typed object or as a view of the plugin's own.
+    ///
+    /// # Errors
+    ///
+    /// `Failure::Other` where one of them does not parse, or where nothing was ever asked for
+    /// under this key.
+    pub fn related<K: DeserializeOwned>(&self, key: &str) -> Result<Vec<K>, Failure> {
+        let Some(related) = self.related.iter().find(|related| related.key == key) else {
+            return Err(Failure::other(format!(
+                "nothing is read under the key {key}; declare it in describe or require it"
+            )));
+        };
+        related.objects.iter().map(Object::read).collect()
+    }
+
+    fn children_of<K: Resource>(&self) -> impl Iterator<Item = &Object> {
+        self.children
+            .iter()
+            .filter(|child| child.reference.kind.is::<K>())
+    }
+}
+
+/// Only the parent's name: the rest may hold what does not belong into a log.
+impl<R: Reconciler> fmt::Debug for Request<R> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "Request({} {})",
+            self.reference.kind.kind, self.reference.name
+        )
+    }
+}
+
+fn read_parent<T: DeserializeOwned>(parent: &Object) -> Result<T, Failure> {
+    serde_json::from_str(&parent.json).map_err(|cause| Failure::Reject {
+        message: format!(
+            "{} {} is not what this plugin reads: {}; correct it, or use a plugin that reads it",
+            parent.reference.kind.kind,
+            parent.reference.name,
+            object::words(&cause)
+        ),
+        field: field_at_fault::<T>(&parent.json),
+    })
+}
+
+/// Where a text stops being a `T`. Costs a second reading, which only a failure pays for.
+fn field_at_fault<T: DeserializeOwned>(json: &str) -> Option<String> {
+    let mut reader = serde_json::Deserializer::from_str(json);
+    let error = serde_path_to_error::deserialize::<_, T>(&mut reader).err()?;
+    Some(error.path().to_string()).filter(|path| !path.contains('?') && path != ".")
+}
