@@ -71,7 +71,7 @@ async fn write_children(
     let mut plan = diff::plan(desired, &observed.children, &controller.plugin.name, controller.writer.manager());
     plan.prune.retain(|(kind, _)| controller.plugin.grant.may_prune(kind));
     memory.refused.retain(|refused| is_still_planned(refused, &plan));
-    let basis = controller.hasher.hash_one((observed.parent.generation, logic.revision.digest.as_bytes()));
+    let basis = controller.hasher.hash_one((observed.parent.generation, logic.revision.digest()));
     let due = |reference: &ObjectRef, child: Option<&Object>| is_due(reference, child_basis(controller, basis, child), memory);
     plan.prune.retain(|(kind, child)| due(&reference(kind, &child.key), Some(child)));
     plan.apply.retain(|apply| {

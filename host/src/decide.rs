@@ -6,7 +6,7 @@ use crate::controller::{Controller, Logic};
 use crate::decision::{Answer, Call, Document, Observation, ObjectRef, Related, Requirement};
 use crate::error::{CallError, Error, Violation};
 use crate::grant::Verb;
-use crate::plugin::call::LogLine;
+use crate::plugin::{Level, LogLine};
 use crate::reconcile::Observed;
 
 /// Calls the plugin until it has decided.
@@ -15,13 +15,16 @@ use crate::reconcile::Observed;
 /// When the call fails, the plugin says that it cannot decide, or it needs what it may not see.
 pub async fn decide(controller: &Controller, logic: &Logic, call: Call, observed: &Observed) -> Result<Answer, Error> {
     let rounds = controller.plugin.limits.request_rounds;
+    let parent = &observed.shown.parent.reference;
     let mut shown = observed.shown.clone();
     for _ in 0..=rounds {
         let outcome = logic.revision.decide(call, shown.clone()).await;
-        if let Ok(outcome) = &outcome {
-            controller.metrics.called(&controller.plugin.name, outcome.elapsed);
-            log(controller, logic, &shown.parent.reference, &outcome.logs);
-        }
+        let (logs, elapsed) = match &outcome {
+            Ok(outcome) => (&outcome.logs, outcome.elapsed),
+            Err(aborted) => (&aborted.logs, aborted.elapsed),
+        };
+        controller.metrics.called(&controller.plugin.name, elapsed);
+        log(controller, logic, parent, logs);
         match outcome?.result.map_err(Error::Plugin)? {
             Answer::Needs(requirements) => shown = Arc::new(fetch(controller, &shown, requirements).await?),
             answer => return Ok(answer),
@@ -32,20 +35,21 @@ pub async fn decide(controller: &Controller, logic: &Logic, call: Call, observed
 
 /// A plugin's lines carry its name and digest, so that nobody has to ask which revision spoke.
 fn log(controller: &Controller, logic: &Logic, parent: &ObjectRef, lines: &[LogLine]) {
-    let (plugin, digest) = (&*controller.plugin.name, logic.revision.digest.short());
+    let plugin = &*controller.plugin.name;
+    let digest = logic.revision.digest();
     for line in lines {
         let message = &line.message;
         macro_rules! at {
             ($level:ident) => {
-                tracing::$level!(target: "plugin", plugin, digest, object = %parent, "{message}")
+                tracing::$level!(target: "plugin", plugin, %digest, object = %parent, "{message}")
             };
         }
         match line.level {
-            crate::plugin::call::Level::Trace => at!(trace),
-            crate::plugin::call::Level::Debug => at!(debug),
-            crate::plugin::call::Level::Info => at!(info),
-            crate::plugin::call::Level::Warn => at!(warn),
-            crate::plugin::call::Level::Error => at!(error),
+            Level::Trace => at!(trace),
+            Level::Debug => at!(debug),
+            Level::Info => at!(info),
+            Level::Warn => at!(warn),
+            Level::Error => at!(error),
         }
     }
 }

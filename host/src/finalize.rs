@@ -36,7 +36,7 @@ pub async fn finalize(
     parent: Arc<Object>,
     memory: &mut Memory,
 ) -> Result<Next, Error> {
-    let Some(finalizer) = &logic.revision.descriptor.finalizer else { return Ok(Next::Wait) };
+    let Some(finalizer) = &logic.revision.descriptor().finalizer else { return Ok(Next::Wait) };
     if !parent.finalizers.iter().any(|held| **held == **finalizer) {
         return Ok(Next::Wait);
     }

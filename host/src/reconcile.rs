@@ -81,7 +81,7 @@ async fn converge(
 
 /// The finalizer stands before any other write.
 async fn hold_finalizer(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> Result<Arc<Object>, Error> {
-    let Some(finalizer) = &logic.revision.descriptor.finalizer else { return Ok(parent) };
+    let Some(finalizer) = &logic.revision.descriptor().finalizer else { return Ok(parent) };
     if parent.finalizers.iter().any(|held| **held == **finalizer) {
         return Ok(parent);
     }
@@ -95,7 +95,7 @@ pub fn observe(controller: &Controller, logic: &Logic, parent: Arc<Object>, memo
     let document = logic.parents.show(&parent);
     let children = observe::children(&logic.owned, &parent.uid);
     let grant = &controller.plugin.grant;
-    let descriptor = &logic.revision.descriptor;
+    let descriptor = logic.revision.descriptor();
     let shown = Observation {
         children: observe::show_children(&logic.owned, &children, &document.reference, grant),
         related: observe::related(&logic.reads, &parent, &document.reference, grant),
@@ -120,7 +120,7 @@ fn nothing_to_do(controller: &Controller, logic: &Logic, observed: &Observed, me
 
 /// What must change for a failed parent to be decided before its time.
 pub fn hold_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u64 {
-    controller.hasher.hash_one((parent.generation, parent.deleting, logic.revision.digest.as_bytes()))
+    controller.hasher.hash_one((parent.generation, parent.deleting, logic.revision.digest()))
 }
 
 /// Everything that a reconcile looks at, in one number: what the plugin sees, and what tells
@@ -132,7 +132,7 @@ pub fn fingerprint(controller: &Controller, logic: &Logic, observed: &Observed) 
     };
     let children: Vec<u64> = observed.children.iter().map(|(_, child)| of_child(child)).collect();
     controller.hasher.hash_one((
-        logic.revision.digest.as_bytes(),
+        logic.revision.digest(),
         visible(controller, &observed.shown),
         (parent.generation, &parent.finalizers, &parent.status, owned_fields(parent)),
         children,
@@ -164,7 +164,7 @@ pub fn context<'a>(controller: &'a Controller, logic: &'a Logic, observed: &'a O
         uid: &observed.parent.uid,
         plugin: &controller.plugin.name,
         grant: &controller.plugin.grant,
-        descriptor: &logic.revision.descriptor,
+        descriptor: logic.revision.descriptor(),
         namespaced: Box::new(|kind| Some(controller.kinds.get(kind)?.namespaced)),
     }
 }

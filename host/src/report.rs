@@ -74,7 +74,7 @@ async fn fail(
     memory.failures = memory.failures.saturating_add(1);
     controller.metrics.failed(plugin, error.reason());
     let pause = pause(error, memory.failures);
-    let digest = logic.revision.digest.short();
+    let digest = logic.revision.digest().to_string();
     tracing::warn!(plugin, digest, object = %parent.key, reason = error.reason(), retry = ?pause, "{error}");
     if !passes(error) {
         tell(controller, logic, parent, memory, error).await;

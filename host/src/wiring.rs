@@ -17,7 +17,7 @@ use crate::projection::Projection;
 /// # Errors
 /// When the kind of the parents cannot hold a status.
 pub async fn wire(controller: &Arc<Controller>, watches: &Watches, revision: Arc<Revision>) -> Result<Logic, LoadError> {
-    let descriptor = &revision.descriptor;
+    let descriptor = revision.descriptor();
     let parents = open_parents(controller, watches, descriptor);
     let mut owned: Vec<View> = descriptor.owns.iter().map(|owned| open_owned(controller, watches, descriptor, &owned.kind, &owned.fields)).collect();
     let reads: Vec<ReadView> = descriptor.reads.iter().map(|read| open_read(controller, watches, &parents, read)).collect();

@@ -82,7 +82,7 @@ impl Args {
             cluster,
             metrics: metrics.clone(),
             engine: Engine::new()?,
-            compiler: Compiler::new(self.cache.clone()),
+            compiler: Compiler::of_this_binary(self.cache.as_deref())?,
             namespace: self.service_account_namespace.clone(),
         });
         let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| Supervised::start(plugin, shared.clone())).collect();

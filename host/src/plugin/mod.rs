@@ -1,4 +1,29 @@
-//! All contact with wasmtime and with plugin bytes. STUB
-pub mod limits; pub mod engine; pub mod compile; pub mod revision; pub mod call; pub mod source;
-/// c
-pub const CONTRACT: &str = "hotshoe:reconciler@0.1.0";
+//! *decide*: all contact with wasmtime and with plugin bytes.
+//!
+//! ```text
+//! Source ─bytes─▶ Revision::load ─▶ Slot ─▶ Revision::decide ─▶ Outcome
+//! (a file)        (Compiler, Engine)        (a fresh sandbox)
+//! ```
+//!
+//! Everything in here assumes that the component was written by somebody who wishes us harm.
+
+mod answer;
+mod bindings;
+mod cache;
+pub mod call;
+pub mod compile;
+pub mod contract;
+mod descriptor;
+pub mod engine;
+mod json;
+pub mod limits;
+mod names;
+pub mod revision;
+mod sandbox;
+pub mod slot;
+pub mod source;
+mod text;
+mod threads;
+
+pub use bindings::CONTRACT;
+pub use sandbox::{Level, LogLine};
