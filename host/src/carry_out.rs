@@ -19,14 +19,20 @@ use crate::reconcile::{Next, Observed};
 use crate::{finalize, status};
 
 /// After a conflict, an overload or a time-out.
-pub const SOON: Duration = Duration::from_millis(250);
-const SOON_MAX: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_millis(250);
+/// Low, because what counts after an outage is how soon changes are acted upon.
+const SOON_MAX: Duration = Duration::from_secs(2);
 /// After a refusal that only a person is likely to mend.
 const SLOWLY: Duration = Duration::from_secs(10);
 const SLOWLY_MAX: Duration = Duration::from_secs(60);
 /// A name that is taken costs one cheap request to try again.
 const CONFLICT: Duration = Duration::from_secs(3);
 const CONFLICT_MAX: Duration = Duration::from_secs(30);
+
+/// How long after so many tries in a row that met something passing.
+pub fn soon(tries: u32) -> Duration {
+    (SOON * 2u32.saturating_pow(tries.saturating_sub(1).min(8))).min(SOON_MAX)
+}
 
 /// What remains after the writes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,8 +61,9 @@ pub async fn carry_out(
         // Nothing is applied, so nothing is refused.
         None => memory.refused.clear(),
     }
-    write_status(controller, logic, observed, decision, &mut written).await?;
+    // Before the status: a plugin that reads its own conditions does not say it a second time.
     say(controller, observed, &decision.events, memory);
+    write_status(controller, logic, observed, decision, &mut written).await?;
     Ok(written)
 }
 
@@ -145,6 +152,9 @@ fn note_child(
     let tries = memory.refused.iter().find(|refused| refused.refusal.reference == child.reference).map_or(0, |r| r.tries);
     let error = match child.result {
         Ok(object) => {
+            if tries > 0 {
+                memory.said.clear();
+            }
             memory.refused.retain(|refused| refused.refusal.reference != child.reference);
             if let (Some(object), Some(desired)) = (object, desired) {
                 note_applied(controller, &object, desired, memory);
@@ -176,14 +186,14 @@ fn judge(reference: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Dura
     let backoff = |first: Duration, most: Duration| (first * 2u32.saturating_pow(tries.min(16))).min(most);
     let (code, reason, message, pause) = match error {
         WriteError::Api(error) => {
-            let pause = if error.is_definite() { backoff(SLOWLY, SLOWLY_MAX) } else { backoff(SOON, SOON_MAX) };
+            let pause = if error.is_definite() { backoff(SLOWLY, SLOWLY_MAX) } else { soon(tries + 1) };
             (error.code, error.reason, error.message, error.retry_after.unwrap_or(pause))
         }
         WriteError::Conflict { holder } => {
             let message = format!("{reference} exists and is not this object's child: {holder}");
             (409, "Conflict".to_owned(), message, backoff(CONFLICT, CONFLICT_MAX))
         }
-        WriteError::Collecting => (409, "Collecting".to_owned(), String::new(), SOON),
+        WriteError::Collecting => (409, "Collecting".to_owned(), String::new(), soon(tries + 1)),
     };
     (Refusal { reference: reference.clone(), code, reason, message }, pause)
 }

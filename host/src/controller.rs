@@ -71,6 +71,8 @@ pub struct Memory {
     pub unsettled: Vec<(Kind, Key, Unsettled)>,
     /// Failures in a row.
     pub failures: u32,
+    /// Passes in a row that met a conflict, an overload or silence.
+    pub stalls: u32,
     /// After a failure: not to be decided before, unless this basis changes.
     pub hold: Option<(Instant, u64)>,
     /// Fingerprints of what was said in Events and in the host's condition.

@@ -84,7 +84,7 @@ async fn finish(
     match learn_parent(controller, logic, &parent, reply).await {
         Ok(_) => Ok(Next::Wait),
         Err(Error::Api(error)) if parent_is_gone(&error) => Ok(Next::Wait),
-        Err(Error::Api(error)) if error.code == 409 || error.code == 422 => Ok(Next::After(carry_out::SOON)),
+        Err(Error::Api(error)) if error.code == 409 || error.code == 422 => Ok(Next::After(carry_out::soon(1))),
         Err(error) => Err(error),
     }
 }

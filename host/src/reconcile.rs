@@ -184,9 +184,15 @@ fn conclude(
     }
     let Some(parent) = logic.parents.watched.cache.get(&before.parent.key) else { return Next::Wait };
     let after = observe(controller, logic, parent, memory);
-    if written.again || visible(controller, &after.shown) != visible(controller, &before.shown) {
+    if written.again {
         memory.settled = None;
-        return if written.again { Next::After(carry_out::SOON) } else { Next::Again };
+        memory.stalls = memory.stalls.saturating_add(1);
+        return Next::After(carry_out::soon(memory.stalls));
+    }
+    memory.stalls = 0;
+    if visible(controller, &after.shown) != visible(controller, &before.shown) {
+        memory.settled = None;
+        return Next::Again;
     }
     memory.settled = Some(fingerprint(controller, logic, &after));
     carry_out::next_look(memory)

@@ -103,11 +103,11 @@ fn pause(error: &Error, failures: u32) -> Option<Duration> {
         (first * 2u32.saturating_pow(failures.saturating_sub(1).min(16))).min(most)
     };
     match error.retry() {
-        Retry::Soon => Some(grown(carry_out::SOON, Duration::from_secs(5))),
+        Retry::Soon => Some(carry_out::soon(failures)),
         Retry::Backoff => Some(grown(BACKOFF, BACKOFF_MAX)),
         Retry::Slowly => Some(grown(10 * BACKOFF, BACKOFF_MAX)),
         // The plugin or the API server chooses it, so it is clamped.
-        Retry::After(after) => Some(after.clamp(carry_out::SOON, Duration::from_secs(3600))),
+        Retry::After(after) => Some(after.clamp(carry_out::soon(0), Duration::from_secs(3600))),
         Retry::OnChange => None,
     }
 }

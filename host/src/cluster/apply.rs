@@ -15,7 +15,7 @@ use crate::cluster::observe::View;
 use crate::decision::{Kind, ObjectRef};
 use crate::diff::{Apply, Plan, Precondition};
 use crate::error::ApiError;
-use crate::object::{HOST_MANAGER, Key, Lens, Object, plugin_manager};
+use crate::object::{Controller, HOST_MANAGER, Key, Lens, Object, PLUGIN_LABEL, plugin_manager};
 
 const APPLY: &str = "application/apply-patch+yaml";
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -117,11 +117,57 @@ impl Writer {
         // A conflict is judged, and a write of unknown outcome decided again, on the live object.
         let key = check::key(&apply.desired.reference);
         let Some(live) = self.read_live(resource, &key, view, permit).await? else { return Err(error.into()) };
-        let precondition = ours(&live, parent)?;
+        let precondition = self.ours(&live, apply, parent)?;
         if error.code != 409 {
             return Err(error.into());
         }
-        Ok(self.try_apply(apply, &precondition, view, resource, permit).await?)
+        let applied = self.try_apply(apply, &precondition, view, resource, permit).await;
+        if applied.is_err() && live.label(PLUGIN_LABEL).is_none() {
+            self.claim(apply, &precondition, view, resource, permit).await?;
+        }
+        Ok(applied?)
+    }
+
+    /// Labels a child that is ours, but made by another operator in a way that we cannot change:
+    /// only what carries our label is watched and shown to the plugin.
+    async fn claim(
+        &self,
+        apply: &Apply,
+        precondition: &Precondition,
+        view: &View,
+        resource: &Resource,
+        permit: &Permit,
+    ) -> Result<(), ApiError> {
+        let mut claim = apply.clone();
+        if let Some(members) = claim.desired.body.as_object_mut() {
+            members.retain(|member, _| matches!(member.as_str(), "apiVersion" | "kind" | "metadata"));
+        }
+        if let Some(metadata) = claim.desired.body.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("annotations");
+        }
+        self.try_apply(&claim, precondition, view, resource, permit).await.map(drop)
+    }
+
+    /// Ours means that the controller reference carries this parent's uid, or that somebody took
+    /// away the controller of what we applied for this very parent. A dead uid under this
+    /// parent's name is a former self's child, which the garbage collector will take.
+    fn ours(&self, live: &Object, apply: &Apply, parent: Parent<'_>) -> Result<Precondition, WriteError> {
+        let Some(controller) = &live.controller else {
+            // The digest is over the owner reference too, so no other parent's child has it.
+            let stripped = live.applied.as_deref() == Some(&*apply.desired.digest)
+                && live.owned_fields(&self.manager, false).is_some();
+            return match stripped {
+                true => Ok(Precondition::Uid(live.uid.clone())),
+                false => Err(WriteError::Conflict { holder: "it has no controller".into() }),
+            };
+        };
+        if *controller.uid == *parent.uid {
+            return Ok(Precondition::Uid(live.uid.clone()));
+        }
+        if is_former_self(controller, parent.reference) {
+            return Err(WriteError::Collecting);
+        }
+        Err(WriteError::Conflict { holder: format!("its controller is {} {}", controller.kind, controller.name) })
     }
 
     async fn try_apply(
@@ -228,7 +274,7 @@ impl Writer {
         let reference = resource.reference(key);
         let live = Object::read(&reply, &view.watched.lens()).map_err(|error| unreadable(&reference, &error))?;
         // Objects of others stay out of the cache of our children.
-        if live.label(crate::object::PLUGIN_LABEL).is_some() {
+        if live.label(PLUGIN_LABEL).is_some() {
             drop(view.watched.cache.apply(live.clone()));
         }
         Ok(Some(Arc::new(live)))
@@ -417,23 +463,9 @@ fn identity_of(parent: &Object) -> Value {
     metadata
 }
 
-/// Ours means that the controller reference carries this parent's uid. A dead uid under this
-/// parent's name is a former self's child, which the garbage collector will take.
-fn ours(live: &Object, parent: Parent<'_>) -> Result<Precondition, WriteError> {
-    let Some(controller) = &live.controller else {
-        return Err(WriteError::Conflict { holder: "it has no controller".into() });
-    };
-    if *controller.uid == *parent.uid {
-        return Ok(Precondition::Uid(live.uid.clone()));
-    }
-    let group = |api_version: &str| api_version.split_once('/').map(|(group, _)| group.to_owned()).unwrap_or_default();
-    let same_name = *controller.kind == *parent.reference.kind.kind
-        && group(&controller.api_version) == *parent.reference.kind.group
-        && controller.name == parent.reference.name;
-    if same_name {
-        return Err(WriteError::Collecting);
-    }
-    Err(WriteError::Conflict { holder: format!("its controller is {} {}", controller.kind, controller.name) })
+fn is_former_self(controller: &Controller, parent: &ObjectRef) -> bool {
+    let group = controller.api_version.split_once('/').map_or("", |(group, _)| group);
+    *controller.kind == *parent.kind.kind && *group == *parent.kind.group && controller.name == parent.name
 }
 
 fn unknown_kind(reference: &ObjectRef) -> ApiError {

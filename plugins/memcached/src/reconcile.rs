@@ -19,8 +19,7 @@ pub(crate) fn reconcile(request: &Request<Memcached>) -> Result<Answer, Failure>
             request.parent.spec.size,
             &observed,
             trouble.as_ref(),
-        ))
-        .events(trouble.as_ref().and_then(Trouble::event));
+        ));
     Ok(Answer::Decided(decision))
 }
 

@@ -1,6 +1,6 @@
 //! What may stand in the way, and the words for it.
 
-use hotshoe_sdk::{Event, Refusal, Request};
+use hotshoe_sdk::{Refusal, Request};
 use k8s_openapi::api::apps::v1::Deployment;
 
 use crate::{Memcached, names, observed::Observed, status::RECONCILING};
@@ -32,11 +32,6 @@ impl Trouble {
     /// Whether no amount of waiting helps, since a name cannot be changed.
     pub(crate) fn ends_progress(&self) -> bool {
         self.kind == Kind::Name
-    }
-
-    /// An object in the way is somebody's, who may look at events and not at conditions.
-    pub(crate) fn event(&self) -> Option<Event> {
-        (self.kind == Kind::Foreign).then(|| Event::warning(self.reason, self.message.clone()))
     }
 }
 
