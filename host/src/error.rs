@@ -75,6 +75,9 @@ pub enum LoadError {
     /// It imports what a plugin may not have.
     #[error("the component imports {0}, which a plugin may not have: the only function import is hotshoe:reconciler/log; build it for wasm32-unknown-unknown, without WASI")]
     ForbiddenImport(String),
+    /// It is a component, but no plugin.
+    #[error("the component exports {0}, but not hotshoe:reconciler/reconciler, so it is no plugin; build it for the world hotshoe:reconciler/plugin")]
+    NoPlugin(String),
     /// It speaks another contract.
     #[error("plugin needs {needs}, this host offers {offers}; rebuild it with that version of the contract")]
     ContractMismatch {
@@ -209,6 +212,7 @@ impl LoadError {
             LoadError::TooLarge { .. } => "ComponentTooLarge",
             LoadError::NotAComponent(_) => "NotAComponent",
             LoadError::ForbiddenImport(_) => "ForbiddenImport",
+            LoadError::NoPlugin(_) => "NoPlugin",
             LoadError::ContractMismatch { .. } => "ContractMismatch",
             LoadError::CompileFailed(_) => "CompileFailed",
             LoadError::LoadFailed(_) => "LoadFailed",

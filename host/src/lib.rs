@@ -16,6 +16,8 @@
 //!
 //! `kube` is used only below [`cluster`] and [`server`], `wasmtime` only below [`plugin`].
 
+pub mod cli;
 pub mod decision;
 pub mod error;
 pub mod plugin;
+pub mod projection;

@@ -1,1 +1,20 @@
-fn main(){}
+//! The binary: parse, dispatch, exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use hotshoe::cli::Cli;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    match Cli::parse().run().await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("Error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

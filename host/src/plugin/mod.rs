@@ -1,1 +1,29 @@
-//! All contact with wasmtime and with plugin bytes.
+//! *decide*: all contact with wasmtime and with plugin bytes.
+//!
+//! ```text
+//! Source ─bytes─▶ Revision::load ─▶ Slot ─▶ Revision::decide ─▶ Outcome
+//! (a file)        (Compiler, Engine)        (a fresh sandbox)
+//! ```
+//!
+//! Everything in here assumes that the component was written by somebody who wishes us harm.
+
+mod answer;
+mod bindings;
+mod cache;
+pub mod call;
+pub mod compile;
+pub mod contract;
+mod descriptor;
+pub mod engine;
+mod json;
+pub mod limits;
+mod names;
+pub mod revision;
+mod sandbox;
+pub mod slot;
+pub mod source;
+mod text;
+mod threads;
+
+pub use bindings::CONTRACT;
+pub use sandbox::{Level, LogLine};

@@ -1,0 +1,241 @@
+//! What a plugin answered, measured: its sizes, its numbers, its JSON and its words.
+//!
+//! This is the first look at an answer, right after it came out of the sandbox, and knows nothing
+//! of grants or observations; those are [`check`](crate::check)'s. Everything here is
+//! plugin-controlled.
+
+use std::collections::HashSet;
+
+use super::limits::{
+    CONDITION_MESSAGE, CONDITION_TYPE, CONDITIONS, EVENT_MESSAGE, FAILURE_MESSAGE, Limits, REASON, REQUIREMENTS,
+};
+use super::{json, names, text};
+use crate::decision::{Answer, Children, Condition, Decision, Document, Event, Failure, ObjectRef, Requirement};
+use crate::error::CallError;
+
+/// The longest name of any Kubernetes object, bytes.
+const NAME: usize = 253;
+
+/// The answer with its words cleaned, if it keeps within the limits.
+pub(super) fn measure(answer: Answer, limits: &Limits) -> Result<Answer, CallError> {
+    Ok(match answer {
+        Answer::Decided(decision) => Answer::Decided(measure_decision(decision, limits)?),
+        Answer::Waiting(decision) => Answer::Waiting(measure_decision(decision, limits)?),
+        Answer::Done(decision) => Answer::Done(measure_decision(decision, limits)?),
+        Answer::Needs(needs) => {
+            check_needs(&needs)?;
+            Answer::Needs(needs)
+        }
+    })
+}
+
+/// The failure with its words cleaned.
+pub(super) fn clean(failure: Failure) -> Failure {
+    let clean = |message| text::clean(message, FAILURE_MESSAGE);
+    match failure {
+        Failure::Retry { message, after } => Failure::Retry { message: clean(message), after },
+        Failure::Reject { message, field } => {
+            Failure::Reject { message: clean(message), field: field.map(|field| text::clean(field, NAME)) }
+        }
+        Failure::Other(message) => Failure::Other(clean(message)),
+    }
+}
+
+fn measure_decision(decision: Decision, limits: &Limits) -> Result<Decision, CallError> {
+    if let Children::Exactly(children) = &decision.children {
+        check_children(children, limits)?;
+    }
+    if let Some(status) = &decision.status {
+        check_json("the status", status, limits.status_bytes.bytes(), limits)?;
+    }
+    at_most(decision.conditions.len(), CONDITIONS, "conditions")?;
+    at_most(decision.events.len(), limits.events as usize, "events")?;
+    let mut types = HashSet::new();
+    if let Some(twice) = decision.conditions.iter().find(|condition| !types.insert(&condition.name)) {
+        return Err(invalid(format!("the condition {:?} stands twice", twice.name)));
+    }
+    Ok(Decision {
+        conditions: decision.conditions.into_iter().map(measure_condition).collect::<Result<_, _>>()?,
+        events: decision.events.into_iter().map(measure_event).collect::<Result<_, _>>()?,
+        ..decision
+    })
+}
+
+fn check_children(children: &[Document], limits: &Limits) -> Result<(), CallError> {
+    at_most(children.len(), limits.children as usize, "children")?;
+    children.iter().try_for_each(|child| check_child(child, limits))
+}
+
+fn check_child(child: &Document, limits: &Limits) -> Result<(), CallError> {
+    check_reference(&child.reference)?;
+    check_json(&child.reference.to_string(), &child.json, limits.object_bytes.bytes(), limits)
+}
+
+fn check_needs(needs: &[Requirement]) -> Result<(), CallError> {
+    at_most(needs.len(), REQUIREMENTS, "requirements")?;
+    let mut keys = HashSet::new();
+    for need in needs {
+        check_reference(&need.reference)?;
+        if need.key.is_empty() || need.key.len() > NAME || !keys.insert(&need.key) {
+            let key = text::clean(need.key.clone(), NAME);
+            return Err(invalid(format!("the key {key:?} of a requirement is empty, too long or stands twice")));
+        }
+    }
+    Ok(())
+}
+
+/// Names that may be shown and compared; whether they may be used is not decided here.
+fn check_reference(reference: &ObjectRef) -> Result<(), CallError> {
+    let kind = &reference.kind;
+    let namespace = reference.namespace.as_deref().unwrap_or("default");
+    let plausible = names::is_group(&kind.group)
+        && names::is_version(&kind.version)
+        && names::is_kind(&kind.kind)
+        && names::is_visible(namespace, NAME)
+        && names::is_visible(&reference.name, NAME);
+    if plausible {
+        return Ok(());
+    }
+    let shown = text::clean(format!("{} {reference}", kind.api_version()), NAME);
+    Err(invalid(format!("{shown:?} names no object that can be")))
+}
+
+fn check_json(what: &str, text: &str, limit: usize, limits: &Limits) -> Result<(), CallError> {
+    if text.len() > limit {
+        return Err(CallError::OutputTooLarge(format!("{what} has {} bytes, more than {limit}", text.len())));
+    }
+    json::check_object(text, limits.json_depth)
+        .map_err(|error| invalid(format!("the JSON of {what}: {}", text::clean(error, 500))))
+}
+
+fn measure_condition(condition: Condition) -> Result<Condition, CallError> {
+    if !names::is_qualified(&condition.name) || condition.name.len() > CONDITION_TYPE {
+        let name = text::clean(condition.name, NAME);
+        return Err(invalid(format!("{name:?} is no condition type, such as Available or example.com/Available")));
+    }
+    Ok(Condition {
+        reason: reason(condition.reason)?,
+        message: text::clean(condition.message, CONDITION_MESSAGE),
+        ..condition
+    })
+}
+
+fn measure_event(event: Event) -> Result<Event, CallError> {
+    Ok(Event { reason: reason(event.reason)?, message: text::clean(event.message, EVENT_MESSAGE), ..event })
+}
+
+/// A word as the schema of `metav1.Condition` wants it; another would have the whole status
+/// refused by the API server.
+fn reason(reason: String) -> Result<String, CallError> {
+    let letter = |at: Option<char>| at.is_some_and(|c| c.is_ascii_alphabetic());
+    let valid = reason.len() <= REASON
+        && letter(reason.chars().next())
+        && reason.chars().all(|c| c.is_ascii_alphanumeric() || "_,:".contains(c))
+        && !reason.ends_with([',', ':']);
+    if valid {
+        return Ok(reason);
+    }
+    let shown = text::clean(reason, REASON);
+    Err(invalid(format!("the reason {shown:?} is no single word in PascalCase")))
+}
+
+fn at_most(count: usize, limit: usize, what: &str) -> Result<(), CallError> {
+    if count <= limit {
+        return Ok(());
+    }
+    Err(CallError::OutputTooLarge(format!("it has {count} {what}, more than {limit}")))
+}
+
+fn invalid(message: String) -> CallError {
+    CallError::InvalidOutput(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::{Kind, Severity, Truth};
+
+    fn decision() -> Decision {
+        Decision {
+            children: Children::Keep,
+            status: None,
+            conditions: Vec::new(),
+            events: Vec::new(),
+            requeue_after: None,
+        }
+    }
+
+    fn child(name: &str, json: &str) -> Document {
+        let kind = Kind::new("apps", "v1", "Deployment");
+        Document { reference: ObjectRef { kind, namespace: None, name: name.into() }, json: json.into() }
+    }
+
+    fn condition(name: &str) -> Condition {
+        Condition { name: name.into(), status: Truth::True, reason: "Ready".into(), message: "well".into() }
+    }
+
+    fn measured(decision: Decision) -> Result<Decision, CallError> {
+        match measure(Answer::Decided(decision), &Limits::default())? {
+            Answer::Decided(decision) => Ok(decision),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn refused(decision: Decision) -> (&'static str, String) {
+        let error = measured(decision).unwrap_err();
+        (error.reason(), error.to_string())
+    }
+
+    #[test]
+    fn an_ordinary_decision_passes_unchanged() {
+        let decision = Decision {
+            children: Children::Exactly(vec![child("web", r#"{"spec":{"replicas":3}}"#)]),
+            status: Some(r#"{"nodes":["a"]}"#.into()),
+            conditions: vec![condition("Available"), condition("example.com/Available")],
+            events: vec![Event { severity: Severity::Normal, reason: "Scaled".into(), message: "to 3".into() }],
+            ..decision()
+        };
+        assert_eq!(measured(decision.clone()), Ok(decision));
+    }
+
+    #[test]
+    fn too_many_or_too_large_is_named_with_its_limit() {
+        let many = Children::Exactly(vec![child("web", "{}"); 501]);
+        assert_eq!(refused(Decision { children: many, ..decision() }).0, "OutputTooLarge");
+        let large = format!("{{\"a\":\"{}\"}}", "x".repeat(1_500_000));
+        let (reason, message) = refused(Decision { children: Children::Exactly(vec![child("web", &large)]), ..decision() });
+        assert_eq!(reason, "OutputTooLarge");
+        assert!(message.contains("Deployment.apps web has 1500008 bytes"), "{message}");
+        let status = Some(format!("{{\"a\":\"{}\"}}", "x".repeat(65_536)));
+        assert_eq!(refused(Decision { status, ..decision() }).0, "OutputTooLarge");
+        let conditions = (0..33).map(|n| condition(&format!("C{n}"))).collect();
+        assert_eq!(refused(Decision { conditions, ..decision() }).0, "OutputTooLarge");
+        let event = Event { severity: Severity::Normal, reason: "A".into(), message: String::new() };
+        assert_eq!(refused(Decision { events: vec![event; 6], ..decision() }).0, "OutputTooLarge");
+    }
+
+    #[test]
+    fn unusable_json_names_and_words_are_refused() {
+        for (name, json) in [("web", "[]"), ("web", r#"{"a":1,"a":2}"#), ("", "{}"), ("a\u{202e}b", "{}"), ("a b", "{}")] {
+            let children = Children::Exactly(vec![child(name, json)]);
+            assert_eq!(refused(Decision { children, ..decision() }).0, "InvalidOutput", "{name} {json}");
+        }
+        for name in ["", "not one word", "/x", "a/b/c"] {
+            let conditions = vec![condition(name)];
+            assert_eq!(refused(Decision { conditions, ..decision() }).0, "InvalidOutput", "{name}");
+        }
+        let twice = vec![condition("Available"), condition("Available")];
+        assert_eq!(refused(Decision { conditions: twice, ..decision() }).0, "InvalidOutput");
+        let conditions = vec![Condition { reason: "not one word".into(), ..condition("Available") }];
+        assert_eq!(refused(Decision { conditions, ..decision() }).0, "InvalidOutput");
+    }
+
+    #[test]
+    fn messages_are_cut_and_cleaned() {
+        let long = Condition { message: "ä".repeat(40_000), ..condition("Available") };
+        let event = Event { severity: Severity::Warning, reason: "Odd".into(), message: "\u{1b}[2Jgone".into() };
+        let decision = measured(Decision { conditions: vec![long], events: vec![event], ..decision() }).unwrap();
+        assert!(decision.conditions[0].message.len() <= CONDITION_MESSAGE);
+        assert_eq!(decision.events[0].message, "gone");
+    }
+}

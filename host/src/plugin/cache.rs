@@ -1,0 +1,256 @@
+//! Compiled components on disk.
+//!
+//! A file of native code is code that the host will run, so it is believed only if this host
+//! wrote it: it carries a MAC by a key that nobody else can read, over its own name as well, and
+//! the bytes that are verified are the very bytes that are loaded. Whatever is corrupt, foreign,
+//! renamed or old is removed and compiled again.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+/// Begins every file; its version goes up when the layout changes.
+const MAGIC: &[u8; 8] = b"HOTSHOE1";
+/// Magic and MAC.
+const HEADER: usize = 8 + 32;
+const KEY_FILE: &str = "key";
+const EXTENSION: &str = "native";
+/// So many results are kept, the newest: enough to roll back without a compiler.
+const KEEP: usize = 64;
+/// Nobody but the owner.
+const PRIVATE_DIR: u32 = 0o700;
+const PRIVATE_FILE: u32 = 0o600;
+
+/// A private directory of compiled components.
+#[derive(Debug)]
+pub(super) struct Cache {
+    dir: PathBuf,
+    key: [u8; 32],
+}
+
+impl Cache {
+    /// Opens the cache below `base`, and makes what is missing. `base` itself may be shared, as a
+    /// volume is that a cluster mounts; the directory in it is ours alone.
+    ///
+    /// # Errors
+    /// When it cannot be written or belongs to somebody else.
+    pub(super) fn open(base: &Path) -> io::Result<Self> {
+        let dir = base.join("compiled");
+        DirBuilder::new().recursive(true).mode(PRIVATE_DIR).create(&dir)?;
+        make_private(&dir)?;
+        let key = read_key(&dir).or_else(|_| make_key(&dir))?;
+        Ok(Self { dir, key })
+    }
+
+    /// The code that was stored under this name, if it is intact and our own.
+    pub(super) fn get(&self, name: &str) -> Option<Vec<u8>> {
+        let path = self.path(name);
+        // One open file, read once: what is verified cannot be exchanged before it is loaded.
+        let mut bytes = fs::read(&path).ok()?;
+        if self.verify(name, &bytes).is_none() {
+            tracing::warn!(file = %path.display(), "compiled component is corrupt or foreign; compiling again");
+            let _ = fs::remove_file(&path);
+            return None;
+        }
+        bytes.drain(..HEADER);
+        Some(bytes)
+    }
+
+    /// Stores code under a name, whole or not at all.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(super) fn put(&self, name: &str, code: &[u8]) -> io::Result<()> {
+        let temporary = self.dir.join(format!(".{name}.{}.tmp", std::process::id()));
+        let mac = self.mac(name, code).finalize().into_bytes();
+        let written = write_private(&temporary, &[MAGIC, &mac, code])
+            .and_then(|()| fs::rename(&temporary, self.path(name)));
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        self.prune();
+        written
+    }
+
+    /// Removes what turned out to be unusable.
+    pub(super) fn remove(&self, name: &str) {
+        let _ = fs::remove_file(self.path(name));
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name).with_extension(EXTENSION)
+    }
+
+    fn verify(&self, name: &str, bytes: &[u8]) -> Option<()> {
+        let (header, code) = bytes.split_at_checked(HEADER)?;
+        let mac = header.strip_prefix(MAGIC)?;
+        self.mac(name, code).verify_slice(mac).ok()
+    }
+
+    fn mac(&self, name: &str, code: &[u8]) -> Hmac<Sha256> {
+        #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.key).expect("a key of 32 bytes");
+        mac.update(name.as_bytes());
+        mac.update(&[0]);
+        mac.update(code);
+        mac
+    }
+
+    /// Removes the oldest files beyond those that are kept. A failure only costs space.
+    fn prune(&self) {
+        let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        let mut files: Vec<_> = entries
+            .filter_map(Result::ok)
+            .filter(|entry| entry.path().extension().is_some_and(|extension| extension == EXTENSION))
+            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+            .collect();
+        files.sort_unstable();
+        for (_, path) in files.iter().rev().skip(KEEP) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Ours, a directory, and closed to others; loose permissions of our own directory are tightened.
+fn make_private(dir: &Path) -> io::Result<()> {
+    let metadata = fs::symlink_metadata(dir)?;
+    if !metadata.is_dir() || metadata.uid() != nix::unistd::geteuid().as_raw() {
+        return Err(io::Error::other("it is no directory, or belongs to another user"));
+    }
+    if metadata.mode() & 0o777 != PRIVATE_DIR {
+        fs::set_permissions(dir, fs::Permissions::from_mode(PRIVATE_DIR))?;
+    }
+    Ok(())
+}
+
+/// The key, unless others could have read or planted it.
+fn read_key(dir: &Path) -> io::Result<[u8; 32]> {
+    let mut file = File::open(dir.join(KEY_FILE))?;
+    let metadata = file.metadata()?;
+    let private = metadata.is_file()
+        && metadata.len() == 32
+        && metadata.mode() & 0o077 == 0
+        && metadata.uid() == nix::unistd::geteuid().as_raw();
+    if !private {
+        return Err(io::Error::other("the key is not private"));
+    }
+    let mut key = [0; 32];
+    file.read_exact(&mut key)?;
+    Ok(key)
+}
+
+/// Makes a key. Of two hosts that do so at once, both end up with the same one.
+fn make_key(dir: &Path) -> io::Result<[u8; 32]> {
+    let mut key = [0; 32];
+    File::open("/dev/urandom")?.read_exact(&mut key)?;
+    let path = dir.join(KEY_FILE);
+    let temporary = dir.join(format!(".{KEY_FILE}.{}.tmp", std::process::id()));
+    let _ = fs::remove_file(&temporary);
+    write_private(&temporary, &[&key])?;
+    if path.exists() && read_key(dir).is_err() {
+        fs::remove_file(&path)?;
+    }
+    // Unlike a rename, a link does not replace the key that another host made meanwhile.
+    let linked = fs::hard_link(&temporary, &path);
+    fs::remove_file(&temporary)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => read_key(dir),
+    }
+}
+
+fn write_private(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    let _ = fs::remove_file(path);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE_FILE).open(path)?;
+    parts.iter().try_for_each(|part| file.write_all(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn what_was_put_is_got_by_its_name_only() {
+        let base = tempfile::tempdir().unwrap();
+        let cache = Cache::open(base.path()).unwrap();
+        cache.put("a", b"code").unwrap();
+        assert_eq!(cache.get("a").as_deref(), Some(&b"code"[..]));
+        assert_eq!(Cache::open(base.path()).unwrap().get("a").as_deref(), Some(&b"code"[..]));
+        assert_eq!(cache.get("b"), None);
+        fs::rename(cache.path("a"), cache.path("b")).unwrap();
+        assert_eq!(cache.get("b"), None);
+    }
+
+    #[test]
+    fn directory_and_files_are_private() {
+        let base = tempfile::tempdir().unwrap();
+        let cache = Cache::open(base.path()).unwrap();
+        cache.put("a", b"code").unwrap();
+        assert_eq!(mode(&cache.dir), 0o700);
+        assert_eq!(mode(&cache.dir.join(KEY_FILE)), 0o600);
+        assert_eq!(mode(&cache.path("a")), 0o600);
+        fs::set_permissions(&cache.dir, fs::Permissions::from_mode(0o777)).unwrap();
+        Cache::open(base.path()).unwrap();
+        assert_eq!(mode(&cache.dir), 0o700);
+    }
+
+    #[test]
+    fn changed_cut_and_foreign_files_are_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let cache = Cache::open(base.path()).unwrap();
+        cache.put("a", b"code").unwrap();
+        let whole = fs::read(cache.path("a")).unwrap();
+        for place in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 1;
+            fs::write(cache.path("a"), &bytes).unwrap();
+            assert_eq!(cache.get("a"), None, "byte {place}");
+            fs::write(cache.path("a"), &whole[..place]).unwrap();
+            assert_eq!(cache.get("a"), None, "cut at {place}");
+        }
+        let other = tempfile::tempdir().unwrap();
+        let foreign = Cache::open(other.path()).unwrap();
+        foreign.put("a", b"code").unwrap();
+        fs::copy(foreign.path("a"), cache.path("a")).unwrap();
+        assert_eq!(cache.get("a"), None);
+        assert!(!cache.path("a").exists());
+    }
+
+    #[test]
+    fn a_key_that_others_could_read_is_replaced() {
+        let base = tempfile::tempdir().unwrap();
+        let cache = Cache::open(base.path()).unwrap();
+        cache.put("a", b"code").unwrap();
+        fs::set_permissions(cache.dir.join(KEY_FILE), fs::Permissions::from_mode(0o644)).unwrap();
+        let cache = Cache::open(base.path()).unwrap();
+        assert_eq!(cache.get("a"), None);
+        assert_eq!(mode(&cache.dir.join(KEY_FILE)), 0o600);
+    }
+
+    #[test]
+    fn a_symlink_in_place_of_the_directory_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), base.path().join("compiled")).unwrap();
+        assert!(Cache::open(base.path()).is_err());
+    }
+
+    #[test]
+    fn only_the_newest_are_kept() {
+        let base = tempfile::tempdir().unwrap();
+        let cache = Cache::open(base.path()).unwrap();
+        for n in 0..KEEP + 5 {
+            cache.put(&format!("n{n}"), b"code").unwrap();
+        }
+        let left = fs::read_dir(&cache.dir).unwrap().filter(|entry| entry.as_ref().unwrap().path().extension().is_some());
+        assert_eq!(left.count(), KEEP);
+    }
+}

@@ -1,0 +1,191 @@
+//! From component to native code, in a process of its own.
+//!
+//! A compiler fed with hostile bytes may use all memory, run for ever or be exploited, and even a
+//! friendly compilation leaves tens of megabytes behind. So each runs in a short-lived child of
+//! the same binary that has limits, no environment and nothing open but its three streams; what it
+//! makes is cached.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use nix::sys::resource::{Resource, setrlimit};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+use tokio::sync::Semaphore;
+
+use super::cache::Cache;
+use super::engine::{self, Engine};
+use super::limits::{Limits, Span};
+use super::revision::Digest;
+use crate::error::LoadError;
+
+/// The hidden verb that the child is called with.
+pub const VERB: &str = "compile-component";
+/// Compiled code is cut off here, bytes; it is 3 to 6 times the component.
+const OUTPUT: u64 = 1 << 30;
+/// The child's words are cut off here, bytes.
+const WORDS: u64 = 4 * 1024;
+
+/// Compiles components, one at a time.
+#[derive(Debug)]
+pub struct Compiler {
+    program: PathBuf,
+    cache: Option<Cache>,
+    turn: Semaphore,
+}
+
+impl Compiler {
+    /// A compiler that calls `program` (a `hotshoe` binary) and caches below `base`. Where nothing
+    /// can be cached, that is logged, and each load compiles.
+    pub fn new(program: PathBuf, base: Option<&Path>) -> Self {
+        let cache = base.and_then(|base| match Cache::open(base) {
+            Ok(cache) => Some(cache),
+            Err(error) => {
+                tracing::warn!(
+                    directory = %base.display(), %error,
+                    "compiled components are not cached: give a directory that the host can write"
+                );
+                None
+            }
+        });
+        Self { program, cache, turn: Semaphore::new(1) }
+    }
+
+    /// A compiler that calls this very binary, and caches in the user's cache directory.
+    ///
+    /// # Errors
+    /// When the path of this binary is unknown.
+    pub fn of_this_binary(base: Option<&Path>) -> io::Result<Self> {
+        let default = cache_dir();
+        Ok(Self::new(std::env::current_exe()?, base.or(default.as_deref())))
+    }
+
+    /// The name under which a component's code is cached: another engine, another setting or
+    /// another version of wasmtime makes another name.
+    pub(super) fn name(engine: &Engine, digest: &Digest) -> String {
+        let mut settings = DefaultHasher::new();
+        engine.wasm().precompile_compatibility_hash().hash(&mut settings);
+        format!("{}-{:016x}", digest.full(), settings.finish())
+    }
+
+    pub(super) fn cached(&self, name: &str) -> Option<Vec<u8>> {
+        self.cache.as_ref()?.get(name)
+    }
+
+    pub(super) fn keep(&self, name: &str, code: &[u8]) {
+        let kept = self.cache.as_ref().map_or(Ok(()), |cache| cache.put(name, code));
+        if let Err(error) = kept {
+            tracing::warn!(%error, "a compiled component cannot be cached");
+        }
+    }
+
+    pub(super) fn forget(&self, name: &str) {
+        if let Some(cache) = &self.cache {
+            cache.remove(name);
+        }
+    }
+
+    /// Compiles in a child process, which dies with the future.
+    ///
+    /// # Errors
+    /// Where the component is invalid, or too much for the limits.
+    pub(super) async fn compile(&self, component: &[u8], limits: &Limits) -> Result<Vec<u8>, LoadError> {
+        let _turn = self.turn.acquire().await.map_err(|_| failed("the host is shutting down"))?;
+        let child = self.run(component, limits);
+        match tokio::time::timeout(limits.compile_time.0, child).await {
+            Ok(result) => result,
+            Err(_) => Err(late(limits.compile_time)),
+        }
+    }
+
+    async fn run(&self, component: &[u8], limits: &Limits) -> Result<Vec<u8>, LoadError> {
+        let broken = |error: io::Error| failed(&format!("{}: {error}", self.program.display()));
+        let mut child = self.command(limits).spawn().map_err(broken)?;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let feed = async move {
+            if let Some(mut stdin) = stdin {
+                // A child that ends early says why by other means.
+                let _ = stdin.write_all(component).await;
+            }
+        };
+        let ((), code, words) = tokio::join!(feed, read(stdout, OUTPUT), read(stderr, WORDS));
+        let status = child.wait().await.map_err(broken)?;
+        match status.code() {
+            Some(0) => code.map_err(broken),
+            Some(_) => Err(failed(&text(words))),
+            None => Err(failed(&format!(
+                "the compiler was stopped ({status}): it reached its {} of processor time or {} of memory, or crashed",
+                limits.compile_time, limits.compile_memory
+            ))),
+        }
+    }
+
+    fn command(&self, limits: &Limits) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .arg(VERB)
+            .args(["--seconds", &limits.compile_time.0.as_secs().max(1).to_string()])
+            .args(["--bytes", &limits.compile_memory.0.to_string()])
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+}
+
+/// What the child does: compiles what it reads and writes the result, under limits that it lays
+/// on itself before it reads the first byte.
+///
+/// # Errors
+/// Where the component cannot be compiled.
+pub fn compile_stream(
+    mut input: impl Read,
+    mut output: impl Write,
+    seconds: u64,
+    bytes: u64,
+) -> anyhow::Result<()> {
+    setrlimit(Resource::RLIMIT_AS, bytes, bytes)?;
+    setrlimit(Resource::RLIMIT_CPU, seconds, seconds)?;
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+    let mut component = Vec::new();
+    input.read_to_end(&mut component)?;
+    let engine = wasmtime::Engine::new(&engine::config()).map_err(anyhow::Error::msg)?;
+    let code = engine.precompile_component(&component).map_err(|error| anyhow::anyhow!("{error:#}"))?;
+    output.write_all(&code)?;
+    output.flush()?;
+    Ok(())
+}
+
+/// `$XDG_CACHE_HOME/hotshoe` or `~/.cache/hotshoe`.
+fn cache_dir() -> Option<PathBuf> {
+    let directory = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = directory("XDG_CACHE_HOME").or_else(|| Some(directory("HOME")?.join(".cache")))?;
+    Some(caches.join("hotshoe"))
+}
+
+/// Reads to the end or the cap; both are the child's to choose.
+async fn read(stream: Option<impl AsyncRead + Unpin>, cap: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        stream.take(cap).read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}
+
+fn text(words: io::Result<Vec<u8>>) -> String {
+    let words = words.unwrap_or_default();
+    super::text::clean(String::from_utf8_lossy(&words).trim().to_owned(), 1_000)
+}
+
+fn late(limit: Span) -> LoadError {
+    failed(&format!("the compiler ran for longer than its {limit}; raise limits.compileTime if the component is only large"))
+}
+
+fn failed(message: &str) -> LoadError {
+    LoadError::CompileFailed(message.to_owned())
+}

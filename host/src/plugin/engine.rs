@@ -1,0 +1,92 @@
+//! The one wasmtime engine of the process, its clock and its decision threads.
+//!
+//! Everything that compiled code depends on is set in [`config`], which the compiling child
+//! process shares; so code made there fits here.
+
+use std::sync::Arc;
+
+use wasmtime::component::Linker;
+use wasmtime::{Config, OptLevel, WasmFeatures};
+
+use super::bindings;
+use super::limits::WASM_STACK;
+use super::sandbox::{Sandbox, TICK};
+use super::threads::Threads;
+
+/// The engine; cheap to clone.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    wasm: wasmtime::Engine,
+    linker: Linker<Sandbox>,
+    threads: Threads,
+}
+
+impl Engine {
+    /// An engine whose clock ticks.
+    ///
+    /// # Errors
+    /// When the processor or the system lacks what wasmtime needs.
+    pub fn new() -> anyhow::Result<Self> {
+        let wasm = wasmtime::Engine::new(&config()).map_err(anyhow::Error::msg)?;
+        let linker = bindings::linker(&wasm).map_err(anyhow::Error::msg)?;
+        tick(&wasm)?;
+        Ok(Self(Arc::new(Inner { wasm, linker, threads: Threads::start()? })))
+    }
+
+    pub(super) fn wasm(&self) -> &wasmtime::Engine {
+        &self.0.wasm
+    }
+
+    pub(super) fn linker(&self) -> &Linker<Sandbox> {
+        &self.0.linker
+    }
+
+    pub(super) fn threads(&self) -> &Threads {
+        &self.0.threads
+    }
+}
+
+/// What is compiled, and how. Deadlines are compiled in without a switch: a second one could be
+/// forgotten while the first is on.
+pub(super) fn config() -> Config {
+    let mut config = Config::new();
+    config
+        .cranelift_opt_level(OptLevel::Speed)
+        .epoch_interruption(true)
+        .max_wasm_stack(WASM_STACK)
+        .concurrency_support(false)
+        // A trap's cause is its message in the log; frames of a stripped guest say nothing.
+        .wasm_backtrace_max_frames(None)
+        .generate_address_map(false)
+        .wasm_features(unneeded(), false);
+    config
+}
+
+/// Proposals that no supported guest needs; each is code that a hostile guest could reach.
+fn unneeded() -> WasmFeatures {
+    WasmFeatures::THREADS
+        | WasmFeatures::SHARED_EVERYTHING_THREADS
+        | WasmFeatures::MEMORY64
+        | WasmFeatures::STACK_SWITCHING
+        | WasmFeatures::RELAXED_SIMD
+        | WasmFeatures::TAIL_CALL
+        | WasmFeatures::WIDE_ARITHMETIC
+        | WasmFeatures::CUSTOM_PAGE_SIZES
+        | WasmFeatures::CM_ASYNC
+}
+
+/// Runs until the engine is gone.
+fn tick(engine: &wasmtime::Engine) -> std::io::Result<()> {
+    let engine = engine.weak();
+    std::thread::Builder::new().name("epoch".into()).stack_size(64 * 1024).spawn(move || {
+        while let Some(engine) = engine.upgrade() {
+            engine.increment_epoch();
+            drop(engine);
+            std::thread::sleep(TICK);
+        }
+    })?;
+    Ok(())
+}
+

@@ -1,0 +1,381 @@
+//! Every limit that a plugin lives under: one table, each with its default and the cap that an
+//! administrator cannot pass.
+//!
+//! [`Limits`] are what one plugin got; [`Overrides`] are `spec.limits` of its `plugin.yaml`. The
+//! defaults are those that kept every hostile component of the test suite below 80 MB and half a
+//! second, with room for guests that carry a language runtime.
+
+use std::fmt;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+
+/// The name, default and cap of one limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound<T> {
+    /// As it is written in `plugin.yaml`, below `spec.limits`.
+    pub name: &'static str,
+    /// Without an override.
+    pub default: T,
+    /// The most that an override may ask for.
+    pub cap: T,
+}
+
+/// Time for one call. Counted in ticks of the epoch clock, so it ends at most one tick late.
+pub const CALL_TIME: Bound<Span> = bound("callTime", Span::millis(500), Span::millis(5_000));
+/// Linear memory of all memories of one call together. A Rust guest needs 2 MiB, one with a
+/// JavaScript or Python runtime 13 to 64 MiB.
+pub const MEMORY: Bound<Size> = bound("memory", Size(64 * MIB), Size(GIB));
+/// Elements of all tables of one call together, 8 bytes each.
+pub const TABLE_ELEMENTS: Bound<u32> = bound("tableElements", 100_000, 1_000_000);
+/// Core instances of one call. A Rust guest has 2 to 4, one with adapters a few dozen.
+pub const INSTANCES: Bound<u32> = bound("instances", 64, 256);
+/// Tables of one call.
+pub const TABLES: Bound<u32> = bound("tables", 64, 256);
+/// Memories of one call.
+pub const MEMORIES: Bound<u32> = bound("memories", 16, 64);
+/// Calls of the host by the guest in one call. Without a bound a guest makes five million a second.
+pub const HOST_CALLS: Bound<u32> = bound("hostCalls", 1_000, 100_000);
+/// Bytes that the guest hands to the host: each answer, and all log lines of a call together.
+pub const BOUNDARY_BYTES: Bound<Size> = bound("boundaryBytes", Size(4 * MIB), Size(64 * MIB));
+/// Nesting of the JSON that a plugin returns.
+pub const JSON_DEPTH: Bound<u32> = bound("jsonDepth", 64, 120);
+/// One desired child as JSON. An API server's default is 1.5 MiB, of etcd's.
+pub const OBJECT_BYTES: Bound<Size> = bound("objectBytes", Size(1_500_000), Size(3 * MIB));
+/// Desired children of one decision.
+pub const CHILDREN: Bound<u32> = bound("children", 500, 5_000);
+/// Log lines kept of one call; the rest is dropped and counted.
+pub const LOG_LINES: Bound<u32> = bound("logLines", 100, 1_000);
+/// Bytes of log kept of one call.
+pub const LOG_BYTES: Bound<Size> = bound("logBytes", Size(64 * KIB), Size(MIB));
+/// Events of one decision.
+pub const EVENTS: Bound<u32> = bound("events", 5, 50);
+/// The status of one decision as JSON.
+pub const STATUS_BYTES: Bound<Size> = bound("statusBytes", Size(64 * KIB), Size(512 * KIB));
+/// Rounds of `needs` before one decision.
+pub const REQUEST_ROUNDS: Bound<u32> = bound("requestRounds", 5, 20);
+/// The component's own size.
+pub const COMPONENT_BYTES: Bound<Size> = bound("componentBytes", Size(32 * MIB), Size(256 * MIB));
+/// Processor and wall time for compiling it.
+pub const COMPILE_TIME: Bound<Span> = bound("compileTime", Span::millis(60_000), Span::millis(600_000));
+/// Address space of the process that compiles it.
+pub const COMPILE_MEMORY: Bound<Size> = bound("compileMemory", Size(2 * GIB), Size(8 * GIB));
+
+/// Native stack of a guest, bytes. It belongs to the compiled code of all plugins, so it cannot be
+/// overridden.
+pub const WASM_STACK: usize = 512 * 1024;
+/// Conditions of one decision; more would not fit a status that anybody reads.
+pub const CONDITIONS: usize = 32;
+/// Requirements of one `needs`.
+pub const REQUIREMENTS: usize = 100;
+/// A key of a JSON object, bytes. The longest that Kubernetes knows have 317.
+pub const JSON_KEY: usize = 1024;
+/// A condition's message, bytes: the schema of `metav1.Condition`.
+pub const CONDITION_MESSAGE: usize = 32 * 1024;
+/// A condition's type, bytes: the schema of `metav1.Condition`.
+pub const CONDITION_TYPE: usize = 316;
+/// An Event's message, bytes: the API server's bound.
+pub const EVENT_MESSAGE: usize = 1_000;
+/// The reason of a condition or an Event, bytes: the API server's bound for Events.
+pub const REASON: usize = 128;
+/// The message of a failure, bytes; it becomes a condition's message with words of ours around it.
+pub const FAILURE_MESSAGE: usize = 8 * 1024;
+/// One log line, bytes.
+pub const LOG_LINE: usize = 8 * 1024;
+
+const fn bound<T>(name: &'static str, default: T, cap: T) -> Bound<T> {
+    Bound { name, default, cap }
+}
+
+impl<T: Copy + PartialOrd + fmt::Display> Bound<T> {
+    /// The override where there is one, if it is within the cap.
+    fn choose(&self, wanted: Option<T>) -> Result<T, LimitError> {
+        match wanted {
+            None => Ok(self.default),
+            Some(wanted) if wanted <= self.cap => Ok(wanted),
+            Some(wanted) => Err(LimitError {
+                name: self.name,
+                wanted: wanted.to_string(),
+                cap: self.cap.to_string(),
+            }),
+        }
+    }
+}
+
+/// An override that asks for more than anybody may have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("limits.{name} is {wanted}, but at most {cap} can be given; lower it, or leave it out for the default")]
+pub struct LimitError {
+    name: &'static str,
+    wanted: String,
+    cap: String,
+}
+
+/// What one plugin may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "each field is explained at the constant of its name")]
+pub struct Limits {
+    pub call_time: Span,
+    pub memory: Size,
+    pub table_elements: u32,
+    pub instances: u32,
+    pub tables: u32,
+    pub memories: u32,
+    pub host_calls: u32,
+    pub boundary_bytes: Size,
+    pub json_depth: u32,
+    pub object_bytes: Size,
+    pub children: u32,
+    pub log_lines: u32,
+    pub log_bytes: Size,
+    pub events: u32,
+    pub status_bytes: Size,
+    pub request_rounds: u32,
+    pub component_bytes: Size,
+    pub compile_time: Span,
+    pub compile_memory: Size,
+}
+
+/// `spec.limits` of a `plugin.yaml`: what differs from the defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each field is explained at the constant of its name")]
+pub struct Overrides {
+    pub call_time: Option<Span>,
+    pub memory: Option<Size>,
+    pub table_elements: Option<u32>,
+    pub instances: Option<u32>,
+    pub tables: Option<u32>,
+    pub memories: Option<u32>,
+    pub host_calls: Option<u32>,
+    pub boundary_bytes: Option<Size>,
+    pub json_depth: Option<u32>,
+    pub object_bytes: Option<Size>,
+    pub children: Option<u32>,
+    pub log_lines: Option<u32>,
+    pub log_bytes: Option<Size>,
+    pub events: Option<u32>,
+    pub status_bytes: Option<Size>,
+    pub request_rounds: Option<u32>,
+    pub component_bytes: Option<Size>,
+    pub compile_time: Option<Span>,
+    pub compile_memory: Option<Size>,
+}
+
+impl Limits {
+    /// The defaults with these overrides.
+    ///
+    /// # Errors
+    /// Where an override is above its cap.
+    pub fn with(wanted: &Overrides) -> Result<Self, LimitError> {
+        Ok(Self {
+            call_time: CALL_TIME.choose(wanted.call_time)?,
+            memory: MEMORY.choose(wanted.memory)?,
+            table_elements: TABLE_ELEMENTS.choose(wanted.table_elements)?,
+            instances: INSTANCES.choose(wanted.instances)?,
+            tables: TABLES.choose(wanted.tables)?,
+            memories: MEMORIES.choose(wanted.memories)?,
+            host_calls: HOST_CALLS.choose(wanted.host_calls)?,
+            boundary_bytes: BOUNDARY_BYTES.choose(wanted.boundary_bytes)?,
+            json_depth: JSON_DEPTH.choose(wanted.json_depth)?,
+            object_bytes: OBJECT_BYTES.choose(wanted.object_bytes)?,
+            children: CHILDREN.choose(wanted.children)?,
+            log_lines: LOG_LINES.choose(wanted.log_lines)?,
+            log_bytes: LOG_BYTES.choose(wanted.log_bytes)?,
+            events: EVENTS.choose(wanted.events)?,
+            status_bytes: STATUS_BYTES.choose(wanted.status_bytes)?,
+            request_rounds: REQUEST_ROUNDS.choose(wanted.request_rounds)?,
+            component_bytes: COMPONENT_BYTES.choose(wanted.component_bytes)?,
+            compile_time: COMPILE_TIME.choose(wanted.compile_time)?,
+            compile_memory: COMPILE_MEMORY.choose(wanted.compile_memory)?,
+        })
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            call_time: CALL_TIME.default,
+            memory: MEMORY.default,
+            table_elements: TABLE_ELEMENTS.default,
+            instances: INSTANCES.default,
+            tables: TABLES.default,
+            memories: MEMORIES.default,
+            host_calls: HOST_CALLS.default,
+            boundary_bytes: BOUNDARY_BYTES.default,
+            json_depth: JSON_DEPTH.default,
+            object_bytes: OBJECT_BYTES.default,
+            children: CHILDREN.default,
+            log_lines: LOG_LINES.default,
+            log_bytes: LOG_BYTES.default,
+            events: EVENTS.default,
+            status_bytes: STATUS_BYTES.default,
+            request_rounds: REQUEST_ROUNDS.default,
+            component_bytes: COMPONENT_BYTES.default,
+            compile_time: COMPILE_TIME.default,
+            compile_memory: COMPILE_MEMORY.default,
+        }
+    }
+}
+
+/// A number of bytes; in YAML a plain number or Kubernetes' binary quantities, `64Mi`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(extend("x-kubernetes-int-or-string" = true), transparent)]
+pub struct Size(#[schemars(with = "String")] pub u64);
+
+impl Size {
+    /// As a length in memory.
+    pub fn bytes(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (number, unit) = split_unit(text);
+        let unit = match unit {
+            "" => 1,
+            "Ki" => KIB,
+            "Mi" => MIB,
+            "Gi" => GIB,
+            _ => return None,
+        };
+        number.parse::<u64>().ok()?.checked_mul(unit).map(Self)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            n if n >= GIB && n % GIB == 0 => write!(f, "{}Gi", n / GIB),
+            n if n >= MIB && n % MIB == 0 => write!(f, "{}Mi", n / MIB),
+            n if n >= KIB && n % KIB == 0 => write!(f, "{}Ki", n / KIB),
+            n => write!(f, "{n}"),
+        }
+    }
+}
+
+/// A span of time; in YAML `500ms` or `2s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(transparent)]
+pub struct Span(#[schemars(with = "String")] pub Duration);
+
+impl Span {
+    const fn millis(millis: u64) -> Self {
+        Self(Duration::from_millis(millis))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (number, unit) = split_unit(text);
+        let unit = match unit {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            _ => return None,
+        };
+        number.parse::<u64>().ok()?.checked_mul(unit).map(Self::millis)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_millis() {
+            n if n >= 1_000 && n % 1_000 == 0 => write!(f, "{}s", n / 1_000),
+            n => write!(f, "{n}ms"),
+        }
+    }
+}
+
+fn split_unit(text: &str) -> (&str, &str) {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    text.split_at_checked(digits).unwrap_or((text, ""))
+}
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(u64),
+            Text(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Number(bytes) => Some(Self(bytes)),
+            Written::Text(text) => Self::parse(&text),
+        }
+        .ok_or_else(|| de::Error::custom("a size is a number of bytes, or one with Ki, Mi or Gi, such as 64Mi"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| {
+            de::Error::custom(format_args!("`{text}` is no span of time: write it as 500ms, 2s or 1m"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_override_means_the_defaults() {
+        assert_eq!(Limits::with(&Overrides::default()), Ok(Limits::default()));
+    }
+
+    #[test]
+    fn overrides_are_written_in_kubernetes_words() {
+        let wanted: Overrides =
+            serde_json::from_str(r#"{"callTime":"2s","memory":"128Mi","statusBytes":1000,"children":7}"#).unwrap();
+        let limits = Limits::with(&wanted).unwrap();
+        assert_eq!(limits.call_time.0, Duration::from_secs(2));
+        assert_eq!(limits.memory.0, 128 << 20);
+        assert_eq!(limits.status_bytes.0, 1000);
+        assert_eq!(limits.children, 7);
+        assert_eq!(limits.log_lines, LOG_LINES.default);
+    }
+
+    #[test]
+    fn an_override_above_its_cap_is_refused_by_name() {
+        let wanted = serde_json::from_str(r#"{"callTime":"6s"}"#).unwrap();
+        assert_eq!(
+            Limits::with(&wanted).unwrap_err().to_string(),
+            "limits.callTime is 6s, but at most 5s can be given; lower it, or leave it out for the default"
+        );
+    }
+
+    #[test]
+    fn unknown_limits_and_units_are_errors() {
+        for text in [r#"{"calltime":"1s"}"#, r#"{"memory":"1MB"}"#, r#"{"callTime":5}"#, r#"{"memory":"99999999999Gi"}"#] {
+            assert!(serde_json::from_str::<Overrides>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_and_spans_are_shown_as_they_are_written() {
+        for text in ["64Mi", "1Gi", "3Ki", "1500000"] {
+            assert_eq!(Size::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["500ms", "5s"] {
+            assert_eq!(Span::parse(text).unwrap().to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! A component, loaded and found good: what a slot holds and what a call runs.
+//!
+//! ```text
+//! bytes ─▶ size ─▶ outside ─▶ cache or compile ─▶ load ─▶ link ─▶ describe ─▶ Revision
+//!                (contract.rs)   (compile.rs)                   (in the sandbox)
+//! ```
+//!
+//! A `Revision` never changes. Whoever has one may call it, also after another was published.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+use wasmtime::component::Component;
+
+use super::bindings::Linked;
+use super::call;
+use super::compile::Compiler;
+use super::contract;
+use super::descriptor;
+use super::engine::Engine;
+use super::limits::Limits;
+use super::threads::Lane;
+use crate::decision::Descriptor;
+use crate::error::LoadError;
+
+/// The SHA-256 of a component. Displayed by its first 12 digits, which people compare.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// Of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// All 64 hexadecimal digits.
+    pub fn full(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().take(6).try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.full())
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.full())
+    }
+}
+
+impl FromStr for Digest {
+    type Err = &'static str;
+
+    /// All 64 digits, with or without `sha256:` before them.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = "a digest has 64 hexadecimal digits";
+        let digits = text.strip_prefix("sha256:").unwrap_or(text);
+        if digits.len() != 64 {
+            return Err(error);
+        }
+        let mut digest = [0; 32];
+        for (byte, pair) in digest.iter_mut().zip(digits.as_bytes().chunks(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| error)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| error)?;
+        }
+        Ok(Self(digest))
+    }
+}
+
+/// A loaded component.
+pub struct Revision {
+    digest: Digest,
+    descriptor: Descriptor,
+    limits: Arc<Limits>,
+    size: usize,
+    cases: Box<[u8]>,
+    pub(super) engine: Engine,
+    pub(super) lane: Lane,
+    pub(super) linked: Arc<Linked>,
+}
+
+impl fmt::Debug for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Revision({} {} {})", self.descriptor.name, self.descriptor.version, self.digest)
+    }
+}
+
+impl Revision {
+    /// Loads a component completely, up to a successful `describe`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it. Nothing is left behind but what is cached.
+    pub async fn load(
+        engine: &Engine,
+        compiler: &Compiler,
+        bytes: Vec<u8>,
+        limits: Limits,
+    ) -> Result<Revision, LoadError> {
+        let limits = Arc::new(limits);
+        let lane = engine.threads().lane();
+        let accepted = Arc::clone(&limits);
+        let candidate = run(engine, lane, move || Candidate::new(bytes, &accepted)).await??;
+        let component = candidate.component(engine, compiler, lane, &limits).await?;
+        let linked = Linked::new(engine.linker(), &component)
+            .map(Arc::new)
+            .map_err(|error| LoadError::LoadFailed(words(&error)))?;
+        let descriptor = call::describe(engine, lane, &linked, &limits)
+            .await
+            .map_err(|failed| LoadError::DescribeFailed(failed.to_string()))?;
+        let descriptor = descriptor::validate(descriptor).map_err(LoadError::DescribeFailed)?;
+        Ok(Revision {
+            digest: candidate.digest,
+            descriptor,
+            limits,
+            size: candidate.bytes.len(),
+            cases: candidate.cases().into(),
+            engine: engine.clone(),
+            lane,
+            linked,
+        })
+    }
+
+    /// The SHA-256 of the component's bytes.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// What it says of itself, validated.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// What it may use.
+    pub fn limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+
+    /// The component's size in bytes.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The self-test cases that it carries, a JSON array; empty where there are none.
+    pub fn cases(&self) -> &[u8] {
+        &self.cases
+    }
+}
+
+/// Bytes that look like a plugin from outside.
+struct Candidate {
+    bytes: Arc<Vec<u8>>,
+    digest: Digest,
+    cases: Range<usize>,
+}
+
+impl Candidate {
+    fn new(bytes: Vec<u8>, limits: &Limits) -> Result<Self, LoadError> {
+        let (size, limit) = (bytes.len() as u64, limits.component_bytes.0);
+        if size > limit {
+            return Err(LoadError::TooLarge { size, limit });
+        }
+        let cases = contract::inspect(&bytes)?.cases;
+        Ok(Self { digest: Digest::of(&bytes), bytes: Arc::new(bytes), cases })
+    }
+
+    fn cases(&self) -> &[u8] {
+        self.bytes.get(self.cases.clone()).unwrap_or_default()
+    }
+
+    /// From the cache, or else compiled. Code that a cache gave and that does not load is
+    /// compiled once more.
+    async fn component(
+        &self,
+        engine: &Engine,
+        compiler: &Compiler,
+        lane: Lane,
+        limits: &Limits,
+    ) -> Result<Component, LoadError> {
+        let name = Compiler::name(engine, &self.digest);
+        if let Some(code) = compiler.cached(&name) {
+            match deserialize(engine, lane, code).await {
+                Ok((component, _)) => return Ok(component),
+                Err(error) => tracing::warn!(%error, "cached code cannot be loaded; compiling again"),
+            }
+            compiler.forget(&name);
+        }
+        let code = compiler.compile(&self.bytes, limits).await?;
+        let (component, code) = deserialize(engine, lane, code).await?;
+        compiler.keep(&name, &code);
+        Ok(component)
+    }
+}
+
+/// Maps native code into the process, on a decision thread, and gives the bytes back.
+async fn deserialize(engine: &Engine, lane: Lane, code: Vec<u8>) -> Result<(Component, Vec<u8>), LoadError> {
+    let wasm = engine.wasm().clone();
+    run(engine, lane, move || {
+        #[expect(
+            unsafe_code,
+            reason = "the bytes are native code. They come from two places only: the pipe of a child process of this \
+                      binary, or a file that carries a MAC by a key which only this user can read, verified over this \
+                      very buffer. wasmtime checks that its version and settings fit"
+        )]
+        // SAFETY: as above, the bytes were made by `Engine::precompile_component`.
+        let component = unsafe { Component::deserialize(&wasm, &code) };
+        component.map(|component| (component, code)).map_err(|error| LoadError::LoadFailed(words(&error)))
+    })
+    .await?
+}
+
+async fn run<T: Send + 'static>(
+    engine: &Engine,
+    lane: Lane,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, LoadError> {
+    let stopped = |_| LoadError::LoadFailed("the host is shutting down".to_owned());
+    engine.threads().run(lane, work).await.map_err(stopped)
+}
+
+fn words(error: &wasmtime::Error) -> String {
+    super::text::clean(format!("{error:#}"), 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_shown_short_and_read_whole() {
+        let digest = Digest::of(b"");
+        assert_eq!(digest.to_string(), "e3b0c44298fc");
+        assert_eq!(digest.full().parse(), Ok(digest));
+        assert_eq!(format!("sha256:{}", digest.full()).parse(), Ok(digest));
+        assert!("e3b0".parse::<Digest>().is_err());
+        assert!("+".repeat(64).parse::<Digest>().is_err());
+    }
+}

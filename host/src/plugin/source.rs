@@ -1,0 +1,286 @@
+//! Where a plugin's bytes come from: a file that somebody may replace at any time.
+//!
+//! The file is polled, for a mounted volume swaps a symlink far above it and tells nobody. Size,
+//! time and inode are only a hint that saves reading; what counts is the digest.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::limits::Size;
+use super::revision::Digest;
+use crate::error::LoadError;
+
+/// How often the file is looked at.
+pub const POLL: Duration = Duration::from_millis(250);
+
+/// Bytes to be loaded.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Their digest.
+    pub digest: Digest,
+    /// The component, perhaps.
+    pub bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Candidate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Candidate({}, {} bytes)", self.digest, self.bytes.len())
+    }
+}
+
+/// A file that is followed.
+#[derive(Debug)]
+pub struct Source {
+    path: PathBuf,
+    cap: Size,
+    poll: Duration,
+    seen: Seen,
+}
+
+/// What is known of the file.
+#[derive(Debug, Default)]
+struct Seen {
+    /// At the last look; a file is read only when it looks the same twice.
+    look: Option<Look>,
+    /// What it looked like when it was read.
+    read: Option<Look>,
+    /// The digest that was offered last.
+    offered: Option<Digest>,
+    /// The words of the error that was reported last, for each is told once.
+    error: Option<String>,
+}
+
+/// What tells one version of a file from another without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Look {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Source {
+    /// Follows a file, of which at most `cap` bytes are read.
+    pub fn file(path: impl Into<PathBuf>, cap: Size) -> Self {
+        Self { path: path.into(), cap, poll: POLL, seen: Seen::default() }
+    }
+
+    /// The same, looked at so often.
+    #[must_use]
+    pub fn every(self, poll: Duration) -> Self {
+        Self { poll, ..self }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits for bytes that were not offered before. Nothing is lost when the future is dropped.
+    ///
+    /// # Errors
+    /// When the file is gone, unreadable or too large; each is reported once until it changes.
+    pub async fn next(&mut self) -> Result<Candidate, LoadError> {
+        loop {
+            if let Some(news) = self.look() {
+                return news;
+            }
+            tokio::time::sleep(self.poll).await;
+        }
+    }
+
+    /// Looks once. A look at a local file takes microseconds; only a change of it is read.
+    fn look(&mut self) -> Option<Result<Candidate, LoadError>> {
+        match self.read_when_settled() {
+            Ok(candidate) => {
+                self.seen.error = None;
+                let candidate = candidate.filter(|candidate| self.seen.offered != Some(candidate.digest))?;
+                self.seen.offered = Some(candidate.digest);
+                Some(Ok(candidate))
+            }
+            Err(error) => {
+                self.seen.read = None;
+                let words = error.to_string();
+                let news = self.seen.error.as_ref() != Some(&words);
+                self.seen.error = Some(words);
+                news.then_some(Err(error))
+            }
+        }
+    }
+
+    fn read_when_settled(&mut self) -> Result<Option<Candidate>, LoadError> {
+        let metadata = fs::metadata(&self.path).map_err(|error| self.unreadable(error))?;
+        let look = Look::from(&metadata);
+        let settled = self.seen.look.replace(look) == Some(look) || is_quiet(&metadata, self.poll);
+        if self.seen.read == Some(look) || !settled {
+            return Ok(None);
+        }
+        if !metadata.is_file() {
+            return Err(self.unreadable(io::Error::other("it is no regular file")));
+        }
+        if look.size > self.cap.0 {
+            self.seen.read = Some(look);
+            return Err(LoadError::TooLarge { size: look.size, limit: self.cap.0 });
+        }
+        let (bytes, after) = self.read().map_err(|error| self.unreadable(error))?;
+        if after != look {
+            return Ok(None);
+        }
+        self.seen.read = Some(look);
+        Ok(Some(Candidate { digest: Digest::of(&bytes), bytes }))
+    }
+
+    /// The bytes, no more than the cap whatever the file claims, and the look of the file that
+    /// was open.
+    fn read(&self) -> io::Result<(Vec<u8>, Look)> {
+        // Not blocking, or a pipe put there meanwhile would hold up the host.
+        let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path)?;
+        let mut bytes = Vec::new();
+        file.by_ref().take(self.cap.0).read_to_end(&mut bytes)?;
+        let look = Look::from(&file.metadata()?);
+        Ok((bytes, look))
+    }
+
+    fn unreadable(&self, source: io::Error) -> LoadError {
+        LoadError::Unreadable { path: self.path.display().to_string(), source }
+    }
+}
+
+/// Whether the file was left alone for so long that nobody is still writing it.
+fn is_quiet(metadata: &fs::Metadata, poll: Duration) -> bool {
+    let age = metadata.modified().ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
+    age.is_some_and(|age| age > 4 * poll)
+}
+
+impl From<&fs::Metadata> for Look {
+    fn from(metadata: &fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::unix::fs::symlink;
+
+    struct Folder(tempfile::TempDir);
+
+    impl Folder {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn write(&self, name: &str, bytes: &[u8]) {
+            fs::write(self.path(name), bytes).unwrap();
+        }
+
+        fn source(&self) -> Source {
+            Source::file(self.path("plugin.wasm"), Size(100)).every(Duration::from_secs(60))
+        }
+    }
+
+    fn bytes(news: Option<Result<Candidate, LoadError>>) -> Option<Vec<u8>> {
+        news.map(|news| news.unwrap().bytes)
+    }
+
+    #[test]
+    fn a_file_is_offered_once_it_has_settled_and_once_only() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let mut source = folder.source();
+        assert_eq!(bytes(source.look()), None);
+        assert_eq!(bytes(source.look()), Some(b"one".to_vec()));
+        assert_eq!(bytes(source.look()), None);
+    }
+
+    #[test]
+    fn an_old_file_is_offered_at_once() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let file = File::options().write(true).open(folder.path("plugin.wasm")).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
+        assert_eq!(bytes(folder.source().look()), Some(b"one".to_vec()));
+    }
+
+    #[test]
+    fn a_file_that_is_being_written_is_not_taken() {
+        let folder = Folder::new();
+        let mut source = folder.source();
+        for length in 1..5 {
+            folder.write("plugin.wasm", &b"whole"[..length]);
+            assert_eq!(bytes(source.look()), None);
+        }
+        folder.write("plugin.wasm", b"whole");
+        assert_eq!(bytes(source.look()), None);
+        assert_eq!(bytes(source.look()), Some(b"whole".to_vec()));
+    }
+
+    #[test]
+    fn the_same_bytes_again_are_no_news() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let mut source = folder.source();
+        while source.look().is_none() {}
+        folder.write("copy", b"one");
+        fs::rename(folder.path("copy"), folder.path("plugin.wasm")).unwrap();
+        assert_eq!(bytes(source.look()), None);
+        assert_eq!(bytes(source.look()), None);
+    }
+
+    #[test]
+    fn a_swapped_symlink_is_noticed() {
+        let folder = Folder::new();
+        for (version, content) in [("v1", b"one"), ("v2", b"two")] {
+            fs::create_dir(folder.path(version)).unwrap();
+            folder.write(&format!("{version}/plugin.wasm"), content);
+        }
+        symlink("v1", folder.path("current")).unwrap();
+        symlink("current/plugin.wasm", folder.path("plugin.wasm")).unwrap();
+        let mut source = folder.source();
+        assert_eq!(bytes(source.look().or_else(|| source.look())), Some(b"one".to_vec()));
+        symlink("v2", folder.path("next")).unwrap();
+        fs::rename(folder.path("next"), folder.path("current")).unwrap();
+        assert_eq!(bytes(source.look().or_else(|| source.look())), Some(b"two".to_vec()));
+    }
+
+    #[test]
+    fn each_error_is_told_once_and_recovery_is_seen() {
+        let folder = Folder::new();
+        let mut source = folder.source();
+        assert_eq!(source.look().unwrap().unwrap_err().reason(), "Unreadable");
+        assert!(source.look().is_none());
+        folder.write("plugin.wasm", &[0; 101]);
+        assert!(source.look().is_none());
+        assert_eq!(source.look().unwrap().unwrap_err().reason(), "ComponentTooLarge");
+        assert!(source.look().is_none() && source.look().is_none());
+        folder.write("plugin.wasm", b"one");
+        assert!(source.look().is_none());
+        assert_eq!(bytes(source.look()), Some(b"one".to_vec()));
+        fs::remove_file(folder.path("plugin.wasm")).unwrap();
+        assert_eq!(source.look().unwrap().unwrap_err().reason(), "Unreadable");
+        folder.write("plugin.wasm", b"one");
+        assert!(source.look().is_none() && source.look().is_none());
+    }
+
+    #[test]
+    fn a_folder_in_its_place_is_an_error() {
+        let folder = Folder::new();
+        fs::create_dir(folder.path("plugin.wasm")).unwrap();
+        let mut source = folder.source();
+        let news = source.look().or_else(|| source.look());
+        assert_eq!(news.unwrap().unwrap_err().reason(), "Unreadable");
+    }
+}

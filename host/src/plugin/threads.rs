@@ -1,0 +1,241 @@
+//! The threads that plugins run on: never those that serve watches and writes, and fair between
+//! plugins.
+//!
+//! Each plugin has a *lane*. A lane runs one call at a time and lanes take turns, so a plugin that
+//! always uses its whole time holds up nobody but itself as long as one thread is left.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// Two, so that one plugin cannot take them all; more would only wait for each other in the kernel,
+/// where address spaces of instances are made and unmade.
+const THREADS: usize = 2;
+
+/// The stack of a decision thread: the guest's share of it with as much again for the host's.
+const STACK: usize = 2 * super::limits::WASM_STACK + 1024 * 1024;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The queue of one revision of a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Lane(u64);
+
+/// The threads are gone, so the call was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stopped;
+
+/// A handle that ends the threads when it goes.
+pub(super) struct Threads {
+    shared: Arc<Shared>,
+    lanes: AtomicU64,
+}
+
+struct Shared {
+    queues: Mutex<Queues>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Queues {
+    lanes: BTreeMap<Lane, Queue>,
+    /// Lanes with work that is not running, each once; the first is next.
+    turns: VecDeque<Lane>,
+    stopped: bool,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    running: bool,
+}
+
+impl Threads {
+    /// # Errors
+    /// When the system gives no threads.
+    pub(super) fn start() -> std::io::Result<Self> {
+        let shared = Arc::new(Shared { queues: Mutex::default(), wake: Condvar::new() });
+        for number in 0..THREADS {
+            let shared = Arc::clone(&shared);
+            std::thread::Builder::new()
+                .name(format!("decide-{number}"))
+                .stack_size(STACK)
+                .spawn(move || shared.work())?;
+        }
+        Ok(Self { shared, lanes: AtomicU64::new(0) })
+    }
+
+    /// A lane of its own.
+    pub(super) fn lane(&self) -> Lane {
+        Lane(self.lanes.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Runs `work` when the lane's turn comes. If the future is dropped before that, it is skipped;
+    /// if later, its result is.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Stopped> {
+        let (send, receive) = oneshot::channel();
+        self.shared.push(
+            lane,
+            Box::new(move || {
+                if !send.is_closed() {
+                    // The other end may be gone meanwhile, and then nobody wants to know.
+                    let _ = send.send(work());
+                }
+            }),
+        );
+        receive.await.map_err(|_| Stopped)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        let mut queues = self.shared.lock();
+        queues.stopped = true;
+        queues.lanes.clear();
+        drop(queues);
+        self.shared.wake.notify_all();
+    }
+}
+
+impl Shared {
+    /// Jobs run outside the lock, so a panic cannot leave the queues half changed.
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, lane: Lane, job: Job) {
+        self.lock().push(lane, job);
+        self.wake.notify_one();
+    }
+
+    fn work(&self) {
+        while let Some((lane, job)) = self.next() {
+            // A panic of the host's own code costs one call and not the thread; the caller sees
+            // that its answer never comes.
+            let _ = catch_unwind(AssertUnwindSafe(job));
+            if self.lock().finish(lane) {
+                self.wake.notify_one();
+            }
+        }
+    }
+
+    fn next(&self) -> Option<(Lane, Job)> {
+        let mut queues = self.lock();
+        loop {
+            if queues.stopped {
+                return None;
+            }
+            if let Some(next) = queues.next() {
+                return Some(next);
+            }
+            queues = self.wake.wait(queues).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Queues {
+    fn push(&mut self, lane: Lane, job: Job) {
+        if self.stopped {
+            return;
+        }
+        let queue = self.lanes.entry(lane).or_default();
+        if queue.jobs.is_empty() && !queue.running {
+            self.turns.push_back(lane);
+        }
+        queue.jobs.push_back(job);
+    }
+
+    fn next(&mut self) -> Option<(Lane, Job)> {
+        let lane = self.turns.pop_front()?;
+        let queue = self.lanes.get_mut(&lane)?;
+        queue.running = true;
+        Some((lane, queue.jobs.pop_front()?))
+    }
+
+    /// Whether the lane has more to do.
+    fn finish(&mut self, lane: Lane) -> bool {
+        let Some(queue) = self.lanes.get_mut(&lane) else { return false };
+        queue.running = false;
+        if queue.jobs.is_empty() {
+            self.lanes.remove(&lane);
+            return false;
+        }
+        self.turns.push_back(lane);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(queues: &mut Queues) -> Vec<u64> {
+        let mut order = Vec::new();
+        while let Some((lane, _)) = queues.next() {
+            order.push(lane.0);
+            queues.finish(lane);
+        }
+        order
+    }
+
+    #[test]
+    fn lanes_take_turns() {
+        let mut queues = Queues::default();
+        for lane in [1, 1, 1, 1, 2, 3] {
+            queues.push(Lane(lane), Box::new(|| {}));
+        }
+        assert_eq!(names(&mut queues), [1, 2, 3, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_lane_never_runs_twice_at_once() {
+        let mut queues = Queues::default();
+        for _ in 0..2 {
+            queues.push(Lane(1), Box::new(|| {}));
+        }
+        let (lane, _) = queues.next().unwrap();
+        assert!(queues.next().is_none());
+        assert!(queues.finish(lane));
+        assert!(queues.next().is_some());
+    }
+
+    #[tokio::test]
+    async fn work_is_done_on_another_thread() {
+        let threads = Threads::start().unwrap();
+        let name = threads.run(threads.lane(), || std::thread::current().name().map(str::to_owned)).await;
+        assert!(name.unwrap().unwrap().starts_with("decide-"));
+    }
+
+    #[tokio::test]
+    async fn a_panic_costs_one_call_and_not_the_thread() {
+        let threads = Threads::start().unwrap();
+        for _ in 0..2 * THREADS {
+            assert_eq!(threads.run(threads.lane(), || panic!("of the host")).await, Err::<(), _>(Stopped));
+        }
+        assert_eq!(threads.run(threads.lane(), || 7).await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn a_lane_that_blocks_holds_up_no_other() {
+        let threads = Threads::start().unwrap();
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let slow = threads.lane();
+        let blocked = threads.run(slow, move || wait.recv());
+        let queued = threads.run(slow, || ());
+        let others = async {
+            for _ in 0..100 {
+                threads.run(threads.lane(), || ()).await.unwrap();
+            }
+            release.send(()).unwrap();
+        };
+        let (first, second, ()) = tokio::join!(blocked, queued, others);
+        assert!(first.unwrap().is_ok() && second.is_ok());
+    }
+}

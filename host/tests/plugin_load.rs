@@ -1,0 +1,165 @@
+//! What is loaded, what is refused, and what is believed of a cache.
+
+mod plugin_support;
+
+use std::fs;
+use std::path::Path;
+
+use hotshoe::decision::Call;
+use hotshoe::error::LoadError;
+use hotshoe::plugin::compile::Compiler;
+use hotshoe::plugin::limits::Limits;
+use hotshoe::plugin::revision::{Digest, Revision};
+use plugin_support::{Guest, HOTSHOE, engine, folder, limits, load, load_with, observation, only, reconcile, refusal};
+
+#[tokio::test]
+async fn a_plugin_is_described_once_it_is_loaded() {
+    let bytes = Guest::default().component();
+    let revision = load(bytes.clone()).await.unwrap();
+    assert_eq!(revision.digest(), Digest::of(&bytes));
+    assert_eq!(revision.size(), bytes.len());
+    let descriptor = revision.descriptor();
+    assert_eq!((descriptor.name.as_str(), descriptor.version.as_str()), ("test", "0.1.0"));
+    assert_eq!(descriptor.parent.to_string(), "Test.example.com");
+    assert!(revision.cases().is_empty());
+}
+
+#[tokio::test]
+async fn the_cases_that_a_component_carries_are_found() {
+    let mut bytes = Guest::default().component();
+    bytes.extend([0, 16, 13]);
+    bytes.extend(b"hotshoe:cases[]");
+    assert_eq!(load(bytes).await.unwrap().cases(), b"[]");
+}
+
+#[tokio::test]
+async fn what_is_no_plugin_is_refused_in_clear_words() {
+    let cases: [(&[u8], &str, &str); 5] = [
+        (b"", "NotAComponent", "the file is empty"),
+        (b"\0asm\x01\0\0\0", "NotAComponent", "it is a core module"),
+        (b"apiVersion: v1\n", "NotAComponent", "it does not begin like WebAssembly"),
+        (b"\0asm\x0d\0\x01\0", "NoPlugin", "exports nothing"),
+        (b"\0asm\x0d\0\x01\0\xff\xff", "NotAComponent", "no WebAssembly component"),
+    ];
+    for (bytes, reason, words) in cases {
+        let (found, message) = refusal(bytes.to_vec()).await;
+        assert_eq!(found, reason, "{message}");
+        assert!(message.contains(words), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_truncated_component_is_refused() {
+    let whole = Guest::default().component();
+    for part in 1..8 {
+        let cut = whole.len() * part / 8;
+        let error = load(whole[..cut].to_vec()).await.unwrap_err();
+        assert!(matches!(error, LoadError::NotAComponent(_) | LoadError::NoPlugin(_)), "cut at {cut}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_code_is_refused_by_the_compiler() {
+    let mut bytes = reconcile("(i32.const 256) (i32.const 77777) drop").component();
+    let place = bytes.windows(4).position(|window| window == [0x41, 0xd1, 0xdf, 0x04]).unwrap();
+    bytes[place] = 0xff;
+    let (reason, message) = refusal(bytes).await;
+    assert_eq!(reason, "CompileFailed");
+    assert!(!message.contains('\n'), "{message}");
+}
+
+#[tokio::test]
+async fn a_component_above_the_cap_is_refused() {
+    let limits = limits(r#"{"componentBytes":100}"#);
+    let error = load_with(Guest::default().component(), limits).await.unwrap_err();
+    assert!(matches!(error, LoadError::TooLarge { limit: 100, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn forbidden_imports_are_named() {
+    let wasi = r#"(component
+        (import "wasi:cli/environment@0.2.0" (instance
+            (export "get-environment" (func (result (list (tuple string string))))))))"#;
+    let (reason, message) = refusal(wat::parse_str(wasi).unwrap()).await;
+    assert_eq!(reason, "ForbiddenImport");
+    assert!(message.contains("wasi:cli/environment@0.2.0#get-environment"), "{message}");
+    let unknown = r#"(component (import "acme:net/http" (instance (export "fetch" (func (param "url" string))))))"#;
+    assert!(refusal(wat::parse_str(unknown).unwrap()).await.1.contains("acme:net/http#fetch"));
+}
+
+#[tokio::test]
+async fn another_contract_version_is_named() {
+    let text = r#"(component (component $c) (instance $i (instantiate $c))
+        (export "hotshoe:reconciler/reconciler@2.0.0" (instance $i)))"#;
+    let (reason, message) = refusal(wat::parse_str(text).unwrap()).await;
+    assert_eq!(reason, "ContractMismatch");
+    assert!(message.starts_with("plugin needs hotshoe:reconciler@2.0.0, this host offers 0.1.0;"), "{message}");
+}
+
+#[tokio::test]
+async fn an_export_of_another_shape_cannot_be_loaded() {
+    let text = r#"(component (component $c) (instance $i (instantiate $c))
+        (export "hotshoe:reconciler/reconciler@0.1.0" (instance $i)))"#;
+    assert_eq!(refusal(wat::parse_str(text).unwrap()).await.0, "LoadFailed");
+}
+
+#[tokio::test]
+async fn a_descriptor_that_cannot_be_used_is_refused() {
+    let nameless = Guest { describe: "(i32.store (i32.const 20) (i32.const 0)) (i32.const 16)".into(), ..Guest::default() };
+    let (reason, message) = refusal(nameless.component()).await;
+    assert_eq!(reason, "DescribeFailed");
+    assert!(message.contains("no name"), "{message}");
+    let traps = Guest { describe: "unreachable".into(), ..Guest::default() };
+    assert!(refusal(traps.component()).await.1.contains("trapped"));
+}
+
+#[tokio::test]
+async fn compilation_is_bounded_in_memory() {
+    let error = load_with(reconcile("(i32.const 512) drop (i32.const 256)").component(), limits(r#"{"compileMemory":"8Mi"}"#)).await;
+    assert!(matches!(error.unwrap_err(), LoadError::CompileFailed(_)));
+}
+
+async fn load_cached(compiler: &Compiler, bytes: &[u8]) -> Result<Revision, LoadError> {
+    Revision::load(engine(), compiler, bytes.to_vec(), Limits::default()).await
+}
+
+/// A compiler that can only read the cache.
+fn no_compiler(base: &Path) -> Compiler {
+    Compiler::new("/bin/false".into(), Some(base))
+}
+
+#[tokio::test]
+async fn what_was_compiled_once_is_loaded_without_a_compiler() {
+    let base = folder();
+    let bytes = Guest::default().component();
+    assert!(load_cached(&no_compiler(base.path()), &bytes).await.is_err());
+    load_cached(&Compiler::new(HOTSHOE.into(), Some(base.path())), &bytes).await.unwrap();
+    let revision = load_cached(&no_compiler(base.path()), &bytes).await.unwrap();
+    std::sync::Arc::new(revision).decide(Call::Reconcile, observation()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_spoilt_cache_is_compiled_again_and_mended() {
+    let base = folder();
+    let bytes = Guest::default().component();
+    let compiler = Compiler::new(HOTSHOE.into(), Some(base.path()));
+    load_cached(&compiler, &bytes).await.unwrap();
+    let file = only(&base.path().join("compiled"), ".native");
+    let whole = fs::read(&file).unwrap();
+    let mut flipped = whole.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    for spoilt in [&whole[..whole.len() / 2], &flipped[..], b"", b"\x7fELF of somebody else"] {
+        fs::write(&file, spoilt).unwrap();
+        assert!(load_cached(&no_compiler(base.path()), &bytes).await.is_err(), "trusted {} bytes", spoilt.len());
+        load_cached(&compiler, &bytes).await.unwrap();
+        assert_eq!(fs::read(&file).unwrap().len(), whole.len());
+    }
+}
+
+#[tokio::test]
+async fn without_a_place_to_cache_each_load_compiles() {
+    let base = folder();
+    fs::write(base.path().join("file"), "").unwrap();
+    let compiler = Compiler::new(HOTSHOE.into(), Some(&base.path().join("file/below")));
+    load_cached(&compiler, &Guest::default().component()).await.unwrap();
+}
