@@ -1,6 +1,9 @@
 //! The command line: one file a verb.
 
+pub mod build;
 pub mod compile;
+mod folder;
+pub mod test;
 
 use std::process::ExitCode;
 
@@ -16,6 +19,8 @@ pub struct Cli {
 
 #[derive(clap::Subcommand, Debug)]
 enum Verb {
+    Build(build::Args),
+    Test(test::Args),
     #[command(hide = true)]
     CompileComponent(compile::Args),
 }
@@ -27,6 +32,8 @@ impl Cli {
     /// What went wrong, in words for the person at the keyboard.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self.verb {
+            Verb::Build(args) => args.run(),
+            Verb::Test(args) => args.run().await,
             Verb::CompileComponent(args) => args.run(),
         }
     }
