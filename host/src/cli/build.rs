@@ -1,6 +1,206 @@
-//! stub
-/// stub
+//! `hotshoe build`: from a crate, or from any core module, to a component that a host takes.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+use wit_component::ComponentEncoder;
+
+use super::folder::{Folder, shown, write_atomically};
+use crate::plugin::cases::Case;
+use crate::plugin::contract::{self, CASES};
+use crate::plugin::revision::Digest;
+
+const TARGET: &str = "wasm32-unknown-unknown";
+/// The build products of guests stand apart from the host's.
+const GUESTS: &str = "target/guests";
+/// A core module's first eight bytes; a component has another version.
+const CORE_MODULE: [u8; 8] = *b"\0asm\x01\0\0\0";
+
+/// Build a plugin: compile it, make a component of it, and check it as the host does
 #[derive(clap::Args, Debug)]
-pub struct Args {}
-impl Args { /// r
- pub fn run(self) -> anyhow::Result<std::process::ExitCode> { anyhow::bail!("stub") } }
+#[command(after_help = "Examples:\n  \
+    hotshoe build plugins/memcached\n  \
+    hotshoe build --from core.wasm --out plugin.wasm    # a core module from any language")]
+pub struct Args {
+    /// The plugin's folder, or its plugin.yaml
+    #[arg(default_value = "plugins/memcached", value_name = "PLUGIN")]
+    plugin: PathBuf,
+    /// Where to write the component [default: target/plugins/NAME.wasm]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Take this core module, or component, instead of compiling a crate
+    #[arg(long, value_name = "FILE", requires = "out", conflicts_with = "plugin")]
+    from: Option<PathBuf>,
+}
+
+impl Args {
+    /// Builds, and prints where the component is.
+    ///
+    /// # Errors
+    /// Where a tool is missing, the crate does not compile, or a host would refuse the component.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let (core, cases, out) = match (&self.from, self.out) {
+            (Some(from), Some(out)) => {
+                (fs::read(from).with_context(|| format!("cannot read {}", from.display()))?, Vec::new(), out)
+            }
+            (_, out) => {
+                let folder = Folder::open(&self.plugin)?;
+                let out = out.unwrap_or_else(|| folder.product());
+                let cases = folder.cases()?.into_iter().map(|file| file.case).collect();
+                (compile(&folder)?, cases, out)
+            }
+        };
+        let component = component(core, &cases)?;
+        write_atomically(&out, &component)?;
+        let (size, digest) = (component.len(), Digest::of(&component));
+        println!("{}: {size} bytes, digest {digest}, {} cases", shown(&out).display(), cases.len());
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A component with its cases, which the loader would take.
+fn component(bytes: Vec<u8>, cases: &[Case]) -> anyhow::Result<Vec<u8>> {
+    let mut component = if bytes.starts_with(&CORE_MODULE) { encode(&bytes)? } else { bytes };
+    contract::inspect(&component)?;
+    if !cases.is_empty() {
+        append_section(&mut component, CASES, &serde_json::to_vec(cases)?);
+    }
+    Ok(component)
+}
+
+fn encode(core: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let encoded = ComponentEncoder::default().module(core).and_then(|encoder| encoder.validate(true).encode());
+    encoded.context(
+        "the core module cannot be made a component: it must be built against the world hotshoe:reconciler/plugin by \
+         wit-bindgen, without WASI",
+    )
+}
+
+/// A custom section is an id of 0, the size of what follows, the size of its name, and both.
+fn append_section(component: &mut Vec<u8>, name: &str, data: &[u8]) {
+    let mut content = Vec::new();
+    append_length(&mut content, name.len());
+    content.extend(name.as_bytes());
+    content.extend(data);
+    component.push(0);
+    append_length(component, content.len());
+    component.extend(content);
+}
+
+/// A length in LEB128.
+fn append_length(bytes: &mut Vec<u8>, mut length: usize) {
+    while length >= 0x80 {
+        bytes.push((length & 0x7f) as u8 | 0x80);
+        length >>= 7;
+    }
+    bytes.push(length as u8);
+}
+
+/// Compiles the plugin's crate and reads what came out.
+fn compile(folder: &Folder) -> anyhow::Result<Vec<u8>> {
+    let manifest = folder.dir.join("Cargo.toml");
+    ensure!(
+        manifest.is_file(),
+        "{} has no Cargo.toml; a plugin in another language is compiled by its own tools, and then taken with \
+         `hotshoe build --from core.wasm --out {}.wasm`",
+        shown(&folder.dir).display(),
+        folder.name
+    );
+    ensure_target(&folder.dir)?;
+    let output = Command::new(tool("CARGO", "cargo"))
+        .args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"])
+        .arg("--manifest-path")
+        .arg(&manifest)
+        .arg("--target-dir")
+        .arg(folder.root().join(GUESTS))
+        .current_dir(&folder.dir)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo: install Rust from https://rustup.rs")?;
+    ensure!(output.status.success(), "{} does not compile; the compiler's words are above", folder.name);
+    let module = module(&output.stdout, &manifest)?;
+    fs::read(&module).with_context(|| format!("cannot read {}", module.display()))
+}
+
+/// Without this check the compiler says only that it "can't find crate for `core`".
+fn ensure_target(dir: &Path) -> anyhow::Result<()> {
+    let output = Command::new(tool("RUSTC", "rustc"))
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .current_dir(dir)
+        .output()
+        .context("cannot run rustc: install Rust from https://rustup.rs")?;
+    let libraries = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    ensure!(
+        output.status.success() && libraries.is_dir(),
+        "Rust cannot compile for WebAssembly yet: run `rustup target add {TARGET}`"
+    );
+    Ok(())
+}
+
+fn tool(variable: &str, default: &str) -> std::ffi::OsString {
+    std::env::var_os(variable).unwrap_or_else(|| default.into())
+}
+
+/// One line of cargo's messages.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    manifest_path: PathBuf,
+    #[serde(default)]
+    filenames: Vec<PathBuf>,
+}
+
+/// The module that cargo made of this very crate.
+fn module(messages: &[u8], manifest: &Path) -> anyhow::Result<PathBuf> {
+    let messages = serde_json::Deserializer::from_slice(messages).into_iter::<Message>().filter_map(Result::ok);
+    let own = messages.filter(|message| message.reason == "compiler-artifact" && same(&message.manifest_path, manifest));
+    let modules: Vec<_> = own
+        .flat_map(|message| message.filenames)
+        .filter(|file| file.extension() == Some(OsStr::new("wasm")))
+        .collect();
+    match modules.as_slice() {
+        [module] => Ok(module.clone()),
+        [] => bail!("{} makes no module: give its [lib] crate-type = [\"cdylib\", \"rlib\"]", manifest.display()),
+        _ => bail!("{} makes more than one module: a plugin is one library", manifest.display()),
+    }
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_is_found_again_by_the_loader() {
+        for length in [0, 127, 128, 20_000] {
+            let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
+            append_section(&mut bytes, CASES, &vec![b'x'; length]);
+            let error = contract::inspect(&bytes).unwrap_err();
+            assert_eq!(error.reason(), "NoPlugin", "the section of {length} bytes spoils the component: {error}");
+        }
+    }
+
+    #[test]
+    fn a_module_without_the_world_is_refused_in_clear_words() {
+        let core = wat::parse_str(r#"(module (func (export "run")))"#).unwrap();
+        let error = format!("{:#}", component(core, &[]).unwrap_err());
+        assert!(error.contains("hotshoe:reconciler"), "{error}");
+    }
+
+    #[test]
+    fn the_module_of_the_crate_itself_is_taken() {
+        let messages = br#"{"reason":"compiler-artifact","manifest_path":"/p/sdk/Cargo.toml","filenames":["/t/sdk.wasm"]}
+            {"reason":"compiler-artifact","manifest_path":"/p/demo/Cargo.toml","filenames":["/t/demo.wasm","/t/libdemo.rlib"]}
+            {"reason":"build-finished","success":true}"#;
+        assert_eq!(module(messages, Path::new("/p/demo/Cargo.toml")).unwrap(), Path::new("/t/demo.wasm"));
+        assert!(module(messages, Path::new("/p/other/Cargo.toml")).unwrap_err().to_string().contains("cdylib"));
+    }
+}

@@ -2,6 +2,7 @@
 
 pub mod build;
 pub mod compile;
+mod folder;
 pub mod host_client;
 pub mod reload;
 pub mod run;
@@ -50,7 +51,7 @@ impl Cli {
         match self.verb {
             Verb::Run(args) => args.run(),
             Verb::Build(args) => args.run(),
-            Verb::Test(args) => args.run(),
+            Verb::Test(args) => runtime()?.block_on(args.run()),
             Verb::Reload(args) => args.run(),
             Verb::Status(args) => args.run(),
             Verb::Version(args) => args.run(),

@@ -1,6 +1,278 @@
-//! stub
-/// stub
+//! `hotshoe test`: a plugin's cases, on the real component under the limits of production, without
+//! any cluster.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::{Value, json};
+use similar::{ChangeTag, TextDiff};
+
+use super::folder::{CaseFile, Folder, shown, write_atomically};
+use crate::plugin::cases::{Case, Report, Verdict};
+use crate::plugin::compile::Compiler;
+use crate::plugin::engine::Engine;
+use crate::plugin::expect::Expect;
+use crate::plugin::revision::Revision;
+
+/// Run a plugin's cases (cases/*.yaml) on its component, without any cluster
 #[derive(clap::Args, Debug)]
-pub struct Args {}
-impl Args { /// r
- pub fn run(self) -> anyhow::Result<std::process::ExitCode> { anyhow::bail!("stub") } }
+#[command(after_help = "Examples:\n  \
+    hotshoe test plugins/memcached\n  \
+    hotshoe test plugins/memcached resize             # those with `resize` in their name\n  \
+    hotshoe test plugins/memcached --accept           # take today's answers as expected ones\n  \
+    hotshoe test plugins/memcached --bench 2000       # how long one decision takes\n\n\
+    Exit code: 0 when all passed, 1 otherwise.")]
+pub struct Args {
+    /// The plugin's folder, or its plugin.yaml
+    #[arg(default_value = "plugins/memcached", value_name = "PLUGIN")]
+    plugin: PathBuf,
+    /// Only cases with this in their name
+    #[arg(value_name = "NAME")]
+    filter: Option<String>,
+    /// Write the answers into the case files as what is expected
+    #[arg(long)]
+    accept: bool,
+    /// Call each case so often, each time in a fresh instance, and print how long it takes
+    #[arg(long, value_name = "N")]
+    bench: Option<usize>,
+    /// How to print the results
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+impl Args {
+    /// Runs the cases and prints how they went.
+    ///
+    /// # Errors
+    /// Where the component cannot be loaded, or there is no case.
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let folder = Folder::open(&self.plugin)?;
+        let cases = self.cases(&folder)?;
+        let revision = load(&folder).await?;
+        if let Some(calls) = self.bench {
+            return bench(&revision, &cases, calls).await;
+        }
+        let mut results = Vec::new();
+        for mut file in cases {
+            let mut report = file.case.run(&revision).await;
+            if self.accept {
+                accept(&mut file, &mut report)?;
+            }
+            if self.output == Output::Text {
+                print!("{}", text(&file, &report));
+            }
+            results.push((file, report));
+        }
+        Ok(self.conclude(&results))
+    }
+
+    fn cases(&self, folder: &Folder) -> anyhow::Result<Vec<CaseFile>> {
+        let mut cases = folder.cases()?;
+        let place = folder.dir.join("cases");
+        ensure!(!cases.is_empty(), "there is no case: write one as {}/NAME.yaml", shown(&place).display());
+        if let Some(filter) = &self.filter {
+            cases.retain(|file| file.case.name.contains(filter.as_str()));
+            ensure!(!cases.is_empty(), "no case in {} has {filter:?} in its name", shown(&place).display());
+        }
+        Ok(cases)
+    }
+
+    fn conclude(&self, results: &[(CaseFile, Report)]) -> ExitCode {
+        let failed = results.iter().filter(|(_, report)| !passed(report)).count();
+        match self.output {
+            Output::Json => println!("{}", results.iter().map(|(file, report)| record(file, report)).collect::<Value>()),
+            Output::Text => println!("{} passed, {failed} failed", results.len() - failed),
+        }
+        if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+async fn load(folder: &Folder) -> anyhow::Result<Arc<Revision>> {
+    let path = folder.component()?;
+    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let engine = Engine::new()?;
+    let compiler = Compiler::of_this_binary(None)?;
+    let revision = Revision::load(&engine, &compiler, bytes, folder.limits.clone()).await;
+    revision.map(Arc::new).with_context(|| format!("cannot load {}", shown(&path).display()))
+}
+
+fn passed(report: &Report) -> bool {
+    matches!(report.verdict, Verdict::Passed)
+}
+
+// === --accept ===
+
+/// Writes the answer into the file. The rest of it, comments included, stays as it is.
+fn accept(file: &mut CaseFile, report: &mut Report) -> anyhow::Result<()> {
+    let Verdict::Differs { actual } = &report.verdict else { return Ok(()) };
+    let text = with_expectation(&file.text, &yaml(actual)?);
+    let case = Case::from_yaml(&text).map_err(anyhow::Error::msg);
+    let case = case.with_context(|| format!("the answer cannot be written into {}", file.path.display()))?;
+    if case.expect.clone().map(Expect::sorted).as_ref() != Some(&**actual) {
+        bail!("the answer of {:?} cannot be written as YAML; write it by hand", file.case.name);
+    }
+    write_atomically(&file.path, text.as_bytes())?;
+    (file.text, file.case) = (text, case);
+    report.verdict = Verdict::Passed;
+    Ok(())
+}
+
+/// The text with another block under `expect`, which is a key at the left margin.
+fn with_expectation(text: &str, expectation: &str) -> String {
+    let is_next = |line: &str| line.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '#');
+    let mut lines = text.lines().peekable();
+    let mut result = String::new();
+    let mut block = String::from("expect:\n");
+    for line in expectation.lines() {
+        let _ = writeln!(block, "  {line}");
+    }
+    while let Some(line) = lines.next() {
+        if line.starts_with("expect:") {
+            while lines.next_if(|line| !is_next(line)).is_some() {}
+            result.push_str(&std::mem::take(&mut block));
+        } else {
+            let _ = writeln!(result, "{line}");
+        }
+    }
+    result + &block
+}
+
+fn yaml(expect: &Expect) -> anyhow::Result<String> {
+    expect.to_yaml().map_err(anyhow::Error::msg)
+}
+
+// === what is printed ===
+
+fn text(file: &CaseFile, report: &Report) -> String {
+    let mark = if passed(report) { "ok  " } else { "FAIL" };
+    let (time, memory) = (report.elapsed.as_micros(), report.memory / 1024);
+    let mut text = format!("{mark} {} ({time} µs, {memory} KiB)\n", file.case.name);
+    match &report.verdict {
+        Verdict::Passed => return text,
+        Verdict::Failed(message) => {
+            let _ = writeln!(text, "     {message}");
+        }
+        Verdict::Differs { actual } => text.push_str(&difference(file, actual, colour())),
+    }
+    for line in &report.logs {
+        let _ = writeln!(text, "     log: {}", line.message);
+    }
+    text
+}
+
+/// Whether somebody looks at a terminal and has not asked for plain text.
+fn colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+fn difference(file: &CaseFile, actual: &Expect, colour: bool) -> String {
+    let written = |expect: &Expect| yaml(expect).unwrap_or_else(|error| error.to_string());
+    let Some(expected) = &file.case.expect else {
+        return format!("     nothing is expected yet; `--accept` takes this:\n{}", indented(&written(actual)));
+    };
+    let (expected, actual) = (written(&expected.clone().sorted()), written(actual));
+    let mut text = format!("     {}: - expected, + answered\n", shown(&file.path).display());
+    for hunk in TextDiff::from_lines(&expected, &actual).unified_diff().context_radius(3).iter_hunks() {
+        for change in hunk.iter_changes() {
+            let (sign, code) = match change.tag() {
+                ChangeTag::Delete => ("-", "31"),
+                ChangeTag::Insert => ("+", "32"),
+                ChangeTag::Equal => (" ", "0"),
+            };
+            let line = change.value().trim_end_matches('\n');
+            let _ = match colour {
+                true => writeln!(text, "     \u{1b}[{code}m{sign} {line}\u{1b}[0m"),
+                false => writeln!(text, "     {sign} {line}"),
+            };
+        }
+    }
+    text
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("       {line}\n")).collect()
+}
+
+fn record(file: &CaseFile, report: &Report) -> Value {
+    let (error, difference) = match &report.verdict {
+        Verdict::Passed => (None, None),
+        Verdict::Failed(message) => (Some(message.clone()), None),
+        Verdict::Differs { actual } => (None, Some(difference(file, actual, false))),
+    };
+    json!({
+        "name": file.case.name,
+        "file": file.path,
+        "passed": passed(report),
+        "microseconds": micros(report.elapsed),
+        "memoryBytes": report.memory,
+        "error": error,
+        "difference": difference,
+        "logs": report.logs,
+    })
+}
+
+// === --bench ===
+
+/// Times of single calls, by the clock inside the call and by that of who waits for it.
+async fn bench(revision: &Arc<Revision>, cases: &[CaseFile], calls: usize) -> anyhow::Result<ExitCode> {
+    println!("{calls} calls of each case, each in a fresh instance, after {} to warm up", calls / 10);
+    for file in cases {
+        let observation = file.case.observation(revision.descriptor()).map_err(anyhow::Error::msg)?;
+        let observation = Arc::new(observation);
+        let (mut inside, mut outside) = (Vec::new(), Vec::new());
+        for call in 0..calls + calls / 10 {
+            let start = std::time::Instant::now();
+            let outcome = revision.decide(file.case.call, Arc::clone(&observation)).await?;
+            if call >= calls / 10 {
+                outside.push(start.elapsed());
+                inside.push(outcome.elapsed);
+            }
+        }
+        println!("{}: call {}; with hand-over {}", file.case.name, quantiles(inside), quantiles(outside));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn quantiles(mut times: Vec<Duration>) -> String {
+    times.sort_unstable();
+    let at = |per_cent: usize| times.get(times.len() * per_cent / 100).copied().map_or(0.0, micros);
+    format!("p50 {:.1} µs, p99 {:.1} µs", at(50), at(99))
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expectation_is_replaced_and_the_rest_stays() {
+        let text = "# why\nname: a\nexpect:\n  decided:\n    children: keep\n\n# about the parent\nparent: {}\n";
+        let replaced = with_expectation(text, "other: x\n");
+        assert_eq!(replaced, "# why\nname: a\nexpect:\n  other: x\n# about the parent\nparent: {}\n");
+        assert_eq!(with_expectation("name: a\n", "other: x\n"), "name: a\nexpect:\n  other: x\n");
+    }
+
+    #[test]
+    fn words_that_look_like_something_else_come_back_as_they_were() {
+        for message in ["trailing ", "yes", "n", "1.5", "a: b", "- c", "null", "", "It's #1", "ä\u{a0}b", &"long word ".repeat(40)] {
+            let expect = Expect::Other(message.to_owned());
+            let text = with_expectation("name: a\nparent: {}\n", &yaml(&expect).unwrap());
+            assert_eq!(Case::from_yaml(&text).unwrap().expect, Some(expect), "{text}");
+        }
+    }
+}

@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_component_without_the_contract_is_no_plugin() {
-        assert!(inspected("(component)").unwrap_err().contains("it exports nothing"));
+        assert!(inspected("(component)").unwrap_err().contains("the component exports nothing"));
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! The file is polled, for a mounted volume swaps a symlink far above it and tells nobody. Size,
 //! time and inode are only a hint that saves reading; what counts is the digest.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -118,6 +118,9 @@ impl Source {
         if self.seen.read == Some(look) || !settled {
             return Ok(None);
         }
+        if !metadata.is_file() {
+            return Err(self.unreadable(io::Error::other("it is no regular file")));
+        }
         if look.size > self.cap.0 {
             self.seen.read = Some(look);
             return Err(LoadError::TooLarge { size: look.size, limit: self.cap.0 });
@@ -133,10 +136,8 @@ impl Source {
     /// The bytes, no more than the cap whatever the file claims, and the look of the file that
     /// was open.
     fn read(&self) -> io::Result<(Vec<u8>, Look)> {
-        let mut file = File::open(&self.path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no regular file"));
-        }
+        // Not blocking, or a pipe put there meanwhile would hold up the host.
+        let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path)?;
         let mut bytes = Vec::new();
         file.by_ref().take(self.cap.0).read_to_end(&mut bytes)?;
         let look = Look::from(&file.metadata()?);
@@ -168,6 +169,7 @@ impl From<&fs::Metadata> for Look {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::os::unix::fs::symlink;
 
     struct Folder(tempfile::TempDir);

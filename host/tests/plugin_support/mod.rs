@@ -1,6 +1,6 @@
 //! Components made from a few lines of text, to be loaded by the real loader.
 
-#![allow(dead_code, reason = "each test uses its own part of this")]
+#![allow(dead_code, unreachable_pub, reason = "each test uses its own part of this")]
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

@@ -1,0 +1,185 @@
+//! A plugin's folder: `plugin.yaml`, `Cargo.toml`, `cases/`, and where its build products go.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+
+use crate::plugin::cases::Case;
+use crate::plugin::limits::{Limits, Overrides};
+
+const MANIFEST: &str = "plugin.yaml";
+const PRODUCTS: &str = "target/plugins";
+
+/// What the commands for a plugin's author need of it.
+#[derive(Debug)]
+pub(super) struct Folder {
+    /// The plugin's name.
+    pub(super) name: String,
+    /// The folder, absolute.
+    pub(super) dir: PathBuf,
+    /// Its limits.
+    pub(super) limits: Limits,
+    file: PathBuf,
+}
+
+/// The part of `plugin.yaml` that is needed here; `hotshoe run` reads all of it, strictly.
+#[derive(Deserialize)]
+struct Manifest {
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    source: Source,
+    #[serde(default)]
+    limits: Overrides,
+}
+
+#[derive(Deserialize)]
+struct Source {
+    file: PathBuf,
+}
+
+/// A case and the file that it stands in.
+#[derive(Debug)]
+pub(super) struct CaseFile {
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+    pub(super) case: Case,
+}
+
+impl Folder {
+    /// Opens a folder, or the one that a `plugin.yaml` stands in.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let path = std::path::absolute(path)?;
+        let manifest = if path.is_dir() { path.join(MANIFEST) } else { path };
+        let text = fs::read_to_string(&manifest)
+            .with_context(|| format!("cannot read {}: name a plugin's folder or its {MANIFEST}", manifest.display()))?;
+        let Manifest { metadata, spec } = serde_saphyr::from_str(&text)
+            .with_context(|| format!("{} is no valid Plugin: mend the named key", manifest.display()))?;
+        let limits = Limits::with(&spec.limits).with_context(|| format!("{} cannot be used", manifest.display()))?;
+        let dir = manifest.parent().unwrap_or(Path::new("/")).to_owned();
+        Ok(Self { name: metadata.name, dir, limits, file: spec.source.file })
+    }
+
+    /// The outermost of the folders above, without a gap, that have a `Cargo.toml`: guests are a
+    /// workspace inside another one, and share its `target`.
+    pub(super) fn root(&self) -> &Path {
+        let crates = self.dir.ancestors().take_while(|above| above.join("Cargo.toml").is_file());
+        crates.last().unwrap_or(&self.dir)
+    }
+
+    /// Where `hotshoe build` puts the component.
+    pub(super) fn product(&self) -> PathBuf {
+        self.root().join(PRODUCTS).join(&self.name).with_extension("wasm")
+    }
+
+    /// The component: beside `plugin.yaml`, or a build product.
+    pub(super) fn component(&self) -> anyhow::Result<PathBuf> {
+        let products = self.dir.ancestors().map(|above| above.join(PRODUCTS)).find(|products| products.is_dir());
+        let candidates = [Some(self.dir.clone()), products].into_iter().flatten().map(|dir| dir.join(&self.file));
+        match candidates.into_iter().find(|path| path.is_file()) {
+            Some(path) => Ok(path),
+            None => bail!(
+                "{} is not built yet: run `hotshoe build {}`",
+                self.file.display(),
+                shown(&self.dir).display()
+            ),
+        }
+    }
+
+    /// The cases in `cases/*.yaml`, in the order of their files.
+    pub(super) fn cases(&self) -> anyhow::Result<Vec<CaseFile>> {
+        let dir = self.dir.join("cases");
+        let Ok(entries) = fs::read_dir(&dir) else { return Ok(Vec::new()) };
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+        paths.sort();
+        paths.into_iter().map(CaseFile::read).collect()
+    }
+}
+
+impl CaseFile {
+    fn read(path: PathBuf) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        match Case::from_yaml(&text) {
+            Ok(case) => Ok(Self { path, text, case }),
+            Err(error) => bail!("{} is no valid case: {error}", shown(&path).display()),
+        }
+    }
+}
+
+/// A path as a person would type it: relative to where they are, if it is below.
+pub(super) fn shown(path: &Path) -> &Path {
+    let here = std::env::current_dir().ok();
+    here.and_then(|here| path.strip_prefix(here).ok()).filter(|path| !path.as_os_str().is_empty()).unwrap_or(path)
+}
+
+/// Writes a file whole or not at all.
+pub(super) fn write_atomically(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let name = path.file_name().context("a file is to be written, but a folder is named")?;
+    let temporary = dir.join(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
+    fs::create_dir_all(dir)
+        .and_then(|()| fs::write(&temporary, bytes))
+        .and_then(|()| fs::rename(&temporary, path))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plugin(manifest: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("plugins/demo");
+        fs::create_dir_all(dir.join("cases")).unwrap();
+        for cargo in ["Cargo.toml", "plugins/Cargo.toml", "plugins/demo/Cargo.toml"] {
+            fs::write(root.path().join(cargo), "").unwrap();
+        }
+        fs::write(dir.join(MANIFEST), manifest).unwrap();
+        root
+    }
+
+    const MANIFEST_TEXT: &str = "metadata: {name: demo}\nspec: {source: {file: demo.wasm}, limits: {children: 7}}\n";
+
+    #[test]
+    fn a_folder_and_its_manifest_mean_the_same() {
+        let root = plugin(MANIFEST_TEXT);
+        for path in ["plugins/demo", "plugins/demo/plugin.yaml"] {
+            let folder = Folder::open(&root.path().join(path)).unwrap();
+            assert_eq!((folder.name.as_str(), folder.limits.children), ("demo", 7));
+            assert_eq!(folder.root(), root.path());
+            assert_eq!(folder.product(), root.path().join("target/plugins/demo.wasm"));
+        }
+    }
+
+    #[test]
+    fn a_component_beside_the_manifest_comes_first() {
+        let root = plugin(MANIFEST_TEXT);
+        let folder = Folder::open(&root.path().join("plugins/demo")).unwrap();
+        assert!(folder.component().unwrap_err().to_string().contains("hotshoe build"));
+        write_atomically(&folder.product(), b"built").unwrap();
+        assert_eq!(folder.component().unwrap(), folder.product());
+        write_atomically(&folder.dir.join("demo.wasm"), b"beside").unwrap();
+        assert_eq!(folder.component().unwrap(), folder.dir.join("demo.wasm"));
+    }
+
+    #[test]
+    fn a_case_that_cannot_be_read_is_named() {
+        let root = plugin(MANIFEST_TEXT);
+        let folder = Folder::open(&root.path().join("plugins/demo")).unwrap();
+        assert!(folder.cases().unwrap().is_empty());
+        fs::write(folder.dir.join("cases/a.yaml"), "name: a\nparnt: {}\n").unwrap();
+        let error = folder.cases().unwrap_err().to_string();
+        assert!(error.contains("a.yaml") && error.contains("parnt"), "{error}");
+    }
+}
