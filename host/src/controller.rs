@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::RandomState;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -19,6 +19,7 @@ use crate::diff::Unsettled;
 use crate::metrics::Metrics;
 use crate::object::{Key, Object};
 use crate::plugin::revision::Revision;
+use crate::plugin::slot::Slot;
 use crate::queue::Queue;
 
 /// A revision with the views that its descriptor asked for: what one reconcile works with from
@@ -50,9 +51,10 @@ pub struct Controller {
     pub kinds: Arc<Kinds>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What decides.
+    pub slot: Slot<Logic>,
     /// Keys the fingerprints, so that no object of the cluster can be made to collide.
     pub hasher: RandomState,
-    logic: RwLock<Option<Arc<Logic>>>,
     memories: Mutex<HashMap<Key, Memory>>,
 }
 
@@ -111,15 +113,15 @@ impl Controller {
             recorder,
             kinds,
             metrics,
+            slot: Slot::default(),
             hasher: RandomState::new(),
-            logic: RwLock::default(),
             memories: Mutex::default(),
         }
     }
 
     /// The logic that a reconcile starting now works with.
     pub fn logic(&self) -> Option<Arc<Logic>> {
-        self.logic.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.slot.current()
     }
 
     /// The right to write: unlimited as long as this process is the only one.
@@ -130,7 +132,7 @@ impl Controller {
     /// Publishes new logic, and decides every parent again.
     pub fn publish(&self, logic: Arc<Logic>) {
         let keys = logic.parents.watched.cache.keys();
-        *self.logic.write().unwrap_or_else(PoisonError::into_inner) = Some(logic);
+        self.slot.publish(logic);
         for key in keys {
             self.queue.add(key);
         }

@@ -1,23 +1,46 @@
 //! *decide*: the call of the plugin, in as many rounds as it needs objects for, and its log lines.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::controller::{Controller, Logic};
+use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Answer, Call, Document, Observation, ObjectRef, Related, Requirement};
 use crate::error::{CallError, Error, Violation};
 use crate::grant::Verb;
 use crate::plugin::{Level, LogLine};
-use crate::reconcile::Observed;
+use crate::reconcile::{Next, Observed};
+
+/// How soon a decision that rests on fetched objects is made again. They are not watched, so that
+/// a Secret is never in a cache; a look by name every so often is what tells of a change.
+const FETCHED: Duration = Duration::from_secs(15);
+
+/// An answer that is final.
+pub struct Decided {
+    /// The answer; never `needs`.
+    pub answer: Answer,
+    /// Whether it rests on objects that were fetched for it.
+    pub fetched: bool,
+}
+
+/// Makes sure that a decision on fetched objects is made again soon.
+pub fn look_again(next: Next, memory: &mut Memory) -> Next {
+    memory.settled = None;
+    match next {
+        Next::Again => Next::Again,
+        Next::Wait => Next::After(FETCHED),
+        Next::After(after) => Next::After(after.min(FETCHED)),
+    }
+}
 
 /// Calls the plugin until it has decided.
 ///
 /// # Errors
 /// When the call fails, the plugin says that it cannot decide, or it needs what it may not see.
-pub async fn decide(controller: &Controller, logic: &Logic, call: Call, observed: &Observed) -> Result<Answer, Error> {
+pub async fn decide(controller: &Controller, logic: &Logic, call: Call, observed: &Observed) -> Result<Decided, Error> {
     let rounds = controller.plugin.limits.request_rounds;
     let parent = &observed.shown.parent.reference;
     let mut shown = observed.shown.clone();
-    for _ in 0..=rounds {
+    for round in 0..=rounds {
         let outcome = logic.revision.decide(call, shown.clone()).await;
         let (logs, elapsed) = match &outcome {
             Ok(outcome) => (&outcome.logs, outcome.elapsed),
@@ -27,7 +50,7 @@ pub async fn decide(controller: &Controller, logic: &Logic, call: Call, observed
         log(controller, logic, parent, logs);
         match outcome?.result.map_err(Error::Plugin)? {
             Answer::Needs(requirements) => shown = Arc::new(fetch(controller, &shown, requirements).await?),
-            answer => return Ok(answer),
+            answer => return Ok(Decided { answer, fetched: round > 0 }),
         }
     }
     Err(CallError::TooManyRounds(usize::try_from(rounds).unwrap_or(usize::MAX)).into())

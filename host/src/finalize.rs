@@ -41,7 +41,7 @@ pub async fn finalize(
         return Ok(Next::Wait);
     }
     let observed = observe(controller, logic, parent, memory);
-    match decide::decide(controller, logic, Call::Finalize, &observed).await? {
+    match decide::decide(controller, logic, Call::Finalize, &observed).await?.answer {
         Answer::Waiting(decision) => wait(controller, logic, &observed, &decision, memory).await,
         Answer::Done(decision) => finish(controller, logic, &observed, &decision, finalizer, memory).await,
         _ => Err(CallError::InvalidOutput("finalize answered as reconcile does".into()).into()),

@@ -15,6 +15,7 @@ use crate::diff::Children;
 use crate::error::{ApiError, CallError, Error};
 use crate::object::{Key, Object};
 use crate::report;
+use crate::decide::Decided;
 use crate::{carry_out, decide, finalize};
 
 /// How long a parent rests whose namespace is going away.
@@ -31,6 +32,15 @@ pub enum Next {
     After(Duration),
 }
 
+/// How one pass over a parent ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// When to look again.
+    pub next: Next,
+    /// Whether it failed.
+    pub failed: bool,
+}
+
 /// What a plugin is shown of one parent, with the objects behind it.
 pub struct Observed {
     /// The parent.
@@ -42,11 +52,12 @@ pub struct Observed {
 }
 
 /// One pass over one parent.
-pub async fn reconcile(controller: &Controller, key: &Key) -> Next {
-    let Some(logic) = controller.logic() else { return Next::Wait };
+pub async fn reconcile(controller: &Controller, key: &Key) -> Pass {
+    let nothing = Pass { next: Next::Wait, failed: false };
+    let Some(logic) = controller.logic() else { return nothing };
     let Some(parent) = logic.parents.watched.cache.get(key) else {
         controller.forget(key);
-        return Next::Wait;
+        return nothing;
     };
     let mut memory = controller.recall(&parent);
     let result = if parent.deleting {
@@ -54,9 +65,10 @@ pub async fn reconcile(controller: &Controller, key: &Key) -> Next {
     } else {
         converge(controller, &logic, parent.clone(), &mut memory).await
     };
+    let failed = result.is_err();
     let next = report::report(controller, &logic, &parent, &mut memory, result).await;
     controller.remember(key, memory);
-    next
+    Pass { next, failed }
 }
 
 async fn converge(
@@ -70,13 +82,15 @@ async fn converge(
     if let Some(rest) = nothing_to_do(controller, logic, &observed, memory) {
         return Ok(rest);
     }
-    let decision = match decide::decide(controller, logic, Call::Reconcile, &observed).await? {
+    let Decided { answer, fetched } = decide::decide(controller, logic, Call::Reconcile, &observed).await?;
+    let decision = match answer {
         Answer::Decided(decision) => decision,
         _ => return Err(CallError::InvalidOutput("reconcile answered as finalize does".into()).into()),
     };
     let desired = check::check(&decision, observed.children.len(), &context(controller, logic, &observed))?;
     let written = carry_out::carry_out(controller, logic, &observed, &decision, desired, memory).await?;
-    Ok(conclude(controller, logic, &observed, &decision, memory, written))
+    let next = conclude(controller, logic, &observed, &decision, memory, written);
+    Ok(if fetched { decide::look_again(next, memory) } else { next })
 }
 
 /// The finalizer stands before any other write.

@@ -28,9 +28,11 @@ use crate::metrics::Metrics;
 use crate::object::Key;
 use crate::plugin::compile::Compiler;
 use crate::plugin::engine::Engine;
-use crate::plugin::revision::Revision;
+use crate::plugin::cases::Case;
+use crate::plugin::revision::{Digest, Revision};
+use crate::plugin::slot::Refused;
 use crate::plugin::source::{self, Source};
-use crate::reconcile::{self, Next};
+use crate::reconcile::{self, Next, Pass};
 use crate::wiring;
 
 /// How long a parent rests whose reconcile panicked: a fault of the host, not of the plugin.
@@ -66,20 +68,7 @@ pub struct Supervised {
 #[derive(Default)]
 struct State {
     loading: Option<String>,
-    refused: Option<Refused>,
     since: Option<Instant>,
-}
-
-/// A revision that was not taken.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Refused {
-    /// Its digest, where there were bytes at all.
-    pub digest: Option<String>,
-    /// One PascalCase word.
-    pub reason: String,
-    /// What is wrong, and what to do.
-    pub message: String,
 }
 
 /// How a plugin is, for people and scripts.
@@ -153,6 +142,7 @@ impl Supervised {
     /// How it is.
     pub fn status(&self) -> PluginStatus {
         let logic = self.controller.logic();
+        let refused = self.controller.slot.refused();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (queued, running) = self.controller.queue.depth();
         let watches = self.watches();
@@ -161,7 +151,7 @@ impl Supervised {
             name: self.controller.plugin.name.to_string(),
             source: self.controller.plugin.component_path().display().to_string(),
             ready: logic.is_some() && failing.is_none(),
-            waiting: failing.or_else(|| match (&logic, &state.refused, &state.loading) {
+            waiting: failing.or_else(|| match (&logic, &refused, &state.loading) {
                 (Some(_), ..) => None,
                 (None, Some(refused), _) => Some(refused.message.clone()),
                 (None, None, loading) => loading.clone(),
@@ -169,7 +159,7 @@ impl Supervised {
             digest: logic.as_ref().map(|logic| logic.revision.digest().full()),
             version: logic.as_ref().map(|logic| logic.revision.descriptor().version.clone()),
             seconds: state.since.map(|since| since.elapsed().as_secs()),
-            refused: state.refused.clone(),
+            refused,
             parents: logic.map_or(0, |logic| logic.parents.watched.cache.len()),
             queued,
             running,
@@ -202,14 +192,13 @@ impl Supervised {
     }
 
     /// The last good revision goes on; the reason is in the log, the status and the metrics.
-    fn refuse(&self, digest: Option<String>, error: &LoadError) {
+    fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
         let plugin = &*self.controller.plugin.name;
-        let short = digest.as_deref().map(|digest| digest.chars().take(12).collect::<String>());
+        let short = digest.map(|digest| digest.to_string());
         let kept = self.controller.logic().map(|logic| logic.revision.digest().to_string());
         tracing::error!(plugin, digest = short, keeps = kept, reason = error.reason(), "the component is not taken: {error}");
         self.controller.metrics.revision(plugin, error.reason());
-        let refused = Refused { digest, reason: error.reason().into(), message: error.to_string() };
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).refused = Some(refused);
+        self.controller.slot.refuse(Refused::new(digest, error));
     }
 
     async fn take(&self, offered: Result<source::Candidate, LoadError>) {
@@ -218,12 +207,10 @@ impl Supervised {
             Err(error) => return self.refuse(None, &error),
         };
         if self.controller.logic().is_some_and(|logic| logic.revision.digest() == digest) {
-            // The good one is back; what was refused in between no longer matters.
-            self.state.lock().unwrap_or_else(PoisonError::into_inner).refused = None;
-            return;
+            return self.controller.slot.forgive();
         }
         if let Err(error) = self.try_take(bytes).await {
-            self.refuse(Some(digest.full()), &error);
+            self.refuse(Some(digest), &error);
         }
     }
 
@@ -272,18 +259,29 @@ fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), Lo
 }
 
 /// A revision that cannot decide a parent that is there is not published. What it answers is not
-/// carried out. Without a parent there is nothing to try it on.
+/// carried out.
 async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadError> {
     let parent = logic.parents.watched.cache.keys().first().and_then(|key| logic.parents.watched.cache.get(key));
-    let Some(parent) = parent else {
-        return Ok(());
-    };
+    let Some(parent) = parent else { return try_carried_case(logic).await };
     let memory = controller.recall(&parent);
     let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
     let name = parent.key.to_string();
     let observed = reconcile::observe(controller, logic, parent, &memory);
     let outcome = logic.revision.decide(call, observed.shown).await;
     outcome.map(drop).map_err(|error| LoadError::SelfTestFailed(format!("{name}: {error}")))
+}
+
+/// Without a parent, the first case that the component carries is one.
+async fn try_carried_case(logic: &Logic) -> Result<(), LoadError> {
+    let failed = |message: String| LoadError::SelfTestFailed(message);
+    if logic.revision.cases().is_empty() {
+        return Ok(());
+    }
+    let cases = Case::carried(logic.revision.cases()).map_err(failed)?;
+    let Some(case) = cases.first() else { return Ok(()) };
+    let observation = case.observation(logic.revision.descriptor()).map_err(failed)?;
+    let outcome = logic.revision.decide(case.call, Arc::new(observation)).await;
+    outcome.map(drop).map_err(|error| failed(format!("case {:?}: {error}", case.name)))
 }
 
 /// Follows the component's file, one revision after the other.
@@ -325,9 +323,10 @@ async fn work(controller: &Controller, key: &Key) -> Option<Duration> {
     let began = Instant::now();
     let outcome = AssertUnwindSafe(reconcile::reconcile(controller, key)).catch_unwind().await;
     let (result, again) = match outcome {
-        Ok(Next::Wait) => ("success", None),
-        Ok(Next::Again) => ("requeue", Some(Duration::ZERO)),
-        Ok(Next::After(after)) => ("requeue_after", Some(after)),
+        Ok(Pass { failed: true, next }) => ("error", after(next)),
+        Ok(Pass { next: next @ Next::Wait, .. }) => ("success", after(next)),
+        Ok(Pass { next: next @ Next::Again, .. }) => ("requeue", after(next)),
+        Ok(Pass { next: next @ Next::After(_), .. }) => ("requeue_after", after(next)),
         Err(_) => {
             tracing::error!(plugin = &*controller.plugin.name, object = %key, "a reconcile panicked; this is a fault of the host");
             ("panic", Some(AFTER_PANIC))
@@ -335,4 +334,12 @@ async fn work(controller: &Controller, key: &Key) -> Option<Duration> {
     };
     controller.metrics.reconciled(&controller.plugin.name, result, began.elapsed());
     again
+}
+
+fn after(next: Next) -> Option<Duration> {
+    match next {
+        Next::Wait => None,
+        Next::Again => Some(Duration::ZERO),
+        Next::After(after) => Some(after),
+    }
 }

@@ -1,58 +1,72 @@
-//! The place of a plugin in a running host: its current revision, and why the last candidate was
-//! not taken.
+//! The place of a plugin's logic in a running host: what decides now, and why the last candidate
+//! was not taken.
 //!
-//! Publishing is one store of a pointer. Whoever took the revision before that finishes with it.
+//! Publishing is one store of a pointer. Whoever took the logic before that finishes with it.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use tokio::sync::watch;
+use serde::Serialize;
 
-use super::revision::Revision;
+use super::revision::Digest;
 use crate::error::LoadError;
 
-/// What a slot holds.
-#[derive(Clone, Debug, Default)]
-pub struct Held {
-    /// The last good revision; none before the first was loaded.
-    pub revision: Option<Arc<Revision>>,
-    /// Why the last candidate was refused; none after a good one.
-    pub refused: Option<Arc<LoadError>>,
+/// A component that was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refused {
+    /// Its digest, where there were bytes at all.
+    pub digest: Option<Digest>,
+    /// One PascalCase word.
+    pub reason: &'static str,
+    /// What is wrong, and what to do.
+    pub message: String,
 }
 
-/// Holds the current revision of one plugin; cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Slot(Arc<watch::Sender<Held>>);
+impl Refused {
+    /// For this reason.
+    pub fn new(digest: Option<Digest>, error: &LoadError) -> Self {
+        Self { digest, reason: error.reason(), message: error.to_string() }
+    }
+}
 
-impl Default for Slot {
+/// Holds what decides for one plugin.
+#[derive(Debug)]
+pub struct Slot<T> {
+    current: RwLock<Option<Arc<T>>>,
+    refused: RwLock<Option<Refused>>,
+}
+
+impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(Held::default())))
+        Self { current: RwLock::default(), refused: RwLock::default() }
     }
 }
 
-impl Slot {
-    /// The revision to call now.
-    pub fn current(&self) -> Option<Arc<Revision>> {
-        self.0.borrow().revision.clone()
+impl<T> Slot<T> {
+    /// What decides now; none before the first good component.
+    pub fn current(&self) -> Option<Arc<T>> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Why the last candidate was not taken.
-    pub fn refusal(&self) -> Option<Arc<LoadError>> {
-        self.0.borrow().refused.clone()
+    /// Why the last candidate was not taken; none after a good one.
+    pub fn refused(&self) -> Option<Refused> {
+        self.refused.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes a revision the current one and forgets the last refusal. Gives back the one before.
-    pub fn publish(&self, revision: Arc<Revision>) -> Option<Arc<Revision>> {
-        self.0.send_replace(Held { revision: Some(revision), refused: None }).revision
+    /// Lets this decide from now on, and forgets the last refusal.
+    pub fn publish(&self, next: Arc<T>) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(next);
+        self.forgive();
     }
 
-    /// Records why a candidate was not taken; the current revision stays.
-    pub fn refuse(&self, error: LoadError) {
-        self.0.send_modify(|held| held.refused = Some(Arc::new(error)));
+    /// Records why a candidate was not taken; what decides stays.
+    pub fn refuse(&self, refused: Refused) {
+        *self.refused.write().unwrap_or_else(PoisonError::into_inner) = Some(refused);
     }
 
-    /// Sees every later change.
-    pub fn subscribe(&self) -> watch::Receiver<Held> {
-        self.0.subscribe()
+    /// What was refused no longer stands in the way: the good one is back.
+    pub fn forgive(&self) {
+        *self.refused.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -60,14 +74,27 @@ impl Slot {
 mod tests {
     use super::*;
 
+    fn refused() -> Refused {
+        Refused::new(None, &LoadError::NotAComponent("the file is empty".into()))
+    }
+
     #[test]
     fn a_refusal_is_seen_and_keeps_what_is_there() {
         let slot = Slot::default();
-        let mut seen = slot.subscribe();
-        slot.refuse(LoadError::NotAComponent("the file is empty".into()));
-        assert!(slot.current().is_none());
-        assert_eq!(slot.refusal().unwrap().reason(), "NotAComponent");
-        assert!(seen.has_changed().unwrap());
-        assert!(seen.borrow_and_update().refused.is_some());
+        slot.publish(Arc::new("good"));
+        slot.refuse(refused());
+        assert_eq!(slot.current().as_deref(), Some(&"good"));
+        assert_eq!(slot.refused().unwrap().reason, "NotAComponent");
+    }
+
+    #[test]
+    fn a_good_one_forgets_the_refusal_and_leaves_the_old_one_to_its_holders() {
+        let slot = Slot::default();
+        slot.publish(Arc::new("old"));
+        let held = slot.current();
+        slot.refuse(refused());
+        slot.publish(Arc::new("new"));
+        assert_eq!((held.as_deref(), slot.current().as_deref()), (Some(&"old"), Some(&"new")));
+        assert!(slot.refused().is_none());
     }
 }
