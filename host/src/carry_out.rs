@@ -2,6 +2,7 @@
 //! remember of what the API server refused.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -35,8 +36,12 @@ pub fn soon(tries: u32) -> Duration {
 }
 
 /// What remains after the writes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Written {
+    /// Whether a write of a child was tried.
+    pub children: bool,
+    /// The parent as our status write left it.
+    pub parent: Option<Arc<Object>>,
     /// Something passed that time mends: look again soon.
     pub again: bool,
     /// The namespace is going away.
@@ -88,6 +93,7 @@ async fn write_children(
     if plan.apply.is_empty() && plan.prune.is_empty() {
         return;
     }
+    written.children = true;
     let applied: Vec<Desired> = plan.apply.iter().map(|apply| apply.desired.clone()).collect();
     let parent = Parent { reference: &observed.shown.parent.reference, uid: &observed.parent.uid };
     let permit = controller.permit();
@@ -240,7 +246,10 @@ async fn write_status(
     let permit = controller.permit();
     let reply = controller.writer.apply_status(&logic.resource, &parent, desired, &permit).await;
     match finalize::learn_parent(controller, logic, &parent, reply).await {
-        Ok(_) => Ok(()),
+        Ok(parent) => {
+            written.parent = Some(parent);
+            Ok(())
+        }
         Err(Error::Api(error)) if error.code == 409 => {
             written.again = true;
             Ok(())

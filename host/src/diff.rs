@@ -91,6 +91,54 @@ pub fn exceeds(fields: &str, desired: &Value) -> bool {
     serde_json::from_str::<Value>(fields).map_or(true, |fields| node_exceeds(&fields, desired))
 }
 
+/// A list to be replaced before an apply can go through.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Repair {
+    /// Where in the live object, as a JSON pointer.
+    pub pointer: String,
+    /// The list.
+    pub value: Value,
+}
+
+/// The innermost lists of which an element of ours went missing: somebody changed its key, so that
+/// to the API server ours is gone and theirs is another, which an apply can never remove.
+pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {
+    let mut repairs = Vec::new();
+    if let Ok(fields) = serde_json::from_str::<Value>(fields) {
+        find_repairs(Some(&fields), desired, live, String::new(), &mut repairs);
+    }
+    repairs
+}
+
+fn find_repairs(node: Option<&Value>, desired: &Value, live: &Value, pointer: String, found: &mut Vec<Repair>) {
+    match (desired, live) {
+        (Value::Object(members), Value::Object(there)) => {
+            for (key, value) in members {
+                let Some(live) = there.get(key) else { continue };
+                let below = node.and_then(|node| node.get(format!("f:{key}")));
+                let key = key.replace('~', "~0").replace('/', "~1");
+                find_repairs(below, value, live, format!("{pointer}/{key}"), found);
+            }
+        }
+        (Value::Array(elements), Value::Array(there)) if elements.iter().all(Value::is_object) => {
+            let node = node.and_then(Value::as_object);
+            if node.is_some_and(Map::is_empty) {
+                return;
+            }
+            for element in elements {
+                let Some((keys, below)) = node.and_then(|node| find_node(node, element)) else {
+                    return found.push(Repair { pointer, value: desired.clone() });
+                };
+                let index = there.iter().position(|other| matches_keys(keys, other));
+                if let Some((index, live)) = index.and_then(|index| Some((index, there.get(index)?))) {
+                    find_repairs(Some(below), element, live, format!("{pointer}/{index}"), found);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
 /// An empty node covers its whole subtree: a leaf, or a map or list that is replaced as one. A lone
 /// `.` is the bare existence of an element.
 fn node_covers(node: &Value, desired: &Value) -> bool {
@@ -132,8 +180,14 @@ fn find_element<'a>(node: &'a Map<String, Value>, element: &Value) -> Option<&'a
     if !element.is_object() {
         return node.get(&format!("v:{element}"));
     }
-    let found = node.iter().find(|(key, _)| key.strip_prefix("k:").is_some_and(|keys| matches_keys(keys, element)));
-    found.map(|(_, below)| below)
+    find_node(node, element).map(|(_, below)| below)
+}
+
+fn find_node<'a>(node: &'a Map<String, Value>, element: &Value) -> Option<(&'a str, &'a Value)> {
+    node.iter().find_map(|(key, below)| {
+        let keys = key.strip_prefix("k:")?;
+        matches_keys(keys, element).then_some((keys, below))
+    })
 }
 
 /// A key that the element leaves out was filled in by the API server, such as a port's protocol.
@@ -194,6 +248,20 @@ mod tests {
     fn the_bare_existence_of_an_element_covers_none_of_its_fields() {
         let fields = r#"{"f:containers":{"k:{\"name\":\"a\"}":{".":{}}}}"#;
         assert!(!covers(fields, &json!({"containers": [{"name": "a", "image": "i"}]})));
+    }
+
+    #[test]
+    fn the_innermost_list_that_lost_an_element_is_repaired() {
+        let live = json!({"spec": {"template": {"spec": {"containers": [
+            {"name": "sidecar"},
+            {"name": "memcached", "image": "i", "args": ["a", "b"], "ports": [{"containerPort": 80, "protocol": "TCP"}]},
+        ]}}}});
+        let fields = FIELDS.replace(r#""k:{\"containerPort\":11211,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{}}"#, r#"".":{}"#);
+        let repairs = repairs(&fields, &desired(), &live);
+        assert_eq!(repairs.len(), 1);
+        assert_eq!(repairs[0].pointer, "/spec/template/spec/containers/1/ports");
+        assert_eq!(repairs[0].value, json!([{"containerPort": 11211}]));
+        assert!(super::repairs(FIELDS, &desired(), &live).is_empty());
     }
 
     #[test]

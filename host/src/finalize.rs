@@ -115,7 +115,7 @@ fn leaves_behind(observed: &Observed, desired: &Option<Vec<Desired>>) -> bool {
 }
 
 /// The parent as clean-up is shown it: with its conditions, so that it can tell how far it came.
-pub fn shown_parent(parent: &Object, shown: Arc<str>) -> Arc<str> {
+pub fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
     let Some(status) = parent.status.as_deref().filter(|_| parent.deleting) else { return shown };
     let status: Option<Value> = serde_json::from_str(status).ok();
     let conditions = status.as_ref().and_then(|status| status.get("conditions"));

@@ -106,20 +106,26 @@ async fn hold_finalizer(controller: &Controller, logic: &Logic, parent: Arc<Obje
 
 /// Reads everything that a decision may depend on from the caches, through the grant.
 pub fn observe(controller: &Controller, logic: &Logic, parent: Arc<Object>, memory: &Memory) -> Observed {
-    let document = logic.parents.show(&parent);
+    let document = shown_parent(logic, &parent);
     let children = observe::children(&logic.owned, &parent.uid);
     let grant = &controller.plugin.grant;
     let descriptor = logic.revision.descriptor();
     let shown = Observation {
         children: observe::show_children(&logic.owned, &children, &document.reference, grant),
         related: observe::related(&logic.reads, &parent, &document.reference, grant),
-        parent: Document { json: finalize::shown_parent(&parent, document.json), ..document },
+        parent: document,
         refusals: memory.refused.iter().map(|refused| refused.refusal.clone()).collect(),
         config: controller.plugin.config.clone(),
         now: descriptor.wants_now.then(report::unix_millis),
         attempt: descriptor.wants_attempt.then_some(memory.failures),
     };
     Observed { parent, children, shown: Arc::new(shown) }
+}
+
+/// The parent as the plugin is shown it.
+fn shown_parent(logic: &Logic, parent: &Object) -> Document {
+    let document = logic.parents.show(parent);
+    Document { json: finalize::with_conditions(parent, document.json), ..document }
 }
 
 /// Whether this very state was found settled before, or rests after a failure.
@@ -134,7 +140,7 @@ fn nothing_to_do(controller: &Controller, logic: &Logic, observed: &Observed, me
 
 /// What must change for a failed parent to be decided before its time.
 pub fn hold_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u64 {
-    controller.hasher.hash_one((parent.generation, parent.deleting, logic.revision.digest()))
+    controller.hasher.hash_one((&parent.body, parent.deleting, logic.revision.digest()))
 }
 
 /// Everything that a reconcile looks at, in one number: what the plugin sees, and what tells
@@ -184,6 +190,10 @@ pub fn context<'a>(controller: &'a Controller, logic: &'a Logic, observed: &'a O
 }
 
 /// After the writes: settled, unless they changed what the plugin sees.
+///
+/// What is remembered as settled is the state that was decided on, with the reply to our own
+/// status write in it, and not what the cache holds by now: somebody else's edit that came
+/// meanwhile would be taken for settled and never be looked at.
 fn conclude(
     controller: &Controller,
     logic: &Logic,
@@ -193,19 +203,22 @@ fn conclude(
     written: carry_out::Written,
 ) -> Next {
     memory.requeue = decision.requeue_after;
+    memory.settled = None;
     if written.terminating {
         return Next::After(TERMINATING);
     }
-    let Some(parent) = logic.parents.watched.cache.get(&before.parent.key) else { return Next::Wait };
-    let after = observe(controller, logic, parent, memory);
     if written.again {
-        memory.settled = None;
         memory.stalls = memory.stalls.saturating_add(1);
         return Next::After(carry_out::soon(memory.stalls));
     }
     memory.stalls = 0;
-    if visible(controller, &after.shown) != visible(controller, &before.shown) {
-        memory.settled = None;
+    if written.children {
+        return Next::Again;
+    }
+    let parent = written.parent.unwrap_or_else(|| before.parent.clone());
+    let shown = Observation { parent: shown_parent(logic, &parent), ..Observation::clone(&before.shown) };
+    let after = Observed { parent, children: before.children.clone(), shown: Arc::new(shown) };
+    if after.shown.parent != before.shown.parent {
         return Next::Again;
     }
     memory.settled = Some(fingerprint(controller, logic, &after));

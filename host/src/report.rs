@@ -18,6 +18,8 @@ use crate::{finalize, status};
 
 const BACKOFF: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(300);
+/// Nobody waits for the end of it.
+const UNTIL_CHANGED: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The most of a message that goes into a condition; an Event takes 1 kB.
 const MESSAGE: usize = 1000;
 
@@ -55,7 +57,6 @@ async fn succeed(controller: &Controller, logic: &Logic, parent: &Arc<Object>, m
     memory.said.clear();
     tracing::info!(plugin = &*controller.plugin.name, object = %parent.key, "recovered");
     write_condition(controller, logic, &live, json!({ "status": {} })).await;
-    resettle(controller, logic, &live, memory);
 }
 
 async fn fail(
@@ -79,17 +80,9 @@ async fn fail(
     if !passes(error) {
         tell(controller, logic, parent, memory, error).await;
     }
-    match pause {
-        None => {
-            resettle(controller, logic, parent, memory);
-            Next::Wait
-        }
-        Some(pause) => {
-            memory.settled = None;
-            memory.hold = Some((Instant::now() + pause, reconcile::hold_basis(controller, logic, parent)));
-            Next::After(pause)
-        }
-    }
+    memory.settled = None;
+    memory.hold = Some((Instant::now() + pause.unwrap_or(UNTIL_CHANGED), reconcile::hold_basis(controller, logic, parent)));
+    pause.map_or(Next::Wait, Next::After)
 }
 
 /// What passes by itself within moments is not worth an Event and a condition.
@@ -139,14 +132,6 @@ async fn write_condition(controller: &Controller, logic: &Logic, parent: &Object
     let reply = controller.writer.apply_host_condition(&logic.resource, parent, status, &permit).await;
     if let Err(error) = finalize::learn_parent(controller, logic, parent, reply).await {
         tracing::debug!(object = %parent.key, %error, "the host's condition was not written");
-    }
-}
-
-/// After a write of the host's own: the same state as before, but for our condition.
-fn resettle(controller: &Controller, logic: &Logic, parent: &Arc<Object>, memory: &mut Memory) {
-    if let Some(live) = logic.parents.watched.cache.get(&parent.key) {
-        let observed = reconcile::observe(controller, logic, live, memory);
-        memory.settled = Some(reconcile::fingerprint(controller, logic, &observed));
     }
 }
 

@@ -38,6 +38,9 @@ use crate::wiring;
 /// How long a parent rests whose reconcile panicked: a fault of the host, not of the plugin.
 const AFTER_PANIC: Duration = Duration::from_secs(30);
 
+/// How long who asked for a reload waits for a component to be taken.
+const RELOAD: Duration = Duration::from_secs(60);
+
 /// What all plugins share.
 pub struct Shared {
     /// The connection.
@@ -201,7 +204,7 @@ impl Supervised {
         self.controller.slot.refuse(Refused::new(digest, error));
     }
 
-    async fn take(&self, offered: Result<source::Candidate, LoadError>) {
+    async fn take(self: Arc<Self>, offered: Result<source::Candidate, LoadError>) {
         let source::Candidate { digest, bytes } = match offered {
             Ok(candidate) => candidate,
             Err(error) => return self.refuse(None, &error),
@@ -284,22 +287,38 @@ async fn try_carried_case(logic: &Logic) -> Result<(), LoadError> {
     outcome.map(drop).map_err(|error| failed(format!("case {:?}: {error}", case.name)))
 }
 
-/// Follows the component's file, one revision after the other.
+/// Follows the component's file, one revision after the other. Taking one may wait long, for a
+/// kind that is not there yet; a newer file takes its place.
 async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Receiver<oneshot::Sender<PluginStatus>>) {
     let plugin = &supervised.controller.plugin;
     let mut source = Source::file(plugin.component_path(), plugin.limits.component_bytes);
+    let mut taking: Option<Taking> = None;
     loop {
         tokio::select! {
-            offered = source.next() => supervised.take(offered).await,
+            offered = source.next() => taking = Some(supervised.clone().take(offered).boxed()),
+            () = finished(&mut taking) => taking = None,
             Some(reply) = requests.recv() => {
                 // A file that was just written is read once it looks the same twice.
                 if let Ok(offered) = tokio::time::timeout(4 * source::POLL, source.next()).await {
-                    supervised.take(offered).await;
+                    taking = Some(supervised.clone().take(offered).boxed());
+                }
+                if taking.is_some() && tokio::time::timeout(RELOAD, finished(&mut taking)).await.is_ok() {
+                    taking = None;
                 }
                 // Whoever asked may have gone.
                 drop(reply.send(supervised.status()));
             }
         }
+    }
+}
+
+type Taking = futures::future::BoxFuture<'static, ()>;
+
+/// Ends when what is being taken is; never, where nothing is.
+async fn finished(taking: &mut Option<Taking>) {
+    match taking {
+        Some(taking) => taking.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -76,8 +76,8 @@ pub fn print_plugin(plugin: &Value) -> Option<()> {
         if plugin.get("ready")?.as_bool()? { "yes" } else { "no" },
         text("version").unwrap_or("-"),
         digest,
-        plugin.get("parents")?,
-        plugin.get("queued")?,
+        plugin.get("parents")?.to_string(),
+        plugin.get("queued")?.to_string(),
         text("waiting").unwrap_or("")
     );
     let refused = plugin.get("refused").filter(|refused| !refused.is_null());

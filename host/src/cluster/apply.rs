@@ -13,7 +13,7 @@ use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::observe::View;
 use crate::decision::{Kind, ObjectRef};
-use crate::diff::{Apply, Plan, Precondition};
+use crate::diff::{self, Apply, Plan, Precondition};
 use crate::error::ApiError;
 use crate::object::{Controller, HOST_MANAGER, Key, Lens, Object, PLUGIN_LABEL, plugin_manager};
 
@@ -112,6 +112,9 @@ impl Writer {
         let error = match self.try_apply(apply, &apply.precondition, view, resource, permit).await {
             Ok(object) => return Ok(object),
             Err(error) if error.code == 409 || !error.is_definite() => error,
+            Err(error) if error.code == 422 && apply.precondition != Precondition::Absent => {
+                return Ok(self.repair(apply, error, view, resource, permit).await?);
+            }
             Err(error) => return Err(error.into()),
         };
         // A conflict is judged, and a write of unknown outcome decided again, on the live object.
@@ -126,6 +129,47 @@ impl Writer {
             self.claim(apply, &precondition, view, resource, permit).await?;
         }
         Ok(applied?)
+    }
+
+    /// Puts back lists of which an element of ours lost its key, and applies again. Only after a
+    /// refusal: replacing a list takes away what others added to it.
+    ///
+    /// # Errors
+    /// The refusal, where there is nothing to repair.
+    async fn repair(
+        &self,
+        apply: &Apply,
+        refusal: ApiError,
+        view: &View,
+        resource: &Resource,
+        permit: &Permit,
+    ) -> Result<Arc<Object>, ApiError> {
+        let reference = &apply.desired.reference;
+        let key = check::key(reference);
+        let text = self.get(resource, &key, permit).await?;
+        let object = Object::read(&text, &view.watched.lens()).map_err(|error| unreadable(reference, &error))?;
+        let live: Value = serde_json::from_str(&text).map_err(|error| unreadable(reference, &error))?;
+        let fields = object.owned_fields(&self.manager, false).unwrap_or("{}");
+        let repairs = diff::repairs(fields, &apply.desired.owned(), &live);
+        if repairs.is_empty() || Precondition::Uid(object.uid.clone()) != apply.precondition {
+            return Err(refusal);
+        }
+        let version = object.resource_version.to_string();
+        let mut patch = vec![json!({ "op": "test", "path": "/metadata/resourceVersion", "value": version })];
+        patch.extend(repairs.into_iter().map(|repair| {
+            json!({ "op": "replace", "path": repair.pointer, "value": repair.value })
+        }));
+        let call = Call {
+            verb: "repair",
+            target: reference,
+            method: Method::PATCH,
+            uri: format!("{}?fieldManager={}", resource.path(&key, None), self.manager.replace('/', "%2F")),
+            content_type: JSON_PATCH,
+            body: Value::Array(patch).to_string().into_bytes(),
+        };
+        let reply = self.cluster.send(call, &self.identity, permit).await?;
+        view.watched.learn(&reply).map_err(|error| unreadable(reference, &error))?;
+        self.try_apply(apply, &apply.precondition, view, resource, permit).await
     }
 
     /// Labels a child that is ours, but made by another operator in a way that we cannot change:

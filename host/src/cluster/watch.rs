@@ -327,6 +327,9 @@ fn missing_kind(kind: &Kind, error: &crate::error::ApiError) -> String {
             kind.api_version()
         );
     }
+    if error.code == 401 {
+        return "the API server does not accept the host's credentials (401); renew its token or kubeconfig".to_owned();
+    }
     format!("waiting for the API server: {error}")
 }
 
