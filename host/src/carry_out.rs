@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::check::Desired;
 use crate::cluster::apply::{Parent, WriteError, Written as Child};
 use crate::cluster::events::{self, Note};
 use crate::cluster::observe::reference;
@@ -14,7 +15,6 @@ use crate::controller::{Controller, Logic, Memory, Refused};
 use crate::decision::{Decision, Event, ObjectRef, Refusal, Severity};
 use crate::diff::{self, Unsettled};
 use crate::error::{ApiError, Error};
-use crate::check::Desired;
 use crate::object::Object;
 use crate::reconcile::{Next, Observed};
 use crate::{finalize, status};
@@ -84,10 +84,16 @@ async fn write_children(
     plan.prune.retain(|(kind, _)| controller.plugin.grant.may_prune(kind));
     memory.refused.retain(|refused| is_still_planned(refused, &plan));
     let basis = controller.hasher.hash_one((observed.parent.generation, logic.revision.digest()));
-    let due = |reference: &ObjectRef, child: Option<&Object>| is_due(reference, child_basis(controller, basis, child), memory);
+    let due = |reference: &ObjectRef, child: Option<&Object>| {
+        is_due(reference, child_basis(controller, basis, child), memory)
+    };
     plan.prune.retain(|(kind, child)| due(&reference(kind, &child.key), Some(child)));
     plan.apply.retain(|apply| {
-        let child = observed.children.iter().find(|(kind, child)| apply.desired.is(kind, &child.key)).map(|(_, child)| &**child);
+        let child = observed
+            .children
+            .iter()
+            .find(|(kind, child)| apply.desired.is(kind, &child.key))
+            .map(|(_, child)| &**child);
         due(&apply.desired.reference, child) && !was_tried_in_vain(&apply.desired, child, controller, memory)
     });
     if plan.apply.is_empty() && plan.prune.is_empty() {
@@ -155,7 +161,8 @@ fn note_child(
     memory: &mut Memory,
     written: &mut Written,
 ) {
-    let tries = memory.refused.iter().find(|refused| refused.refusal.reference == child.reference).map_or(0, |r| r.tries);
+    let tries =
+        memory.refused.iter().find(|refused| refused.refusal.reference == child.reference).map_or(0, |r| r.tries);
     let error = match child.result {
         Ok(object) => {
             if tries > 0 {
@@ -175,11 +182,18 @@ fn note_child(
     let (refusal, pause) = judge(&child.reference, error, tries);
     if tries == 0 {
         tracing::warn!(plugin = &*controller.plugin.name, object = %observed.shown.parent.reference, child = %child.reference, code = refusal.code, "the API server refused a child: {}", refusal.message);
-        let event = Event { severity: Severity::Warning, reason: refusal.reason.clone(), message: event_text(&refusal) };
+        let event =
+            Event { severity: Severity::Warning, reason: refusal.reason.clone(), message: event_text(&refusal) };
         say_once(controller, observed, &event, memory);
     }
     memory.refused.retain(|refused| refused.refusal.reference != child.reference);
-    memory.refused.push(Refused { refusal, digest: child.digest, basis, due: Instant::now() + pause, tries: tries + 1 });
+    memory.refused.push(Refused {
+        refusal,
+        digest: child.digest,
+        basis,
+        due: Instant::now() + pause,
+        tries: tries + 1,
+    });
 }
 
 /// Conflicts, overload and silence pass; a 5xx that was said is shown like a refusal, and retried

@@ -233,7 +233,8 @@ fn check_texts(field: &str, value: &Value, reference: &ObjectRef) -> Result<(), 
     let Some(texts) = value.as_object() else {
         return Err(broken("metadata", format!("{reference}: metadata.{field} is no object")));
     };
-    let reserved = |key: &str| key.starts_with(HOST_PREFIX) || key == "kubectl.kubernetes.io/last-applied-configuration";
+    let reserved =
+        |key: &str| key.starts_with(HOST_PREFIX) || key == "kubectl.kubernetes.io/last-applied-configuration";
     match texts.iter().find(|(key, value)| reserved(key) || !value.is_string()) {
         Some((key, _)) => Err(broken("metadata", format!("{reference}: metadata.{field} may not set {key}"))),
         None => Ok(()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::controller::{Controller, Logic, Memory};
-use crate::decision::{Answer, Call, Document, Observation, ObjectRef, Related, Requirement};
+use crate::decision::{Answer, Call, Document, ObjectRef, Observation, Related, Requirement};
 use crate::error::{CallError, Error, Violation};
 use crate::grant::Verb;
 use crate::plugin::{Level, LogLine};

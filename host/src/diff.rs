@@ -147,30 +147,26 @@ fn node_covers(node: &Value, desired: &Value) -> bool {
         return true;
     }
     match desired {
-        Value::Object(members) => members.iter().all(|(key, value)| {
-            node.get(&format!("f:{key}")).is_some_and(|below| node_covers(below, value))
-        }),
-        Value::Array(elements) => elements
+        Value::Object(members) => members
             .iter()
-            .all(|element| find_element(node, element).is_some_and(|below| node_covers(below, element))),
+            .all(|(key, value)| node.get(&format!("f:{key}")).is_some_and(|below| node_covers(below, value))),
+        Value::Array(elements) => {
+            elements.iter().all(|element| find_element(node, element).is_some_and(|below| node_covers(below, element)))
+        }
         _ => true,
     }
 }
 
 fn node_exceeds(node: &Value, desired: &Value) -> bool {
     let Some(node) = node.as_object() else { return true };
-    node.iter().filter(|(key, _)| *key != ".").any(|(key, below)| {
-        match (key.split_once(':'), desired) {
-            (Some(("f", name)), Value::Object(members)) => {
-                members.get(name).is_none_or(|value| node_exceeds(below, value))
-            }
-            (Some(("k", keys)), Value::Array(elements)) => elements
-                .iter()
-                .find(|element| matches_keys(keys, element))
-                .is_none_or(|element| node_exceeds(below, element)),
-            (Some(("v", value)), Value::Array(elements)) => !elements.iter().any(|e| e.to_string() == value),
-            _ => true,
-        }
+    node.iter().filter(|(key, _)| *key != ".").any(|(key, below)| match (key.split_once(':'), desired) {
+        (Some(("f", name)), Value::Object(members)) => members.get(name).is_none_or(|value| node_exceeds(below, value)),
+        (Some(("k", keys)), Value::Array(elements)) => elements
+            .iter()
+            .find(|element| matches_keys(keys, element))
+            .is_none_or(|element| node_exceeds(below, element)),
+        (Some(("v", value)), Value::Array(elements)) => !elements.iter().any(|e| e.to_string() == value),
+        _ => true,
     })
 }
 
@@ -256,7 +252,10 @@ mod tests {
             {"name": "sidecar"},
             {"name": "memcached", "image": "i", "args": ["a", "b"], "ports": [{"containerPort": 80, "protocol": "TCP"}]},
         ]}}}});
-        let fields = FIELDS.replace(r#""k:{\"containerPort\":11211,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{}}"#, r#"".":{}"#);
+        let fields = FIELDS.replace(
+            r#""k:{\"containerPort\":11211,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{}}"#,
+            r#"".":{}"#,
+        );
         let repairs = repairs(&fields, &desired(), &live);
         assert_eq!(repairs.len(), 1);
         assert_eq!(repairs[0].pointer, "/spec/template/spec/containers/1/ports");

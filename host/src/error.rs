@@ -54,7 +54,9 @@ fn limit(duration: Duration) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The bytes cannot be had.
-    #[error("cannot read the component {path}: {source}; build it with `hotshoe build`, or name another file in plugin.yaml")]
+    #[error(
+        "cannot read the component {path}: {source}; build it with `hotshoe build`, or name another file in plugin.yaml"
+    )]
     Unreadable {
         /// Where it was looked for.
         path: String,
@@ -73,10 +75,14 @@ pub enum LoadError {
     #[error("this is no WebAssembly component: {0}")]
     NotAComponent(String),
     /// It imports what a plugin may not have.
-    #[error("the component imports {0}, which a plugin may not have: the only function import is hotshoe:reconciler/log; build it for wasm32-unknown-unknown, without WASI")]
+    #[error(
+        "the component imports {0}, which a plugin may not have: the only function import is hotshoe:reconciler/log; build it for wasm32-unknown-unknown, without WASI"
+    )]
     ForbiddenImport(String),
     /// It is a component, but no plugin.
-    #[error("the component exports {0}, but not hotshoe:reconciler/reconciler, so it is no plugin; build it for the world hotshoe:reconciler/plugin")]
+    #[error(
+        "the component exports {0}, but not hotshoe:reconciler/reconciler, so it is no plugin; build it for the world hotshoe:reconciler/plugin"
+    )]
     NoPlugin(String),
     /// It speaks another contract.
     #[error("plugin needs {needs}, this host offers {offers}; rebuild it with that version of the contract")]
@@ -166,7 +172,9 @@ pub enum Error {
     #[error(transparent)]
     Violation(#[from] Violation),
     /// A child's name is taken by an object that is not ours.
-    #[error("{child} exists and is not controlled by this object ({holder}); nothing of it was changed. Delete or rename it, and this object recovers by itself")]
+    #[error(
+        "{child} exists and is not controlled by this object ({holder}); nothing of it was changed. Delete or rename it, and this object recovers by itself"
+    )]
     Conflict {
         /// The name that is taken.
         child: ObjectRef,

@@ -17,11 +17,11 @@ use serde_json::Value;
 use crate::carry_out::{self, carry_out};
 use crate::check::{self, Desired};
 use crate::controller::{Controller, Logic, Memory};
+use crate::decide;
 use crate::decision::{Answer, Call, Decision};
 use crate::error::{ApiError, CallError, Error, Violation};
 use crate::object::Object;
 use crate::reconcile::{Next, Observed, context, observe, parent_is_gone};
-use crate::decide;
 
 /// How long a plugin that waits and says nothing about when is left alone.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -98,7 +98,8 @@ fn check_cleanup(
 ) -> Result<Option<Vec<Desired>>, Error> {
     // Deleting all children is what clean-up is for, so the guard against it stands aside.
     let desired = check::check(decision, 0, &context(controller, logic, observed))?;
-    let created = desired.iter().flatten().find(|one| !observed.children.iter().any(|(kind, child)| one.is(kind, &child.key)));
+    let created =
+        desired.iter().flatten().find(|one| !observed.children.iter().any(|(kind, child)| one.is(kind, &child.key)));
     match created {
         Some(one) => {
             let message = format!("{}: clean-up may not create a child", one.reference);
@@ -164,4 +165,3 @@ pub async fn learn_parent(
     }
     Err(error.into())
 }
-

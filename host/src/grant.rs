@@ -147,7 +147,8 @@ mod tests {
     }
 
     fn grant(group: &str, kind: &str) -> Grant {
-        let rule = Rule { group: group.into(), kind: kind.into(), verbs: vec![Verb::Create, Verb::Delete], prune_data: false };
+        let rule =
+            Rule { group: group.into(), kind: kind.into(), verbs: vec![Verb::Create, Verb::Delete], prune_data: false };
         Grant { rules: vec![rule], prune_all: false }
     }
 
@@ -165,9 +166,11 @@ mod tests {
     #[test]
     fn another_verb_kind_or_group_is_not() {
         let grant = grant("apps", "Deployment");
-        for (verb, group, kind) in
-            [(Verb::Update, "apps", "Deployment"), (Verb::Create, "apps", "DaemonSet"), (Verb::Create, "", "Deployment")]
-        {
+        for (verb, group, kind) in [
+            (Verb::Update, "apps", "Deployment"),
+            (Verb::Create, "apps", "DaemonSet"),
+            (Verb::Create, "", "Deployment"),
+        ] {
             assert_eq!(rule_broken(&grant, verb, &object(group, kind, Some("n"))), Some("not-granted"));
         }
     }

@@ -283,7 +283,10 @@ mod tests {
         assert_eq!(object.applied.as_deref(), Some("d"));
         assert_eq!(object.owned_fields("hotshoe/memcached", false), Some(r#"{"f:spec":{}}"#));
         assert_eq!(object.ownership.len(), 1);
-        assert_eq!(&*object.body, r#"{"metadata":{"name":"a","namespace":"n","uid":"u","generation":3},"spec":{"replicas":2}}"#);
+        assert_eq!(
+            &*object.body,
+            r#"{"metadata":{"name":"a","namespace":"n","uid":"u","generation":3},"spec":{"replicas":2}}"#
+        );
     }
 
     #[test]

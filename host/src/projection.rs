@@ -12,13 +12,8 @@ use serde_json::value::RawValue;
 
 /// Metadata that every plugin is shown. Not `resourceVersion`: it changes with every write of
 /// anybody and would make equal observations differ.
-const ALWAYS: [&str; 5] = [
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "metadata.generation",
-    "metadata.deletionTimestamp",
-];
+const ALWAYS: [&str; 5] =
+    ["metadata.name", "metadata.namespace", "metadata.uid", "metadata.generation", "metadata.deletionTimestamp"];
 
 /// A set of dotted paths into an object. A path through a list means every element of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,12 +10,12 @@ use std::time::Duration;
 use crate::check::{self, Context};
 use crate::cluster::observe;
 use crate::controller::{Controller, Logic, Memory};
+use crate::decide::Decided;
 use crate::decision::{Answer, Call, Decision, Document, Observation};
 use crate::diff::Children;
 use crate::error::{ApiError, CallError, Error};
 use crate::object::{Key, Object};
 use crate::report;
-use crate::decide::Decided;
 use crate::{carry_out, decide, finalize};
 
 /// How long a parent rests whose namespace is going away.
@@ -147,9 +147,8 @@ pub fn hold_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u6
 /// whether its last decision still stands in the cluster.
 pub fn fingerprint(controller: &Controller, logic: &Logic, observed: &Observed) -> u64 {
     let parent = &observed.parent;
-    let of_child = |child: &Object| {
-        controller.hasher.hash_one((&child.uid, child.deleting, &child.applied, owned_fields(child)))
-    };
+    let of_child =
+        |child: &Object| controller.hasher.hash_one((&child.uid, child.deleting, &child.applied, owned_fields(child)));
     let children: Vec<u64> = observed.children.iter().map(|(_, child)| of_child(child)).collect();
     controller.hasher.hash_one((
         logic.revision.digest(),
@@ -165,9 +164,13 @@ fn owned_fields(object: &Object) -> Vec<&str> {
 
 fn visible(controller: &Controller, shown: &Observation) -> u64 {
     let text = |document: &Document| (document.reference.clone(), document.json.clone());
-    let related: Vec<_> = shown.related.iter().map(|related| related.objects.iter().map(text).collect::<Vec<_>>()).collect();
-    let refusals: Vec<_> =
-        shown.refusals.iter().map(|refusal| (&refusal.reference, refusal.code, &refusal.reason, &refusal.message)).collect();
+    let related: Vec<_> =
+        shown.related.iter().map(|related| related.objects.iter().map(text).collect::<Vec<_>>()).collect();
+    let refusals: Vec<_> = shown
+        .refusals
+        .iter()
+        .map(|refusal| (&refusal.reference, refusal.code, &refusal.reason, &refusal.message))
+        .collect();
     controller.hasher.hash_one((
         &shown.parent.json,
         shown.children.iter().map(text).collect::<Vec<_>>(),

@@ -81,7 +81,8 @@ async fn fail(
         tell(controller, logic, parent, memory, error).await;
     }
     memory.settled = None;
-    memory.hold = Some((Instant::now() + pause.unwrap_or(UNTIL_CHANGED), reconcile::hold_basis(controller, logic, parent)));
+    memory.hold =
+        Some((Instant::now() + pause.unwrap_or(UNTIL_CHANGED), reconcile::hold_basis(controller, logic, parent)));
     pause.map_or(Next::Wait, Next::After)
 }
 
@@ -92,9 +93,8 @@ fn passes(error: &Error) -> bool {
 
 /// How long until the next try; `None` until something changes.
 fn pause(error: &Error, failures: u32) -> Option<Duration> {
-    let grown = |first: Duration, most: Duration| {
-        (first * 2u32.saturating_pow(failures.saturating_sub(1).min(16))).min(most)
-    };
+    let grown =
+        |first: Duration, most: Duration| (first * 2u32.saturating_pow(failures.saturating_sub(1).min(16))).min(most);
     match error.retry() {
         Retry::Soon => Some(carry_out::soon(failures)),
         Retry::Backoff => Some(grown(BACKOFF, BACKOFF_MAX)),
@@ -111,12 +111,8 @@ async fn tell(controller: &Controller, logic: &Logic, parent: &Arc<Object>, memo
     let observed = reconcile::observe(controller, logic, parent.clone(), memory);
     carry_out::say_once(controller, &observed, &event, memory);
     let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return };
-    let condition = Condition {
-        name: status::RECONCILED.into(),
-        status: Truth::False,
-        reason: error.reason().into(),
-        message,
-    };
+    let condition =
+        Condition { name: status::RECONCILED.into(), status: Truth::False, reason: error.reason().into(), message };
     let desired = status::host_condition(&condition, &live, &events::now());
     if !status::is_current(&desired, &live, HOST_MANAGER) {
         write_condition(controller, logic, &live, desired).await;

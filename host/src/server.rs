@@ -54,7 +54,9 @@ pub struct Problem {
 /// When the address cannot be bound.
 pub async fn serve(listen: SocketAddr, about: About) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind(listen).await.with_context(|| {
-        format!("cannot listen on {listen}: another host may run; choose another address with --listen, 127.0.0.1:0 for any")
+        format!(
+            "cannot listen on {listen}: another host may run; choose another address with --listen, 127.0.0.1:0 for any"
+        )
     })?;
     let address = listener.local_addr()?;
     let routes = Router::new()
@@ -110,6 +112,7 @@ async fn reload(State(about): State<About>, Path(name): Path<String>) -> Respons
     };
     match plugin.reload().await {
         Some(status) => Json(status).into_response(),
-        None => (StatusCode::SERVICE_UNAVAILABLE, Json(Problem { error: "the host is shutting down".into() })).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, Json(Problem { error: "the host is shutting down".into() }))
+            .into_response(),
     }
 }

@@ -20,12 +20,7 @@ pub const RECONCILED: &str = "Reconciled";
 ///
 /// # Errors
 /// When the plugin's status is no JSON object, or states what is the host's.
-pub fn desired(
-    status: Option<&str>,
-    conditions: &[Condition],
-    parent: &Object,
-    now: &str,
-) -> Result<Value, Violation> {
+pub fn desired(status: Option<&str>, conditions: &[Condition], parent: &Object, now: &str) -> Result<Value, Violation> {
     let mut members = read(status)?;
     if members.contains_key("conditions") {
         return Err(violation("conditions belong into the list of conditions, not into the status".into()));

@@ -26,9 +26,9 @@ use crate::error::LoadError;
 use crate::grant::Verb;
 use crate::metrics::Metrics;
 use crate::object::Key;
+use crate::plugin::cases::Case;
 use crate::plugin::compile::Compiler;
 use crate::plugin::engine::Engine;
-use crate::plugin::cases::Case;
 use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Refused;
 use crate::plugin::source::{self, Source};
@@ -128,8 +128,7 @@ impl Supervised {
         let kinds = shared.watches.kinds.clone();
         let writer = Writer::new(shared.cluster.clone(), kinds.clone(), &plugin.name, identity);
         let controller = Controller::new(plugin, writer, shared.recorder.clone(), kinds, shared.metrics.clone());
-        let supervised =
-            Arc::new(Self { controller: Arc::new(controller), shared, state: Mutex::default(), reloads });
+        let supervised = Arc::new(Self { controller: Arc::new(controller), shared, state: Mutex::default(), reloads });
         tokio::spawn(dispatch(supervised.controller.clone()));
         tokio::spawn(follow(supervised.clone(), requests));
         supervised
@@ -199,7 +198,13 @@ impl Supervised {
         let plugin = &*self.controller.plugin.name;
         let short = digest.map(|digest| digest.to_string());
         let kept = self.controller.logic().map(|logic| logic.revision.digest().to_string());
-        tracing::error!(plugin, digest = short, keeps = kept, reason = error.reason(), "the component is not taken: {error}");
+        tracing::error!(
+            plugin,
+            digest = short,
+            keeps = kept,
+            reason = error.reason(),
+            "the component is not taken: {error}"
+        );
         self.controller.metrics.revision(plugin, error.reason());
         self.controller.slot.refuse(Refused::new(digest, error));
     }
@@ -246,7 +251,8 @@ impl Supervised {
 fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), LoadError> {
     let missing = |verb: Verb, kind: &Kind| !plugin.grant.allows(verb, kind);
     let watching = [Verb::Get, Verb::List, Verb::Watch];
-    let writing = |owned: &crate::decision::OwnedKind| owned.verbs.iter().map(|verb| Verb::from(*verb)).collect::<Vec<_>>();
+    let writing =
+        |owned: &crate::decision::OwnedKind| owned.verbs.iter().map(|verb| Verb::from(*verb)).collect::<Vec<_>>();
     let asked = descriptor
         .owns
         .iter()

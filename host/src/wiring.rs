@@ -16,19 +16,29 @@ use crate::projection::Projection;
 ///
 /// # Errors
 /// When the kind of the parents cannot hold a status.
-pub async fn wire(controller: &Arc<Controller>, watches: &Watches, revision: Arc<Revision>) -> Result<Logic, LoadError> {
+pub async fn wire(
+    controller: &Arc<Controller>,
+    watches: &Watches,
+    revision: Arc<Revision>,
+) -> Result<Logic, LoadError> {
     let descriptor = revision.descriptor();
     let parents = open_parents(controller, watches, descriptor);
-    let mut owned: Vec<View> = descriptor.owns.iter().map(|owned| open_owned(controller, watches, descriptor, &owned.kind, &owned.fields)).collect();
-    let reads: Vec<ReadView> = descriptor.reads.iter().map(|read| open_read(controller, watches, &parents, read)).collect();
+    let mut owned: Vec<View> = descriptor
+        .owns
+        .iter()
+        .map(|owned| open_owned(controller, watches, descriptor, &owned.kind, &owned.fields))
+        .collect();
+    let reads: Vec<ReadView> =
+        descriptor.reads.iter().map(|read| open_read(controller, watches, &parents, read)).collect();
     parents.watched.synced().await;
     for view in owned.iter().chain(reads.iter().map(|read| &read.view)) {
         view.watched.synced().await;
     }
     owned.extend(dropped_kinds(controller, &owned));
-    let resource = controller.kinds.get(&descriptor.parent).ok_or_else(|| {
-        LoadError::DescribeFailed(format!("the API server no longer serves {}", descriptor.parent))
-    })?;
+    let resource = controller
+        .kinds
+        .get(&descriptor.parent)
+        .ok_or_else(|| LoadError::DescribeFailed(format!("the API server no longer serves {}", descriptor.parent)))?;
     if !resource.has_status {
         return Err(LoadError::DescribeFailed(format!(
             "{} has no status subresource, so every status write would raise its generation; add `subresources: {{status: {{}}}}` to its CustomResourceDefinition",

@@ -94,7 +94,8 @@ async fn too_many_tables_refuse_the_revision() {
 #[tokio::test]
 async fn deep_recursion_traps() {
     let guest = Guest {
-        fields: "(func $deep (param i32) (result i32) (i32.add (call $deep (local.get 0)) (call $deep (local.get 0))))".into(),
+        fields: "(func $deep (param i32) (result i32) (i32.add (call $deep (local.get 0)) (call $deep (local.get 0))))"
+            .into(),
         ..reconcile("(call $deep (i32.const 1))")
     };
     let (reason, message) = failure(guest).await;
@@ -105,7 +106,10 @@ async fn deep_recursion_traps() {
 #[tokio::test]
 async fn unreachable_traps_and_a_panic_says_why() {
     let (reason, message) = failure(reconcile("unreachable")).await;
-    assert_eq!((reason, message.as_str()), ("Trapped", "the plugin trapped: wasm trap: wasm `unreachable` instruction executed"));
+    assert_eq!(
+        (reason, message.as_str()),
+        ("Trapped", "the plugin trapped: wasm trap: wasm `unreachable` instruction executed")
+    );
     let guest = Guest {
         fields: r#"(data (i32.const 0x500) "panicked at src/lib.rs:7")"#.into(),
         ..reconcile("(call $log (i32.const 4) (i32.const 0x500) (i32.const 24)) unreachable")
@@ -139,7 +143,10 @@ async fn a_text_of_20_mb_is_too_large_and_one_of_1_mb_is_cut() {
 #[tokio::test]
 async fn an_answer_outside_its_memory_is_invalid() {
     assert_eq!(failure(answer_with_text(50_000_000)).await.0, "InvalidOutput");
-    assert_eq!(failure(reconcile("(i32.store8 (i32.const 256) (i32.const 9)) (i32.const 256)")).await.0, "InvalidOutput");
+    assert_eq!(
+        failure(reconcile("(i32.store8 (i32.const 256) (i32.const 9)) (i32.const 256)")).await.0,
+        "InvalidOutput"
+    );
     assert_eq!(failure(reconcile("(i32.const 257)")).await.0, "InvalidOutput");
     assert_eq!(failure(reconcile("(i32.const -16)")).await.0, "InvalidOutput");
 }

@@ -43,7 +43,10 @@ impl HostOptions {
             .await
             .with_context(|| format!("the host on {} did not answer within {PATIENCE:?}", self.address))?;
         let (status, body) = answer.with_context(|| {
-            format!("no host answers on {}; start one with `hotshoe run`, or name its address with --address", self.address)
+            format!(
+                "no host answers on {}; start one with `hotshoe run`, or name its address with --address",
+                self.address
+            )
         })?;
         if !(200..300).contains(&status) {
             let problem = serde_json::from_str(&body).map_or(body, |problem: Problem| problem.error);

@@ -27,7 +27,9 @@ const DRAIN: Duration = Duration::from_secs(10);
 
 /// Run plugins against a cluster
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example: MEMCACHED_IMAGE=memcached:1.4.36-alpine hotshoe run plugins/memcached\n\nLog lines go to standard error; RUST_LOG=hotshoe=debug shows more.")]
+#[command(
+    after_help = "Example: MEMCACHED_IMAGE=memcached:1.4.36-alpine hotshoe run plugins/memcached\n\nLog lines go to standard error; RUST_LOG=hotshoe=debug shows more."
+)]
 pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files
     #[arg(value_name = "PLUGIN")]

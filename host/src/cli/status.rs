@@ -9,7 +9,9 @@ use super::host_client::HostOptions;
 
 /// Show how a running host and its plugins are
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example: hotshoe status -o json\n\nExit code 1 means that the host is not ready, or not there.")]
+#[command(
+    after_help = "Example: hotshoe status -o json\n\nExit code 1 means that the host is not ready, or not there."
+)]
 pub struct Args {
     #[command(flatten)]
     host: HostOptions,
@@ -59,7 +61,10 @@ impl Args {
 
 fn print(status: &Value) -> Option<()> {
     println!("hotshoe {} on context {}", status.get("version")?.as_str()?, status.get("context")?.as_str()?);
-    println!("{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  NOTE", "PLUGIN", "READY", "VERSION", "DIGEST", "PARENTS", "QUEUED");
+    println!(
+        "{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  NOTE",
+        "PLUGIN", "READY", "VERSION", "DIGEST", "PARENTS", "QUEUED"
+    );
     for plugin in status.get("plugins")?.as_array()? {
         print_plugin(plugin)?;
     }

@@ -156,9 +156,9 @@ impl Writer {
         }
         let version = object.resource_version.to_string();
         let mut patch = vec![json!({ "op": "test", "path": "/metadata/resourceVersion", "value": version })];
-        patch.extend(repairs.into_iter().map(|repair| {
-            json!({ "op": "replace", "path": repair.pointer, "value": repair.value })
-        }));
+        patch.extend(
+            repairs.into_iter().map(|repair| json!({ "op": "replace", "path": repair.pointer, "value": repair.value })),
+        );
         let call = Call {
             verb: "repair",
             target: reference,

@@ -179,10 +179,8 @@ impl Call<'_> {
     }
 
     fn refused(&self, code: u16, retry_after: Option<Duration>, body: &str) -> ApiError {
-        let status: Status = serde_json::from_str(body).unwrap_or_else(|_| Status {
-            message: body.chars().take(500).collect(),
-            ..Status::default()
-        });
+        let status: Status = serde_json::from_str(body)
+            .unwrap_or_else(|_| Status { message: body.chars().take(500).collect(), ..Status::default() });
         let details = status.details.unwrap_or_default();
         ApiError {
             verb: self.verb,

@@ -87,8 +87,7 @@ async fn raise_count(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
 }
 
 async fn send(cluster: &Cluster, note: &Note, method: Method, path: &str, body: String) -> Result<String, ApiError> {
-    let content_type =
-        if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+    let content_type = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
     let call = Call {
         verb: "record an Event about",
         target: &note.about,

@@ -143,12 +143,7 @@ impl Compiler {
 ///
 /// # Errors
 /// Where the component cannot be compiled.
-pub fn compile_stream(
-    mut input: impl Read,
-    mut output: impl Write,
-    seconds: u64,
-    bytes: u64,
-) -> anyhow::Result<()> {
+pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64, bytes: u64) -> anyhow::Result<()> {
     setrlimit(Resource::RLIMIT_AS, bytes, bytes)?;
     setrlimit(Resource::RLIMIT_CPU, seconds, seconds)?;
     setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
@@ -183,7 +178,9 @@ fn text(words: io::Result<Vec<u8>>) -> String {
 }
 
 fn late(limit: Span) -> LoadError {
-    failed(&format!("the compiler ran for longer than its {limit}; raise limits.compileTime if the component is only large"))
+    failed(&format!(
+        "the compiler ran for longer than its {limit}; raise limits.compileTime if the component is only large"
+    ))
 }
 
 fn failed(message: &str) -> LoadError {

@@ -89,4 +89,3 @@ fn tick(engine: &wasmtime::Engine) -> std::io::Result<()> {
     })?;
     Ok(())
 }
-
