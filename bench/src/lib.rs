@@ -1,1 +1,52 @@
-//! Benchmarks.
+//! Hotshoe beside a native operator of the same logic and beside the API server's own limit, on a
+//! real control plane, so that every figure is a ratio of one run.
+//!
+//! ```text
+//!            ┌── raw writer ──────── the fewest requests that make the same end state ──┐
+//!  harness ──┼── native operator ─── kube-rs around the plugin's code, compiled in ─────┼──▶ API server
+//!            └── hotshoe run ─────── the same code as a component ──────────────────────┘        │
+//!     ▲                                                                                          │
+//!     └──────────── an outside watcher says when each object is as it should be ◀────────────────┘
+//! ```
+//!
+//! | file | what is told there |
+//! |---|---|
+//! | `main.rs` | the command line |
+//! | `quick.rs` | which cells are run, in which order, and what is made of them |
+//! | `cells/` | one measurement each: from a fresh control plane to an [`Outcome`](cells::Outcome) |
+//! | `subject.rs` | who is measured: the three of the picture |
+//! | `raw.rs` | the raw writer |
+//! | `native/` | the native operator, a process of its own (`bin/native.rs`) |
+//! | `behaviour.rs`, `resource.rs` | the plugin's code called natively, and the typed resource |
+//! | `plane.rs`, `client.rs`, `load.rs` | the control plane, requests to it, and the CRs created on it |
+//! | `watcher.rs`, `audit.rs`, `process.rs` | what is seen from outside: objects, requests, processor time and memory |
+//! | `figure.rs`, `report.rs` | a figure with its target, and the report of all |
+
+pub mod audit;
+pub mod behaviour;
+pub mod cells;
+pub mod client;
+pub mod figure;
+pub mod load;
+pub mod native;
+pub mod plane;
+pub mod process;
+pub mod quick;
+pub mod raw;
+pub mod report;
+pub mod resource;
+pub mod subject;
+pub mod watcher;
+
+use std::path::PathBuf;
+
+/// The image that every subject puts into the Deployments.
+pub const IMAGE: &str = "memcached:1.4.36-alpine";
+
+/// The namespace of all CRs.
+pub const NAMESPACE: &str = "bench";
+
+/// A path below the repository's root.
+pub fn repository(path: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path)
+}

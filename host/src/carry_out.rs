@@ -12,7 +12,7 @@ use crate::cluster::apply::{Parent, WriteError, Written as Child};
 use crate::cluster::events::{self, Note};
 use crate::cluster::observe::reference;
 use crate::controller::{Controller, Logic, Memory, Refused};
-use crate::decision::{Decision, Event, ObjectRef, Refusal, Severity};
+use crate::decision::{Children, Decision, Event, Kind, ObjectRef, Refusal, Severity};
 use crate::diff::{self, Unsettled};
 use crate::error::{ApiError, Error};
 use crate::object::Object;
@@ -35,11 +35,71 @@ pub fn soon(tries: u32) -> Duration {
     (SOON * 2u32.saturating_pow(tries.saturating_sub(1).min(8))).min(SOON_MAX)
 }
 
+impl Written {
+    /// The children as they are after our writes, as far as we were told.
+    fn left(&self, observed: &Observed) -> diff::Children {
+        let replaced = |kind: &Kind, child: &Object| {
+            self.pruned.contains(&child.uid) || self.applied.iter().any(|(k, c)| k == kind && c.key == child.key)
+        };
+        let stay = observed.children.iter().filter(|(kind, child)| !replaced(kind, child)).cloned();
+        let mut left: diff::Children = stay.chain(self.applied.iter().cloned()).collect();
+        left.sort_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)));
+        left
+    }
+}
+
+/// What is to become of the children.
+pub enum Wishes {
+    /// Leave them alone.
+    Keep,
+    /// They were found to be as the plugin wishes, and neither has changed.
+    Fulfilled,
+    /// Make them so.
+    Exactly(Vec<Desired>),
+}
+
+impl From<Option<Vec<Desired>>> for Wishes {
+    fn from(checked: Option<Vec<Desired>>) -> Self {
+        checked.map_or(Wishes::Keep, Wishes::Exactly)
+    }
+}
+
+/// Whether what the plugin wishes for, and every child that is there, are as they were when all
+/// was found in sync. Checking the same wishes and comparing the same fields again would end the
+/// same.
+pub fn stands(
+    controller: &Controller,
+    logic: &Logic,
+    observed: &Observed,
+    decision: &Decision,
+    memory: &Memory,
+) -> bool {
+    memory.in_sync.is_some() && memory.in_sync == sync_fingerprint(controller, logic, &observed.children, decision)
+}
+
+fn sync_fingerprint(
+    controller: &Controller,
+    logic: &Logic,
+    children: &diff::Children,
+    decision: &Decision,
+) -> Option<u64> {
+    let Children::Exactly(wishes) = &decision.children else { return None };
+    let wishes: Vec<_> = wishes.iter().map(|child| (&child.reference, &child.json)).collect();
+    let fields = |child: &Object| child.owned_fields(controller.writer.manager(), false).map(str::to_owned);
+    let children: Vec<_> =
+        children.iter().map(|(kind, child)| (kind, &child.key, &child.uid, child.deleting, &child.applied, fields(child))).collect();
+    Some(controller.hasher.hash_one((logic.revision.digest(), wishes, children)))
+}
+
 /// What remains after the writes.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
     /// Whether a write of a child was tried.
     pub children: bool,
+    /// The children that were applied, as the replies showed them.
+    applied: diff::Children,
+    /// The children that were deleted.
+    pruned: Vec<Arc<str>>,
     /// The parent as our status write left it.
     pub parent: Option<Arc<Object>>,
     /// Something passed that time mends: look again soon.
@@ -57,14 +117,20 @@ pub async fn carry_out(
     logic: &Logic,
     observed: &Observed,
     decision: &Decision,
-    desired: Option<Vec<Desired>>,
+    wishes: Wishes,
     memory: &mut Memory,
 ) -> Result<Written, Error> {
     let mut written = Written::default();
-    match desired {
-        Some(desired) => write_children(controller, logic, observed, desired, memory, &mut written).await,
+    match wishes {
+        Wishes::Exactly(desired) => {
+            write_children(controller, logic, observed, desired, memory, &mut written).await;
+            memory.in_sync = match memory.refused.is_empty() && memory.unsettled.is_empty() && !written.again {
+                true => sync_fingerprint(controller, logic, &written.left(observed), decision),
+                false => None,
+            };
+        }
         // Nothing is applied, so nothing is refused.
-        None => memory.refused.clear(),
+        Wishes::Keep | Wishes::Fulfilled => memory.refused.clear(),
     }
     // Before the status: a plugin that reads its own conditions does not say it a second time.
     say(controller, observed, &decision.events, memory);
@@ -169,8 +235,12 @@ fn note_child(
                 memory.said.clear();
             }
             memory.refused.retain(|refused| refused.refusal.reference != child.reference);
-            if let (Some(object), Some(desired)) = (object, desired) {
-                note_applied(controller, &object, desired, memory);
+            match (object, desired) {
+                (Some(object), Some(desired)) => {
+                    note_applied(controller, &object, desired, memory);
+                    written.applied.push((desired.reference.kind.clone(), object));
+                }
+                _ => written.pruned.extend(observed_uid(observed, &child.reference)),
             }
             return;
         }
@@ -194,6 +264,11 @@ fn note_child(
         due: Instant::now() + pause,
         tries: tries + 1,
     });
+}
+
+fn observed_uid(observed: &Observed, child: &ObjectRef) -> Option<Arc<str>> {
+    let found = observed.children.iter().find(|(kind, live)| reference(kind, &live.key) == *child);
+    found.map(|(_, live)| live.uid.clone())
 }
 
 /// Conflicts, overload and silence pass; a 5xx that was said is shown like a refusal, and retried

@@ -39,21 +39,10 @@ impl Desired {
             && self.reference.name == key.name
             && self.reference.namespace == key.namespace
     }
-
-    /// What server-side apply records as owned: all but the object's identity.
-    pub fn owned(&self) -> Value {
-        let mut owned = self.body.clone();
-        if let Some(members) = owned.as_object_mut() {
-            members.remove("apiVersion");
-            members.remove("kind");
-        }
-        if let Some(metadata) = owned.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("name");
-            metadata.remove("namespace");
-        }
-        owned
-    }
 }
+
+/// Whether a kind has a namespace, by discovery.
+pub type Scopes<'a> = Box<dyn Fn(&Kind) -> Option<bool> + Send + Sync + 'a>;
 
 /// The parent that a decision is about, and on whose behalf.
 pub struct Context<'a> {
@@ -68,7 +57,7 @@ pub struct Context<'a> {
     /// What it asked for.
     pub descriptor: &'a Descriptor,
     /// Whether the kind of a child has a namespace; absent where the API server has no such kind.
-    pub namespaced: Box<dyn Fn(&Kind) -> Option<bool> + Send + Sync + 'a>,
+    pub namespaced: Scopes<'a>,
 }
 
 /// The children to be, or `None` where they are to be left alone.
@@ -159,7 +148,8 @@ fn read_body(json: &str, reference: &ObjectRef) -> Result<Map<String, Value>, Vi
     if depth(&value) > MAX_DEPTH {
         return Err(broken("json-depth", format!("{reference}: its JSON nests deeper than {MAX_DEPTH}")));
     }
-    let Some(Value::Object(mut body)) = without_empty(value) else {
+    let value = if says_nothing_somewhere(&value) { without_empty(value) } else { Some(value) };
+    let Some(Value::Object(mut body)) = value else {
         return Err(broken("json", format!("{reference}: its JSON is no object")));
     };
     check_identity(&body, reference)?;
@@ -175,6 +165,15 @@ fn depth(value: &Value) -> usize {
         Value::Array(elements) => 1 + elements.iter().map(depth).max().unwrap_or(0),
         Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
         _ => 0,
+    }
+}
+
+fn says_nothing_somewhere(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(elements) => elements.is_empty() || elements.iter().any(says_nothing_somewhere),
+        Value::Object(members) => members.values().any(says_nothing_somewhere),
+        _ => false,
     }
 }
 
@@ -281,9 +280,10 @@ fn owner_reference(context: &Context<'_>) -> Value {
 
 /// The first 128 bits of SHA-256 in hexadecimal: an annotation on every child, so short.
 fn digest(body: &Map<String, Value>) -> Box<str> {
-    let text = Value::Object(body.clone()).to_string();
-    let hash = Sha256::digest(text.as_bytes());
-    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>().into()
+    let mut hash = Sha256::new();
+    // Writing into a hash cannot fail, and a map of JSON values is always JSON.
+    drop(serde_json::to_writer(&mut hash, body));
+    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>().into()
 }
 
 /// The key of an object of a reference.

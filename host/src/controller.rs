@@ -65,6 +65,8 @@ pub struct Memory {
     pub uid: Arc<str>,
     /// Fingerprint of an observation after which nothing remained to be done.
     pub settled: Option<u64>,
+    /// Fingerprint of wishes and children of which every child was found as wished.
+    pub in_sync: Option<u64>,
     /// The requeue that the last decision asked for.
     pub requeue: Option<Duration>,
     /// Children whose last write was refused.

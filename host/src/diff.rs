@@ -78,12 +78,26 @@ pub fn plan(desired: Vec<Desired>, observed: &Children, plugin: &str, manager: &
 /// Whether the child is as desired.
 pub fn in_sync(desired: &Desired, live: &Object, manager: &str) -> bool {
     live.applied.as_deref() == Some(&*desired.digest)
-        && live.owned_fields(manager, false).is_some_and(|fields| covers(fields, &desired.owned()))
+        && live.owned_fields(manager, false).is_some_and(|fields| covers(fields, &desired.body))
 }
 
 /// Whether `fieldsV1` holds every leaf of `desired`.
+///
+/// `apiVersion`, `kind`, `metadata.name` and `metadata.namespace` say which object it is; nobody
+/// owns them.
 pub fn covers(fields: &str, desired: &Value) -> bool {
-    serde_json::from_str::<Value>(fields).is_ok_and(|fields| node_covers(&fields, desired))
+    serde_json::from_str::<Value>(fields).is_ok_and(|fields| covers_members(&fields, desired, &["apiVersion", "kind"]))
+}
+
+fn covers_members(node: &Value, desired: &Value, identity: &[&str]) -> bool {
+    let (Some(node), Some(members)) = (node.as_object(), desired.as_object()) else { return node_covers(node, desired) };
+    members.iter().filter(|(key, _)| !identity.contains(&key.as_str())).all(|(key, value)| {
+        let below = node.get(&format!("f:{key}"));
+        match key.as_str() {
+            "metadata" => below.is_some_and(|below| covers_members(below, value, &["name", "namespace"])),
+            _ => below.is_some_and(|below| node_covers(below, value)),
+        }
+    })
 }
 
 /// Whether `fieldsV1` holds a leaf that `desired` has not.
@@ -165,7 +179,9 @@ fn node_exceeds(node: &Value, desired: &Value) -> bool {
             .iter()
             .find(|element| matches_keys(keys, element))
             .is_none_or(|element| node_exceeds(below, element)),
-        (Some(("v", value)), Value::Array(elements)) => !elements.iter().any(|e| e.to_string() == value),
+        (Some(("v", value)), Value::Array(elements)) => {
+                !serde_json::from_str::<Value>(value).is_ok_and(|value| elements.contains(&value))
+            }
         _ => true,
     })
 }

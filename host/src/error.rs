@@ -183,7 +183,13 @@ pub enum Error {
     },
     /// The API server refused.
     #[error(transparent)]
-    Api(#[from] ApiError),
+    Api(Box<ApiError>),
+}
+
+impl From<ApiError> for Error {
+    fn from(error: ApiError) -> Self {
+        Error::Api(Box::new(error))
+    }
 }
 
 fn failure(failure: &Failure) -> String {

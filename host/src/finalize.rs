@@ -56,7 +56,7 @@ async fn wait(
     memory: &mut Memory,
 ) -> Result<Next, Error> {
     let desired = check_cleanup(controller, logic, observed, decision)?;
-    carry_out(controller, logic, observed, decision, desired, memory).await?;
+    carry_out(controller, logic, observed, decision, desired.into(), memory).await?;
     let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else { return Ok(Next::Wait) };
     if parent.resource_version != observed.parent.resource_version {
         return Ok(Next::Again);
@@ -74,7 +74,7 @@ async fn finish(
 ) -> Result<Next, Error> {
     let desired = check_cleanup(controller, logic, observed, decision)?;
     let waits_for_children = leaves_behind(observed, &desired);
-    carry_out(controller, logic, observed, decision, desired, memory).await?;
+    carry_out(controller, logic, observed, decision, desired.into(), memory).await?;
     if waits_for_children {
         return Ok(Next::After(decision.requeue_after.unwrap_or(PATIENCE)));
     }

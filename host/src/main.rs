@@ -13,7 +13,7 @@ fn main() -> ExitCode {
     // A heap of a few megabytes would be rounded up to huge pages, and rest at twice its size. A
     // system that does not know the call has none.
     let _ = nix::sys::prctl::set_thp_disable(true);
-    Cli::parse().run().unwrap_or_else(|error| {
+    Cli::parse().run(option_env!("HOTSHOE_COMMIT").unwrap_or("unknown")).unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::FAILURE
     })

@@ -190,7 +190,7 @@ impl Object {
             applied: metadata.text(metadata.annotations.as_ref(), APPLIED_ANNOTATION),
             ownership: metadata.managed_fields.iter().filter_map(ManagedFields::ours).collect(),
             status: status.map(Box::from),
-            body: lens.projection.project(json)?.into(),
+            body: lens.projection.project_members(&members)?.into(),
             finalizers: metadata.finalizers.into(),
         })
     }

@@ -59,8 +59,13 @@ impl Projection {
     /// # Errors
     /// When `json` is not a JSON object.
     pub fn project(&self, json: &str) -> serde_json::Result<String> {
-        let mut out = String::with_capacity(json.len() / 4);
-        write_fields(json, &self.root, &mut out)?;
+        self.project_members(&serde_json::from_str(json)?)
+    }
+
+    /// The same of an object whose members are known.
+    pub(crate) fn project_members(&self, members: &Members<'_>) -> serde_json::Result<String> {
+        let mut out = String::with_capacity(512);
+        write_members(members, &self.root, &mut out)?;
         Ok(out)
     }
 }
@@ -90,7 +95,10 @@ fn merge(into: &mut Fields, from: &Fields) {
 }
 
 fn write_fields(json: &str, fields: &Fields, out: &mut String) -> serde_json::Result<()> {
-    let members: Members<'_> = serde_json::from_str(json)?;
+    write_members(&serde_json::from_str(json)?, fields, out)
+}
+
+fn write_members(members: &Members<'_>, fields: &Fields, out: &mut String) -> serde_json::Result<()> {
     out.push('{');
     let start = out.len();
     for (key, value) in &members.0 {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::check::{self, Context};
 use crate::cluster::observe;
 use crate::controller::{Controller, Logic, Memory};
+use crate::carry_out::Wishes;
 use crate::decide::Decided;
 use crate::decision::{Answer, Call, Decision, Document, Observation};
 use crate::diff::Children;
@@ -87,8 +88,11 @@ async fn converge(
         Answer::Decided(decision) => decision,
         _ => return Err(CallError::InvalidOutput("reconcile answered as finalize does".into()).into()),
     };
-    let desired = check::check(&decision, observed.children.len(), &context(controller, logic, &observed))?;
-    let written = carry_out::carry_out(controller, logic, &observed, &decision, desired, memory).await?;
+    let wishes = match carry_out::stands(controller, logic, &observed, &decision, memory) {
+        true => Wishes::Fulfilled,
+        false => Wishes::from(check::check(&decision, observed.children.len(), &context(controller, logic, &observed))?),
+    };
+    let written = carry_out::carry_out(controller, logic, &observed, &decision, wishes, memory).await?;
     let next = conclude(controller, logic, &observed, &decision, memory, written);
     Ok(if fetched { decide::look_again(next, memory) } else { next })
 }

@@ -1,1 +1,46 @@
-//! The harness of the end-to-end tests.
+//! The harness of the end-to-end tests: a real control plane, the host as a process of its own
+//! under its own account, and a plain client that looks at both from outside.
+//!
+//! | file | what is told there |
+//! |---|---|
+//! | `control_plane.rs` | the control plane of a test binary, and accounts on it |
+//! | `host.rs` | the host as a process: started, killed, asked |
+//! | `scene.rs` | a namespace with a host at work in it: where a test begins |
+//! | `guests.rs` | components: built, changed in a word, broken |
+//! | `kube.rs` | the plain client |
+//! | `kinds.rs` | the kinds that the tests speak of |
+//! | `audit.rs` | who wrote what, as the API server recorded it |
+//! | `wait.rs` | waiting for a condition with a deadline |
+//!
+//! A test waits for what it expects and never for a time to pass; when a deadline ends the wait, it
+//! prints what was seen last.
+
+#![allow(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a harness says what is wrong by panicking in the test that uses it"
+)]
+
+pub mod audit;
+pub mod control_plane;
+pub mod guests;
+pub mod host;
+pub mod kinds;
+pub mod kube;
+pub mod scene;
+pub mod wait;
+
+pub use control_plane::ControlPlane;
+pub use host::Host;
+pub use kube::{Kube, Refused};
+pub use scene::{Scene, memcached};
+pub use wait::run;
+
+use std::path::PathBuf;
+
+/// A path below the repository's root.
+pub fn repository(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is below the root").join(path)
+}

@@ -43,18 +43,18 @@ enum Verb {
 }
 
 impl Cli {
-    /// Runs the verb.
+    /// Runs the verb of a binary that was built from this commit.
     ///
     /// # Errors
     /// What happened, to what, and what to do next.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    pub fn run(self, commit: &str) -> anyhow::Result<ExitCode> {
         match self.verb {
             Verb::Run(args) => args.run(),
             Verb::Build(args) => args.run(),
             Verb::Test(args) => runtime()?.block_on(args.run()),
             Verb::Reload(args) => args.run(),
             Verb::Status(args) => args.run(),
-            Verb::Version(args) => args.run(),
+            Verb::Version(args) => args.run(commit),
             Verb::Completion { shell } => {
                 clap_complete::generate(shell, &mut Cli::command(), "hotshoe", &mut std::io::stdout());
                 Ok(ExitCode::SUCCESS)

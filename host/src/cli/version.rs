@@ -16,9 +16,9 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Version {
+struct Version<'a> {
     version: &'static str,
-    commit: &'static str,
+    commit: &'a str,
     contract: &'static str,
     platform: String,
 }
@@ -28,10 +28,10 @@ impl Args {
     ///
     /// # Errors
     /// When standard output is closed.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    pub fn run(self, commit: &str) -> anyhow::Result<ExitCode> {
         let version = Version {
             version: env!("CARGO_PKG_VERSION"),
-            commit: option_env!("HOTSHOE_COMMIT").unwrap_or("unknown"),
+            commit,
             contract: CONTRACT,
             platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
         };

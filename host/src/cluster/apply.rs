@@ -44,7 +44,7 @@ pub struct Written {
 #[derive(Clone, Debug)]
 pub enum WriteError {
     /// The API server refused or did not answer.
-    Api(ApiError),
+    Api(Box<ApiError>),
     /// The name is taken by an object that is not this parent's child; nothing of it was changed.
     Conflict {
         /// Who controls it.
@@ -56,7 +56,7 @@ pub enum WriteError {
 
 impl From<ApiError> for WriteError {
     fn from(error: ApiError) -> Self {
-        WriteError::Api(error)
+        WriteError::Api(Box::new(error))
     }
 }
 
@@ -96,7 +96,7 @@ impl Writer {
         let result = match (view, self.kinds.get(&reference.kind)) {
             (Some(view), Some(resource)) => self.apply(&apply, view, &resource, parent, permit).await.map(Some),
             // check() has passed only kinds that are owned and known.
-            _ => Err(WriteError::Api(unknown_kind(&reference))),
+            _ => Err(unknown_kind(&reference).into()),
         };
         Written { reference, digest, result }
     }
@@ -150,7 +150,7 @@ impl Writer {
         let object = Object::read(&text, &view.watched.lens()).map_err(|error| unreadable(reference, &error))?;
         let live: Value = serde_json::from_str(&text).map_err(|error| unreadable(reference, &error))?;
         let fields = object.owned_fields(&self.manager, false).unwrap_or("{}");
-        let repairs = diff::repairs(fields, &apply.desired.owned(), &live);
+        let repairs = diff::repairs(fields, &apply.desired.body, &live);
         if repairs.is_empty() || Precondition::Uid(object.uid.clone()) != apply.precondition {
             return Err(refusal);
         }
@@ -251,7 +251,7 @@ impl Writer {
             (Some(view), Some(resource)) => self.delete(&reference, &child, view, &resource, permit).await,
             _ => Err(unknown_kind(&reference)),
         };
-        Written { reference, digest: "".into(), result: result.map(|()| None).map_err(WriteError::Api) }
+        Written { reference, digest: "".into(), result: result.map(|()| None).map_err(WriteError::from) }
     }
 
     /// Deletes the very object that was observed, and nothing that came after it.

@@ -40,6 +40,13 @@ impl Cache {
         self.lock().apply(object)
     }
 
+    /// Whether this version of an object, or a newer one, is known. Never while a list runs: what
+    /// it shows is counted, and may be wanted with more fields than before.
+    pub fn is_echo(&self, key: &Key, version: u64) -> bool {
+        let inner = self.lock();
+        inner.listing.is_none() && inner.objects.get(key).is_some_and(|known| known.resource_version >= version)
+    }
+
     /// Takes the end of an object. Returns it, if this is news.
     pub fn delete(&self, object: &Object) -> Option<Arc<Object>> {
         self.lock().delete(object)

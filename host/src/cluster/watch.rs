@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use kube::api::{Api, ApiResource, ObjectMeta};
 use kube::runtime::watcher;
-use serde::de::{Deserialize, Deserializer};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
@@ -22,7 +22,7 @@ use crate::cluster::cache::{Applied, Cache};
 use crate::cluster::client::{Cluster, chain};
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::decision::Kind;
-use crate::object::{Lens, Object};
+use crate::object::{Key, Lens, Object};
 
 /// A dead connection is noticed this long after its last sign of life, plus 5 s.
 const WATCH_SECONDS: u32 = 200;
@@ -176,6 +176,9 @@ impl Watched {
     }
 
     fn see_applied(&self, wire: &Wire) {
+        if self.cache.is_echo(&wire.key(), wire.version()) {
+            return;
+        }
         if let Some(applied) = self.read(wire).and_then(|object| self.cache.apply(object)) {
             self.tell(&Change::Applied(applied));
         }
@@ -379,32 +382,71 @@ struct Wire {
     json: Box<RawValue>,
 }
 
+impl Wire {
+    fn key(&self) -> Key {
+        Key::new(self.meta.namespace.as_deref(), self.meta.name.as_deref().unwrap_or_default())
+    }
+
+    fn version(&self) -> u64 {
+        self.meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(u64::MAX)
+    }
+}
+
 impl<'de> Deserialize<'de> for Wire {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(serde::Deserialize)]
-        struct Head {
-            #[serde(default)]
-            metadata: Meta,
-        }
-        #[derive(serde::Deserialize, Default)]
-        #[serde(rename_all = "camelCase")]
-        struct Meta {
-            name: Option<String>,
-            namespace: Option<String>,
-            resource_version: Option<String>,
-            /// Carries `k8s.io/initial-events-end` on the bookmark that ends a streamed list.
-            annotations: Option<std::collections::BTreeMap<String, String>>,
-        }
         let json = Box::<RawValue>::deserialize(deserializer)?;
-        let Head { metadata } = serde_json::from_str(json.get()).map_err(serde::de::Error::custom)?;
+        let head = Head::read(json.get()).map_err(serde::de::Error::custom)?;
         let meta = ObjectMeta {
-            name: metadata.name,
-            namespace: metadata.namespace,
-            resource_version: metadata.resource_version,
-            annotations: metadata.annotations,
+            name: head.name,
+            namespace: head.namespace,
+            resource_version: head.resource_version,
             ..ObjectMeta::default()
         };
         Ok(Self { meta, json })
+    }
+}
+
+/// The metadata that tells which version of which object this is.
+#[derive(serde::Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Head {
+    name: Option<String>,
+    namespace: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl Head {
+    /// Reads up to the end of `metadata`: most events are echoes of our own writes, and nothing
+    /// else of them is looked at.
+    fn read(json: &str) -> serde_json::Result<Self> {
+        let mut found = None;
+        let mut deserializer = serde_json::Deserializer::from_str(json);
+        let stopped = (&mut deserializer).deserialize_map(UpToMetadata(&mut found));
+        match found {
+            Some(head) => Ok(head),
+            None => stopped.map(|()| Self::default()),
+        }
+    }
+}
+
+struct UpToMetadata<'a>(&'a mut Option<Head>);
+
+impl<'de> Visitor<'de> for UpToMetadata<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a Kubernetes object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+            if key == "metadata" {
+                *self.0 = Some(map.next_value()?);
+                return Ok(());
+            }
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
     }
 }
 
@@ -432,5 +474,27 @@ impl kube::Resource for Wire {
     }
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.meta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_of_an_object_is_read_wherever_it_stands() {
+        for json in [
+            r#"{"kind":"A","metadata":{"name":"a","namespace":"n","resourceVersion":"7","labels":{}},"spec":{}}"#,
+            r#"{"spec":{"metadata":{"name":"no"}},"metadata":{"namespace":"n","name":"a","resourceVersion":"7"}}"#,
+        ] {
+            let wire: Wire = serde_json::from_str(json).unwrap();
+            assert_eq!((wire.key(), wire.version()), (Key::new(Some("n"), "a"), 7));
+            assert_eq!(wire.json.get(), json);
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_cut_off_is_an_error() {
+        assert!(serde_json::from_str::<Wire>(r#"{"metadata":{"name":"a"#).is_err());
     }
 }

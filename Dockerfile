@@ -1,0 +1,26 @@
+# syntax=docker/dockerfile:1
+# One static binary and the plugins, and nothing else: no shell, no package, no user but a number.
+# `just image` builds it; `just image-root FOLDER` lays out the same files without an engine.
+
+FROM docker.io/library/rust:1.95.0-bookworm AS build
+# The image's own toolchain, whatever else rust-toolchain.toml names for developers.
+ENV RUSTUP_TOOLCHAIN=1.95.0 \
+    CC_aarch64_unknown_linux_musl=gcc \
+    CC_x86_64_unknown_linux_musl=gcc
+RUN rustup target add wasm32-unknown-unknown "$(uname -m)-unknown-linux-musl"
+WORKDIR /src
+COPY . .
+ARG HOTSHOE_COMMIT=unknown
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    --mount=type=cache,target=/src/target \
+    cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p hotshoe \
+    && cp "target/$(uname -m)-unknown-linux-musl/release/hotshoe" target/release/hotshoe \
+    && for plugin in plugins/*/plugin.yaml; do target/release/hotshoe build "$(dirname "$plugin")" || exit 1; done \
+    && deploy/image-root.sh /image
+
+FROM scratch
+COPY --from=build /image/ /
+USER 65532:65532
+EXPOSE 8080
+ENTRYPOINT ["/hotshoe"]
+CMD ["run", "/plugins/memcached"]

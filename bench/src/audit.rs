@@ -1,0 +1,145 @@
+//! Which requests an account made, as the API server recorded them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Deserialize;
+
+/// Without a request for this long, an account has settled. Events are written after their
+/// responses, in batches of less than this.
+const SETTLED: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Reads on from where it began.
+pub struct Audit {
+    log: PathBuf,
+    offset: u64,
+    users: Vec<String>,
+    writes: BTreeMap<Write, u64>,
+}
+
+/// A kind of write.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Write {
+    /// For example `patch`.
+    pub verb: String,
+    /// For example `memcacheds/status`.
+    pub resource: String,
+    /// HTTP status code.
+    pub code: u16,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    verb: String,
+    user: User,
+    #[serde(default)]
+    object_ref: Object,
+    #[serde(default)]
+    response_status: Response,
+}
+
+#[derive(Deserialize)]
+struct User {
+    username: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Object {
+    resource: String,
+    subresource: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Response {
+    code: u16,
+}
+
+impl Audit {
+    /// The writes made with the credentials of these users, from now on.
+    ///
+    /// # Errors
+    /// When there is no log.
+    pub fn of(log: &Path, users: &[&str]) -> Result<Self> {
+        let users = users.iter().map(|user| (*user).to_owned()).collect();
+        Ok(Self { log: log.to_owned(), offset: log.metadata()?.len(), users, writes: BTreeMap::new() })
+    }
+
+    /// What was written so far.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn writes(&mut self) -> Result<&BTreeMap<Write, u64>> {
+        let mut file = File::open(&self.log)?;
+        file.seek(SeekFrom::Start(self.offset))?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        // The last line may be half written.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        self.offset += whole as u64;
+        let lines: Vec<&str> = text.get(..whole).unwrap_or_default().lines().collect();
+        lines.into_iter().for_each(|line| self.count(line));
+        Ok(&self.writes)
+    }
+
+    /// How many writes that were.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn total(&mut self) -> Result<u64> {
+        Ok(self.writes()?.values().sum())
+    }
+
+    /// Waits until nothing is written any more; how many writes there were.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn settled(&mut self) -> Result<u64> {
+        let (mut total, mut quiet) = (self.total()?, Duration::ZERO);
+        while quiet < SETTLED {
+            tokio::time::sleep(LOOK).await;
+            let now = self.total()?;
+            quiet = if now == total { quiet + LOOK } else { Duration::ZERO };
+            total = now;
+        }
+        Ok(total)
+    }
+
+    fn count(&mut self, line: &str) {
+        if !self.users.iter().any(|user| line.contains(user.as_str())) {
+            return;
+        }
+        let Ok(event) = serde_json::from_str::<Event>(line) else { return };
+        let writes = matches!(event.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection");
+        if writes && self.users.contains(&event.user.username) {
+            let write = Write { verb: event.verb, resource: event.object_ref.path(), code: event.response_status.code };
+            *self.writes.entry(write).or_default() += 1;
+        }
+    }
+}
+
+impl Object {
+    fn path(self) -> String {
+        if self.subresource.is_empty() { self.resource } else { format!("{}/{}", self.resource, self.subresource) }
+    }
+}
+
+impl Write {
+    /// Whether it was refused.
+    pub fn failed(&self) -> bool {
+        self.code >= 400
+    }
+}
+
+impl std::fmt::Display for Write {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {}", self.verb, self.resource, self.code)
+    }
+}

@@ -1,0 +1,56 @@
+//! CRs created while the subject runs: from the first creation until all of them are as they
+//! should be.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::{Outcome, PATIENCE, Setup, audit, verify};
+use crate::load;
+use crate::plane::Plane;
+use crate::process::Process;
+use crate::subject::Subject;
+use crate::watcher::Watcher;
+
+/// A subject with converged CRs.
+pub struct Live {
+    /// Where.
+    pub plane: Plane,
+    /// Who.
+    pub process: Process,
+    /// What came out.
+    pub outcome: Outcome,
+}
+
+/// Runs the cell on a control plane of its own, and leaves it running.
+///
+/// # Errors
+/// When the run is void.
+pub async fn run(subject: Subject, setup: &Setup) -> Result<Live> {
+    let plane = Plane::up(&setup.manifests).await?;
+    let mut audit = audit(&plane, subject)?;
+    let process = subject.start(&plane, &setup.programs).await?;
+    process.rest().await?;
+    let mut outcome = Outcome { rss_idle: process.memory()?.rss, ..Outcome::default() };
+    let cpu = process.cpu()?;
+    let watcher = Watcher::start(&plane.admin);
+    let began = Instant::now();
+    let created = load::create(&plane.user, setup.count, |name, at| watcher.sent(name, at)).await?;
+    let converged = watcher.converged(setup.count, PATIENCE).await?;
+    outcome.created = created.as_secs_f64();
+    outcome.converged = converged.at.duration_since(began).as_secs_f64();
+    outcome.latency_p50 = percentile(&converged.latencies, 50);
+    outcome.latency_p99 = percentile(&converged.latencies, 99);
+    audit.settled().await?;
+    outcome.cpu = process.cpu()? - cpu;
+    outcome.hold(subject, &process).await?;
+    outcome.count(audit.writes()?);
+    verify(&plane, setup.count).await?;
+    Ok(Live { plane, process, outcome })
+}
+
+/// Of sorted times, in seconds.
+pub(super) fn percentile(sorted: &[Duration], percent: usize) -> f64 {
+    let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+    sorted.get(index).map_or(0.0, Duration::as_secs_f64)
+}

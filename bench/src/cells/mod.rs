@@ -1,0 +1,125 @@
+//! One measurement each.
+//!
+//! | file | what is measured |
+//! |---|---|
+//! | `cold.rs` | a start with CRs waiting |
+//! | `live.rs` | CRs created while the subject runs |
+//! | `steady.rs` | converged CRs: quiet, touched, after a restart, after the API server was away |
+//! | `decision.rs` | one decision, in a fresh instance and natively |
+
+pub mod cold;
+pub mod decision;
+pub mod live;
+pub mod steady;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::NAMESPACE;
+use crate::audit::{Audit, Write};
+use crate::plane::{Manifests, Plane};
+use crate::process::Process;
+use crate::subject::{Programs, Subject, plugin_calls};
+
+/// A run that takes longer is void.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// What every cell needs to know.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// How many CRs.
+    pub count: usize,
+    /// Where the programs are.
+    pub programs: Programs,
+    /// What is applied to each control plane.
+    pub manifests: Manifests,
+}
+
+/// What came out for one subject. Times in seconds, memory in megabytes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Outcome {
+    /// How long the creation of the CRs took.
+    pub created: f64,
+    /// From the first request or the start until all CRs were as they should be.
+    pub converged: f64,
+    /// From the sending of a creation until the CR was as it should be, half of them.
+    pub latency_p50: f64,
+    /// The same, 99 of 100.
+    pub latency_p99: f64,
+    /// Processor time until nothing was written any more.
+    pub cpu: f64,
+    /// Memory at rest before the CRs.
+    pub rss_idle: f64,
+    /// Memory at rest with the CRs.
+    pub rss: f64,
+    /// The same without what is shared.
+    pub pss: f64,
+    /// The most memory that there was.
+    pub rss_peak: f64,
+    /// Calls of the plugin, where there is one.
+    pub plugin_calls: u64,
+    /// Writes by verb, resource and code.
+    pub writes: BTreeMap<String, u64>,
+    /// Writes that were refused because something had changed.
+    pub conflicts: u64,
+    /// Writes of children that were refused.
+    pub failed_creates: u64,
+}
+
+impl Outcome {
+    fn count(&mut self, writes: &BTreeMap<Write, u64>) {
+        for (write, count) in writes {
+            self.writes.insert(write.to_string(), *count);
+            if write.code == 409 {
+                self.conflicts += count;
+            }
+            if write.failed() && !write.resource.starts_with("memcacheds") {
+                self.failed_creates += count;
+            }
+        }
+    }
+
+    async fn hold(&mut self, subject: Subject, process: &Process) -> Result<()> {
+        let memory = process.memory()?;
+        (self.rss, self.pss, self.rss_peak) = (memory.rss, memory.pss, memory.peak);
+        if subject == Subject::Host {
+            self.plugin_calls = plugin_calls(process).await?;
+        }
+        Ok(())
+    }
+
+    /// How many writes of a resource went through.
+    pub fn written(&self, resource: &str) -> u64 {
+        let is_it = |write: &str| write.split(' ').nth(1) == Some(resource);
+        self.writes.iter().filter(|(write, _)| is_it(write)).map(|(_, count)| count).sum()
+    }
+}
+
+/// Where a subject's writes are counted.
+fn audit(plane: &Plane, subject: Subject) -> Result<Audit> {
+    Audit::of(plane.audit_log(), &[&subject.user()])
+}
+
+/// The run is void unless each CR has its own Deployment and Service and nothing else is there.
+async fn verify(plane: &Plane, count: usize) -> Result<()> {
+    for path in ["apis/apps/v1", "api/v1"] {
+        let plural = if path == "api/v1" { "services" } else { "deployments" };
+        let list = plane.admin.get(&format!("/{path}/namespaces/{NAMESPACE}/{plural}")).await?;
+        let items = list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        ensure!(items.len() == count, "void: {} {plural} for {count} CRs", items.len());
+        let owned = items.iter().filter(|item| is_owned(item)).count();
+        ensure!(owned == count, "void: {owned} of {count} {plural} belong to their CR");
+    }
+    Ok(())
+}
+
+fn is_owned(child: &Value) -> bool {
+    let text = |pointer: &str| child.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let owner = text("/metadata/ownerReferences/0/name");
+    text("/metadata/ownerReferences/0/kind") == "Memcached"
+        && text("/metadata/name").trim_end_matches("-service") == owner
+}

@@ -1,0 +1,28 @@
+//! The command line of the benchmarks.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Hotshoe beside a native operator of the same logic and beside the API server's own limit
+#[derive(Parser)]
+#[command(after_help = "Example: just bench-quick -n 300 --runs 3\n\nThe report is in target/bench/.")]
+enum Args {
+    Quick(hotshoe_bench::quick::Args),
+}
+
+/// A figure that is short of its target is a fact and no failure; a run without a result is one.
+fn main() -> ExitCode {
+    let Args::Quick(quick) = Args::parse();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(quick.run())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The raw writer: the fewest requests that make the end state, eight at once, replies read and
+//! dropped. Their bodies are made beforehand, by the plugin's own code. How fast they go is the
+//! API server's limit.
+
+use anyhow::{Context, Result};
+use http::Method;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Service;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use crate::behaviour::{self, Seen};
+use crate::client::{APPLY, Client, JSON_PATCH};
+use crate::load::{each, list_path, path};
+use crate::resource::{FINALIZER, Memcached};
+use crate::{IMAGE, NAMESPACE};
+
+/// Where the API server is fastest.
+const IN_FLIGHT: usize = 8;
+const QUERY: &str = "fieldManager=raw&force=true&fieldValidation=Strict";
+
+/// One request.
+pub struct Write {
+    path: String,
+    content_type: &'static str,
+    body: Vec<u8>,
+}
+
+/// The requests of every CR, in order: finalizer, Deployment, Service, the status before they were
+/// there, and the status after.
+///
+/// # Errors
+/// When the CRs cannot be read.
+pub async fn prepare(admin: &Client) -> Result<Vec<Vec<Write>>> {
+    let list = admin.get(&list_path()).await?;
+    let items = list.get("items").and_then(Value::as_array).context("a list without items")?;
+    items.iter().map(|item| writes(&serde_json::from_value(item.clone())?)).collect()
+}
+
+/// Makes them.
+///
+/// # Errors
+/// When one is refused.
+pub async fn run(client: &Client, writes: Vec<Vec<Write>>) -> Result<()> {
+    each(writes, IN_FLIGHT, |writes| async move {
+        for write in writes {
+            client.send(Method::PATCH, &write.path, write.content_type, write.body).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+fn writes(parent: &Memcached) -> Result<Vec<Write>> {
+    let config = json!({ "image": IMAGE }).to_string();
+    let first = behaviour::reconcile(parent, Seen::default(), &config)?;
+    let said_first = behaviour::status(parent, &first)?;
+    let mut writes = vec![finalizer(parent)];
+    let (mut deployment, mut service) = (None, None);
+    for (child, body) in behaviour::desired(parent, &first)? {
+        writes.push(creation(&child.kind.kind, &child.name, &body));
+        match child.kind.kind.as_str() {
+            "Deployment" => deployment = Some(created(serde_json::from_value(body)?)),
+            _ => service = Some(serde_json::from_value::<Service>(body)?),
+        }
+    }
+    writes.push(status(parent, behaviour::status_body(parent, &said_first)));
+    let parent = Memcached { status: Some(said_first), ..parent.clone() };
+    let seen = Seen { deployment: deployment.as_ref(), service: service.as_ref(), ..Seen::default() };
+    let second = behaviour::reconcile(&parent, seen, &config)?;
+    writes.push(status(&parent, behaviour::status_body(&parent, &behaviour::status(&parent, &second)?)));
+    Ok(writes)
+}
+
+/// As the API server will show it.
+fn created(mut deployment: Deployment) -> Deployment {
+    deployment.metadata.generation = Some(1);
+    deployment
+}
+
+fn finalizer(parent: &Memcached) -> Write {
+    let patch = json!([
+        { "op": "test", "path": "/metadata/uid", "value": parent.uid() },
+        { "op": "test", "path": "/metadata/finalizers", "value": null },
+        { "op": "add", "path": "/metadata/finalizers", "value": [FINALIZER] },
+    ]);
+    let path = format!("{}?fieldManager=raw", path(&parent.name_any()));
+    Write { path, content_type: JSON_PATCH, body: patch.to_string().into_bytes() }
+}
+
+fn creation(kind: &str, name: &str, body: &Value) -> Write {
+    let path = match kind {
+        "Deployment" => format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}?{QUERY}"),
+        _ => format!("/api/v1/namespaces/{NAMESPACE}/services/{name}?{QUERY}"),
+    };
+    Write { path, content_type: APPLY, body: body.to_string().into_bytes() }
+}
+
+fn status(parent: &Memcached, body: Value) -> Write {
+    let path = format!("{}/status?{QUERY}", path(&parent.name_any()));
+    Write { path, content_type: APPLY, body: body.to_string().into_bytes() }
+}

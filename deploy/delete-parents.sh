@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Deletes every object of the CRDs in crds/ from the cluster of $KUBECONFIG, and waits until the host
+# has finished them: without a host their finalizers would hold them, and the CRDs, for ever.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+for crd in $(kubectl get --ignore-not-found -o jsonpath='{range .items[*]}{.metadata.name}{" "}{end}{.metadata.name}' -f crds); do
+    kubectl delete "$crd" --all --all-namespaces --timeout=60s && continue
+    printf 'error: not every object of %s was finished within 60 s\n  where: %s\n  next:  a host must run to finish them: start one (`just run`) and try again; `kubectl describe %s -A` says what holds them\n' \
+        "$crd" "$(kubectl config current-context)" "${crd%%.*}" >&2
+    exit 1
+done

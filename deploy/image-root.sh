@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Lays out the files of the container image in a folder, from what `just build` made: the Dockerfile
+# copies what this makes, and a machine without a container engine can look at it and run it.
+#   /hotshoe                        static; needs nothing else
+#   /plugins/NAME/plugin.yaml, NAME.wasm
+# Usage: deploy/image-root.sh FOLDER
+# Example: deploy/image-root.sh target/image && target/image/hotshoe run target/image/plugins/memcached
+set -euo pipefail
+
+folder=$(mkdir -p "$1" && cd "$1" && pwd)
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+if [ ! -e "$folder/hotshoe" ] && [ -n "$(ls -A "$folder")" ]; then
+    printf 'error: the folder holds something else\n  where: %s\n  next:  name a new or an empty one\n' "$folder" >&2
+    exit 1
+fi
+
+rm -rf "$folder/hotshoe" "$folder/plugins"
+install -m 0755 target/release/hotshoe "$folder/hotshoe"
+strip --strip-debug "$folder/hotshoe" # three quarters of it; the names in backtraces stay
+chmod 0555 "$folder/hotshoe"
+for plugin in plugins/*/plugin.yaml; do
+    name=$(basename "$(dirname "$plugin")")
+    install -D -m 0444 "$plugin" "$folder/plugins/$name/plugin.yaml"
+    install -m 0444 "target/plugins/$name.wasm" "$folder/plugins/$name/$name.wasm"
+done

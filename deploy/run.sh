@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# What `just run` does: runs the host on this machine, against the cluster of $KUBECONFIG, under the
+# host's own account. The log goes to standard error and to target/run/hotshoe.log.
+# Usage: deploy/run.sh PLUGIN [option of `hotshoe run`…]
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+run=$root/target/run
+plugin=$1
+shift
+
+"$root/deploy/local-account.sh" "$KUBECONFIG" "$run/hotshoe.kubeconfig"
+export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.4.36-alpine}"
+unset KUBECONFIG
+cd "$root"
+exec target/release/hotshoe run --kubeconfig "$run/hotshoe.kubeconfig" "$@" "plugins/$plugin" \
+    2> >(exec tee -i "$run/hotshoe.log" >&2)

@@ -1,0 +1,270 @@
+# `just` alone lists what can be done; ./justw does the same on a machine without just.
+# A recipe that needs a toolchain, a tool, a binary or a cluster gets it first, and says so.
+
+set positional-arguments := true
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+version := `sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml`
+
+# The image that `image` and `deploy` are about.
+IMG := env("IMG", "hotshoe:" + version)
+
+# One profile and one target for everything that is built for this machine, or wasmtime would be
+# compiled once for each. On Linux the binary is static.
+target := if os() == "linux" { arch() + "-unknown-linux-musl" } else { `rustc -vV | sed -n 's/^host: //p'` }
+cargo := "--locked --release --target " + target
+guests := "--locked --target-dir ../target/guests"
+hotshoe := justfile_directory() / "target/release/hotshoe"
+
+# Musl has no C compiler of its own on most machines, and the C of our dependencies needs none.
+export CC_x86_64_unknown_linux_musl := env("CC_x86_64_unknown_linux_musl", "gcc")
+export CC_aarch64_unknown_linux_musl := env("CC_aarch64_unknown_linux_musl", "gcc")
+
+# What `hotshoe version` says: the last commit of the sources that the host is made of, so that a
+# commit elsewhere compiles nothing again.
+export HOTSHOE_COMMIT := env("HOTSHOE_COMMIT", `
+    sources="host wit Cargo.toml Cargo.lock"
+    commit=$(git log -1 --format=%h -- $sources 2>/dev/null) || commit=
+    [ -z "$commit" ] || [ -z "$(git status --porcelain -- $sources)" ] || commit=$commit-dirty
+    echo "${commit:-unknown}"`)
+
+# They would compile everything a second time, in other places, and guests with another stack.
+unexport RUSTFLAGS
+unexport CARGO_ENCODED_RUSTFLAGS
+unexport CARGO_BUILD_TARGET
+unexport CARGO_TARGET_DIR
+
+[private]
+default:
+    @"{{ just_executable() }}" --justfile "{{ justfile() }}" --list --unsorted
+
+# Build everything: target/release/hotshoe and each target/plugins/NAME.wasm
+[group('build')]
+build: build-host
+    @for plugin in plugins/*/plugin.yaml; do "{{ hotshoe }}" build "$(dirname "$plugin")"; done
+
+# Build a plugin: target/plugins/NAME.wasm
+[group('build')]
+build-plugin name="memcached": build-host
+    @"{{ hotshoe }}" build "plugins/$1"
+
+# Write what is generated and committed: crds/ and deploy/install.yaml
+[group('build')]
+crds: (generated "crds" "deploy")
+
+alias generate := crds
+alias manifests := crds
+
+# Build the container image: just image IMG=registry/hotshoe:1
+[group('build')]
+image image=IMG:
+    @deploy/image.sh "${1#IMG=}"
+
+# Lay out the files of the image in a folder, without a container engine
+[group('build')]
+image-root folder="target/image": build
+    @deploy/image-root.sh "$1"
+
+# Remove all build products
+[group('build')]
+clean: down
+    rm -rf target
+
+# Start the local control plane and say how to use it
+[group('cluster')]
+up: control-plane
+    @target/control-plane/bin/control-plane up
+
+# Stop the local control plane; nothing is left of it
+[group('cluster')]
+down:
+    @if [ -x target/control-plane/bin/control-plane ]; then target/control-plane/bin/control-plane down; else echo "there is no local control plane"; fi
+
+# Run kubectl: just kubectl get memcacheds
+[group('cluster')]
+kubectl *arguments:
+    @. deploy/cluster.sh && kubectl "$@"
+
+# Apply the CRDs
+[group('cluster')]
+install:
+    @. deploy/cluster.sh && kubectl apply -f crds && kubectl wait --for=condition=Established --timeout=60s --recursive=false -f crds
+
+# Remove the CRDs, and with them every object of theirs, which a running host finishes first
+[group('cluster')]
+uninstall:
+    @. deploy/cluster.sh && deploy/delete-parents.sh && kubectl delete --ignore-not-found -f crds
+
+# Apply the CRDs and the host, and wait until it is ready: just deploy IMG=registry/hotshoe:1
+[group('cluster')]
+deploy image=IMG: install
+    #!/usr/bin/env bash
+    set -euo pipefail
+    . deploy/cluster.sh
+    sed -E "s|^( *image: ).*|\1${1#IMG=}|" deploy/install.yaml | kubectl apply -f -
+    kubectl rollout status --namespace hotshoe-system --timeout=120s deployment/hotshoe
+    [ -z "${local_cluster:-}" ] || echo 'the local control plane has taken the manifests, but runs no containers: `just run` starts a host for it' >&2
+
+# Have the host finish every object, then remove it and the CRDs
+[group('cluster')]
+undeploy image=IMG:
+    @. deploy/cluster.sh && deploy/delete-parents.sh && kubectl delete --ignore-not-found -f deploy/install.yaml -f crds
+
+# Run the host here, under its own account, with a plugin
+[group('run')]
+run name="memcached" *options: (build-plugin name) install
+    @. deploy/cluster.sh && deploy/run.sh "$@"
+
+# Build a plugin again and have the running host take it
+[group('run')]
+reload name="memcached": (build-plugin name)
+    @"{{ hotshoe }}" reload "$1"
+
+# Show how the running host and its plugins are
+[group('run')]
+status *options:
+    @[ -x "{{ hotshoe }}" ] || "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
+    @"{{ hotshoe }}" status "$@"
+
+# Follow a plugin's lines in the log of `just run`
+[group('run')]
+logs name="memcached":
+    @[ -e target/run/hotshoe.log ] || { echo 'no host has run here; start one with `just run`' >&2; exit 1; }
+    @tail -n 1000 -F target/run/hotshoe.log | grep --line-buffered -E "plugin=\"?$1\b"
+
+# Show it all on a real control plane, step by step; KEEP=1 leaves it running
+[group('run')]
+demo: build control-plane
+    @tests/demo.sh
+
+# Everything that CI runs
+[group('test')]
+test: (stages "fmt-check" "crds-check" "test-logic" "build" "test-unit" "test-plugin" "lint" "control-plane" "test-e2e" "demo")
+
+# The host's own tests, without a cluster
+[group('test')]
+test-unit *arguments: toolchain
+    cargo test {{ cargo }} -p hotshoe "$@"
+
+# The logic of the plugins, natively
+[group('test')]
+test-logic *arguments: toolchain
+    cd plugins && cargo test {{ guests }} "$@"
+
+# A plugin's component on its cases, in the sandbox of production; --accept takes what it answers
+[group('test')]
+test-plugin name="memcached" *options: (build-plugin name)
+    @name=$1; shift; "{{ hotshoe }}" test "plugins/$name" "$@"
+
+# The host from outside, on a real control plane
+[group('test')]
+test-e2e *arguments: build control-plane
+    cargo test {{ cargo }} -p hotshoe-tests "$@"
+
+# The local control plane itself
+[group('test')]
+test-control-plane:
+    tests/control-plane/test.sh
+
+# Format the Rust code
+[group('test')]
+fmt *options: toolchain
+    cargo fmt --all "$@"
+    cd plugins && cargo fmt --all "$@"
+    cd tests/fixtures && cargo fmt --all "$@"
+
+# Run clippy on everything, with no warning allowed
+[group('test')]
+lint: toolchain
+    cargo clippy {{ cargo }} --workspace --all-targets -- -D warnings
+    cd plugins && cargo clippy {{ guests }} --workspace --all-targets --all-features -- -D warnings
+    cd plugins && cargo clippy {{ guests }} --release --target wasm32-unknown-unknown --workspace --lib -- -D warnings
+
+# Check licences, advisories and sources of all dependencies
+[group('test')]
+deny: toolchain
+    #!/usr/bin/env bash
+    set -euo pipefail
+    export PATH="$PATH:$PWD/target/tools/bin"
+    if ! command -v cargo-deny >/dev/null; then
+        echo "building cargo-deny into target/tools, once: about 5 minutes" >&2
+        cargo install --quiet --locked cargo-deny --root target/tools
+    fi
+    for manifest in Cargo.toml plugins/Cargo.toml; do
+        cargo deny --manifest-path "$manifest" --config deny.toml check -A unmatched-skip -A unmatched-skip-root -A unnecessary-skip -A license-not-encountered -A license-exception-not-encountered
+    done
+
+# Measure speed and size; each figure is printed with its target
+[group('test')]
+bench-quick *arguments: build control-plane
+    cargo build {{ cargo }} -p hotshoe-bench
+    @"target/{{ target }}/release/hotshoe-bench" quick "$@"
+
+[private]
+fmt-check: (fmt "--check")
+
+# Fails when what is committed is not what is generated.
+[private]
+crds-check: (generated "target/generated" "target/generated")
+    #!/usr/bin/env bash
+    set -euo pipefail
+    for file in crds/cache.example.com_memcacheds.yaml deploy/install.yaml; do
+        diff -u "$file" "target/generated/$(basename "$file")" || {
+            echo "error: $file is not what its source generates; run \`just crds\` and commit" >&2
+            exit 1
+        }
+    done
+
+[private]
+generated crds deploy: toolchain
+    @mkdir -p "$1" "$2"
+    @cd plugins && cargo run --quiet {{ guests }} -p memcached --features crd --bin crd >"../$1/cache.example.com_memcacheds.yaml.new"
+    @mv "$1/cache.example.com_memcacheds.yaml.new" "$1/cache.example.com_memcacheds.yaml"
+    @deploy/render.sh {{ version }} >"$2/install.yaml"
+
+# Rust, its components and its targets; says nothing when all is there.
+[private]
+toolchain:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    command -v rustup >/dev/null || exit 0 # Rust of another make: cargo will say what it lacks
+    channel=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+    if ! rustup run "$channel" cargo --version >/dev/null 2>&1; then
+        echo "installing Rust $channel with rustup" >&2
+        rustup toolchain install "$channel" --profile minimal --no-self-update
+    fi
+    installed=$(rustup target list --installed --toolchain "$channel")
+    for target in wasm32-unknown-unknown {{ target }}; do
+        grep -qx "$target" <<<"$installed" || rustup target add "$target" --toolchain "$channel"
+    done
+    for component in clippy rustfmt; do
+        rustup which "cargo-${component/rustfmt/fmt}" >/dev/null 2>&1 || rustup component add "$component" --toolchain "$channel"
+    done
+
+# The binary at its fixed place. Put there as a whole: a host that runs keeps its file. The tests
+# are named for their features, with which the host is then compiled once for both.
+[private]
+build-host: toolchain
+    cargo build {{ cargo }} -p hotshoe -p hotshoe-tests --bin hotshoe
+    @mkdir -p target/release
+    @[ "target/{{ target }}/release/hotshoe" -ef "{{ hotshoe }}" ] || { ln -f "target/{{ target }}/release/hotshoe" "{{ hotshoe }}.new" && mv -f "{{ hotshoe }}.new" "{{ hotshoe }}"; }
+
+[private]
+control-plane:
+    @tests/control-plane/build.sh
+
+# Runs recipes one after the other, and says how long each took.
+[private]
+stages +names:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    table=
+    for name in "$@"; do
+        printf '\n━━━ just %s\n' "$name"
+        began=$SECONDS
+        "{{ just_executable() }}" --justfile "{{ justfile() }}" "$name" && result=ok || result=FAILED
+        table+=$(printf '%-16s %5d s  %s' "$name" $((SECONDS - began)) "$result")$'\n'
+        [ $result = ok ] || break
+    done
+    printf '\n━━━ %-12s %5d s\n%s' total $SECONDS "$table"
+    [ $result = ok ]

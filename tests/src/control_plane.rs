@@ -1,0 +1,226 @@
+//! The control plane of a test binary, and accounts on it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::audit::{Entry, entries};
+use crate::kinds::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CRD, NAMESPACE, ROLE, ROLE_BINDING, SERVICE_ACCOUNT};
+use crate::kube::Kube;
+use crate::{repository, wait};
+
+/// The namespace of the host and of the plugins' ServiceAccounts.
+pub const SYSTEM: &str = "hotshoe-system";
+/// The host's account.
+pub const HOST_USER: &str = "system:serviceaccount:hotshoe-system:hotshoe";
+/// The Memcached plugin's account.
+pub const PLUGIN_USER: &str = "system:serviceaccount:hotshoe-system:memcached";
+
+const CRD_FILE: &str = "crds/cache.example.com_memcacheds.yaml";
+const RBAC_FILE: &str = "deploy/rbac.yaml";
+
+/// A control plane, which ends with the process that started it.
+pub struct ControlPlane {
+    dir: PathBuf,
+    /// The client of the person.
+    pub person: Kube,
+}
+
+impl ControlPlane {
+    /// The one of this test binary, with the CRD and the manifests of the accounts applied.
+    pub async fn shared() -> &'static Self {
+        static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
+        SHARED
+            .get_or_init(|| async {
+                let plane = Self::up().await;
+                plane.install_crd().await;
+                plane.install_accounts().await;
+                plane
+            })
+            .await
+    }
+
+    /// Starts one with nothing in it.
+    async fn up() -> Self {
+        let process = std::process::id();
+        let dir = std::env::temp_dir().join(format!("hotshoe-tests-{process}"));
+        control_plane(&["up", "--owner-pid", &process.to_string()], &dir);
+        let person = Kube::of(&dir.join("kubeconfig")).await;
+        Self { dir, person }
+    }
+
+    /// Applies the CRD of `Memcached`, and waits until it is served.
+    pub async fn install_crd(&self) {
+        self.install_definition(&repository(CRD_FILE)).await;
+    }
+
+    /// Applies a CRD, and waits until it is served.
+    pub async fn install_definition(&self, file: &Path) {
+        let manifest = read(file);
+        self.person.apply_manifest(&manifest).await;
+        let name = crate::kube::documents(&manifest)[0]["metadata"]["name"].as_str().expect("a name").to_owned();
+        wait::until(&format!("{name} is served"), wait::PATIENCE, async || {
+            let crd = self.person.get(&CRD, "", &name).await.map_err(|refused| refused.message)?;
+            let established = |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
+            let conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(established).then_some(()).ok_or_else(|| format!("{:#}", crd["status"]))
+        })
+        .await;
+    }
+
+    /// Applies the accounts and rights of the host and of its plugins.
+    pub async fn install_accounts(&self) {
+        self.person.apply_manifest(&read(&repository(RBAC_FILE))).await;
+    }
+
+    /// A kubeconfig for a ServiceAccount, with a token of the TokenRequest API.
+    pub async fn kubeconfig_of(&self, namespace: &str, account: &str) -> PathBuf {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = self.dir.join(format!("{namespace}-{account}-{number}.kubeconfig"));
+        let kubeconfig = self.kubeconfig_with(&json!({ "token": self.token_of(namespace, account).await }));
+        std::fs::write(&path, kubeconfig.to_string()).expect("the folder of the control plane is writable");
+        path
+    }
+
+    /// A token of a ServiceAccount.
+    pub async fn token_of(&self, namespace: &str, account: &str) -> String {
+        let path = SERVICE_ACCOUNT.path(namespace, Some(&format!("{account}/token")));
+        let body = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": { "expirationSeconds": 7200 },
+        });
+        let answer = self.person.request(http::Method::POST, &path, "application/json", &body).await;
+        let answer = answer.unwrap_or_else(|refused| panic!("no token for {account}: {}", refused.message));
+        answer["status"]["token"].as_str().expect("a token").to_owned()
+    }
+
+    fn kubeconfig_with(&self, user: &Value) -> Value {
+        let cluster = json!({ "server": self.server(), "certificate-authority": self.certificate_authority() });
+        json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "tests",
+            "clusters": [{ "name": "tests", "cluster": cluster }],
+            "users": [{ "name": "tests", "user": user }],
+            "contexts": [{ "name": "tests", "context": { "cluster": "tests", "user": "tests" } }],
+        })
+    }
+
+    /// Creates an account without any right.
+    pub async fn create_account(&self, name: &str) {
+        let metadata = json!({ "name": name, "namespace": SYSTEM });
+        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata });
+        self.person.apply("tests", &account).await.expect("an account");
+    }
+
+    /// Gives a ServiceAccount of the host's namespace rights in all namespaces.
+    pub async fn grant(&self, account: &str, name: &str, rules: &Value) {
+        let metadata = json!({ "name": name });
+        let api_version = CLUSTER_ROLE.api_version();
+        let kind = CLUSTER_ROLE.kind;
+        let role = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "rules": rules });
+        self.person.apply("tests", &role).await.expect("a role");
+        let binding = json!({
+            "apiVersion": api_version,
+            "kind": CLUSTER_ROLE_BINDING.kind,
+            "metadata": metadata,
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name },
+            "subjects": [{ "kind": "ServiceAccount", "namespace": SYSTEM, "name": account }],
+        });
+        self.person.apply("tests", &binding).await.expect("a binding");
+    }
+
+    /// Lets the host be a plugin's account of this name.
+    pub async fn allow_impersonation(&self, plugin: &str) {
+        let metadata = json!({ "name": format!("tests-be-{plugin}"), "namespace": SYSTEM });
+        let api_version = ROLE.api_version();
+        let rules = json!([{
+            "apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": [plugin], "verbs": ["impersonate"],
+        }]);
+        let role = json!({ "apiVersion": api_version, "kind": ROLE.kind, "metadata": metadata, "rules": rules });
+        self.person.apply("tests", &role).await.expect("a role");
+        let binding = json!({
+            "apiVersion": api_version,
+            "kind": ROLE_BINDING.kind,
+            "metadata": metadata,
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": ROLE.kind, "name": metadata["name"] },
+            "subjects": [{ "kind": "ServiceAccount", "namespace": SYSTEM, "name": "hotshoe" }],
+        });
+        self.person.apply("tests", &binding).await.expect("a binding");
+    }
+
+    /// A new namespace that enforces the Pod Security level `restricted`.
+    pub async fn create_namespace(&self, name: &str) {
+        let labels = json!({ "pod-security.kubernetes.io/enforce": "restricted" });
+        let metadata = json!({ "name": name, "labels": labels });
+        let namespace = json!({ "apiVersion": "v1", "kind": NAMESPACE.kind, "metadata": metadata });
+        self.person.create(&namespace).await.expect("a new namespace");
+    }
+
+    /// The API server's address.
+    pub fn server(&self) -> String {
+        let kubeconfig: Value = serde_saphyr::from_str(&read(&self.dir.join("kubeconfig"))).expect("a kubeconfig");
+        kubeconfig["clusters"][0]["cluster"]["server"].as_str().expect("a server").to_owned()
+    }
+
+    /// The certificate of the authority that the API server's is signed with.
+    pub fn certificate_authority(&self) -> PathBuf {
+        self.dir.join("ca.crt")
+    }
+
+    /// A file in the control plane's folder, which goes with it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Ends the API server.
+    pub fn stop_api_server(&self) {
+        control_plane(&["stop", "kube-apiserver"], &self.dir);
+    }
+
+    /// Ends the API server without a chance to finish anything.
+    pub fn kill_api_server(&self) {
+        control_plane(&["stop", "kube-apiserver", "--kill"], &self.dir);
+    }
+
+    /// Starts the API server again, and waits until it is ready.
+    pub fn start_api_server(&self) {
+        control_plane(&["start", "kube-apiserver"], &self.dir);
+    }
+
+    /// Starts the controllers anew, which would otherwise back off for up to a minute after the API
+    /// server was away.
+    pub fn restart_controllers(&self) {
+        for component in ["kube-controller-manager", "kube-scheduler", "kwok"] {
+            control_plane(&["stop", component], &self.dir);
+            control_plane(&["start", component], &self.dir);
+        }
+    }
+
+    /// What the API server recorded of requests in a namespace.
+    pub fn audit(&self, namespace: &str) -> Vec<Entry> {
+        entries(&read(&self.dir.join("audit.log")), namespace)
+    }
+}
+
+/// Runs a verb of the control plane.
+fn control_plane(verb: &[&str], dir: &Path) {
+    let program = repository("target/control-plane/bin/control-plane");
+    assert!(program.exists(), "{} is missing; build it with tests/control-plane/build.sh", program.display());
+    let began = std::time::Instant::now();
+    let output = Command::new(program).args(verb).arg("--dir").arg(dir).output().expect("the control plane's program runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "control-plane {verb:?} failed: {said}");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(120), "control-plane {verb:?} took {took:?}");
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
+}

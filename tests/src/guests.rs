@@ -1,0 +1,160 @@
+//! Components: built as a person builds them, changed in a word, or broken.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+use crate::host::program;
+use crate::repository;
+
+const PRODUCTS: &str = "target/tests/plugins";
+
+/// The folder of the Memcached plugin, its component built.
+pub fn memcached() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("plugins/memcached", "memcached")).clone()
+}
+
+/// The folder of a plugin that fails in the way that its parent asks for, its component built.
+pub fn faulty() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("tests/fixtures/faulty", "faulty")).clone()
+}
+
+/// Builds a plugin where everybody's build products are, as `just build` does.
+pub fn product(source: &str) {
+    let output = Command::new(program()).arg("build").arg(repository(source)).output().expect("the program runs");
+    assert!(output.status.success(), "hotshoe build failed: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Builds into a folder of the tests' own, so that nobody who works on the plugin meanwhile changes
+/// what a test runs. Test binaries build one after the other; the second finds everything done.
+fn build(source: &str, name: &str) -> PathBuf {
+    let folder = repository(PRODUCTS).join(name);
+    std::fs::create_dir_all(&folder).expect("a folder for products");
+    let lock = File::create(repository(PRODUCTS).join("lock")).expect("a lock file");
+    lock.lock().expect("the lock");
+    let source = repository(source);
+    let out = folder.join(format!("{name}.wasm"));
+    let output = Command::new(program()).arg("build").arg(&source).arg("--out").arg(out).output();
+    let output = output.expect("the program runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "hotshoe build {} failed: {said}", source.display());
+    std::fs::copy(source.join("plugin.yaml"), folder.join("plugin.yaml")).expect("plugin.yaml is copied");
+    folder
+}
+
+/// A plugin in a folder of its own, whose component can be replaced.
+pub struct Folder {
+    folder: TempDir,
+    name: &'static str,
+    original: Vec<u8>,
+}
+
+impl Folder {
+    /// The Memcached plugin.
+    pub fn of_memcached() -> Self {
+        Self::of(&memcached(), "memcached")
+    }
+
+    /// The plugin that fails.
+    pub fn of_faulty() -> Self {
+        Self::of(&faulty(), "faulty")
+    }
+
+    fn of(source: &Path, name: &'static str) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        std::fs::copy(source.join("plugin.yaml"), folder.path().join("plugin.yaml")).expect("plugin.yaml is copied");
+        let original = std::fs::read(source.join(format!("{name}.wasm"))).expect("the component was built");
+        let this = Self { folder, name, original };
+        this.put(&this.original);
+        this
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The component as it was built.
+    pub fn original(&self) -> &[u8] {
+        &self.original
+    }
+
+    /// Replaces the component, at once as `hotshoe build` does.
+    pub fn put(&self, component: &[u8]) {
+        let path = self.folder.path().join(format!("{}.wasm", self.name));
+        let new = path.with_extension("new");
+        std::fs::write(&new, component).expect("the component is written");
+        std::fs::rename(&new, &path).expect("the component is replaced");
+    }
+
+    /// Edits `plugin.yaml`.
+    pub fn edit(&self, what: &str, into: &str) {
+        let path = self.folder.path().join("plugin.yaml");
+        let text = std::fs::read_to_string(&path).expect("plugin.yaml is read");
+        assert!(text.contains(what), "plugin.yaml has no {what}");
+        std::fs::write(&path, text.replace(what, into)).expect("plugin.yaml is written");
+    }
+}
+
+/// Another revision of a component, which differs in a word of the same length: in what it says,
+/// and in the cases that it carries.
+pub fn reworded(component: &[u8], word: &str, other: &str) -> Vec<u8> {
+    assert_eq!(word.len(), other.len(), "the length of a text is part of the code");
+    let mut changed = component.to_vec();
+    let mut found = 0;
+    let mut at = 0;
+    while let Some(offset) = find(changed.get(at..).unwrap_or_default(), word.as_bytes()) {
+        changed[at + offset..at + offset + word.len()].copy_from_slice(other.as_bytes());
+        at += offset + word.len();
+        found += 1;
+    }
+    assert!(found > 0, "the component does not say {word:?}");
+    changed
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|window| window == needle)
+}
+
+/// What is offered as a component and is none that can be taken, with the reason that is expected.
+pub fn unusable(good: &[u8]) -> Vec<(&'static str, Vec<u8>, &'static str)> {
+    vec![
+        ("garbage", b"this is a text and no component".to_vec(), "NotAComponent"),
+        ("an empty file", Vec::new(), "NotAComponent"),
+        ("a core module", b"\0asm\x01\0\0\0".to_vec(), "NotAComponent"),
+        ("the first half of a component", good[..good.len() / 2].to_vec(), "NotAComponent"),
+        ("a component that wants WASI", wants_wasi(), "ForbiddenImport"),
+    ]
+}
+
+/// `(component (import "wasi:cli/environment@0.2.0" (instance (export "get-environment" (func)))))`
+/// in the binary format.
+fn wants_wasi() -> Vec<u8> {
+    let (interface, function) = ("wasi:cli/environment@0.2.0", "get-environment");
+    // An instance type with two declarations: the type of a function without parameters and
+    // results, and an export of that type.
+    let mut types = vec![1, 0x42, 2, 1, 0x40, 0, 1, 0, 4, 0];
+    types.extend(text(function));
+    types.extend([1, 0]);
+    let mut imports = vec![1, 0];
+    imports.extend(text(interface));
+    imports.extend([5, 0]);
+    let mut component = b"\0asm\x0d\0\x01\0".to_vec();
+    for (id, section) in [(7, types), (10, imports)] {
+        component.push(id);
+        component.push(u8::try_from(section.len()).expect("a short section"));
+        component.extend(section);
+    }
+    component
+}
+
+fn text(text: &str) -> Vec<u8> {
+    let mut bytes = vec![u8::try_from(text.len()).expect("a short text")];
+    bytes.extend(text.as_bytes());
+    bytes
+}

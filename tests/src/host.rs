@@ -1,0 +1,273 @@
+//! The host as a process: started with the arguments that a person would give, asked over HTTP,
+//! ended politely or not.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::control_plane::{ControlPlane, SYSTEM};
+use crate::{guests, repository, wait};
+
+/// The image that the tests' servers run, unless a test says otherwise.
+pub const IMAGE: &str = "memcached:1.4.36-alpine";
+
+const SERVING: &str = "on http://";
+
+/// How a host is to be started.
+#[derive(Clone)]
+pub struct Start {
+    plugins: Vec<PathBuf>,
+    kubeconfig: PathBuf,
+    namespace: Option<String>,
+    image: Option<String>,
+}
+
+/// A host that runs, or has run. It ends with this value, and with this process.
+pub struct Host {
+    child: Child,
+    leash: Child,
+    log: PathBuf,
+}
+
+/// The program under test.
+pub fn program() -> PathBuf {
+    let program = std::env::var_os("HOTSHOE").map_or_else(|| repository("target/release/hotshoe"), PathBuf::from);
+    assert!(program.exists(), "{} is missing; build it with `just build`", program.display());
+    program
+}
+
+impl Start {
+    /// The Memcached plugin under the host's own account, with an image.
+    pub async fn new(plane: &ControlPlane) -> Self {
+        Self {
+            plugins: vec![guests::memcached()],
+            kubeconfig: plane.kubeconfig_of(SYSTEM, "hotshoe").await,
+            namespace: None,
+            image: Some(IMAGE.to_owned()),
+        }
+    }
+
+    /// Watch this namespace only.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// These plugins: folders or `plugin.yaml` files.
+    #[must_use]
+    pub fn plugins(mut self, plugins: &[&Path]) -> Self {
+        self.plugins = plugins.iter().map(|path| (*path).to_owned()).collect();
+        self
+    }
+
+    /// Under another account.
+    #[must_use]
+    pub fn kubeconfig(mut self, kubeconfig: &Path) -> Self {
+        self.kubeconfig = kubeconfig.to_owned();
+        self
+    }
+
+    /// With this in `MEMCACHED_IMAGE`, or without it.
+    #[must_use]
+    pub fn image(mut self, image: Option<&str>) -> Self {
+        self.image = image.map(str::to_owned);
+        self
+    }
+
+    /// The command, for tests that add to it.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(program());
+        command.arg("run").args(&self.plugins).arg("--kubeconfig").arg(&self.kubeconfig);
+        command.args(["--listen", "127.0.0.1:0", "--cache"]).arg(repository("target/tests/cache"));
+        if let Some(namespace) = &self.namespace {
+            command.args(["--namespace", namespace]);
+        }
+        command.env_remove("KUBECONFIG").env_remove("MEMCACHED_IMAGE").env_remove("RUST_LOG");
+        if let Some(image) = &self.image {
+            command.env("MEMCACHED_IMAGE", image);
+        }
+        command
+    }
+
+    /// Starts it, and returns at once.
+    pub fn start(&self) -> Host {
+        Host::spawn(self.command())
+    }
+
+    /// Starts it, and waits until it is ready.
+    pub async fn ready(&self) -> Host {
+        let host = self.start();
+        host.ready().await;
+        host
+    }
+}
+
+impl Host {
+    /// Runs a command that runs a host.
+    pub fn spawn(mut command: Command) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = repository("target/tests/log");
+        std::fs::create_dir_all(&folder).expect("a folder for logs");
+        let log = folder.join(format!("host-{}-{number}.log", std::process::id()));
+        let file = File::create(&log).expect("a log file");
+        let output = file.try_clone().expect("a second handle of the log file");
+        let child = command.stdin(Stdio::null()).stdout(output).stderr(file).spawn().expect("the host starts");
+        let leash = leash(child.id());
+        Self { child, leash, log }
+    }
+
+    /// Everything that it has said.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Where it says it.
+    pub fn log_file(&self) -> PathBuf {
+        self.log.clone()
+    }
+
+    /// Waits until it is ready.
+    pub async fn ready(&self) {
+        self.until("the host is ready", async || match self.get("/readyz").await? {
+            (200, _) => Ok(()),
+            (code, text) => Err(format!("{code} {text}")),
+        })
+        .await;
+    }
+
+    /// Waits for a condition of this host; a failure shows the end of its log.
+    pub async fn until<T>(&self, what: &str, probe: impl AsyncFn() -> Result<T, String>) -> T {
+        match wait::attempt(wait::PATIENCE, probe).await {
+            Ok(value) => value,
+            Err(seen) => panic!("waited until {what}; seen last: {seen}\n{}", tail(&self.log)),
+        }
+    }
+
+    /// Waits until its log has a line with all of these.
+    pub async fn says(&self, words: &[&str]) -> String {
+        self.until(&format!("the log says {words:?}"), async || {
+            let log = self.log();
+            let line = log.lines().find(|line| words.iter().all(|word| line.contains(word)));
+            line.map(str::to_owned).ok_or_else(|| "no such line".to_owned())
+        })
+        .await
+    }
+
+    /// `/status` as JSON.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn status(&self) -> Result<Value, String> {
+        let (_, text) = self.get("/status").await?;
+        serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))
+    }
+
+    /// Status code and body of a GET.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn get(&self, path: &str) -> Result<(u16, String), String> {
+        exchange(&self.address()?, "GET", path).map_err(|error| error.to_string())
+    }
+
+    /// Status code and body of a POST.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn post(&self, path: &str) -> Result<(u16, String), String> {
+        exchange(&self.address()?, "POST", path).map_err(|error| error.to_string())
+    }
+
+    /// Where it serves, as it says in its log.
+    ///
+    /// # Errors
+    /// When it has not said so yet.
+    pub fn address(&self) -> Result<String, String> {
+        let log = self.log();
+        let address = log.lines().find_map(|line| {
+            let rest = line.split_once(SERVING)?.1;
+            let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':')).unwrap_or(rest.len());
+            rest.get(..end).map(str::to_owned)
+        });
+        address.ok_or_else(|| "the host does not serve yet".to_owned())
+    }
+
+    /// Another verb of the program, asked about this host.
+    pub fn ask(&self, verb: &[&str]) -> (ExitStatus, String) {
+        let address = self.address().expect("the host serves");
+        let output = Command::new(program()).args(verb).env("HOTSHOE_LISTEN", address).output();
+        let output = output.expect("the program runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status, String::from_utf8_lossy(&said).into_owned())
+    }
+
+    /// Its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("the host can be killed");
+        self.child.wait().expect("the host ends");
+    }
+
+    /// Ends it as a terminal or a kubelet would, and waits.
+    pub fn stop(&mut self) -> ExitStatus {
+        let id = self.child.id().to_string();
+        Command::new("kill").args(["-TERM", &id]).status().expect("kill runs");
+        self.child.wait().expect("the host ends")
+    }
+
+    /// Whether it has ended by itself, and how.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child of this process")
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // Whatever fails here, it has ended.
+        drop(self.child.kill());
+        drop(self.child.wait());
+        drop(self.leash.kill());
+        drop(self.leash.wait());
+        if !std::thread::panicking() {
+            drop(std::fs::remove_file(&self.log));
+        }
+    }
+}
+
+/// A shell that ends a process when its own input ends: with this process, however that ends.
+fn leash(process: u32) -> Child {
+    let script = format!("read -r _; kill -9 {process} 2>/dev/null");
+    Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).spawn().expect("a shell")
+}
+
+/// The end of a log.
+pub(crate) fn tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let end = lines.iter().skip(lines.len().saturating_sub(60)).copied();
+    format!("── {} ──\n{}", log.display(), end.collect::<Vec<_>>().join("\n"))
+}
+
+fn exchange(address: &str, method: &str, path: &str) -> std::io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
+    Ok((code, body.to_owned()))
+}

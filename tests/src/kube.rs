@@ -1,0 +1,186 @@
+//! The plain client: requests and JSON, without the comforts that the host uses.
+
+use std::path::Path;
+use std::pin::Pin;
+
+use futures::{Stream, StreamExt};
+use http::{Method, Request, header};
+use http_body_util::BodyExt;
+use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+
+use crate::kinds::Kind;
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// An answer that is not success.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// HTTP status code; 0 where there was no answer.
+    pub code: u16,
+    /// The API server's reason.
+    pub reason: String,
+    /// The API server's words.
+    pub message: String,
+}
+
+/// A client of one account.
+#[derive(Clone)]
+pub struct Kube {
+    client: kube::Client,
+}
+
+/// What a watch tells, one object after the other, with the type of the event.
+pub type Changes = Pin<Box<dyn Stream<Item = (&'static str, Value)> + Send>>;
+
+impl Kube {
+    /// The current context of a kubeconfig.
+    pub async fn of(kubeconfig: &Path) -> Self {
+        let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+        let options = KubeConfigOptions::default();
+        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a usable kubeconfig");
+        // Every request is one request, also where it is counted or fails.
+        config.default_retry = false;
+        Self { client: kube::Client::try_from(config).expect("a client") }
+    }
+
+    /// One request.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn request(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Result<Value, Refused> {
+        self.request_with(method, path, &[(header::CONTENT_TYPE.as_str(), content_type)], body).await
+    }
+
+    /// One request with these headers.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn request_with(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Result<Value, Refused> {
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let silence = |error: String| Refused { code: 0, reason: "NoAnswer".into(), message: error };
+        let request = request.body(Body::from(body)).expect("a valid request");
+        let response = self.client.send(request).await.map_err(|error| silence(error.to_string()))?;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.map_err(|error| silence(error.to_string()))?.to_bytes();
+        let value: Value = serde_json::from_slice(&bytes)
+            .unwrap_or_else(|_| json!({ "message": String::from_utf8_lossy(&bytes), "reason": "" }));
+        if (200..300).contains(&code) {
+            return Ok(value);
+        }
+        let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
+        Err(Refused { code, reason: text("reason"), message: text("message") })
+    }
+
+    /// Creates an object; its kind must be among [`crate::kinds::ALL`].
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn create(&self, object: &Value) -> Result<Value, Refused> {
+        let kind = kind_of(object);
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        self.request(Method::POST, &kind.path(namespace, None), JSON, object).await
+    }
+
+    /// One object.
+    ///
+    /// # Errors
+    /// What the API server said; 404 where it is not there.
+    pub async fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Value, Refused> {
+        self.request(Method::GET, &kind.path(namespace, Some(name)), JSON, &Value::Null).await
+    }
+
+    /// All objects of a kind; of all namespaces where `namespace` is empty.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn list(&self, kind: &Kind, namespace: &str) -> Result<Vec<Value>, Refused> {
+        let list = self.request(Method::GET, &kind.path(namespace, None), JSON, &Value::Null).await?;
+        Ok(list["items"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// A merge patch.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn merge(&self, kind: &Kind, namespace: &str, name: &str, patch: &Value) -> Result<Value, Refused> {
+        self.request(Method::PATCH, &kind.path(namespace, Some(name)), MERGE, patch).await
+    }
+
+    /// A JSON patch.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn json_patch(&self, kind: &Kind, namespace: &str, name: &str, patch: &Value) -> Result<Value, Refused> {
+        self.request(Method::PATCH, &kind.path(namespace, Some(name)), JSON_PATCH, patch).await
+    }
+
+    /// A server-side apply by this field manager; its kind must be among [`crate::kinds::ALL`].
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn apply(&self, manager: &str, object: &Value) -> Result<Value, Refused> {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let path = kind_of(object).path(namespace, object["metadata"]["name"].as_str());
+        self.request(Method::PATCH, &format!("{path}?fieldManager={manager}&force=true"), APPLY, object).await
+    }
+
+    /// Deletes in the background.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn delete(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Value, Refused> {
+        let options = json!({ "propagationPolicy": "Background" });
+        self.request(Method::DELETE, &kind.path(namespace, Some(name)), JSON, &options).await
+    }
+
+    /// Every change from now on, and first what is there.
+    pub async fn watch(&self, kind: &Kind, namespace: &str) -> Changes {
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &kind.resource());
+        let events = api.watch(&WatchParams::default().timeout(290), "0").await.expect("a watch");
+        let changes = events.filter_map(|event| async move {
+            let (what, object) = match event.ok()? {
+                WatchEvent::Added(object) => ("ADDED", object),
+                WatchEvent::Modified(object) => ("MODIFIED", object),
+                WatchEvent::Deleted(object) => ("DELETED", object),
+                WatchEvent::Bookmark(_) | WatchEvent::Error(_) => return None,
+            };
+            Some((what, serde_json::to_value(object).ok()?))
+        });
+        changes.boxed()
+    }
+
+    /// Applies every document of a manifest as `kubectl apply --server-side` would.
+    pub async fn apply_manifest(&self, manifest: &str) {
+        for object in documents(manifest) {
+            let applied = self.apply("kubectl", &object).await;
+            applied.unwrap_or_else(|refused| panic!("{} is refused: {}\n{object:#}", object["kind"], refused.message));
+        }
+    }
+}
+
+/// The documents of a YAML stream.
+pub fn documents(manifest: &str) -> Vec<Value> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(manifest).expect("valid YAML");
+    documents.into_iter().filter(|document| !document.is_null()).collect()
+}
+
+fn kind_of(object: &Value) -> Kind {
+    let is_it = |kind: &&Kind| object["kind"] == kind.kind && object["apiVersion"] == kind.api_version();
+    *crate::kinds::ALL.iter().find(is_it).unwrap_or_else(|| panic!("the tests do not know the kind of {object}"))
+}

@@ -1,0 +1,53 @@
+//! The host as a process: many objects at once, restarts, reloads, broken plugins. Each test has a
+//! host of its own, which watches a namespace of its own.
+
+#![allow(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod broken;
+mod configuration;
+mod crowd;
+mod reload;
+mod restart;
+mod telling;
+
+use hotshoe_tests::{ControlPlane, Scene, repository};
+use serde_json::json;
+use tokio::sync::OnceCell;
+
+async fn scene(name: &str) -> Scene {
+    Scene::new(ControlPlane::shared().await, name).await
+}
+
+/// A namespace on a control plane that knows the kind, the account and the rights of the plugin
+/// that fails.
+async fn scene_with_faults(name: &str) -> Scene {
+    static READY: OnceCell<()> = OnceCell::const_new();
+    let plane = ControlPlane::shared().await;
+    READY.get_or_init(|| install_faulty(plane)).await;
+    Scene::new(plane, name).await
+}
+
+async fn install_faulty(plane: &ControlPlane) {
+    plane.install_definition(&repository("tests/fixtures/faulty/crd.yaml")).await;
+    plane.create_account("faulty").await;
+    let group = json!(["fixtures.example.com"]);
+    let of_plugin = json!([
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch", "delete"] },
+        { "apiGroups": group, "resources": ["faults/status"], "verbs": ["patch"] },
+        { "apiGroups": group, "resources": ["faults/finalizers"], "verbs": ["update"] },
+    ]);
+    let of_host = json!([
+        { "apiGroups": group, "resources": ["faults"], "verbs": ["get", "list", "watch", "patch"] },
+        { "apiGroups": group, "resources": ["faults/status"], "verbs": ["patch"] },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"] },
+    ]);
+    plane.grant("faulty", "tests-faulty", &of_plugin).await;
+    plane.grant("hotshoe", "tests-faulty-host", &of_host).await;
+    plane.allow_impersonation("faulty").await;
+}

@@ -1,0 +1,162 @@
+//! What we set is put back, what others set is left alone.
+
+use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MEMCACHED, SERVICE};
+use hotshoe_tests::{memcached, run};
+use serde_json::{Value, json};
+
+use crate::scene;
+
+/// An edit of a field that we set, by name, as a JSON patch.
+fn edits_of_the_deployment() -> Vec<(&'static str, Value)> {
+    let label = "/metadata/labels/app.kubernetes.io~1";
+    let container = "/spec/template/spec/containers/0";
+    vec![
+        ("replicas", json!([{ "op": "replace", "path": "/spec/replicas", "value": 0 }])),
+        ("image", json!([{ "op": "replace", "path": format!("{container}/image"), "value": "other:1" }])),
+        ("pull policy", json!([{ "op": "replace", "path": format!("{container}/imagePullPolicy"), "value": "Always" }])),
+        ("command", json!([{ "op": "remove", "path": format!("{container}/command") }])),
+        ("argument", json!([{ "op": "replace", "path": format!("{container}/command/1"), "value": "-m=65" }])),
+        ("name of the port", json!([{ "op": "replace", "path": format!("{container}/ports/0/name"), "value": "other" }])),
+        ("port removed", json!([{ "op": "remove", "path": format!("{container}/ports") }])),
+        ("user", json!([{ "op": "replace", "path": format!("{container}/securityContext/runAsUser"), "value": 2002 }])),
+        ("label changed", json!([{ "op": "replace", "path": "/metadata/labels/app", "value": "other" }])),
+        ("label removed", json!([{ "op": "remove", "path": format!("{label}part-of") }])),
+        ("label of the Pods", json!([{ "op": "remove", "path": "/spec/template/metadata/labels/app.kubernetes.io~1version" }])),
+        ("label of the host", json!([{ "op": "remove", "path": format!("{label}managed-by") }])),
+        ("all labels", json!([{ "op": "remove", "path": "/metadata/labels" }])),
+        ("seccomp", json!([{ "op": "replace", "path": "/spec/template/spec/securityContext", "value": { "runAsNonRoot": true, "seccompProfile": { "type": "Localhost", "localhostProfile": "a" } } }])),
+    ]
+}
+
+fn edits_of_the_service() -> Vec<(&'static str, Value)> {
+    vec![
+        ("target port", json!([{ "op": "replace", "path": "/spec/ports/0/targetPort", "value": 80 }])),
+        ("selector label", json!([{ "op": "replace", "path": "/spec/selector/app.kubernetes.io~1instance", "value": "other" }])),
+        ("selector", json!([{ "op": "remove", "path": "/spec/selector/app" }])),
+        ("label", json!([{ "op": "replace", "path": "/metadata/labels/app", "value": "other" }])),
+        ("type", json!([{ "op": "replace", "path": "/spec/type", "value": "NodePort" }])),
+    ]
+}
+
+/// What there is to compare after an edit was put back.
+fn substance(object: &Value) -> Value {
+    let mut spec = object["spec"].clone();
+    let labels = object["metadata"]["labels"].clone();
+    // The API server takes ports of the node back by itself, or not; nobody wished for them.
+    for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        port.as_object_mut().unwrap().remove("nodePort");
+    }
+    // A default that comes with the type and stays when the type goes.
+    spec.as_object_mut().unwrap().remove("externalTrafficPolicy");
+    json!({ "labels": labels, "spec": spec })
+}
+
+async fn every_edit_is_put_back(name: &str, kind: Kind, child: &str, edits: Vec<(&'static str, Value)>) {
+    let scene = scene(name).await;
+    scene.create(memcached("cache", 2)).await;
+    scene.available("cache").await;
+    let before = scene.get(&kind, child).await;
+    for (what, patch) in edits {
+        let edited = scene.json_patch(&kind, child, patch).await;
+        assert_ne!(substance(&edited), substance(&before), "{what} is an edit");
+        scene
+            .until(&format!("the edit of {what} is put back"), async || {
+                let now = scene.get(&kind, child).await;
+                let is_back = substance(&now) == substance(&before);
+                is_back.then_some(()).ok_or_else(|| format!("{:#}\nbefore:{:#}", substance(&now), substance(&before)))
+            })
+            .await;
+    }
+    let after = scene.get(&kind, child).await;
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"], "nothing was deleted");
+    scene.available("cache").await;
+}
+
+#[test]
+fn every_field_of_the_deployment_that_we_set_is_put_back() {
+    run(every_edit_is_put_back("drift-deployment", DEPLOYMENT, "cache", edits_of_the_deployment()));
+}
+
+#[test]
+fn every_field_of_the_service_that_we_set_is_put_back() {
+    run(every_edit_is_put_back("drift-service", SERVICE, "cache-service", edits_of_the_service()));
+}
+
+// The number of a port is also what tells one port of a list from another.
+
+#[test]
+fn the_port_of_the_container_is_put_back() {
+    let port = "/spec/template/spec/containers/0/ports/0/containerPort";
+    let edit = ("port", json!([{ "op": "replace", "path": port, "value": 1 }]));
+    run(every_edit_is_put_back("drift-container-port", DEPLOYMENT, "cache", vec![edit]));
+}
+
+#[test]
+fn the_port_of_the_service_is_put_back() {
+    let edit = ("port", json!([{ "op": "replace", "path": "/spec/ports/0/port", "value": 80 }]));
+    run(every_edit_is_put_back("drift-service-port", SERVICE, "cache-service", vec![edit]));
+}
+
+#[test]
+fn a_manual_scale_is_put_back() {
+    run(async {
+        let scene = scene("scale").await;
+        scene.create(memcached("cache", 2)).await;
+        scene.available("cache").await;
+        let path = format!("{}/scale", DEPLOYMENT.path(&scene.namespace, Some("cache")));
+        let scale = json!({ "spec": { "replicas": 5 } });
+        let scaled = scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &scale).await;
+        scaled.expect("a scale");
+        let is_back = |object: &Value| object["spec"]["replicas"] == 2;
+        scene.until_object(&DEPLOYMENT, "cache", "has two replicas again", is_back).await;
+        scene.available("cache").await;
+    });
+}
+
+#[test]
+fn what_others_add_is_left_alone() {
+    run(async {
+        let scene = scene("additions").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let before = scene.recorded_writes().await;
+        let addition = json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": { "name": "cache", "annotations": { "note": "theirs" }, "labels": { "team": "theirs" } },
+            "spec": {
+                "revisionHistoryLimit": 3,
+                "template": {
+                    "metadata": { "annotations": { "injected": "yes" }, "labels": { "mesh": "yes" } },
+                    "spec": { "containers": [{ "name": "memcached", "env": [{ "name": "THEIRS", "value": "1" }] }] },
+                },
+            },
+        });
+        scene.apply("injector", addition).await;
+        scene.merge(&SERVICE, "cache-service", json!({ "metadata": { "annotations": { "note": "theirs" } } })).await;
+        let is_kept = |deployment: &Value| {
+            let template = &deployment["spec"]["template"];
+            deployment["metadata"]["annotations"]["note"] == "theirs"
+                && deployment["metadata"]["labels"]["team"] == "theirs"
+                && deployment["spec"]["revisionHistoryLimit"] == 3
+                && template["metadata"]["annotations"]["injected"] == "yes"
+                && template["metadata"]["labels"]["mesh"] == "yes"
+                && template["spec"]["containers"][0]["env"] == json!([{ "name": "THEIRS", "value": "1" }])
+        };
+        scene.available("cache").await;
+        // A resize makes the host write the Deployment, and it still keeps what it did not set.
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
+        let resized = |deployment: &Value| deployment["spec"]["replicas"] == 2;
+        let deployment = scene.until_object(&DEPLOYMENT, "cache", "has two replicas", resized).await;
+        assert!(is_kept(&deployment), "{deployment:#}");
+        scene.available("cache").await;
+        let service = scene.get(&SERVICE, "cache-service").await;
+        assert_eq!(service["metadata"]["annotations"]["note"], "theirs");
+        let writes = scene.recorded_writes().await;
+        let of = |resource: &str| {
+            let count = |writes: &[hotshoe_tests::audit::Entry]| writes.iter().filter(|write| write.is_about(resource)).count();
+            count(&writes) - count(&before)
+        };
+        assert_eq!((of("deployments"), of("services")), (1, 0), "only the resize was written: {writes:#?}");
+    });
+}

@@ -1,0 +1,131 @@
+//! Who writes what, as the API server recorded it, and what the accounts may not.
+
+use hotshoe_tests::control_plane::{HOST_USER, PLUGIN_USER, SYSTEM};
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, SECRET, SERVICE};
+use hotshoe_tests::{ControlPlane, Kube, Refused, memcached, run};
+use serde_json::{Value, json};
+
+use crate::scene;
+
+#[test]
+fn children_and_status_are_the_plugins_finalizers_and_events_the_hosts() {
+    run(async {
+        let scene = scene("identity").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        scene.delete(&MEMCACHED, "cache").await;
+        scene.gone(&MEMCACHED, "cache").await;
+        scene.event("cache", "Deleting", "").await;
+        let writes = scene.recorded_writes().await;
+        for (resource, account) in [
+            ("deployments", PLUGIN_USER),
+            ("services", PLUGIN_USER),
+            ("memcacheds/status", PLUGIN_USER),
+            ("memcacheds", HOST_USER),
+            ("events", HOST_USER),
+        ] {
+            let of: Vec<_> = writes.iter().filter(|write| write.is_about(resource)).collect();
+            assert!(!of.is_empty(), "no write of {resource} in {writes:#?}");
+            assert!(of.iter().all(|write| write.user == account), "{resource}: {of:#?}");
+        }
+    });
+}
+
+async fn host_account() -> Kube {
+    let plane = ControlPlane::shared().await;
+    Kube::of(&plane.kubeconfig_of(SYSTEM, "hotshoe").await).await
+}
+
+fn deployment(namespace: &str) -> Value {
+    let labels = json!({ "a": "b" });
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "mine", "namespace": namespace },
+        "spec": {
+            "selector": { "matchLabels": labels },
+            "template": { "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "a", "image": "a" }] } },
+        },
+    })
+}
+
+fn is_forbidden<T>(what: &str, result: Result<T, Refused>) {
+    match result {
+        Ok(_) => panic!("{what} is allowed"),
+        Err(refused) => assert_eq!(refused.code, 403, "{what}: {}", refused.message),
+    }
+}
+
+#[test]
+fn the_hosts_own_account_cannot_write_workloads_or_read_secrets() {
+    run(async {
+        let scene = scene("host-account").await;
+        let host = host_account().await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let namespace = scene.namespace.as_str();
+        is_forbidden("a Deployment", host.create(&deployment(namespace)).await);
+        let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "mine", "namespace": namespace } });
+        is_forbidden("a Service", host.create(&service).await);
+        let nothing = json!({ "metadata": { "annotations": { "a": "b" } } });
+        is_forbidden("a patch of a Deployment", host.merge(&DEPLOYMENT, namespace, "cache", &nothing).await);
+        is_forbidden("a patch of a Service", host.merge(&SERVICE, namespace, "cache-service", &nothing).await);
+        is_forbidden("a deletion", host.delete(&DEPLOYMENT, namespace, "cache").await);
+        is_forbidden("a deletion of a parent", host.delete(&MEMCACHED, namespace, "cache").await);
+        is_forbidden("a creation of a parent", host.create(&{
+            let mut object = memcached("other", 1);
+            object["metadata"]["namespace"] = namespace.into();
+            object
+        }).await);
+        is_forbidden("Secrets", host.list(&SECRET, namespace).await);
+    });
+}
+
+#[test]
+fn the_hosts_account_impersonates_its_plugins_and_nobody_else() {
+    run(async {
+        let scene = scene("impersonation").await;
+        let host = host_account().await;
+        let path = DEPLOYMENT.path(&scene.namespace, None);
+        let body = deployment(&scene.namespace);
+        let as_user = async |headers: &[(&str, &str)]| {
+            let mut all = vec![("Content-Type", "application/json")];
+            all.extend(headers);
+            host.request_with(http::Method::POST, &format!("{path}?dryRun=All"), &all, &body).await
+        };
+        let as_plugin = as_user(&[("Impersonate-User", PLUGIN_USER)]).await;
+        assert!(as_plugin.is_ok(), "{as_plugin:?}");
+        for user in [
+            "admin",
+            "plain",
+            "system:admin",
+            "system:serviceaccount:hotshoe-system:default",
+            "system:serviceaccount:hotshoe-system:hotshoe",
+            "system:serviceaccount:default:memcached",
+            "system:serviceaccount:kube-system:memcached",
+            "system:serviceaccount:kube-system:deployment-controller",
+        ] {
+            is_forbidden(user, as_user(&[("Impersonate-User", user)]).await);
+        }
+        let with_group = [("Impersonate-User", PLUGIN_USER), ("Impersonate-Group", "system:masters")];
+        is_forbidden("a group", as_user(&with_group).await);
+    });
+}
+
+#[test]
+fn the_plugins_account_can_write_its_children_and_little_else() {
+    run(async {
+        let scene = scene("plugin-account").await;
+        let plane = ControlPlane::shared().await;
+        let plugin = Kube::of(&plane.kubeconfig_of(SYSTEM, "memcached").await).await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let namespace = scene.namespace.as_str();
+        is_forbidden("Secrets", plugin.list(&SECRET, namespace).await);
+        let nothing = json!({ "spec": { "size": 2 } });
+        is_forbidden("the spec of a parent", plugin.merge(&MEMCACHED, namespace, "cache", &nothing).await);
+        is_forbidden("a deletion of a parent", plugin.delete(&MEMCACHED, namespace, "cache").await);
+        let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "mine", "namespace": namespace } });
+        is_forbidden("a Pod", plugin.create(&pod).await);
+        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mine", "namespace": namespace } });
+        is_forbidden("a ConfigMap", plugin.create(&map).await);
+    });
+}

@@ -1,0 +1,89 @@
+//! What the API server refuses is said in its words, and tried again.
+
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, QUOTA, SERVICE};
+use hotshoe_tests::{Scene, memcached, run};
+use serde_json::{Value, json};
+
+use crate::scene;
+
+#[test]
+fn a_deployment_that_is_refused_is_said_with_the_cause_and_recovers_by_itself() {
+    run(async {
+        let scene = scene("refused").await;
+        let quota = json!({
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "none" },
+            "spec": { "hard": { "count/deployments.apps": "0" } },
+        });
+        scene.create(quota).await;
+        let is_counted = |quota: &Value| quota["status"]["hard"]["count/deployments.apps"] == "0";
+        scene.until_object(&QUOTA, "none", "is in force", is_counted).await;
+        scene.create(memcached("cache", 1)).await;
+        let message = "Failed to create Deployment for the custom resource (cache): (";
+        for (condition, status) in [("Available", "False"), ("Degraded", "True")] {
+            let object = scene.until_said("cache", condition, (status, "Reconciling", message)).await;
+            let said = hotshoe_tests::scene::said(&object, condition).2.to_owned();
+            assert!(said.starts_with(message) && said.contains("exceeded quota") && said.ends_with(')'), "{said}");
+        }
+        // One child's refusal does not stop the other.
+        scene.get(&SERVICE, "cache-service").await;
+        scene.event("cache", "Forbidden", "exceeded quota").await;
+        scene.merge(&QUOTA, "none", json!({ "spec": { "hard": { "count/deployments.apps": "1" } } })).await;
+        scene.available("cache").await;
+    });
+}
+
+/// A rule of the cluster that lets no Deployment of this namespace have more than one replica.
+async fn forbid_growth(scene: &Scene) -> String {
+    let name = format!("no-growth-{}", scene.namespace);
+    let api_version = "admissionregistration.k8s.io/v1";
+    let selector = json!({ "matchLabels": { "kubernetes.io/metadata.name": scene.namespace } });
+    let rules = json!([{ "apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["deployments"] }]);
+    let policy = json!({
+        "apiVersion": api_version,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": { "name": name },
+        "spec": {
+            "matchConstraints": { "namespaceSelector": selector, "resourceRules": rules },
+            "validations": [{ "expression": "object.spec.replicas <= 1", "message": "one server is enough" }],
+        },
+    });
+    let binding = json!({
+        "apiVersion": api_version,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": { "name": name },
+        "spec": { "policyName": name, "validationActions": ["Deny"] },
+    });
+    scene.person.create(&policy).await.expect("a policy");
+    scene.person.create(&binding).await.expect("a binding");
+    let path = format!("{}?dryRun=All", DEPLOYMENT.path(&scene.namespace, Some("cache")));
+    let growth = json!({ "spec": { "replicas": 2 } });
+    scene
+        .until("the rule is in force", async || {
+            let tried = scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &growth).await;
+            tried.err().map(drop).ok_or_else(|| "growth is allowed".to_owned())
+        })
+        .await;
+    name
+}
+
+#[test]
+fn a_size_that_is_refused_is_said_with_the_cause_and_recovers_by_itself() {
+    run(async {
+        let scene = scene("refused-size").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let rule = forbid_growth(&scene).await;
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
+        let message = "Failed to update the size for the custom resource (cache): (";
+        for (condition, status) in [("Available", "False"), ("Degraded", "True")] {
+            let object = scene.until_said("cache", condition, (status, "Resizing", message)).await;
+            let said = hotshoe_tests::scene::said(&object, condition).2.to_owned();
+            assert!(said.contains("one server is enough"), "{said}");
+        }
+        let deployment = scene.get(&DEPLOYMENT, "cache").await;
+        assert_eq!(deployment["spec"]["replicas"], 1);
+        let binding = hotshoe_tests::kinds::ADMISSION_BINDING;
+        scene.person.delete(&binding, "", &rule).await.expect("the rule goes");
+        scene.available("cache").await;
+    });
+}

@@ -1,0 +1,156 @@
+//! The API server is away, or does not have what the host needs. One test after the other, because
+//! each of them changes the whole control plane.
+
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::{Duration, Instant};
+
+use hotshoe_tests::control_plane::SYSTEM;
+use hotshoe_tests::host::Start;
+use hotshoe_tests::kinds::{CRD, DEPLOYMENT, MEMCACHED, SERVICE};
+use hotshoe_tests::{ControlPlane, Host, Scene, memcached, run};
+use serde_json::json;
+use tokio::sync::{Mutex, MutexGuard};
+
+/// How long the API server is away.
+const AWAY: Duration = Duration::from_secs(20);
+/// How soon after its return the host acts on what changed.
+const SOON: Duration = Duration::from_secs(5);
+
+async fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    TURN.lock().await
+}
+
+async fn not_ready(host: &Host, words: &[&str]) {
+    host.until(&format!("the host is not ready and says {words:?}"), async || match host.get("/readyz").await? {
+        (503, text) if words.iter().all(|word| text.contains(word)) => Ok(()),
+        (code, text) => Err(format!("{code} {text}")),
+    })
+    .await;
+    assert_eq!(host.get("/healthz").await.expect("an answer").0, 200, "it lives");
+}
+
+#[test]
+fn the_host_acts_within_seconds_of_the_return_of_the_api_server() {
+    run(async {
+        let _turn = turn().await;
+        let plane = ControlPlane::shared().await;
+        let mut scene = Scene::new(plane, "away").await;
+        let host = scene.own_host().await;
+        for name in ["resized", "deleted", "drifted"] {
+            scene.create(memcached(name, 1)).await;
+            scene.available(name).await;
+        }
+        let gone = Instant::now();
+        plane.stop_api_server();
+        tokio::time::sleep(AWAY.saturating_sub(gone.elapsed())).await;
+        plane.start_api_server();
+        let back = Instant::now();
+        scene.merge(&MEMCACHED, "resized", json!({ "spec": { "size": 3 } })).await;
+        scene.delete(&MEMCACHED, "deleted").await;
+        scene.merge(&SERVICE, "drifted-service", json!({ "spec": { "selector": { "app": "other" } } })).await;
+        scene.create(memcached("new", 2)).await;
+        let patience = SOON.saturating_sub(back.elapsed());
+        scene
+            .until_within(patience, "every change was acted upon", async || {
+                let resized = scene.get(&DEPLOYMENT, "resized").await["spec"]["replicas"] == 3;
+                let put_back = scene.get(&SERVICE, "drifted-service").await["spec"]["selector"]["app"] == "memcached";
+                let made = scene.find(&DEPLOYMENT, "new").await.is_some();
+                let gone = scene.find(&MEMCACHED, "deleted").await.is_none();
+                let all = resized && put_back && made && gone;
+                all.then_some(()).ok_or_else(|| format!("resized {resized}, put back {put_back}, made {made}, gone {gone}"))
+            })
+            .await;
+        plane.restart_controllers();
+        for name in ["resized", "drifted", "new"] {
+            scene.available(name).await;
+        }
+        host.ready().await;
+        assert!(!host.log().contains("panicked"), "{}", host.log());
+    });
+}
+
+#[test]
+fn a_crash_of_the_api_server_under_load_loses_nothing() {
+    run(async {
+        let _turn = turn().await;
+        let plane = ControlPlane::shared().await;
+        let mut scene = Scene::new(plane, "crash").await;
+        let _host = scene.own_host().await;
+        for number in 0..30 {
+            scene.create(memcached(&format!("cache-{number}"), 1)).await;
+        }
+        plane.kill_api_server();
+        plane.start_api_server();
+        plane.restart_controllers();
+        for number in 0..30 {
+            scene.available(&format!("cache-{number}")).await;
+        }
+        let deployments = scene.list(&DEPLOYMENT).await;
+        assert_eq!(deployments.len(), 30);
+    });
+}
+
+#[test]
+fn a_kind_that_is_not_there_is_waited_for_and_named() {
+    run(async {
+        let _turn = turn().await;
+        let plane = ControlPlane::shared().await;
+        let name = "memcacheds.cache.example.com";
+        plane.person.delete(&CRD, "", name).await.expect("the CRD is deleted");
+        let mut scene = Scene::new(plane, "no-crd").await;
+        scene
+            .until("the CRD is gone", async || match plane.person.get(&CRD, "", name).await {
+                Ok(_) => Err("it is there".to_owned()),
+                Err(_) => Ok(()),
+            })
+            .await;
+        let host = scene.start().await.start();
+        scene.watch_log(&host);
+        not_ready(&host, &["Memcached", "CustomResourceDefinition"]).await;
+        plane.install_crd().await;
+        host.ready().await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+    });
+}
+
+#[test]
+fn a_right_that_is_missing_is_named_and_waited_for() {
+    run(async {
+        let _turn = turn().await;
+        let plane = ControlPlane::shared().await;
+        let mut scene = Scene::new(plane, "no-rights").await;
+        plane.create_account("weak").await;
+        let kubeconfig = plane.kubeconfig_of(SYSTEM, "weak").await;
+        let host = Start::new(plane).await.namespace(&scene.namespace).kubeconfig(&kubeconfig).start();
+        scene.watch_log(&host);
+        not_ready(&host, &["forbidden", "memcacheds", "system:serviceaccount:hotshoe-system:weak"]).await;
+        let rules = json!([{ "apiGroups": ["cache.example.com"], "resources": ["memcacheds"], "verbs": ["get", "list", "watch"] }]);
+        plane.grant("weak", "tests-weak", &rules).await;
+        not_ready(&host, &["forbidden", "deployments"]).await;
+        let rules = json!([{ "apiGroups": ["apps", ""], "resources": ["deployments", "services", "pods"], "verbs": ["list", "watch"] }]);
+        plane.grant("weak", "tests-weak-more", &rules).await;
+        host.ready().await;
+    });
+}
+
+#[test]
+fn an_api_server_that_cannot_be_reached_is_waited_for() {
+    run(async {
+        let _turn = turn().await;
+        let plane = ControlPlane::shared().await;
+        let mut scene = Scene::new(plane, "unreachable").await;
+        let start = scene.start().await;
+        plane.stop_api_server();
+        let host = start.start();
+        scene.watch_log(&host);
+        not_ready(&host, &["API server"]).await;
+        plane.start_api_server();
+        host.ready().await;
+        plane.restart_controllers();
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+    });
+}
