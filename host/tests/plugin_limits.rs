@@ -85,7 +85,7 @@ async fn a_table_bomb_is_told_its_limit() {
 
 #[tokio::test]
 async fn too_many_tables_refuse_the_revision() {
-    let guest = Guest { fields: "(table 1 funcref)".repeat(65), ..Guest::default() };
+    let guest = Guest { fields: "(table 1 funcref)".repeat(33), ..Guest::default() };
     let (reason, message) = refusal(guest.component()).await;
     assert_eq!(reason, "DescribeFailed");
     assert!(message.contains("instances, tables or memories"), "{message}");
