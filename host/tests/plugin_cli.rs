@@ -1,5 +1,12 @@
 //! The verbs of a plugin's author, on a plugin that a few lines of text make.
 
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by panicking"
+)]
+
 mod plugin_support;
 
 use std::fs;
@@ -9,7 +16,8 @@ use std::process::{Command, Output};
 use plugin_support::{Guest, HOTSHOE, core_module, folder, reconcile};
 use tempfile::TempDir;
 
-const MANIFEST: &str = "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: demo}\nspec:\n  source: {file: demo.wasm}\n";
+const MANIFEST: &str =
+    "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: demo}\nspec:\n  source: {file: demo.wasm}\n";
 const CASE: &str = "# nothing is wished for\nname: an empty answer\nparent:\n  apiVersion: example.com/v1\n  kind: Test\n  metadata: {name: a}\n";
 const EXPECTED: &str = "expect:\n  decided:\n    children:\n      exactly: []\n";
 

@@ -1,5 +1,12 @@
 //! Each limit of a call, obeyed and violated by a real component.
 
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by panicking"
+)]
+
 mod plugin_support;
 
 use std::time::Duration;
@@ -94,7 +101,8 @@ async fn too_many_tables_refuse_the_revision() {
 #[tokio::test]
 async fn deep_recursion_traps() {
     let guest = Guest {
-        fields: "(func $deep (param i32) (result i32) (i32.add (call $deep (local.get 0)) (call $deep (local.get 0))))".into(),
+        fields: "(func $deep (param i32) (result i32) (i32.add (call $deep (local.get 0)) (call $deep (local.get 0))))"
+            .into(),
         ..reconcile("(call $deep (i32.const 1))")
     };
     let (reason, message) = failure(guest).await;
@@ -105,7 +113,10 @@ async fn deep_recursion_traps() {
 #[tokio::test]
 async fn unreachable_traps_and_a_panic_says_why() {
     let (reason, message) = failure(reconcile("unreachable")).await;
-    assert_eq!((reason, message.as_str()), ("Trapped", "the plugin trapped: wasm trap: wasm `unreachable` instruction executed"));
+    assert_eq!(
+        (reason, message.as_str()),
+        ("Trapped", "the plugin trapped: wasm trap: wasm `unreachable` instruction executed")
+    );
     let guest = Guest {
         fields: r#"(data (i32.const 0x500) "panicked at src/lib.rs:7")"#.into(),
         ..reconcile("(call $log (i32.const 4) (i32.const 0x500) (i32.const 24)) unreachable")
@@ -139,7 +150,10 @@ async fn a_text_of_20_mb_is_too_large_and_one_of_1_mb_is_cut() {
 #[tokio::test]
 async fn an_answer_outside_its_memory_is_invalid() {
     assert_eq!(failure(answer_with_text(50_000_000)).await.0, "InvalidOutput");
-    assert_eq!(failure(reconcile("(i32.store8 (i32.const 256) (i32.const 9)) (i32.const 256)")).await.0, "InvalidOutput");
+    assert_eq!(
+        failure(reconcile("(i32.store8 (i32.const 256) (i32.const 9)) (i32.const 256)")).await.0,
+        "InvalidOutput"
+    );
     assert_eq!(failure(reconcile("(i32.const 257)")).await.0, "InvalidOutput");
     assert_eq!(failure(reconcile("(i32.const -16)")).await.0, "InvalidOutput");
 }
@@ -198,6 +212,33 @@ async fn nothing_is_left_of_a_call_at_the_next() {
     let revision = load(remember.component()).await.unwrap();
     for _ in 0..20 {
         revision.decide(Call::Reconcile, observation()).await.unwrap();
+    }
+}
+
+/// Memory is used again by whoever calls next, so a plugin that reads what it did not write must
+/// find zeros, in what is zeroed by hand and in what is given back alike.
+#[tokio::test]
+async fn nothing_is_left_of_one_plugin_for_another() {
+    let writes = reconcile(
+        "(drop (memory.grow (i32.const 38)))
+         (memory.fill (i32.const 65536) (i32.const 0x5a) (i32.const 2555904))
+         (i32.const 256)",
+    );
+    let reads = Guest {
+        fields: "(global $at (mut i32) (i32.const 65536))".into(),
+        ..reconcile(
+            "(drop (memory.grow (i32.const 38)))
+             (loop $next
+                (if (i32.ne (i32.load (global.get $at)) (i32.const 0)) (then unreachable))
+                (global.set $at (i32.add (global.get $at) (i32.const 64)))
+                (br_if $next (i32.lt_u (global.get $at) (i32.const 2621440))))
+             (i32.const 256)",
+        )
+    };
+    let (writes, reads) = (load(writes.component()).await.unwrap(), load(reads.component()).await.unwrap());
+    for _ in 0..20 {
+        writes.decide(Call::Reconcile, observation()).await.unwrap();
+        reads.decide(Call::Reconcile, observation()).await.unwrap();
     }
 }
 

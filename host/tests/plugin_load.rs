@@ -1,5 +1,12 @@
 //! What is loaded, what is refused, and what is believed of a cache.
 
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by panicking"
+)]
+
 mod plugin_support;
 
 use std::fs;
@@ -106,7 +113,8 @@ async fn an_export_of_another_shape_cannot_be_loaded() {
 
 #[tokio::test]
 async fn a_descriptor_that_cannot_be_used_is_refused() {
-    let nameless = Guest { describe: "(i32.store (i32.const 20) (i32.const 0)) (i32.const 16)".into(), ..Guest::default() };
+    let nameless =
+        Guest { describe: "(i32.store (i32.const 20) (i32.const 0)) (i32.const 16)".into(), ..Guest::default() };
     let (reason, message) = refusal(nameless.component()).await;
     assert_eq!(reason, "DescribeFailed");
     assert!(message.contains("no name"), "{message}");
@@ -116,7 +124,9 @@ async fn a_descriptor_that_cannot_be_used_is_refused() {
 
 #[tokio::test]
 async fn compilation_is_bounded_in_memory() {
-    let error = load_with(reconcile("(i32.const 512) drop (i32.const 256)").component(), limits(r#"{"compileMemory":"8Mi"}"#)).await;
+    let error =
+        load_with(reconcile("(i32.const 512) drop (i32.const 256)").component(), limits(r#"{"compileMemory":"8Mi"}"#))
+            .await;
     assert!(matches!(error.unwrap_err(), LoadError::CompileFailed(_)));
 }
 

@@ -158,11 +158,10 @@ struct Message {
 /// The module that cargo made of this very crate.
 fn module(messages: &[u8], manifest: &Path) -> anyhow::Result<PathBuf> {
     let messages = serde_json::Deserializer::from_slice(messages).into_iter::<Message>().filter_map(Result::ok);
-    let own = messages.filter(|message| message.reason == "compiler-artifact" && same(&message.manifest_path, manifest));
-    let modules: Vec<_> = own
-        .flat_map(|message| message.filenames)
-        .filter(|file| file.extension() == Some(OsStr::new("wasm")))
-        .collect();
+    let own =
+        messages.filter(|message| message.reason == "compiler-artifact" && same(&message.manifest_path, manifest));
+    let modules: Vec<_> =
+        own.flat_map(|message| message.filenames).filter(|file| file.extension() == Some(OsStr::new("wasm"))).collect();
     match modules.as_slice() {
         [module] => Ok(module.clone()),
         [] => bail!("{} makes no module: give its [lib] crate-type = [\"cdylib\", \"rlib\"]", manifest.display()),

@@ -88,11 +88,9 @@ impl Folder {
         let candidates = [Some(self.dir.clone()), products].into_iter().flatten().map(|dir| dir.join(&self.file));
         match candidates.into_iter().find(|path| path.is_file()) {
             Some(path) => Ok(path),
-            None => bail!(
-                "{} is not built yet: run `hotshoe build {}`",
-                self.file.display(),
-                shown(&self.dir).display()
-            ),
+            None => {
+                bail!("{} is not built yet: run `hotshoe build {}`", self.file.display(), shown(&self.dir).display())
+            }
         }
     }
 

@@ -92,7 +92,9 @@ impl Args {
     fn conclude(&self, results: &[(CaseFile, Report)]) -> ExitCode {
         let failed = results.iter().filter(|(_, report)| !passed(report)).count();
         match self.output {
-            Output::Json => println!("{}", results.iter().map(|(file, report)| record(file, report)).collect::<Value>()),
+            Output::Json => {
+                println!("{}", results.iter().map(|(file, report)| record(file, report)).collect::<Value>())
+            }
             Output::Text => println!("{} passed, {failed} failed", results.len() - failed),
         }
         if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -103,7 +105,7 @@ async fn load(folder: &Folder) -> anyhow::Result<Arc<Revision>> {
     let path = folder.component()?;
     let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let engine = Engine::new()?;
-    let compiler = Compiler::of_this_binary(None)?;
+    let compiler = Compiler::of_this_binary(None);
     let revision = Revision::load(&engine, &compiler, bytes, folder.limits.clone()).await;
     revision.map(Arc::new).with_context(|| format!("cannot load {}", shown(&path).display()))
 }
@@ -269,7 +271,9 @@ mod tests {
 
     #[test]
     fn words_that_look_like_something_else_come_back_as_they_were() {
-        for message in ["trailing ", "yes", "n", "1.5", "a: b", "- c", "null", "", "It's #1", "ä\u{a0}b", &"long word ".repeat(40)] {
+        for message in
+            ["trailing ", "yes", "n", "1.5", "a: b", "- c", "null", "", "It's #1", "ä\u{a0}b", &"long word ".repeat(40)]
+        {
             let expect = Expect::Other(message.to_owned());
             let text = with_expectation("name: a\nparent: {}\n", &yaml(&expect).unwrap());
             assert_eq!(Case::from_yaml(&text).unwrap().expect, Some(expect), "{text}");

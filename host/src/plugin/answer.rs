@@ -203,7 +203,8 @@ mod tests {
         let many = Children::Exactly(vec![child("web", "{}"); 501]);
         assert_eq!(refused(Decision { children: many, ..decision() }).0, "OutputTooLarge");
         let large = format!("{{\"a\":\"{}\"}}", "x".repeat(1_500_000));
-        let (reason, message) = refused(Decision { children: Children::Exactly(vec![child("web", &large)]), ..decision() });
+        let (reason, message) =
+            refused(Decision { children: Children::Exactly(vec![child("web", &large)]), ..decision() });
         assert_eq!(reason, "OutputTooLarge");
         assert!(message.contains("Deployment.apps web has 1500008 bytes"), "{message}");
         let status = Some(format!("{{\"a\":\"{}\"}}", "x".repeat(65_536)));
@@ -216,7 +217,9 @@ mod tests {
 
     #[test]
     fn unusable_json_names_and_words_are_refused() {
-        for (name, json) in [("web", "[]"), ("web", r#"{"a":1,"a":2}"#), ("", "{}"), ("a\u{202e}b", "{}"), ("a b", "{}")] {
+        for (name, json) in
+            [("web", "[]"), ("web", r#"{"a":1,"a":2}"#), ("", "{}"), ("a\u{202e}b", "{}"), ("a b", "{}")]
+        {
             let children = Children::Exactly(vec![child(name, json)]);
             assert_eq!(refused(Decision { children, ..decision() }).0, "InvalidOutput", "{name} {json}");
         }

@@ -67,8 +67,8 @@ impl Cache {
     pub(super) fn put(&self, name: &str, code: &[u8]) -> io::Result<()> {
         let temporary = self.dir.join(format!(".{name}.{}.tmp", std::process::id()));
         let mac = self.mac(name, code).finalize().into_bytes();
-        let written = write_private(&temporary, &[MAGIC, &mac, code])
-            .and_then(|()| fs::rename(&temporary, self.path(name)));
+        let written =
+            write_private(&temporary, &[MAGIC, &mac, code]).and_then(|()| fs::rename(&temporary, self.path(name)));
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
         }
@@ -250,7 +250,8 @@ mod tests {
         for n in 0..KEEP + 5 {
             cache.put(&format!("n{n}"), b"code").unwrap();
         }
-        let left = fs::read_dir(&cache.dir).unwrap().filter(|entry| entry.as_ref().unwrap().path().extension().is_some());
+        let left =
+            fs::read_dir(&cache.dir).unwrap().filter(|entry| entry.as_ref().unwrap().path().extension().is_some());
         assert_eq!(left.count(), KEEP);
     }
 }

@@ -105,13 +105,8 @@ async fn on_thread(
     lane: Lane,
     work: impl FnOnce() -> Result<Outcome, Aborted> + Send + 'static,
 ) -> Result<Outcome, Aborted> {
-    let stopped = Aborted {
-        error: CallError::Stopped,
-        logs: Vec::new(),
-        logs_dropped: 0,
-        elapsed: Duration::ZERO,
-        memory: 0,
-    };
+    let stopped =
+        Aborted { error: CallError::Stopped, logs: Vec::new(), logs_dropped: 0, elapsed: Duration::ZERO, memory: 0 };
     engine.threads().run(lane, work).await.unwrap_or(Err(stopped))
 }
 
@@ -172,16 +167,17 @@ fn explain(error: &wasmtime::Error, phase: Phase, sandbox: &Sandbox, limits: &Li
     match error.downcast_ref::<Trap>() {
         Some(trap) if is_malformed(*trap) => CallError::InvalidOutput(trap.to_string()),
         Some(trap) => CallError::Trapped(trapped(*trap, sandbox)),
-        None if is_exhausted(error) => CallError::OutputTooLarge(format!(
-            "more than {} at once (limits.boundaryBytes)",
-            limits.boundary_bytes
-        )),
+        None if is_exhausted(error) => {
+            CallError::OutputTooLarge(format!("more than {} at once (limits.boundaryBytes)", limits.boundary_bytes))
+        }
         None if error.is::<Utf8Error>() || error.is::<DecodeUtf16Error>() => {
             CallError::InvalidOutput("a text in it is no valid Unicode".to_owned())
         }
         // Links were made and imports checked at load, so only a count of instances, tables or
         // memories can fail now.
-        None if phase == Phase::Instantiate => CallError::LimitExceeded(format!("instances, tables or memories: {error}")),
+        None if phase == Phase::Instantiate => {
+            CallError::LimitExceeded(format!("instances, tables or memories: {error}"))
+        }
         None => CallError::InvalidOutput(text::clean(error.to_string(), 500)),
     }
 }

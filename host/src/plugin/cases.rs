@@ -302,7 +302,10 @@ mod tests {
         );
         let observation = case.observation(&descriptor()).unwrap();
         assert_eq!(&*observation.parent.json, r#"{"metadata":{"name":"a"},"spec":{"size":1}}"#);
-        assert_eq!(&*observation.children[0].json, r#"{"metadata":{"name":"d","namespace":"n"},"spec":{"replicas":3}}"#);
+        assert_eq!(
+            &*observation.children[0].json,
+            r#"{"metadata":{"name":"d","namespace":"n"},"spec":{"replicas":3}}"#
+        );
         assert_eq!(observation.attempt, Some(0));
         assert_eq!(observation.related[0].key, "pods", "declared reads are there even when nothing was found");
     }
@@ -325,7 +328,9 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_errors() {
-        for yaml in ["name: x\nparent: {}\nexpects: {}", "name: x\nparent: {}\nexpect: {decided: {children: keep, statsu: 1}}"] {
+        for yaml in
+            ["name: x\nparent: {}\nexpects: {}", "name: x\nparent: {}\nexpect: {decided: {children: keep, statsu: 1}}"]
+        {
             assert!(Case::from_yaml(yaml).is_err(), "{yaml}");
         }
     }

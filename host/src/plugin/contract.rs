@@ -112,7 +112,10 @@ fn check_import(types: TypesRef<'_>, name: &str) -> Result<(), LoadError> {
 /// The first thing in an imported interface that is more than a type.
 fn first_function(types: TypesRef<'_>, instance: ComponentInstanceTypeId) -> Option<&str> {
     let exports = types.get(instance)?.exports.iter();
-    exports.filter(|(_, item)| !matches!(item.ty, ComponentEntityType::Type { .. })).map(|(name, _)| name.as_str()).next()
+    exports
+        .filter(|(_, item)| !matches!(item.ty, ComponentEntityType::Type { .. }))
+        .map(|(name, _)| name.as_str())
+        .next()
 }
 
 fn check_versions(outside: &Outside<'_>) -> Result<(), LoadError> {

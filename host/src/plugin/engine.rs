@@ -3,6 +3,7 @@
 //! Everything that compiled code depends on is set in [`config`], which the compiling child
 //! process shares; so code made there fits here.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use wasmtime::component::Linker;
@@ -45,6 +46,13 @@ impl Engine {
 
     pub(super) fn wasm(&self) -> &wasmtime::Engine {
         &self.0.wasm
+    }
+
+    /// A number for the version of wasmtime and all settings that compiled code depends on.
+    pub(super) fn settings(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.0.wasm.precompile_compatibility_hash().hash(&mut hasher);
+        hasher.finish()
     }
 
     pub(super) fn linker(&self) -> &Linker<Sandbox> {
@@ -119,4 +127,3 @@ fn tick(engine: &wasmtime::Engine) -> std::io::Result<()> {
     })?;
     Ok(())
 }
-

@@ -25,10 +25,7 @@ pub(super) fn check_object(text: &str, depth: u32) -> Result<(), String> {
         return Err("it is no JSON object".to_owned());
     }
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    Shape { depth }
-        .deserialize(&mut deserializer)
-        .and_then(|()| deserializer.end())
-        .map_err(|error| error.to_string())
+    Shape { depth }.deserialize(&mut deserializer).and_then(|()| deserializer.end()).map_err(|error| error.to_string())
 }
 
 /// Visits a value and keeps nothing of it. `depth` is plugin-controlled, hence counted.
@@ -150,7 +147,9 @@ mod tests {
 
     #[test]
     fn what_is_no_json_object_is_refused() {
-        for text in ["", "null", "[]", "3", "{", r#"{"a":NaN}"#, r#"{"a":1e999}"#, "{} {}", "{\"a\":\"\0\"}", r#"{"a":1,}"#] {
+        for text in
+            ["", "null", "[]", "3", "{", r#"{"a":NaN}"#, r#"{"a":1e999}"#, "{} {}", "{\"a\":\"\0\"}", r#"{"a":1,}"#]
+        {
             assert!(check_object(text, 64).is_err(), "{text}");
         }
     }

@@ -98,11 +98,7 @@ impl<T: Copy + PartialOrd + fmt::Display> Bound<T> {
         match wanted {
             None => Ok(self.default),
             Some(wanted) if wanted <= self.cap => Ok(wanted),
-            Some(wanted) => Err(LimitError {
-                name: self.name,
-                wanted: wanted.to_string(),
-                cap: self.cap.to_string(),
-            }),
+            Some(wanted) => Err(LimitError { name: self.name, wanted: wanted.to_string(), cap: self.cap.to_string() }),
         }
     }
 }
@@ -326,9 +322,8 @@ impl<'de> Deserialize<'de> for Size {
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| {
-            de::Error::custom(format_args!("`{text}` is no span of time: write it as 500ms, 2s or 1m"))
-        })
+        Self::parse(&text)
+            .ok_or_else(|| de::Error::custom(format_args!("`{text}` is no span of time: write it as 500ms, 2s or 1m")))
     }
 }
 
@@ -364,7 +359,9 @@ mod tests {
 
     #[test]
     fn unknown_limits_and_units_are_errors() {
-        for text in [r#"{"calltime":"1s"}"#, r#"{"memory":"1MB"}"#, r#"{"callTime":5}"#, r#"{"memory":"99999999999Gi"}"#] {
+        for text in
+            [r#"{"calltime":"1s"}"#, r#"{"memory":"1MB"}"#, r#"{"callTime":5}"#, r#"{"memory":"99999999999Gi"}"#]
+        {
             assert!(serde_json::from_str::<Overrides>(text).is_err(), "{text}");
         }
     }

@@ -129,7 +129,9 @@ mod tests {
 
     #[test]
     fn selectors() {
-        for selector in ["", "a", "!a", "a=b", "a==b,c!=d", "a in (x,y), b notin (z)", "app.kubernetes.io/name=Memcached", "a="] {
+        for selector in
+            ["", "a", "!a", "a=b", "a==b,c!=d", "a in (x,y), b notin (z)", "app.kubernetes.io/name=Memcached", "a="]
+        {
             assert!(is_selector(selector), "{selector}");
         }
         for selector in [",", "a=b=c", "a in x", "a of (x)", "a in (x", "=b", "a,,b", "a=b c"] {
