@@ -26,7 +26,7 @@ pub struct Desired {
     /// Which object; the namespace is filled in.
     pub reference: ObjectRef,
     /// The object to apply.
-    pub body: Value,
+    pub body: Arc<Value>,
     /// Digest of what the plugin wants and the host stamped.
     pub digest: Box<str>,
 }
@@ -255,7 +255,7 @@ fn stamp(reference: ObjectRef, mut body: Map<String, Value>, context: &Context<'
     let digest = digest(&body);
     let annotations = object_at(object_at(&mut body, "metadata"), "annotations");
     annotations.insert(APPLIED_ANNOTATION.into(), (&*digest).into());
-    Desired { reference, body: Value::Object(body), digest }
+    Desired { reference, body: Arc::new(Value::Object(body)), digest }
 }
 
 fn object_at<'a>(members: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {

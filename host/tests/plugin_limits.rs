@@ -1,5 +1,12 @@
 //! Each limit of a call, obeyed and violated by a real component.
 
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by panicking"
+)]
+
 mod plugin_support;
 
 use std::time::Duration;
@@ -85,7 +92,7 @@ async fn a_table_bomb_is_told_its_limit() {
 
 #[tokio::test]
 async fn too_many_tables_refuse_the_revision() {
-    let guest = Guest { fields: "(table 1 funcref)".repeat(65), ..Guest::default() };
+    let guest = Guest { fields: "(table 1 funcref)".repeat(33), ..Guest::default() };
     let (reason, message) = refusal(guest.component()).await;
     assert_eq!(reason, "DescribeFailed");
     assert!(message.contains("instances, tables or memories"), "{message}");
@@ -205,6 +212,33 @@ async fn nothing_is_left_of_a_call_at_the_next() {
     let revision = load(remember.component()).await.unwrap();
     for _ in 0..20 {
         revision.decide(Call::Reconcile, observation()).await.unwrap();
+    }
+}
+
+/// Memory is used again by whoever calls next, so a plugin that reads what it did not write must
+/// find zeros, in what is zeroed by hand and in what is given back alike.
+#[tokio::test]
+async fn nothing_is_left_of_one_plugin_for_another() {
+    let writes = reconcile(
+        "(drop (memory.grow (i32.const 38)))
+         (memory.fill (i32.const 65536) (i32.const 0x5a) (i32.const 2555904))
+         (i32.const 256)",
+    );
+    let reads = Guest {
+        fields: "(global $at (mut i32) (i32.const 65536))".into(),
+        ..reconcile(
+            "(drop (memory.grow (i32.const 38)))
+             (loop $next
+                (if (i32.ne (i32.load (global.get $at)) (i32.const 0)) (then unreachable))
+                (global.set $at (i32.add (global.get $at) (i32.const 64)))
+                (br_if $next (i32.lt_u (global.get $at) (i32.const 2621440))))
+             (i32.const 256)",
+        )
+    };
+    let (writes, reads) = (load(writes.component()).await.unwrap(), load(reads.component()).await.unwrap());
+    for _ in 0..20 {
+        writes.decide(Call::Reconcile, observation()).await.unwrap();
+        reads.decide(Call::Reconcile, observation()).await.unwrap();
     }
 }
 

@@ -1,8 +1,16 @@
 //! What is loaded, what is refused, and what is believed of a cache.
 
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by panicking"
+)]
+
 mod plugin_support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use hotshoe::decision::Call;
@@ -120,6 +128,18 @@ async fn compilation_is_bounded_in_memory() {
         load_with(reconcile("(i32.const 512) drop (i32.const 256)").component(), limits(r#"{"compileMemory":"8Mi"}"#))
             .await;
     assert!(matches!(error.unwrap_err(), LoadError::CompileFailed(_)));
+}
+
+#[tokio::test]
+async fn a_compiler_that_takes_for_ever_is_stopped() {
+    let base = folder();
+    let program = base.path().join("slow");
+    fs::write(&program, "#!/bin/sh\nexec sleep 600\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    let compiler = Compiler::new(program, None);
+    let bytes = Guest::default().component();
+    let error = Revision::load(engine(), &compiler, bytes, limits(r#"{"compileTime":"50ms"}"#)).await.unwrap_err();
+    assert!(error.to_string().contains("longer than its 50ms"), "{error}");
 }
 
 async fn load_cached(compiler: &Compiler, bytes: &[u8]) -> Result<Revision, LoadError> {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::discovery::Kinds;
@@ -84,7 +85,7 @@ impl Args {
             cluster,
             metrics: metrics.clone(),
             engine: Engine::new()?,
-            compiler: Compiler::of_this_binary(self.cache.as_deref())?,
+            compiler: Compiler::of_this_binary(self.cache.as_deref()),
             namespace: self.service_account_namespace.clone(),
         });
         let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| Supervised::start(plugin, shared.clone())).collect();
@@ -114,12 +115,16 @@ impl Args {
 }
 
 fn start_log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_client=error"));
+    let wanted = std::env::var("RUST_LOG").ok().and_then(|levels| levels.parse().ok());
+    let levels: Targets = wanted.unwrap_or_else(|| {
+        Targets::new().with_default(tracing::Level::INFO).with_target("kube_client", tracing::Level::ERROR)
+    });
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colour);
+    let registry = tracing_subscriber::registry();
     match format {
-        LogFormat::Text => lines.init(),
-        LogFormat::Json => lines.json().flatten_event(true).init(),
+        LogFormat::Text => registry.with(lines.with_filter(levels)).init(),
+        LogFormat::Json => registry.with(lines.json().flatten_event(true).with_filter(levels)).init(),
     }
 }
 

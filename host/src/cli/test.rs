@@ -105,7 +105,7 @@ async fn load(folder: &Folder) -> anyhow::Result<Arc<Revision>> {
     let path = folder.component()?;
     let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let engine = Engine::new()?;
-    let compiler = Compiler::of_this_binary(None)?;
+    let compiler = Compiler::of_this_binary(None);
     let revision = Revision::load(&engine, &compiler, bytes, folder.limits.clone()).await;
     revision.map(Arc::new).with_context(|| format!("cannot load {}", shown(&path).display()))
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use http::Method;
-use serde_json::{Value, json};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value, json};
 
-use crate::check;
+use crate::check::{self, Desired};
 use crate::cluster::client::{Call, Cluster};
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::identity::{Identity, Permit};
@@ -182,13 +183,15 @@ impl Writer {
         resource: &Resource,
         permit: &Permit,
     ) -> Result<(), ApiError> {
-        let mut claim = apply.clone();
-        if let Some(members) = claim.desired.body.as_object_mut() {
+        let mut body = Value::clone(&apply.desired.body);
+        if let Some(members) = body.as_object_mut() {
             members.retain(|member, _| matches!(member.as_str(), "apiVersion" | "kind" | "metadata"));
         }
-        if let Some(metadata) = claim.desired.body.get_mut("metadata").and_then(Value::as_object_mut) {
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("annotations");
         }
+        let desired = Desired { body: Arc::new(body), ..apply.desired.clone() };
+        let claim = Apply { desired, precondition: precondition.clone() };
         self.try_apply(&claim, precondition, view, resource, permit).await.map(drop)
     }
 
@@ -223,22 +226,13 @@ impl Writer {
         permit: &Permit,
     ) -> Result<Arc<Object>, ApiError> {
         let key = check::key(&apply.desired.reference);
-        let mut body = apply.desired.body.clone();
-        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
-            match precondition {
-                // Creates where no object is, and is a conflict where one is: no object that
-                // exists has this version any more.
-                Precondition::Absent => metadata.insert("resourceVersion".into(), "1".into()),
-                Precondition::Uid(uid) => metadata.insert("uid".into(), (&**uid).into()),
-            };
-        }
         let call = Call {
             verb: "apply",
             target: &apply.desired.reference,
             method: Method::PATCH,
             uri: format!("{}?{}", resource.path(&key, None), apply_query(&self.manager)),
             content_type: APPLY,
-            body: body.to_string().into_bytes(),
+            body: conditional(&apply.desired.body, precondition),
         };
         let reply = self.cluster.send(call, &self.identity, permit).await?;
         view.watched.learn(&reply).map_err(|error| unreadable(&apply.desired.reference, &error))
@@ -486,6 +480,53 @@ impl Writer {
             body: patch.to_string().into_bytes(),
         };
         self.cluster.send(call, &Identity::Host, permit).await
+    }
+}
+
+/// The object with its precondition, written without a copy of it.
+fn conditional(body: &Value, precondition: &Precondition) -> Vec<u8> {
+    let mut out = Vec::with_capacity(4096);
+    // Writing JSON values into memory cannot fail.
+    drop(serde_json::to_writer(&mut out, &Conditional { body, precondition }));
+    out
+}
+
+struct Conditional<'a> {
+    body: &'a Value,
+    precondition: &'a Precondition,
+}
+
+impl Serialize for Conditional<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Value::Object(members) = self.body else { return self.body.serialize(serializer) };
+        let mut object = serializer.serialize_map(Some(members.len()))?;
+        for (key, value) in members {
+            match value {
+                Value::Object(metadata) if key == "metadata" => {
+                    object.serialize_entry(key, &ConditionalMetadata(metadata, self.precondition))?;
+                }
+                _ => object.serialize_entry(key, value)?,
+            }
+        }
+        object.end()
+    }
+}
+
+struct ConditionalMetadata<'a>(&'a Map<String, Value>, &'a Precondition);
+
+impl Serialize for ConditionalMetadata<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut metadata = serializer.serialize_map(Some(self.0.len() + 1))?;
+        for (key, value) in self.0 {
+            metadata.serialize_entry(key, value)?;
+        }
+        match self.1 {
+            // Creates where no object is, and is a conflict where one is: no object that exists
+            // has this version any more.
+            Precondition::Absent => metadata.serialize_entry("resourceVersion", "1")?,
+            Precondition::Uid(uid) => metadata.serialize_entry("uid", &**uid)?,
+        }
+        metadata.end()
     }
 }
 

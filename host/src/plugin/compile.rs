@@ -5,10 +5,10 @@
 //! the same binary that has limits, no environment and nothing open but its three streams; what it
 //! makes is cached.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 
 use nix::sys::resource::{Resource, setrlimit};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -16,9 +16,8 @@ use tokio::process::Command;
 use tokio::sync::Semaphore;
 
 use super::cache::Cache;
-use super::engine::{self, Engine};
+use super::engine;
 use super::limits::{Limits, Span};
-use super::revision::Digest;
 use crate::error::LoadError;
 
 /// The hidden verb that the child is called with.
@@ -32,7 +31,7 @@ const WORDS: u64 = 4 * 1024;
 #[derive(Debug)]
 pub struct Compiler {
     program: PathBuf,
-    cache: Option<Cache>,
+    cache: Option<Arc<Cache>>,
     turn: Semaphore,
 }
 
@@ -41,7 +40,7 @@ impl Compiler {
     /// can be cached, that is logged, and each load compiles.
     pub fn new(program: PathBuf, base: Option<&Path>) -> Self {
         let cache = base.and_then(|base| match Cache::open(base) {
-            Ok(cache) => Some(cache),
+            Ok(cache) => Some(Arc::new(cache)),
             Err(error) => {
                 tracing::warn!(
                     directory = %base.display(), %error,
@@ -53,38 +52,16 @@ impl Compiler {
         Self { program, cache, turn: Semaphore::new(1) }
     }
 
-    /// A compiler that calls this very binary, and caches in the user's cache directory.
-    ///
-    /// # Errors
-    /// When the path of this binary is unknown.
-    pub fn of_this_binary(base: Option<&Path>) -> io::Result<Self> {
+    /// A compiler that calls this very binary, and caches below `base` or else in the user's cache
+    /// directory.
+    pub fn of_this_binary(base: Option<&Path>) -> Self {
         let default = cache_dir();
-        Ok(Self::new(std::env::current_exe()?, base.or(default.as_deref())))
+        // Not by its path: there may be another version by now, or none.
+        Self::new("/proc/self/exe".into(), base.or(default.as_deref()))
     }
 
-    /// The name under which a component's code is cached: another engine, another setting or
-    /// another version of wasmtime makes another name.
-    pub(super) fn name(engine: &Engine, digest: &Digest) -> String {
-        let mut settings = DefaultHasher::new();
-        engine.wasm().precompile_compatibility_hash().hash(&mut settings);
-        format!("{}-{:016x}", digest.full(), settings.finish())
-    }
-
-    pub(super) fn cached(&self, name: &str) -> Option<Vec<u8>> {
-        self.cache.as_ref()?.get(name)
-    }
-
-    pub(super) fn keep(&self, name: &str, code: &[u8]) {
-        let kept = self.cache.as_ref().map_or(Ok(()), |cache| cache.put(name, code));
-        if let Err(error) = kept {
-            tracing::warn!(%error, "a compiled component cannot be cached");
-        }
-    }
-
-    pub(super) fn forget(&self, name: &str) {
-        if let Some(cache) = &self.cache {
-            cache.remove(name);
-        }
+    pub(super) fn cache(&self) -> Option<Arc<Cache>> {
+        self.cache.clone()
     }
 
     /// Compiles in a child process, which dies with the future.

@@ -32,13 +32,13 @@ pub const CALL_TIME: Bound<Span> = bound("callTime", Span::millis(500), Span::mi
 /// JavaScript or Python runtime 13 to 64 MiB.
 pub const MEMORY: Bound<Size> = bound("memory", Size(64 * MIB), Size(GIB));
 /// Elements of all tables of one call together, 8 bytes each.
-pub const TABLE_ELEMENTS: Bound<u32> = bound("tableElements", 100_000, 1_000_000);
+pub const TABLE_ELEMENTS: Bound<u32> = bound("tableElements", 100_000, 200_000);
 /// Core instances of one call. A Rust guest has 2 to 4, one with adapters a few dozen.
-pub const INSTANCES: Bound<u32> = bound("instances", 64, 256);
+pub const INSTANCES: Bound<u32> = bound("instances", 64, 128);
 /// Tables of one call.
-pub const TABLES: Bound<u32> = bound("tables", 64, 256);
+pub const TABLES: Bound<u32> = bound("tables", 32, 64);
 /// Memories of one call.
-pub const MEMORIES: Bound<u32> = bound("memories", 16, 64);
+pub const MEMORIES: Bound<u32> = bound("memories", 8, 16);
 /// Calls of the host by the guest in one call. Without a bound a guest makes five million a second.
 pub const HOST_CALLS: Bound<u32> = bound("hostCalls", 1_000, 100_000);
 /// Bytes that the guest hands to the host: each answer, and all log lines of a call together.

@@ -20,6 +20,7 @@ pub mod expect;
 mod json;
 pub mod limits;
 mod names;
+mod native;
 pub mod revision;
 mod sandbox;
 pub mod slot;

@@ -23,6 +23,7 @@ use super::contract;
 use super::descriptor;
 use super::engine::Engine;
 use super::limits::Limits;
+use super::native::Native;
 use super::threads::Lane;
 use crate::decision::Descriptor;
 use crate::error::LoadError;
@@ -180,8 +181,7 @@ impl Candidate {
         self.bytes.get(self.cases.clone()).unwrap_or_default()
     }
 
-    /// From the cache, or else compiled. Code that a cache gave and that does not load is
-    /// compiled once more.
+    /// From the cache, or else compiled.
     async fn component(
         &self,
         engine: &Engine,
@@ -189,36 +189,14 @@ impl Candidate {
         lane: Lane,
         limits: &Limits,
     ) -> Result<Component, LoadError> {
-        let name = Compiler::name(engine, &self.digest);
-        if let Some(code) = compiler.cached(&name) {
-            match deserialize(engine, lane, code).await {
-                Ok((component, _)) => return Ok(component),
-                Err(error) => tracing::warn!(%error, "cached code cannot be loaded; compiling again"),
-            }
-            compiler.forget(&name);
+        let native = Native::new(engine, compiler, &self.digest);
+        let cached = native.clone();
+        if let Some(component) = run(engine, lane, move || cached.cached()).await? {
+            return Ok(component);
         }
         let code = compiler.compile(&self.bytes, limits).await?;
-        let (component, code) = deserialize(engine, lane, code).await?;
-        compiler.keep(&name, &code);
-        Ok(component)
+        run(engine, lane, move || native.compiled(&code)).await?
     }
-}
-
-/// Maps native code into the process, on a decision thread, and gives the bytes back.
-async fn deserialize(engine: &Engine, lane: Lane, code: Vec<u8>) -> Result<(Component, Vec<u8>), LoadError> {
-    let wasm = engine.wasm().clone();
-    run(engine, lane, move || {
-        #[expect(
-            unsafe_code,
-            reason = "the bytes are native code. They come from two places only: the pipe of a child process of this \
-                      binary, or a file that carries a MAC by a key which only this user can read, verified over this \
-                      very buffer. wasmtime checks that its version and settings fit"
-        )]
-        // SAFETY: as above, the bytes were made by `Engine::precompile_component`.
-        let component = unsafe { Component::deserialize(&wasm, &code) };
-        component.map(|component| (component, code)).map_err(|error| LoadError::LoadFailed(words(&error)))
-    })
-    .await?
 }
 
 async fn run<T: Send + 'static>(

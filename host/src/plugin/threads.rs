@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 /// Two, so that one plugin cannot take them all; more would only wait for each other in the kernel,
 /// where address spaces of instances are made and unmade.
-const THREADS: usize = 2;
+pub(super) const THREADS: usize = 2;
 
 /// The stack of a decision thread: the guest's share of it with as much again for the host's.
 const STACK: usize = 2 * super::limits::WASM_STACK + 1024 * 1024;

@@ -78,19 +78,20 @@ impl Guest {
 
     /// The component's bytes.
     pub fn component(&self) -> Vec<u8> {
-        componentise(&self.module())
+        ComponentEncoder::default().module(&core_module(self)).unwrap().validate(true).encode().unwrap()
     }
 }
 
-/// A component of a core module in text, for the world in `wit/`.
-pub fn componentise(module: &str) -> Vec<u8> {
-    let mut core = wat::parse_str(module).unwrap_or_else(|error| panic!("{error}\n{module}"));
+/// A guest before it is made a component: a core module that says which world it is for.
+pub fn core_module(guest: &Guest) -> Vec<u8> {
+    let module = guest.module();
+    let mut core = wat::parse_str(&module).unwrap_or_else(|error| panic!("{error}\n{module}"));
     let mut resolve = Resolve::default();
     let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit");
     let (package, _) = resolve.push_dir(wit).unwrap();
     let world = resolve.select_world(&[package], Some("plugin")).unwrap();
     embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8).unwrap();
-    ComponentEncoder::default().module(&core).unwrap().validate(true).encode().unwrap()
+    core
 }
 
 /// One engine for all tests of a file, as a host has one.

@@ -1,0 +1,69 @@
+//! Native code on its way into the process: out of the cache, or out of the compiler and into the
+//! cache. Runs on a decision thread, for files are read and megabytes verified.
+
+use std::sync::Arc;
+
+use wasmtime::component::Component;
+
+use super::cache::Cache;
+use super::compile::Compiler;
+use super::engine::Engine;
+use super::revision::Digest;
+use super::text;
+use crate::error::LoadError;
+
+/// The code of one component for one engine, wherever it is.
+#[derive(Clone)]
+pub(super) struct Native {
+    engine: wasmtime::Engine,
+    cache: Option<Arc<Cache>>,
+    name: String,
+}
+
+impl Native {
+    pub(super) fn new(engine: &Engine, compiler: &Compiler, digest: &Digest) -> Self {
+        let name = format!("{}-{:016x}", digest.full(), engine.settings());
+        Self { engine: engine.wasm().clone(), cache: compiler.cache(), name }
+    }
+
+    /// From the cache. Code that is intact but does not load is removed.
+    pub(super) fn cached(&self) -> Option<Component> {
+        let cache = self.cache.as_ref()?;
+        let code = cache.get(&self.name)?;
+        match deserialize(&self.engine, &code) {
+            Ok(component) => Some(component),
+            Err(error) => {
+                tracing::warn!(%error, "cached code cannot be loaded; compiling again");
+                cache.remove(&self.name);
+                None
+            }
+        }
+    }
+
+    /// From the compiler. It is kept for the next time once it has loaded.
+    ///
+    /// # Errors
+    /// Where the compiler is of another version than this process.
+    pub(super) fn compiled(&self, code: &[u8]) -> Result<Component, LoadError> {
+        let component = deserialize(&self.engine, code)
+            .map_err(|error| LoadError::LoadFailed(text::clean(format!("{error:#}"), 1_000)))?;
+        let kept = self.cache.as_ref().map_or(Ok(()), |cache| cache.put(&self.name, code));
+        if let Err(error) = kept {
+            tracing::warn!(%error, "a compiled component cannot be cached");
+        }
+        Ok(component)
+    }
+}
+
+fn deserialize(engine: &wasmtime::Engine, code: &[u8]) -> wasmtime::Result<Component> {
+    #[expect(
+        unsafe_code,
+        reason = "the bytes are native code. They come from two places only: the pipe of a child process of this \
+                  binary, or a file that carries a MAC by a key which only this user can read, verified over this \
+                  very buffer. wasmtime checks that its version and settings fit"
+    )]
+    // SAFETY: as above, the bytes were made by `Engine::precompile_component`.
+    unsafe {
+        Component::deserialize(engine, code)
+    }
+}

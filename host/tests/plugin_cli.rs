@@ -1,0 +1,143 @@
+//! The verbs of a plugin's author, on a plugin that a few lines of text make.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by panicking"
+)]
+
+mod plugin_support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use plugin_support::{Guest, HOTSHOE, core_module, folder, reconcile};
+use tempfile::TempDir;
+
+const MANIFEST: &str =
+    "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: demo}\nspec:\n  source: {file: demo.wasm}\n";
+const CASE: &str = "# nothing is wished for\nname: an empty answer\nparent:\n  apiVersion: example.com/v1\n  kind: Test\n  metadata: {name: a}\n";
+const EXPECTED: &str = "expect:\n  decided:\n    children:\n      exactly: []\n";
+
+/// A plugin's folder with a component and one case.
+fn plugin(guest: &Guest, case: &str) -> TempDir {
+    let dir = folder();
+    fs::create_dir(dir.path().join("cases")).unwrap();
+    fs::write(dir.path().join("plugin.yaml"), MANIFEST).unwrap();
+    fs::write(dir.path().join("demo.wasm"), guest.component()).unwrap();
+    fs::write(dir.path().join("cases/empty.yaml"), case).unwrap();
+    dir
+}
+
+fn hotshoe(dir: &Path, arguments: &[&str]) -> Output {
+    Command::new(HOTSHOE)
+        .args(arguments)
+        .current_dir(dir)
+        .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
+        .output()
+        .unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn a_case_that_passes_is_one_line() {
+    let dir = plugin(&Guest::default(), &format!("{CASE}{EXPECTED}"));
+    let output = hotshoe(dir.path(), &["test", "."]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.starts_with("ok   an empty answer ("), "{text}");
+    assert!(text.ends_with("\n1 passed, 0 failed\n"), "{text}");
+}
+
+#[test]
+fn a_difference_is_shown_and_fails() {
+    let wrong = EXPECTED.replace("\n      exactly: []", " keep");
+    let dir = plugin(&Guest::default(), &format!("{CASE}{wrong}"));
+    let output = hotshoe(dir.path(), &["test", "."]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stdout(&output);
+    assert!(text.contains("FAIL an empty answer"), "{text}");
+    assert!(text.contains("-   children: keep") && text.contains("+     exactly: []"), "{text}");
+    assert!(text.ends_with("0 passed, 1 failed\n") && !text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn an_answer_can_be_accepted_and_then_passes() {
+    let dir = plugin(&Guest::default(), CASE);
+    assert_eq!(hotshoe(dir.path(), &["test", "."]).status.code(), Some(1));
+    assert!(hotshoe(dir.path(), &["test", ".", "--accept"]).status.success());
+    let text = fs::read_to_string(dir.path().join("cases/empty.yaml")).unwrap();
+    assert!(text.starts_with(CASE) && text.contains("exactly: []"), "{text}");
+    assert!(hotshoe(dir.path(), &["test", "."]).status.success());
+}
+
+#[test]
+fn a_trap_in_a_case_is_told() {
+    let dir = plugin(&reconcile("unreachable"), &format!("{CASE}{EXPECTED}"));
+    let output = hotshoe(dir.path(), &["test", ".", "-o", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let results: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(results[0]["passed"], false);
+    assert!(results[0]["error"].as_str().unwrap().contains("trapped"));
+}
+
+#[test]
+fn no_cases_is_an_error_that_says_where_one_would_be() {
+    let dir = plugin(&Guest::default(), CASE);
+    let output = hotshoe(dir.path(), &["test", ".", "nothing like it"]);
+    assert!(stderr(&output).contains("no case in"), "{}", stderr(&output));
+    fs::remove_file(dir.path().join("cases/empty.yaml")).unwrap();
+    let output = hotshoe(dir.path(), &["test", "."]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("cases/NAME.yaml"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_component_that_is_not_built_is_told_how_to() {
+    let dir = plugin(&Guest::default(), CASE);
+    fs::remove_file(dir.path().join("demo.wasm")).unwrap();
+    let output = hotshoe(dir.path(), &["test", "."]);
+    assert!(stderr(&output).contains("hotshoe build"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_core_module_is_taken_and_the_same_bytes_come_out_each_time() {
+    let dir = folder();
+    fs::write(dir.path().join("plugin.wasm"), core_module(&Guest::default())).unwrap();
+    for out in ["a.wasm", "b.wasm"] {
+        let output = hotshoe(dir.path(), &["build", "--from", "plugin.wasm", "--out", out]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stdout(&output).starts_with(&format!("{out}: ")), "{}", stdout(&output));
+    }
+    assert_eq!(fs::read(dir.path().join("a.wasm")).unwrap(), fs::read(dir.path().join("b.wasm")).unwrap());
+    let core = wat::parse_str("(module)").unwrap();
+    fs::write(dir.path().join("core.wasm"), core).unwrap();
+    let output = hotshoe(dir.path(), &["build", "--from", "core.wasm", "--out", "c.wasm"]);
+    assert!(!output.status.success() && !dir.path().join("c.wasm").exists());
+}
+
+#[test]
+fn what_a_host_would_refuse_is_not_built() {
+    let dir = folder();
+    let foreign = r#"(component (import "wasi:io/error@0.2.0" (instance (export "error" (func)))))"#;
+    fs::write(dir.path().join("x.wasm"), wat::parse_str(foreign).unwrap()).unwrap();
+    let output = hotshoe(dir.path(), &["build", "--from", "x.wasm", "--out", "y.wasm"]);
+    assert!(stderr(&output).contains("wasi:io/error@0.2.0#error"), "{}", stderr(&output));
+    assert!(!dir.path().join("y.wasm").exists());
+}
+
+#[test]
+fn a_crate_that_is_none_is_told_of_the_other_way() {
+    let dir = plugin(&Guest::default(), CASE);
+    let output = hotshoe(dir.path(), &["build", "."]);
+    assert!(stderr(&output).contains("--from core.wasm"), "{}", stderr(&output));
+}
