@@ -86,8 +86,10 @@ fn sync_fingerprint(
     let Children::Exactly(wishes) = &decision.children else { return None };
     let wishes: Vec<_> = wishes.iter().map(|child| (&child.reference, &child.json)).collect();
     let fields = |child: &Object| child.owned_fields(controller.writer.manager(), false).map(str::to_owned);
-    let children: Vec<_> =
-        children.iter().map(|(kind, child)| (kind, &child.key, &child.uid, child.deleting, &child.applied, fields(child))).collect();
+    let children: Vec<_> = children
+        .iter()
+        .map(|(kind, child)| (kind, &child.key, &child.uid, child.deleting, &child.applied, fields(child)))
+        .collect();
     Some(controller.hasher.hash_one((logic.revision.digest(), wishes, children)))
 }
 

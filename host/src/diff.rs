@@ -90,7 +90,9 @@ pub fn covers(fields: &str, desired: &Value) -> bool {
 }
 
 fn covers_members(node: &Value, desired: &Value, identity: &[&str]) -> bool {
-    let (Some(node), Some(members)) = (node.as_object(), desired.as_object()) else { return node_covers(node, desired) };
+    let (Some(node), Some(members)) = (node.as_object(), desired.as_object()) else {
+        return node_covers(node, desired);
+    };
     members.iter().filter(|(key, _)| !identity.contains(&key.as_str())).all(|(key, value)| {
         let below = node.get(&format!("f:{key}"));
         match key.as_str() {
@@ -180,8 +182,8 @@ fn node_exceeds(node: &Value, desired: &Value) -> bool {
             .find(|element| matches_keys(keys, element))
             .is_none_or(|element| node_exceeds(below, element)),
         (Some(("v", value)), Value::Array(elements)) => {
-                !serde_json::from_str::<Value>(value).is_ok_and(|value| elements.contains(&value))
-            }
+            !serde_json::from_str::<Value>(value).is_ok_and(|value| elements.contains(&value))
+        }
         _ => true,
     })
 }

@@ -7,10 +7,10 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::carry_out::Wishes;
 use crate::check::{self, Context};
 use crate::cluster::observe;
 use crate::controller::{Controller, Logic, Memory};
-use crate::carry_out::Wishes;
 use crate::decide::Decided;
 use crate::decision::{Answer, Call, Decision, Document, Observation};
 use crate::diff::Children;
@@ -90,7 +90,9 @@ async fn converge(
     };
     let wishes = match carry_out::stands(controller, logic, &observed, &decision, memory) {
         true => Wishes::Fulfilled,
-        false => Wishes::from(check::check(&decision, observed.children.len(), &context(controller, logic, &observed))?),
+        false => {
+            Wishes::from(check::check(&decision, observed.children.len(), &context(controller, logic, &observed))?)
+        }
     };
     let written = carry_out::carry_out(controller, logic, &observed, &decision, wishes, memory).await?;
     let next = conclude(controller, logic, &observed, &decision, memory, written);

@@ -150,7 +150,8 @@ impl Supervised {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (queued, running) = self.controller.queue.depth();
         let watches = self.watches();
-        let failing = watches.iter().find_map(|watch| watch.failing.clone());
+        let failing: Vec<String> = watches.iter().filter_map(|watch| watch.failing.clone()).collect();
+        let failing = (!failing.is_empty()).then(|| failing.join("; "));
         PluginStatus {
             name: self.controller.plugin.name.to_string(),
             source: self.controller.plugin.component_path().display().to_string(),

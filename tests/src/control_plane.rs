@@ -214,7 +214,8 @@ fn control_plane(verb: &[&str], dir: &Path) {
     let program = repository("target/control-plane/bin/control-plane");
     assert!(program.exists(), "{} is missing; build it with tests/control-plane/build.sh", program.display());
     let began = std::time::Instant::now();
-    let output = Command::new(program).args(verb).arg("--dir").arg(dir).output().expect("the control plane's program runs");
+    let output =
+        Command::new(program).args(verb).arg("--dir").arg(dir).output().expect("the control plane's program runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "control-plane {verb:?} failed: {said}");
     let took = began.elapsed();

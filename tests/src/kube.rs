@@ -53,7 +53,13 @@ impl Kube {
     ///
     /// # Errors
     /// What the API server said.
-    pub async fn request(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Result<Value, Refused> {
+    pub async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Result<Value, Refused> {
         self.request_with(method, path, &[(header::CONTENT_TYPE.as_str(), content_type)], body).await
     }
 

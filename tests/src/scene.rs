@@ -289,7 +289,9 @@ impl Scene {
 /// Whether all servers of a Memcached are there and its status says so of the newest generation.
 pub fn is_settled(object: &Value) -> bool {
     let size = object["spec"]["size"].as_u64();
-    let up_to_date = |name: &str| condition(object, name).map(|c| &c["observedGeneration"]) == Some(&object["metadata"]["generation"]);
+    let up_to_date = |name: &str| {
+        condition(object, name).map(|c| &c["observedGeneration"]) == Some(&object["metadata"]["generation"])
+    };
     said(object, "Available").0 == "True"
         && said(object, "Progressing").0 == "False"
         && said(object, "Degraded").0 == "False"

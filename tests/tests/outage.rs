@@ -59,7 +59,8 @@ fn the_host_acts_within_seconds_of_the_return_of_the_api_server() {
                 let made = scene.find(&DEPLOYMENT, "new").await.is_some();
                 let gone = scene.find(&MEMCACHED, "deleted").await.is_none();
                 let all = resized && put_back && made && gone;
-                all.then_some(()).ok_or_else(|| format!("resized {resized}, put back {put_back}, made {made}, gone {gone}"))
+                all.then_some(())
+                    .ok_or_else(|| format!("resized {resized}, put back {put_back}, made {made}, gone {gone}"))
             })
             .await;
         plane.restart_controllers();

@@ -32,6 +32,8 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 /// Low, because what counts after an outage is how soon changes are seen again.
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
+const UNAUTHORIZED: &str = "the API server does not accept the host's credentials (401); renew its token or kubeconfig";
+
 /// Which objects a watch sees.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
@@ -331,17 +333,25 @@ fn missing_kind(kind: &Kind, error: &crate::error::ApiError) -> String {
         );
     }
     if error.code == 401 {
-        return "the API server does not accept the host's credentials (401); renew its token or kubeconfig".to_owned();
+        return UNAUTHORIZED.to_owned();
     }
     format!("waiting for the API server: {error}")
 }
 
 fn failing(kind: &Kind, error: &watcher::Error) -> String {
-    let text = chain(error);
-    if text.contains("forbidden") {
-        return format!("{text}; grant the host get, list and watch on {kind} (deploy/install.yaml)");
+    let refused = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status),
+        _ => None,
+    };
+    match refused {
+        Some(status) if status.code == 403 => {
+            format!("{}; grant the host get, list and watch on {kind}, as deploy/rbac.yaml does", status.message)
+        }
+        Some(status) if status.code == 401 => UNAUTHORIZED.to_owned(),
+        Some(status) => format!("cannot watch {kind}: {}; it is tried again", status.message),
+        None => format!("cannot watch {kind}: {}; it is tried again", chain(error)),
     }
-    format!("cannot watch {kind}: {text}")
 }
 
 fn api(cluster: &Cluster, resource: &Resource, namespace: Option<&str>) -> Api<Wire> {

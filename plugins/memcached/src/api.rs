@@ -41,10 +41,7 @@ pub struct MemcachedSpec {
 /// stored before a default existed.
 impl Default for MemcachedSpec {
     fn default() -> Self {
-        Self {
-            size: 1,
-            container_port: 11211,
-        }
+        Self { size: 1, container_port: 11211 }
     }
 }
 

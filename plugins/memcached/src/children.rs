@@ -6,8 +6,8 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec},
         core::v1::{
-            Capabilities, Container, ContainerPort, PodSecurityContext, PodSpec, PodTemplateSpec,
-            SeccompProfile, SecurityContext, Service, ServicePort, ServiceSpec,
+            Capabilities, Container, ContainerPort, PodSecurityContext, PodSpec, PodTemplateSpec, SeccompProfile,
+            SecurityContext, Service, ServicePort, ServiceSpec,
         },
     },
     apimachinery::pkg::{
@@ -29,11 +29,7 @@ const CONTAINER: &str = "memcached";
 
 const COMMAND: [&str; 5] = ["memcached", "-m=64", "-o", "modern", "-v"];
 
-pub(crate) fn desired(
-    name: &str,
-    spec: &MemcachedSpec,
-    image: &str,
-) -> Result<[Object; 2], Failure> {
+pub(crate) fn desired(name: &str, spec: &MemcachedSpec, image: &str) -> Result<[Object; 2], Failure> {
     let version = image::version(image);
     let deployment = deployment(name, spec, image, &version);
     let service = service(name, spec, &version);
@@ -45,15 +41,9 @@ fn deployment(name: &str, spec: &MemcachedSpec, image: &str, version: &str) -> D
         metadata: metadata(name.to_owned(), name, version),
         spec: Some(DeploymentSpec {
             replicas: Some(spec.size),
-            selector: LabelSelector {
-                match_labels: Some(names::selector(name)),
-                ..LabelSelector::default()
-            },
+            selector: LabelSelector { match_labels: Some(names::selector(name)), ..LabelSelector::default() },
             template: PodTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    labels: Some(names::all(name, version)),
-                    ..ObjectMeta::default()
-                }),
+                metadata: Some(ObjectMeta { labels: Some(names::all(name, version)), ..ObjectMeta::default() }),
                 spec: Some(PodSpec {
                     containers: vec![container(spec, image)],
                     security_context: Some(pod_security()),
@@ -87,10 +77,7 @@ fn container(spec: &MemcachedSpec, image: &str) -> Container {
 fn pod_security() -> PodSecurityContext {
     PodSecurityContext {
         run_as_non_root: Some(true),
-        seccomp_profile: Some(SeccompProfile {
-            type_: "RuntimeDefault".to_owned(),
-            ..SeccompProfile::default()
-        }),
+        seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".to_owned(), ..SeccompProfile::default() }),
         ..PodSecurityContext::default()
     }
 }
@@ -102,10 +89,7 @@ fn container_security() -> SecurityContext {
         // is not root.
         run_as_user: Some(1001),
         allow_privilege_escalation: Some(false),
-        capabilities: Some(Capabilities {
-            drop: Some(vec!["ALL".to_owned()]),
-            ..Capabilities::default()
-        }),
+        capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), ..Capabilities::default() }),
         ..SecurityContext::default()
     }
 }
@@ -129,9 +113,5 @@ fn service(name: &str, spec: &MemcachedSpec, version: &str) -> Service {
 }
 
 fn metadata(own_name: String, name: &str, version: &str) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(own_name),
-        labels: Some(names::all(name, version)),
-        ..ObjectMeta::default()
-    }
+    ObjectMeta { name: Some(own_name), labels: Some(names::all(name, version)), ..ObjectMeta::default() }
 }

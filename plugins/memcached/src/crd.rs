@@ -8,9 +8,8 @@
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::{
         CustomResourceColumnDefinition, CustomResourceConversion, CustomResourceDefinition,
-        CustomResourceDefinitionNames, CustomResourceDefinitionSpec,
-        CustomResourceDefinitionVersion, CustomResourceSubresourceStatus,
-        CustomResourceSubresources, CustomResourceValidation,
+        CustomResourceDefinitionNames, CustomResourceDefinitionSpec, CustomResourceDefinitionVersion,
+        CustomResourceSubresourceStatus, CustomResourceSubresources, CustomResourceValidation,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -36,22 +35,13 @@ pub fn definition() -> Result<Value, serde_json::Error> {
 /// By way of the typed definition, a word that Kubernetes does not know cannot get in.
 fn typed() -> Result<CustomResourceDefinition, serde_json::Error> {
     Ok(CustomResourceDefinition {
-        metadata: ObjectMeta {
-            name: Some(format!("{PLURAL}.{}", api::GROUP)),
-            ..ObjectMeta::default()
-        },
+        metadata: ObjectMeta { name: Some(format!("{PLURAL}.{}", api::GROUP)), ..ObjectMeta::default() },
         spec: CustomResourceDefinitionSpec {
             group: api::GROUP.to_owned(),
             names: names(),
             scope: "Namespaced".to_owned(),
-            conversion: Some(CustomResourceConversion {
-                strategy: "None".to_owned(),
-                webhook: None,
-            }),
-            versions: vec![
-                version(api::VERSION, true, size_up_to_three())?,
-                version("v1", false, size_up_to_ten())?,
-            ],
+            conversion: Some(CustomResourceConversion { strategy: "None".to_owned(), webhook: None }),
+            versions: vec![version(api::VERSION, true, size_up_to_three())?, version("v1", false, size_up_to_ten())?],
             preserve_unknown_fields: None,
         },
         status: None,
@@ -80,19 +70,13 @@ fn size_up_to_ten() -> Value {
     ] })
 }
 
-fn version(
-    name: &str,
-    storage: bool,
-    size: Value,
-) -> Result<CustomResourceDefinitionVersion, serde_json::Error> {
+fn version(name: &str, storage: bool, size: Value) -> Result<CustomResourceDefinitionVersion, serde_json::Error> {
     let schema = serde_json::from_value(schema(size))?;
     Ok(CustomResourceDefinitionVersion {
         name: name.to_owned(),
         served: true,
         storage,
-        schema: Some(CustomResourceValidation {
-            open_api_v3_schema: Some(schema),
-        }),
+        schema: Some(CustomResourceValidation { open_api_v3_schema: Some(schema) }),
         subresources: Some(CustomResourceSubresources {
             scale: None,
             status: Some(CustomResourceSubresourceStatus(json!({}))),
@@ -104,39 +88,19 @@ fn version(
 
 fn columns() -> Vec<CustomResourceColumnDefinition> {
     vec![
-        column(
-            "Size",
-            "integer",
-            ".spec.size",
-            "The number of servers wished for.",
-        ),
-        column(
-            "Ready",
-            "integer",
-            ".status.readyReplicas",
-            "The number of servers that are ready.",
-        ),
+        column("Size", "integer", ".spec.size", "The number of servers wished for."),
+        column("Ready", "integer", ".status.readyReplicas", "The number of servers that are ready."),
         column(
             "Available",
             "string",
             r#".status.conditions[?(@.type=="Available")].status"#,
             "Whether as many servers are ready as are wished for.",
         ),
-        column(
-            "Age",
-            "date",
-            ".metadata.creationTimestamp",
-            "The time since it was created.",
-        ),
+        column("Age", "date", ".metadata.creationTimestamp", "The time since it was created."),
     ]
 }
 
-fn column(
-    name: &str,
-    type_: &str,
-    path: &str,
-    description: &str,
-) -> CustomResourceColumnDefinition {
+fn column(name: &str, type_: &str, path: &str, description: &str) -> CustomResourceColumnDefinition {
     CustomResourceColumnDefinition {
         name: name.to_owned(),
         type_: type_.to_owned(),
@@ -169,19 +133,13 @@ fn schema(size: Value) -> Value {
 
 fn spec(size: Value) -> Value {
     let mut spec = of::<MemcachedSpec>();
-    merge(
-        &mut spec,
-        json!({ "default": {}, "properties": { "size": size } }),
-    );
+    merge(&mut spec, json!({ "default": {}, "properties": { "size": size } }));
     spec
 }
 
 fn status() -> Value {
     let mut status = of::<MemcachedStatus>();
-    merge(
-        &mut status,
-        json!({ "properties": { "conditions": conditions() } }),
-    );
+    merge(&mut status, json!({ "properties": { "conditions": conditions() } }));
     // The host may have something to say before the plugin has.
     if let Value::Object(status) = &mut status {
         status.remove("required");
@@ -192,20 +150,16 @@ fn status() -> Value {
 /// The schema of a type, in the words of a CRD: nothing is referred to, and descriptions are
 /// wrapped by whoever shows them.
 fn of<T: JsonSchema>() -> Value {
-    let mut settings = SchemaSettings::openapi3().with_transform(RecursiveTransform(
-        |schema: &mut schemars::Schema| {
+    let mut settings =
+        SchemaSettings::openapi3().with_transform(RecursiveTransform(|schema: &mut schemars::Schema| {
             schema.remove("$schema");
             schema.remove("title");
             if let Some(Value::String(description)) = schema.get_mut("description") {
                 *description = description.replace('\n', " ");
             }
-        },
-    ));
+        }));
     settings.inline_subschemas = true;
-    settings
-        .into_generator()
-        .into_root_schema_for::<T>()
-        .to_value()
+    settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
 /// The typed schema holds limits as floating-point numbers; nobody writes `maximum: 3.0`.

@@ -13,18 +13,13 @@ use crate::{
 const FINALIZING: &str = "Finalizing";
 
 pub(crate) fn finalize(request: &Request<Memcached>) -> Result<Cleanup, Failure> {
-    if has_begun(request) {
-        Ok(Cleanup::Done(end(request)?))
-    } else {
-        Ok(Cleanup::Waiting(begin(request)?))
-    }
+    if has_begun(request) { Ok(Cleanup::Done(end(request)?)) } else { Ok(Cleanup::Waiting(begin(request)?)) }
 }
 
 /// Whether the first word has been written.
 fn has_begun(request: &Request<Memcached>) -> bool {
     let said = &request.parent.status.conditions;
-    said.iter()
-        .any(|condition| condition.name == DEGRADED && condition.reason == FINALIZING)
+    said.iter().any(|condition| condition.name == DEGRADED && condition.reason == FINALIZING)
 }
 
 fn begin(request: &Request<Memcached>) -> Result<Decision, Failure> {
@@ -33,38 +28,27 @@ fn begin(request: &Request<Memcached>) -> Result<Decision, Failure> {
     let message = format!("Performing finalizer operations for the custom resource: {name} ");
     let deleting = Event::warning(
         "Deleting",
-        format!(
-            "Custom Resource {name} is being deleted from the namespace {}",
-            request.namespace()
-        ),
+        format!("Custom Resource {name} is being deleted from the namespace {}", request.namespace()),
     );
     Ok(say(request, Status::Unknown, message)?.events([deleting]))
 }
 
 fn end(request: &Request<Memcached>) -> Result<Decision, Failure> {
     let name = request.name();
-    let message = format!(
-        "Finalizer operations for custom resource {name} name were successfully accomplished"
-    );
+    let message = format!("Finalizer operations for custom resource {name} name were successfully accomplished");
     say(request, Status::True, message)
 }
 
-fn say(
-    request: &Request<Memcached>,
-    degraded: Status,
-    message: String,
-) -> Result<Decision, Failure> {
+fn say(request: &Request<Memcached>, degraded: Status, message: String) -> Result<Decision, Failure> {
     let observed = Observed::of(request)?;
     let available = match &observed.rollout {
         Some(rollout) => status::serving(request.name(), request.parent.spec.size, rollout),
         None => Condition::new(AVAILABLE, Status::False, FINALIZING, message.as_str()),
     };
-    let decision = Decision::keep()
-        .status(&status::status(&observed))?
-        .conditions([
-            available,
-            Condition::new(PROGRESSING, Status::False, FINALIZING, message.as_str()),
-            Condition::new(DEGRADED, degraded, FINALIZING, message),
-        ]);
+    let decision = Decision::keep().status(&status::status(&observed))?.conditions([
+        available,
+        Condition::new(PROGRESSING, Status::False, FINALIZING, message.as_str()),
+        Condition::new(DEGRADED, degraded, FINALIZING, message),
+    ]);
     Ok(decision)
 }

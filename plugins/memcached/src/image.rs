@@ -20,11 +20,7 @@ pub(crate) fn version(reference: &str) -> String {
         (None, Some(digest)) => short(digest),
         (None, None) => String::new(),
     };
-    if version.is_empty() {
-        "latest".to_owned()
-    } else {
-        version
-    }
+    if version.is_empty() { "latest".to_owned() } else { version }
 }
 
 fn short(digest: &str) -> String {
@@ -36,11 +32,8 @@ fn short(digest: &str) -> String {
 /// end with some that a label may not.
 fn label(text: impl Iterator<Item = char>) -> String {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let mut label: String = text
-        .map(|c| if valid(c) { c } else { '-' })
-        .skip_while(|c| !c.is_ascii_alphanumeric())
-        .take(LONGEST)
-        .collect();
+    let mut label: String =
+        text.map(|c| if valid(c) { c } else { '-' }).skip_while(|c| !c.is_ascii_alphanumeric()).take(LONGEST).collect();
     label.truncate(label.trim_end_matches(['-', '_', '.']).len());
     label
 }
@@ -65,14 +58,8 @@ mod tests {
 
     #[test]
     fn a_digest_stands_in_for_a_tag() {
-        assert_eq!(
-            version("memcached@sha256:0123456789abcdef0123"),
-            "0123456789ab"
-        );
-        assert_eq!(
-            version("localhost:5000/memcached@sha256:0123456789abcdef"),
-            "0123456789ab"
-        );
+        assert_eq!(version("memcached@sha256:0123456789abcdef0123"), "0123456789ab");
+        assert_eq!(version("localhost:5000/memcached@sha256:0123456789abcdef"), "0123456789ab");
     }
 
     #[test]
@@ -86,14 +73,8 @@ mod tests {
     #[test]
     fn a_tag_that_no_label_can_hold_is_cut_down() {
         assert_eq!(version("memcached:_1.6-"), "1.6");
-        assert_eq!(
-            version(&format!("memcached:{}", "a".repeat(128))),
-            "a".repeat(63)
-        );
-        assert_eq!(
-            version(&format!("memcached:{}.b", "a".repeat(62))),
-            "a".repeat(62)
-        );
+        assert_eq!(version(&format!("memcached:{}", "a".repeat(128))), "a".repeat(63));
+        assert_eq!(version(&format!("memcached:{}.b", "a".repeat(62))), "a".repeat(62));
     }
 
     proptest! {

@@ -19,11 +19,7 @@ pub(crate) fn service(name: &str) -> String {
 /// The labels that the Pods of one custom resource have for ever and no other Pod has. A version
 /// is not among them, since a selector cannot be changed and an image can.
 pub(crate) fn selector(name: &str) -> Labels {
-    labels(&[
-        ("app", "memcached"),
-        (INSTANCE, name),
-        ("app.kubernetes.io/part-of", "memcached-operator"),
-    ])
+    labels(&[("app", "memcached"), (INSTANCE, name), ("app.kubernetes.io/part-of", "memcached-operator")])
 }
 
 /// All labels of the children and of the Pods.
@@ -38,10 +34,7 @@ pub(crate) fn all(name: &str, version: &str) -> Labels {
 }
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
-    pairs
-        .iter()
-        .map(|&(key, value)| (key.to_owned(), value.to_owned()))
-        .collect()
+    pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 /// Which rule a name breaks, if it breaks one. The Service is named after the custom resource,
@@ -64,9 +57,7 @@ pub(crate) fn broken_rule(name: &str) -> Option<String> {
 fn is_rfc1035_label(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_lowercase())
         && !name.ends_with('-')
-        && name
-            .bytes()
-            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+        && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
 }
 
 #[cfg(test)]
@@ -98,11 +89,7 @@ mod tests {
     #[test]
     fn every_pod_is_selected_whatever_its_version() {
         let pod = all("cache", "1.6");
-        assert!(
-            selector("cache")
-                .iter()
-                .all(|(key, value)| pod.get(key) == Some(value))
-        );
+        assert!(selector("cache").iter().all(|(key, value)| pod.get(key) == Some(value)));
         assert!(!selector("cache").contains_key("app.kubernetes.io/version"));
     }
 }

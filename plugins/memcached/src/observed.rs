@@ -61,11 +61,7 @@ impl Observed {
 
 impl Rollout {
     fn of(deployment: DeploymentView) -> Self {
-        let DeploymentView {
-            metadata,
-            spec,
-            status,
-        } = deployment;
+        let DeploymentView { metadata, spec, status } = deployment;
         Self {
             selector: spec.selector.match_labels,
             wanted: spec.replicas,

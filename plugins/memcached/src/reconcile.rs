@@ -12,41 +12,28 @@ use crate::{
 pub(crate) fn reconcile(request: &Request<Memcached>) -> Result<Answer, Failure> {
     let observed = Observed::of(request)?;
     let (decision, trouble) = decide(request, &observed)?;
-    let decision = decision
-        .status(&status::status(&observed))?
-        .conditions(status::conditions(
-            request.name(),
-            request.parent.spec.size,
-            &observed,
-            trouble.as_ref(),
-        ));
+    let decision = decision.status(&status::status(&observed))?.conditions(status::conditions(
+        request.name(),
+        request.parent.spec.size,
+        &observed,
+        trouble.as_ref(),
+    ));
     Ok(Answer::Decided(decision))
 }
 
 /// What should become of the children, and what stands in the way. What only a person can put
 /// right leaves the children alone; what the API server refused is wished for again.
-fn decide(
-    request: &Request<Memcached>,
-    observed: &Observed,
-) -> Result<(Decision, Option<Trouble>), Failure> {
+fn decide(request: &Request<Memcached>, observed: &Observed) -> Result<(Decision, Option<Trouble>), Failure> {
     let name = request.name();
     if let Some(trouble) = trouble::invalid_name(name) {
         return Ok((Decision::keep(), Some(trouble)));
     }
-    let Some(image) = request
-        .config
-        .image
-        .as_deref()
-        .filter(|image| !image.is_empty())
-    else {
+    let Some(image) = request.config.image.as_deref().filter(|image| !image.is_empty()) else {
         return Ok((Decision::keep(), Some(trouble::no_image(name))));
     };
     if let Some(trouble) = trouble::immutable_selector(name, observed) {
         return Ok((Decision::keep(), Some(trouble)));
     }
     let children = children::desired(name, &request.parent.spec, image)?;
-    Ok((
-        Decision::exactly(children),
-        trouble::refused(request, observed),
-    ))
+    Ok((Decision::exactly(children), trouble::refused(request, observed)))
 }

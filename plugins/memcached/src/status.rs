@@ -19,36 +19,17 @@ pub(crate) const DEGRADED: &str = "Degraded";
 const STARTING: &str = "Starting reconciliation";
 
 pub(crate) fn status(observed: &Observed) -> MemcachedStatus {
-    MemcachedStatus {
-        nodes: observed.nodes.clone(),
-        ready_replicas: observed.ready(),
-    }
+    MemcachedStatus { nodes: observed.nodes.clone(), ready_replicas: observed.ready() }
 }
 
-pub(crate) fn conditions(
-    name: &str,
-    size: i32,
-    observed: &Observed,
-    trouble: Option<&Trouble>,
-) -> [Condition; 3] {
-    [
-        available(name, size, observed, trouble),
-        progressing(name, size, observed, trouble),
-        degraded(name, trouble),
-    ]
+pub(crate) fn conditions(name: &str, size: i32, observed: &Observed, trouble: Option<&Trouble>) -> [Condition; 3] {
+    [available(name, size, observed, trouble), progressing(name, size, observed, trouble), degraded(name, trouble)]
 }
 
 fn available(name: &str, size: i32, observed: &Observed, trouble: Option<&Trouble>) -> Condition {
     match (trouble, &observed.rollout) {
-        (Some(trouble), Some(rollout)) if trouble.spares_the_servers() => {
-            serving(name, size, rollout)
-        }
-        (Some(trouble), _) => Condition::new(
-            AVAILABLE,
-            Status::False,
-            trouble.reason,
-            trouble.message.as_str(),
-        ),
+        (Some(trouble), Some(rollout)) if trouble.spares_the_servers() => serving(name, size, rollout),
+        (Some(trouble), _) => Condition::new(AVAILABLE, Status::False, trouble.reason, trouble.message.as_str()),
         (None, Some(rollout)) => serving(name, size, rollout),
         (None, None) => Condition::new(AVAILABLE, Status::Unknown, RECONCILING, STARTING),
     }
@@ -60,10 +41,7 @@ pub(crate) fn serving(name: &str, size: i32, rollout: &Rollout) -> Condition {
     let message = if is_available {
         format!("Deployment for custom resource ({name}) with {size} replicas created successfully")
     } else {
-        format!(
-            "Deployment for custom resource ({name}) has {} of {size} replicas ready",
-            rollout.ready
-        )
+        format!("Deployment for custom resource ({name}) has {} of {size} replicas ready", rollout.ready)
     };
     Condition::new(AVAILABLE, is_available.into(), RECONCILING, message)
 }
@@ -72,35 +50,21 @@ pub(crate) fn serving(name: &str, size: i32, rollout: &Rollout) -> Condition {
 /// which `Available` does not tell.
 fn progressing(name: &str, size: i32, observed: &Observed, trouble: Option<&Trouble>) -> Condition {
     if let Some(trouble) = trouble.filter(|trouble| trouble.ends_progress()) {
-        return Condition::new(
-            PROGRESSING,
-            Status::False,
-            trouble.reason,
-            trouble.message.as_str(),
-        );
+        return Condition::new(PROGRESSING, Status::False, trouble.reason, trouble.message.as_str());
     }
     let (is_progressing, message) = match &observed.rollout {
         None => (true, STARTING.to_owned()),
-        Some(rollout) if rollout.is_complete(size) => (
-            false,
-            format!("Deployment for custom resource ({name}) is rolled out"),
-        ),
-        Some(_) => (
-            true,
-            format!("Deployment for custom resource ({name}) is being rolled out"),
-        ),
+        Some(rollout) if rollout.is_complete(size) => {
+            (false, format!("Deployment for custom resource ({name}) is rolled out"))
+        }
+        Some(_) => (true, format!("Deployment for custom resource ({name}) is being rolled out")),
     };
     Condition::new(PROGRESSING, is_progressing.into(), RECONCILING, message)
 }
 
 fn degraded(name: &str, trouble: Option<&Trouble>) -> Condition {
     match trouble {
-        Some(trouble) => Condition::new(
-            DEGRADED,
-            Status::True,
-            trouble.reason,
-            trouble.message.as_str(),
-        ),
+        Some(trouble) => Condition::new(DEGRADED, Status::True, trouble.reason, trouble.message.as_str()),
         None => Condition::new(
             DEGRADED,
             Status::False,

@@ -80,10 +80,7 @@ pub(crate) fn immutable_selector(name: &str, observed: &Observed) -> Option<Trou
 
 /// The API server refused a child. The Deployment comes first, for without it the rest is idle.
 pub(crate) fn refused(request: &Request<Memcached>, observed: &Observed) -> Option<Trouble> {
-    let of_deployment = request
-        .refusals
-        .iter()
-        .find(|refusal| refusal.concerns::<Deployment>());
+    let of_deployment = request.refusals.iter().find(|refusal| refusal.concerns::<Deployment>());
     let refusal = of_deployment.or(request.refusals.first())?;
     let exists = match of_deployment {
         Some(_) => observed.rollout.is_some(),
@@ -110,28 +107,16 @@ fn foreign(refusal: &Refusal, request: &Request<Memcached>) -> Trouble {
     }
 }
 
-fn failed_write(
-    refusal: &Refusal,
-    exists: bool,
-    request: &Request<Memcached>,
-    observed: &Observed,
-) -> Trouble {
+fn failed_write(refusal: &Refusal, exists: bool, request: &Request<Memcached>, observed: &Observed) -> Trouble {
     let (name, kind) = (request.name(), &refusal.reference.kind.kind);
     let resizes = refusal.concerns::<Deployment>()
-        && observed
-            .rollout
-            .as_ref()
-            .is_some_and(|rollout| rollout.wanted != request.parent.spec.size);
+        && observed.rollout.as_ref().is_some_and(|rollout| rollout.wanted != request.parent.spec.size);
     let (reason, deed) = match (exists, resizes) {
         (false, _) => (RECONCILING, format!("create {kind}")),
         (true, true) => ("Resizing", "update the size".to_owned()),
         (true, false) => (RECONCILING, format!("update {kind}")),
     };
-    Trouble {
-        kind: Kind::Refused,
-        reason,
-        message: failed(&deed, name, &refusal.message),
-    }
+    Trouble { kind: Kind::Refused, reason, message: failed(&deed, name, &refusal.message) }
 }
 
 fn failed(deed: &str, name: &str, cause: &str) -> String {

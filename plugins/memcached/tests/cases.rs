@@ -1,17 +1,12 @@
 //! Every case under `cases/`, answered by the native build. The same files are run under the
 //! sandbox, so a difference between the two shows here first.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test says what broke by breaking"
-)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test says what broke by breaking")]
 
 use std::{fs, path::Path};
 
 use hotshoe_sdk::{
-    Answer, Children, Cleanup, Decision, Failure, Object, ObjectRef, Observation, Refusal, Related,
-    ResourceKind, Severity, Status,
+    Answer, Children, Cleanup, Decision, Failure, Object, ObjectRef, Observation, Refusal, Related, ResourceKind,
+    Severity, Status,
 };
 use memcached::Memcached;
 use serde::Deserialize;
@@ -97,13 +92,8 @@ fn observation(case: Case) -> Observation {
 }
 
 fn related((key, objects): (String, Value)) -> Related {
-    let Value::Array(objects) = objects else {
-        panic!("{key} is no list")
-    };
-    Related {
-        key,
-        objects: objects.into_iter().map(object).collect(),
-    }
+    let Value::Array(objects) = objects else { panic!("{key} is no list") };
+    Related { key, objects: objects.into_iter().map(object).collect() }
 }
 
 fn refusal(refusal: CaseRefusal) -> Refusal {
@@ -120,12 +110,7 @@ fn refusal(refusal: CaseRefusal) -> Refusal {
 }
 
 fn object(value: Value) -> Object {
-    let text = |pointer: &str| {
-        value
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .map(str::to_owned)
-    };
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let api_version = text("/apiVersion").unwrap();
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
     Object {

@@ -1,14 +1,9 @@
 //! What the plugin promises, row by row.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test says what broke by breaking"
-)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test says what broke by breaking")]
 
 use hotshoe_sdk::{
-    Answer, Children, Cleanup, Condition, Decision, Failure, Object, ObjectRef, Observation,
-    Refusal, Related, ResourceKind, Status,
+    Answer, Children, Cleanup, Condition, Decision, Failure, Object, ObjectRef, Observation, Refusal, Related,
+    ResourceKind, Status,
 };
 use memcached::Memcached;
 use serde_json::{Value, json};
@@ -40,10 +35,7 @@ impl World {
     }
 
     fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            ..Self::new()
-        }
+        Self { name: name.to_owned(), ..Self::new() }
     }
 
     /// With a Deployment of three servers, of which so many are ready.
@@ -56,8 +48,7 @@ impl World {
     }
 
     fn deployment(mut self, json: Value) -> Self {
-        self.children
-            .push(object("apps", "v1", "Deployment", "cache", &json));
+        self.children.push(object("apps", "v1", "Deployment", "cache", &json));
         self
     }
 
@@ -71,16 +62,14 @@ impl World {
 
     fn service(mut self) -> Self {
         let json = json!({ "metadata": { "name": "cache-service" } });
-        self.children
-            .push(object("", "v1", "Service", "cache-service", &json));
+        self.children.push(object("", "v1", "Service", "cache-service", &json));
         self
     }
 
     fn pod(mut self, name: &str, deletion_timestamp: Option<&str>) -> Self {
         let mut json = json!({ "metadata": { "name": name } });
         if let Some(time) = deletion_timestamp {
-            *json.pointer_mut("/metadata").unwrap() =
-                json!({ "name": name, "deletionTimestamp": time });
+            *json.pointer_mut("/metadata").unwrap() = json!({ "name": name, "deletionTimestamp": time });
         }
         self.pods.push(object("", "v1", "Pod", name, &json));
         self
@@ -107,18 +96,9 @@ impl World {
             "status": { "conditions": self.conditions },
         });
         Observation {
-            parent: object(
-                "cache.example.com",
-                "v1alpha1",
-                "Memcached",
-                &self.name,
-                &parent,
-            ),
+            parent: object("cache.example.com", "v1alpha1", "Memcached", &self.name, &parent),
             children: self.children,
-            related: vec![Related {
-                key: "pods".to_owned(),
-                objects: self.pods,
-            }],
+            related: vec![Related { key: "pods".to_owned(), objects: self.pods }],
             refusals: self.refusals,
             config: self.config.to_string(),
             now: None,
@@ -155,35 +135,20 @@ fn reference(group: &str, version: &str, kind: &str, name: &str) -> ObjectRef {
 }
 
 fn object(group: &str, version: &str, kind: &str, name: &str, json: &Value) -> Object {
-    Object {
-        reference: reference(group, version, kind, name),
-        json: json.to_string(),
-    }
+    Object { reference: reference(group, version, kind, name), json: json.to_string() }
 }
 
 fn condition<'a>(decision: &'a Decision, name: &str) -> &'a Condition {
-    decision
-        .conditions
-        .iter()
-        .find(|condition| condition.name == name)
-        .unwrap()
+    decision.conditions.iter().find(|condition| condition.name == name).unwrap()
 }
 
 fn assert_condition(decision: &Decision, name: &str, status: Status, reason: &str, message: &str) {
-    assert_eq!(
-        condition(decision, name),
-        &Condition::new(name, status, reason, message)
-    );
+    assert_eq!(condition(decision, name), &Condition::new(name, status, reason, message));
 }
 
 fn child(decision: &Decision, kind: &str) -> Value {
-    let Children::Exactly(children) = &decision.children else {
-        panic!("{decision:?}")
-    };
-    let child = children
-        .iter()
-        .find(|child| child.reference.kind.kind == kind)
-        .unwrap();
+    let Children::Exactly(children) = &decision.children else { panic!("{decision:?}") };
+    let child = children.iter().find(|child| child.reference.kind.kind == kind).unwrap();
     serde_json::from_str(&child.json).unwrap()
 }
 
@@ -194,19 +159,10 @@ fn status(decision: &Decision) -> Value {
 #[test]
 fn at_first_sight_it_says_that_it_starts() {
     let decision = World::new().decide();
-    assert_condition(
-        &decision,
-        "Available",
-        Status::Unknown,
-        "Reconciling",
-        "Starting reconciliation",
-    );
+    assert_condition(&decision, "Available", Status::Unknown, "Reconciling", "Starting reconciliation");
     assert_eq!(condition(&decision, "Progressing").status, Status::True);
     assert_eq!(condition(&decision, "Degraded").status, Status::False);
-    assert_eq!(
-        status(&decision),
-        json!({ "nodes": [], "readyReplicas": 0 })
-    );
+    assert_eq!(status(&decision), json!({ "nodes": [], "readyReplicas": 0 }));
     assert_eq!(decision.events, []);
     assert_eq!(decision.requeue_after, None);
 }
@@ -261,10 +217,7 @@ fn the_service_leads_to_the_container_port() {
     world.spec = json!({ "size": 1, "containerPort": 12000 });
     let decision = world.decide();
     let service = child(&decision, "Service");
-    assert_eq!(
-        service.pointer("/metadata/name"),
-        Some(&json!("cache-service"))
-    );
+    assert_eq!(service.pointer("/metadata/name"), Some(&json!("cache-service")));
     assert_eq!(
         service.pointer("/spec"),
         Some(&json!({
@@ -274,10 +227,7 @@ fn the_service_leads_to_the_container_port() {
         }))
     );
     let deployment = child(&decision, "Deployment");
-    assert_eq!(
-        deployment.pointer("/spec/template/spec/containers/0/ports/0/containerPort"),
-        Some(&json!(12000))
-    );
+    assert_eq!(deployment.pointer("/spec/template/spec/containers/0/ports/0/containerPort"), Some(&json!(12000)));
 }
 
 #[test]
@@ -285,24 +235,15 @@ fn a_spec_without_fields_has_the_defaults() {
     let mut world = World::new();
     world.spec = json!({});
     let decision = world.decide();
-    assert_eq!(
-        child(&decision, "Deployment").pointer("/spec/replicas"),
-        Some(&json!(1))
-    );
-    assert_eq!(
-        child(&decision, "Service").pointer("/spec/ports/0/targetPort"),
-        Some(&json!(11211))
-    );
+    assert_eq!(child(&decision, "Deployment").pointer("/spec/replicas"), Some(&json!(1)));
+    assert_eq!(child(&decision, "Service").pointer("/spec/ports/0/targetPort"), Some(&json!(11211)));
 }
 
 #[test]
 fn the_plugin_has_no_largest_size() {
     let mut world = World::new();
     world.spec = json!({ "size": 1000 });
-    assert_eq!(
-        child(&world.decide(), "Deployment").pointer("/spec/replicas"),
-        Some(&json!(1000))
-    );
+    assert_eq!(child(&world.decide(), "Deployment").pointer("/spec/replicas"), Some(&json!(1000)));
 }
 
 #[test]
@@ -329,10 +270,7 @@ fn it_is_available_once_as_many_are_ready_as_are_wished_for() {
     );
     assert_eq!(condition(&decision, "Progressing").status, Status::False);
     assert_eq!(condition(&decision, "Degraded").status, Status::False);
-    assert_eq!(
-        status(&decision),
-        json!({ "nodes": [], "readyReplicas": 3 })
-    );
+    assert_eq!(status(&decision), json!({ "nodes": [], "readyReplicas": 3 }));
 }
 
 #[test]
@@ -355,48 +293,29 @@ fn a_deployment_without_a_status_has_none_ready() {
         "spec": { "replicas": 3, "selector": selector() },
     }));
     let message = "Deployment for custom resource (cache) has 0 of 3 replicas ready";
-    assert_condition(
-        &world.decide(),
-        "Available",
-        Status::False,
-        "Reconciling",
-        message,
-    );
+    assert_condition(&world.decide(), "Available", Status::False, "Reconciling", message);
 }
 
 #[test]
 fn numbers_of_an_older_generation_do_not_count() {
-    let decision = World::with_ready(3)
-        .change_deployment("/metadata/generation", json!(3))
-        .decide();
+    let decision = World::with_ready(3).change_deployment("/metadata/generation", json!(3)).decide();
     assert_eq!(condition(&decision, "Available").status, Status::False);
     assert_eq!(condition(&decision, "Progressing").status, Status::True);
 }
 
 #[test]
 fn a_deployment_that_asks_for_another_size_is_not_available() {
-    let decision = World::with_ready(3)
-        .change_deployment("/spec/replicas", json!(5))
-        .decide();
+    let decision = World::with_ready(3).change_deployment("/spec/replicas", json!(5)).decide();
     assert_eq!(condition(&decision, "Available").status, Status::False);
-    assert_eq!(
-        child(&decision, "Deployment").pointer("/spec/replicas"),
-        Some(&json!(3))
-    );
+    assert_eq!(child(&decision, "Deployment").pointer("/spec/replicas"), Some(&json!(3)));
 }
 
 #[test]
 fn it_progresses_while_servers_of_an_older_version_are_there() {
     for (pointer, to) in [("/status/updatedReplicas", 2), ("/status/replicas", 4)] {
-        let decision = World::with_ready(3)
-            .change_deployment(pointer, json!(to))
-            .decide();
+        let decision = World::with_ready(3).change_deployment(pointer, json!(to)).decide();
         assert_eq!(condition(&decision, "Available").status, Status::True);
-        assert_eq!(
-            condition(&decision, "Progressing").status,
-            Status::True,
-            "{pointer}"
-        );
+        assert_eq!(condition(&decision, "Progressing").status, Status::True, "{pointer}");
     }
 }
 
@@ -407,44 +326,25 @@ fn the_nodes_are_sorted_and_those_that_go_are_left_out() {
         .pod("cache-a", None)
         .pod("cache-c", Some("2026-01-01T00:00:00Z"))
         .decide();
-    assert_eq!(
-        status(&decision),
-        json!({ "nodes": ["cache-a", "cache-b"], "readyReplicas": 2 })
-    );
+    assert_eq!(status(&decision), json!({ "nodes": ["cache-a", "cache-b"], "readyReplicas": 2 }));
 }
 
 #[test]
 fn conditions_always_come_in_the_same_order() {
     for world in [World::new(), World::with_ready(3), World::named("no.label")] {
         let decision = world.decide();
-        let names: Vec<&str> = decision
-            .conditions
-            .iter()
-            .map(|c| c.name.as_str())
-            .collect();
+        let names: Vec<&str> = decision.conditions.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["Available", "Progressing", "Degraded"]);
     }
 }
 
 #[test]
 fn a_refused_creation_is_told_with_its_cause() {
-    let decision = World::new()
-        .refused("Deployment", 403, "Forbidden", FORBIDDEN)
-        .decide();
-    let message =
-        format!("Failed to create Deployment for the custom resource (cache): ({FORBIDDEN})");
-    assert_condition(
-        &decision,
-        "Available",
-        Status::False,
-        "Reconciling",
-        &message,
-    );
+    let decision = World::new().refused("Deployment", 403, "Forbidden", FORBIDDEN).decide();
+    let message = format!("Failed to create Deployment for the custom resource (cache): ({FORBIDDEN})");
+    assert_condition(&decision, "Available", Status::False, "Reconciling", &message);
     assert_condition(&decision, "Degraded", Status::True, "Reconciling", &message);
-    assert_eq!(
-        child(&decision, "Deployment").pointer("/spec/replicas"),
-        Some(&json!(3))
-    );
+    assert_eq!(child(&decision, "Deployment").pointer("/spec/replicas"), Some(&json!(3)));
 }
 
 #[test]
@@ -453,31 +353,19 @@ fn a_refused_resize_is_told_as_one() {
         .change_deployment("/spec/replicas", json!(2))
         .refused("Deployment", 403, "Forbidden", FORBIDDEN)
         .decide();
-    let message =
-        format!("Failed to update the size for the custom resource (cache): ({FORBIDDEN})");
+    let message = format!("Failed to update the size for the custom resource (cache): ({FORBIDDEN})");
     assert_condition(&decision, "Available", Status::False, "Resizing", &message);
     assert_condition(&decision, "Degraded", Status::True, "Resizing", &message);
 }
 
 #[test]
 fn any_other_refused_change_names_the_child() {
-    let decision = World::with_ready(3)
-        .refused("Deployment", 422, "Invalid", "no")
-        .decide();
+    let decision = World::with_ready(3).refused("Deployment", 422, "Invalid", "no").decide();
     let message = "Failed to update Deployment for the custom resource (cache): (no)";
-    assert_condition(
-        &decision,
-        "Available",
-        Status::False,
-        "Reconciling",
-        message,
-    );
+    assert_condition(&decision, "Available", Status::False, "Reconciling", message);
     assert_condition(&decision, "Degraded", Status::True, "Reconciling", message);
 
-    let decision = World::with_ready(3)
-        .service()
-        .refused("Service", 422, "Invalid", "no")
-        .decide();
+    let decision = World::with_ready(3).service().refused("Service", 422, "Invalid", "no").decide();
     let message = "Failed to update Service for the custom resource (cache): (no)";
     assert_condition(&decision, "Degraded", Status::True, "Reconciling", message);
 }
@@ -486,32 +374,16 @@ fn any_other_refused_change_names_the_child() {
 fn a_refused_service_is_told_after_a_refused_deployment() {
     let world = World::with_ready(3).refused("Service", 422, "Invalid", "no");
     let message = "Failed to create Service for the custom resource (cache): (no)";
-    assert_condition(
-        &world.decide(),
-        "Degraded",
-        Status::True,
-        "Reconciling",
-        message,
-    );
+    assert_condition(&world.decide(), "Degraded", Status::True, "Reconciling", message);
 
-    let both = World::new()
-        .refused("Service", 422, "Invalid", "no")
-        .refused("Deployment", 403, "Forbidden", "never");
+    let both = World::new().refused("Service", 422, "Invalid", "no").refused("Deployment", 403, "Forbidden", "never");
     let message = "Failed to create Deployment for the custom resource (cache): (never)";
-    assert_condition(
-        &both.decide(),
-        "Degraded",
-        Status::True,
-        "Reconciling",
-        message,
-    );
+    assert_condition(&both.decide(), "Degraded", Status::True, "Reconciling", message);
 }
 
 #[test]
 fn a_foreign_deployment_is_named_by_a_condition() {
-    let decision = World::new()
-        .refused("Deployment", 409, "Conflict", "exists")
-        .decide();
+    let decision = World::new().refused("Deployment", 409, "Conflict", "exists").decide();
     let message = "Deployment (cache) in the namespace shop exists and does not belong to the custom \
                    resource (cache), so it is left as it is; delete it, or create the custom \
                    resource under another name";
@@ -522,23 +394,15 @@ fn a_foreign_deployment_is_named_by_a_condition() {
 
 #[test]
 fn a_foreign_service_does_not_make_servers_unavailable() {
-    let decision = World::with_ready(3)
-        .refused("Service", 409, "Conflict", "exists")
-        .decide();
+    let decision = World::with_ready(3).refused("Service", 409, "Conflict", "exists").decide();
     assert_eq!(condition(&decision, "Available").status, Status::True);
     assert_eq!(condition(&decision, "Degraded").reason, "Conflict");
-    assert!(
-        condition(&decision, "Degraded")
-            .message
-            .starts_with("Service (cache-service) ")
-    );
+    assert!(condition(&decision, "Degraded").message.starts_with("Service (cache-service) "));
 }
 
 #[test]
 fn a_conflict_over_a_child_of_ours_is_an_ordinary_refusal() {
-    let decision = World::with_ready(3)
-        .refused("Deployment", 409, "Conflict", "busy")
-        .decide();
+    let decision = World::with_ready(3).refused("Deployment", 409, "Conflict", "busy").decide();
     assert_eq!(condition(&decision, "Degraded").reason, "Reconciling");
     assert_eq!(decision.events, []);
 }
@@ -546,16 +410,11 @@ fn a_conflict_over_a_child_of_ours_is_an_ordinary_refusal() {
 #[test]
 fn a_deployment_with_another_selector_is_kept_and_the_way_out_named() {
     let foreign = json!({ "matchLabels": { "app.kubernetes.io/name": "Memcached" } });
-    let decision = World::with_ready(3)
-        .change_deployment("/spec/selector", foreign)
-        .decide();
+    let decision = World::with_ready(3).change_deployment("/spec/selector", foreign).decide();
     assert_eq!(decision.children, Children::Keep);
     assert_eq!(condition(&decision, "Available").status, Status::True);
     let degraded = condition(&decision, "Degraded");
-    assert_eq!(
-        (degraded.status, degraded.reason.as_str()),
-        (Status::True, "SelectorImmutable")
-    );
+    assert_eq!((degraded.status, degraded.reason.as_str()), (Status::True, "SelectorImmutable"));
     assert!(degraded.message.contains("spec.selector"));
     assert!(degraded.message.contains("delete the Deployment"));
 }
@@ -569,13 +428,7 @@ fn without_an_image_the_children_are_left_alone() {
             world.config = config.clone();
             let decision = world.decide();
             assert_eq!(decision.children, Children::Keep);
-            assert_condition(
-                &decision,
-                "Available",
-                Status::False,
-                "Reconciling",
-                message,
-            );
+            assert_condition(&decision, "Available", Status::False, "Reconciling", message);
             assert_condition(&decision, "Degraded", Status::True, "Reconciling", message);
         }
     }
@@ -587,16 +440,11 @@ fn a_name_that_no_child_can_have_is_told_and_not_tried() {
         let decision = World::named(name).decide();
         assert_eq!(decision.children, Children::Keep);
         assert_eq!(decision.requeue_after, None);
-        for (condition_name, status) in [
-            ("Available", Status::False),
-            ("Progressing", Status::False),
-            ("Degraded", Status::True),
-        ] {
+        for (condition_name, status) in
+            [("Available", Status::False), ("Progressing", Status::False), ("Degraded", Status::True)]
+        {
             let condition = condition(&decision, condition_name);
-            assert_eq!(
-                (condition.status, condition.reason.as_str()),
-                (status, "InvalidName")
-            );
+            assert_eq!((condition.status, condition.reason.as_str()), (status, "InvalidName"));
             assert!(condition.message.contains(name));
         }
     }
@@ -604,9 +452,7 @@ fn a_name_that_no_child_can_have_is_told_and_not_tried() {
 
 #[test]
 fn a_deletion_is_announced_before_it_is_done() {
-    let Cleanup::Waiting(decision) = World::with_ready(3).clean_up() else {
-        panic!("done at once")
-    };
+    let Cleanup::Waiting(decision) = World::with_ready(3).clean_up() else { panic!("done at once") };
     assert_eq!(decision.children, Children::Keep);
     assert_condition(
         &decision,
@@ -615,10 +461,8 @@ fn a_deletion_is_announced_before_it_is_done() {
         "Finalizing",
         "Performing finalizer operations for the custom resource: cache ",
     );
-    let event = hotshoe_sdk::Event::warning(
-        "Deleting",
-        "Custom Resource cache is being deleted from the namespace shop",
-    );
+    let event =
+        hotshoe_sdk::Event::warning("Deleting", "Custom Resource cache is being deleted from the namespace shop");
     assert_eq!(decision.events, [event]);
 }
 
@@ -630,9 +474,7 @@ fn a_deletion_that_was_announced_is_done() {
             { "type": "Available", "status": "True", "reason": "Reconciling" },
             { "type": "Degraded", "status": said, "reason": "Finalizing" },
         ]);
-        let Cleanup::Done(decision) = world.clean_up() else {
-            panic!("not done")
-        };
+        let Cleanup::Done(decision) = world.clean_up() else { panic!("not done") };
         assert_eq!(decision.children, Children::Keep);
         assert_eq!(decision.events, []);
         assert_condition(
@@ -660,25 +502,12 @@ fn what_does_not_parse_is_a_failure_with_a_name() {
         hotshoe_sdk::reconcile::<Memcached>(observation).unwrap_err()
     };
     let parent = fails(|o| o.parent.json = "{".to_owned());
-    assert!(
-        matches!(&parent, Failure::Reject { message, .. } if message.contains("Memcached cache"))
-    );
+    assert!(matches!(&parent, Failure::Reject { message, .. } if message.contains("Memcached cache")));
     let config = fails(|o| o.config = "[1]".to_owned());
-    assert!(
-        matches!(&config, Failure::Reject { message, .. } if message.contains("configuration"))
-    );
+    assert!(matches!(&config, Failure::Reject { message, .. } if message.contains("configuration")));
     let child = fails(|o| o.children.first_mut().unwrap().json = "no".to_owned());
     assert!(matches!(&child, Failure::Other(message) if message.contains("Deployment cache")));
-    let pod = fails(|o| {
-        o.related
-            .first_mut()
-            .unwrap()
-            .objects
-            .first_mut()
-            .unwrap()
-            .json
-            .clear()
-    });
+    let pod = fails(|o| o.related.first_mut().unwrap().objects.first_mut().unwrap().json.clear());
     assert!(matches!(&pod, Failure::Other(message) if message.contains("Pod cache-a")));
     let reads = fails(|o| o.related.clear());
     assert!(matches!(&reads, Failure::Other(message) if message.contains("pods")));

@@ -60,34 +60,22 @@ pub enum Failure {
 impl Failure {
     /// Try again with back-off.
     pub fn retry(message: impl Into<String>) -> Self {
-        Self::Retry {
-            message: message.into(),
-            after: None,
-        }
+        Self::Retry { message: message.into(), after: None }
     }
 
     /// Try again after this long.
     pub fn retry_after(message: impl Into<String>, after: Duration) -> Self {
-        Self::Retry {
-            message: message.into(),
-            after: Some(after),
-        }
+        Self::Retry { message: message.into(), after: Some(after) }
     }
 
     /// The parent cannot be served as it is.
     pub fn reject(message: impl Into<String>) -> Self {
-        Self::Reject {
-            message: message.into(),
-            field: None,
-        }
+        Self::Reject { message: message.into(), field: None }
     }
 
     /// This field of the parent cannot be served as it is.
     pub fn reject_field(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Reject {
-            message: message.into(),
-            field: Some(field.into()),
-        }
+        Self::Reject { message: message.into(), field: Some(field.into()) }
     }
 
     /// Anything else.

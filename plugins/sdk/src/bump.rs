@@ -15,10 +15,7 @@ use core::{
 };
 
 #[global_allocator]
-static MEMORY: Bump = Bump {
-    next: Cell::new(0),
-    end: Cell::new(0),
-};
+static MEMORY: Bump = Bump { next: Cell::new(0), end: Cell::new(0) };
 
 /// One page of linear memory.
 const PAGE: usize = 64 * 1024;

@@ -34,13 +34,7 @@ impl Decision {
     }
 
     fn with(children: Children) -> Self {
-        Self {
-            children,
-            status: None,
-            conditions: Vec::new(),
-            events: Vec::new(),
-            requeue_after: None,
-        }
+        Self { children, status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None }
     }
 
     /// The parent's status without its conditions.
@@ -49,9 +43,8 @@ impl Decision {
     ///
     /// `Failure::Other` where it cannot be written as JSON.
     pub fn status(mut self, status: &impl Serialize) -> Result<Self, Failure> {
-        let json = serde_json::to_string(status).map_err(|cause| {
-            Failure::other(format!("the status cannot be written as JSON: {cause}"))
-        })?;
+        let json = serde_json::to_string(status)
+            .map_err(|cause| Failure::other(format!("the status cannot be written as JSON: {cause}")))?;
         self.status = Some(json);
         Ok(self)
     }
@@ -103,12 +96,7 @@ pub struct Condition {
 impl Condition {
     /// A condition of this name.
     pub fn new(name: &str, status: Status, reason: &str, message: impl Into<String>) -> Self {
-        Self {
-            name: name.to_owned(),
-            status,
-            reason: reason.to_owned(),
-            message: message.into(),
-        }
+        Self { name: name.to_owned(), status, reason: reason.to_owned(), message: message.into() }
     }
 }
 
@@ -153,11 +141,7 @@ impl Event {
     }
 
     fn new(severity: Severity, reason: &str, message: impl Into<String>) -> Self {
-        Self {
-            severity,
-            reason: reason.to_owned(),
-            message: message.into(),
-        }
+        Self { severity, reason: reason.to_owned(), message: message.into() }
     }
 }
 

@@ -113,13 +113,7 @@ impl Descriptor {
     /// Read, under `key`, the objects that fulfil `selector` and belong to the parent by `rule`,
     /// and be shown these fields of them.
     #[must_use]
-    pub fn reads<K: Resource>(
-        mut self,
-        key: &str,
-        selector: &str,
-        rule: MatchRule,
-        fields: &[&str],
-    ) -> Self {
+    pub fn reads<K: Resource>(mut self, key: &str, selector: &str, rule: MatchRule, fields: &[&str]) -> Self {
         self.reads.push(Read {
             key: key.to_owned(),
             kind: ResourceKind::of::<K>(),

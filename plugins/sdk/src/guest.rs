@@ -3,9 +3,9 @@
 use std::{marker::PhantomData, time::Duration};
 
 use crate::{
-    Answer, Children, Cleanup, Condition, Decision, Descriptor, Event, Failure, MatchRule, Object,
-    ObjectRef, Observation, Owned, Read, Reconciler, Refusal, Related, Requirement, ResourceKind,
-    Severity, Status, Verb, log::Level,
+    Answer, Children, Cleanup, Condition, Decision, Descriptor, Event, Failure, MatchRule, Object, ObjectRef,
+    Observation, Owned, Read, Reconciler, Refusal, Related, Requirement, ResourceKind, Severity, Status, Verb,
+    log::Level,
 };
 
 use self::generated::exports::hotshoe::reconciler::reconciler as export;
@@ -40,16 +40,12 @@ impl<R: Reconciler> export::Guest for Guest<R> {
 
     fn reconcile(request: wit::Request) -> Result<wit::Answer, wit::Failure> {
         tell_panics();
-        crate::reconcile::<R>(request.into())
-            .map(Into::into)
-            .map_err(Into::into)
+        crate::reconcile::<R>(request.into()).map(Into::into).map_err(Into::into)
     }
 
     fn finalize(request: wit::Request) -> Result<wit::Cleanup, wit::Failure> {
         tell_panics();
-        crate::finalize::<R>(request.into())
-            .map(Into::into)
-            .map_err(Into::into)
+        crate::finalize::<R>(request.into()).map(Into::into).map_err(Into::into)
     }
 }
 
@@ -95,50 +91,31 @@ impl From<wit::Request> for Observation {
 
 impl From<wit::Related> for Related {
     fn from(related: wit::Related) -> Self {
-        Self {
-            key: related.key,
-            objects: each(related.objects),
-        }
+        Self { key: related.key, objects: each(related.objects) }
     }
 }
 
 impl From<wit::Refusal> for Refusal {
     fn from(refusal: wit::Refusal) -> Self {
-        Self {
-            reference: refusal.ref_.into(),
-            code: refusal.code,
-            reason: refusal.reason,
-            message: refusal.message,
-        }
+        Self { reference: refusal.ref_.into(), code: refusal.code, reason: refusal.reason, message: refusal.message }
     }
 }
 
 impl From<wit::Object> for Object {
     fn from(object: wit::Object) -> Self {
-        Self {
-            reference: object.ref_.into(),
-            json: object.json,
-        }
+        Self { reference: object.ref_.into(), json: object.json }
     }
 }
 
 impl From<wit::ObjectRef> for ObjectRef {
     fn from(reference: wit::ObjectRef) -> Self {
-        Self {
-            kind: reference.kind.into(),
-            namespace: reference.namespace,
-            name: reference.name,
-        }
+        Self { kind: reference.kind.into(), namespace: reference.namespace, name: reference.name }
     }
 }
 
 impl From<wit::ResourceKind> for ResourceKind {
     fn from(kind: wit::ResourceKind) -> Self {
-        Self {
-            group: kind.group,
-            version: kind.version,
-            kind: kind.kind,
-        }
+        Self { group: kind.group, version: kind.version, kind: kind.kind }
     }
 }
 
@@ -146,30 +123,19 @@ impl From<wit::ResourceKind> for ResourceKind {
 
 impl From<Object> for wit::Object {
     fn from(object: Object) -> Self {
-        Self {
-            ref_: object.reference.into(),
-            json: object.json,
-        }
+        Self { ref_: object.reference.into(), json: object.json }
     }
 }
 
 impl From<ObjectRef> for wit::ObjectRef {
     fn from(reference: ObjectRef) -> Self {
-        Self {
-            kind: reference.kind.into(),
-            namespace: reference.namespace,
-            name: reference.name,
-        }
+        Self { kind: reference.kind.into(), namespace: reference.namespace, name: reference.name }
     }
 }
 
 impl From<ResourceKind> for wit::ResourceKind {
     fn from(kind: ResourceKind) -> Self {
-        Self {
-            group: kind.group,
-            version: kind.version,
-            kind: kind.kind,
-        }
+        Self { group: kind.group, version: kind.version, kind: kind.kind }
     }
 }
 
@@ -205,10 +171,7 @@ impl From<Requirement> for wit::Requirement {
 impl From<Failure> for wit::Failure {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Retry { message, after } => Self::Retry(wit::Retry {
-                message,
-                after: after.map(milliseconds),
-            }),
+            Failure::Retry { message, after } => Self::Retry(wit::Retry { message, after: after.map(milliseconds) }),
             Failure::Reject { message, field } => Self::Reject(wit::Rejection { message, field }),
             Failure::Other(message) => Self::Other(message),
         }
@@ -283,11 +246,7 @@ impl From<Descriptor> for wit::Descriptor {
 
 impl From<Owned> for wit::OwnedKind {
     fn from(owned: Owned) -> Self {
-        Self {
-            kind: owned.kind.into(),
-            verbs: each(owned.verbs),
-            fields: owned.fields,
-        }
+        Self { kind: owned.kind.into(), verbs: each(owned.verbs), fields: owned.fields }
     }
 }
 

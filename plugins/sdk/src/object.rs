@@ -20,11 +20,7 @@ pub struct ResourceKind {
 impl ResourceKind {
     /// The kind of these names.
     pub fn new(group: &str, version: &str, kind: &str) -> Self {
-        Self {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            kind: kind.to_owned(),
-        }
+        Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
     }
 
     /// The kind of a typed object.
@@ -71,23 +67,12 @@ impl Object {
     {
         let metadata = object.metadata();
         let Some(name) = metadata.name.clone() else {
-            return Err(Failure::other(format!(
-                "a desired {} has no name; set metadata.name",
-                K::KIND
-            )));
+            return Err(Failure::other(format!("a desired {} has no name; set metadata.name", K::KIND)));
         };
-        let json = serde_json::to_string(object).map_err(|cause| {
-            Failure::other(format!(
-                "{} {name} cannot be written as JSON: {cause}",
-                K::KIND
-            ))
-        })?;
+        let json = serde_json::to_string(object)
+            .map_err(|cause| Failure::other(format!("{} {name} cannot be written as JSON: {cause}", K::KIND)))?;
         Ok(Self {
-            reference: ObjectRef {
-                kind: ResourceKind::of::<K>(),
-                namespace: metadata.namespace.clone(),
-                name,
-            },
+            reference: ObjectRef { kind: ResourceKind::of::<K>(), namespace: metadata.namespace.clone(), name },
             json,
         })
     }

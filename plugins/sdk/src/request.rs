@@ -145,20 +145,14 @@ impl<R: Reconciler> Request<R> {
     /// # Errors
     ///
     /// `Failure::Other` where it does not parse.
-    pub fn child_as<K: Resource, View: DeserializeOwned>(
-        &self,
-        name: &str,
-    ) -> Result<Option<View>, Failure> {
-        let mut named = self
-            .children_of::<K>()
-            .filter(|child| child.reference.name == name);
+    pub fn child_as<K: Resource, View: DeserializeOwned>(&self, name: &str) -> Result<Option<View>, Failure> {
+        let mut named = self.children_of::<K>().filter(|child| child.reference.name == name);
         named.next().map(Object::read).transpose()
     }
 
     /// Whether the parent has a child of this kind and name. Cheaper than [`Request::child`].
     pub fn has_child<K: Resource>(&self, name: &str) -> bool {
-        self.children_of::<K>()
-            .any(|child| child.reference.name == name)
+        self.children_of::<K>().any(|child| child.reference.name == name)
     }
 
     /// The objects found for a declared read or a requirement, sorted by namespace and name, read
@@ -178,20 +172,14 @@ impl<R: Reconciler> Request<R> {
     }
 
     fn children_of<K: Resource>(&self) -> impl Iterator<Item = &Object> {
-        self.children
-            .iter()
-            .filter(|child| child.reference.kind.is::<K>())
+        self.children.iter().filter(|child| child.reference.kind.is::<K>())
     }
 }
 
 /// Only the parent's name: the rest may hold what does not belong into a log.
 impl<R: Reconciler> fmt::Debug for Request<R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "Request({} {})",
-            self.reference.kind.kind, self.reference.name
-        )
+        write!(formatter, "Request({} {})", self.reference.kind.kind, self.reference.name)
     }
 }
 

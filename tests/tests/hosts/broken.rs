@@ -69,7 +69,8 @@ fn a_failed_decision_writes_the_hosts_condition_and_an_event_and_nothing_else() 
         // The others are served.
         scene.until_object(&FAULT, "healthy", "is served", |object| said(object, "Kept").0 == "True").await;
         scene.available("cache").await;
-        let maps: Vec<_> = scene.list(&CONFIG_MAP).await.into_iter().map(|map| map["metadata"]["name"].clone()).collect();
+        let maps: Vec<_> =
+            scene.list(&CONFIG_MAP).await.into_iter().map(|map| map["metadata"]["name"].clone()).collect();
         assert_eq!(maps.iter().filter(|name| **name != "kube-root-ca.crt").collect::<Vec<_>>(), [&json!("healthy")]);
         assert!(scene.list(&SECRET).await.is_empty());
         let writes = scene.recorded_writes().await;
@@ -107,7 +108,11 @@ fn what_the_plugin_said_before_it_failed_stays_beside_the_hosts_condition() {
         let before = scene.until_object(&FAULT, "one", "is served", is_kept).await;
         for what in ["trap", "loop", "broken JSON"] {
             scene.merge(&FAULT, "one", json!({ "spec": { "fault": what } })).await;
-            let fails = |object: &Value| said(object, "Reconciled").0 == "False" && object["metadata"]["generation"] == condition(object, "Reconciled").unwrap()["observedGeneration"];
+            let fails = |object: &Value| {
+                said(object, "Reconciled").0 == "False"
+                    && object["metadata"]["generation"]
+                        == condition(object, "Reconciled").unwrap()["observedGeneration"]
+            };
             let object = scene.until_object(&FAULT, "one", "is said to fail", fails).await;
             assert_eq!(condition(&object, "Kept"), condition(&before, "Kept"), "{object:#}");
             assert_eq!(object["status"]["word"], before["status"]["word"]);
@@ -135,12 +140,16 @@ fn a_child_that_the_api_server_does_not_understand_is_told_in_an_event() {
     run(async {
         let (scene, _host) = both("misspelt").await;
         scene.create(fault("one", "unknown field")).await;
-        scene.until("an Event names the field", async || {
-            let events = scene.list(&hotshoe_tests::kinds::EVENT).await;
-            let names_it = |event: &Value| event["involvedObject"]["name"] == "one" && event["message"].as_str().is_some_and(|m| m.contains("datum"));
-            if events.iter().any(names_it) { Ok(()) } else { Err(format!("{events:#?}")) }
-        })
-        .await;
+        scene
+            .until("an Event names the field", async || {
+                let events = scene.list(&hotshoe_tests::kinds::EVENT).await;
+                let names_it = |event: &Value| {
+                    event["involvedObject"]["name"] == "one"
+                        && event["message"].as_str().is_some_and(|m| m.contains("datum"))
+                };
+                if events.iter().any(names_it) { Ok(()) } else { Err(format!("{events:#?}")) }
+            })
+            .await;
         assert!(scene.find(&CONFIG_MAP, "one").await.is_none());
     });
 }

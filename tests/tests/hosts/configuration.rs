@@ -136,11 +136,16 @@ fn an_account_that_may_not_create_deployments_is_told_so() {
         scene.create(memcached("cache", 1)).await;
         let host = scene.start().await.plugins(&[folder.path()]).ready().await;
         scene.watch_log(&host);
-        let object = scene.until_said("cache", "Degraded", ("True", "Reconciling", "Failed to create Deployment")).await;
+        let object =
+            scene.until_said("cache", "Degraded", ("True", "Reconciling", "Failed to create Deployment")).await;
         let message = said(&object, "Degraded").2;
-        assert!(message.contains("system:serviceaccount:hotshoe-system:limited") && message.contains("deployments"), "{message}");
+        assert!(
+            message.contains("system:serviceaccount:hotshoe-system:limited") && message.contains("deployments"),
+            "{message}"
+        );
         scene.until_object(&SERVICE, "cache-service", "is there all the same", |_| true).await;
-        let rules = json!([{ "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "patch", "delete"] }]);
+        let rules =
+            json!([{ "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "patch", "delete"] }]);
         plane.grant("limited", "tests-limited-more", &rules).await;
         scene.available("cache").await;
     });

@@ -42,7 +42,8 @@ async fn metric(host: &Host, name: &str) -> Result<f64, String> {
 async fn has_looked_at(host: &Host, count: f64) {
     host.until(&format!("{count} objects were looked at"), async || {
         let looked = metric(host, "controller_runtime_reconcile_total").await?;
-        let waiting = metric(host, "workqueue_depth").await? + metric(host, "controller_runtime_active_workers").await?;
+        let waiting =
+            metric(host, "workqueue_depth").await? + metric(host, "controller_runtime_active_workers").await?;
         if looked >= count && waiting == 0.0 { Ok(()) } else { Err(format!("{looked}, and {waiting} to do")) }
     })
     .await;
@@ -72,7 +73,8 @@ fn two_hundred_at_once_cost_what_one_costs_each_and_nothing_once_they_are_there(
         create(&scene, MANY).await;
         all_settled(&scene, MANY).await;
         for (kind, suffix) in [(DEPLOYMENT, ""), (SERVICE, "-service")] {
-            let mut names: Vec<_> = scene.list(&kind).await.iter().map(|child| child["metadata"]["name"].to_string()).collect();
+            let mut names: Vec<_> =
+                scene.list(&kind).await.iter().map(|child| child["metadata"]["name"].to_string()).collect();
             names.sort();
             let mut wished: Vec<_> = (0..MANY).map(|number| format!("\"cache-{number}{suffix}\"")).collect();
             wished.sort();
@@ -124,11 +126,13 @@ fn a_resize_of_many_at_once_reaches_them_all() {
         create(&scene, 20).await;
         let names: Vec<String> = (0..20).map(|number| format!("cache-{number}")).collect();
         for size in [3, 1, 2] {
-            let resized = stream::iter(&names).map(|name| scene.merge(&MEMCACHED, name, json!({ "spec": { "size": size } })));
+            let resized =
+                stream::iter(&names).map(|name| scene.merge(&MEMCACHED, name, json!({ "spec": { "size": size } })));
             resized.buffer_unordered(8).collect::<Vec<Value>>().await;
         }
         all_settled(&scene, 20).await;
-        let sizes: Vec<_> = scene.list(&DEPLOYMENT).await.iter().map(|child| child["spec"]["replicas"].clone()).collect();
+        let sizes: Vec<_> =
+            scene.list(&DEPLOYMENT).await.iter().map(|child| child["spec"]["replicas"].clone()).collect();
         assert!(sizes.iter().all(|size| *size == 2), "{sizes:?}");
     });
 }

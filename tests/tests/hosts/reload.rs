@@ -17,7 +17,10 @@ async fn all_say(scene: &Scene, count: usize, word: &str) {
     scene
         .until(&format!("all {count} say {word:?} and are settled"), async || {
             let objects = scene.person.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
-            let right = objects.iter().filter(|object| said(object, "Degraded").2.starts_with(word) && is_settled(object)).count();
+            let right = objects
+                .iter()
+                .filter(|object| said(object, "Degraded").2.starts_with(word) && is_settled(object))
+                .count();
             let sample = objects.iter().map(|object| said(object, "Degraded").2.to_owned()).next();
             if right == count { Ok(()) } else { Err(format!("{right} of {}, such as {sample:?}", objects.len())) }
         })
@@ -35,7 +38,12 @@ async fn children(scene: &Scene) -> Vec<Value> {
     for kind in [DEPLOYMENT, SERVICE] {
         for child in scene.list(&kind).await {
             let metadata = &child["metadata"];
-            children.push(json!([metadata["name"], metadata["uid"], metadata["generation"], metadata["annotations"]["hotshoe.dev/applied"]]));
+            children.push(json!([
+                metadata["name"],
+                metadata["uid"],
+                metadata["generation"],
+                metadata["annotations"]["hotshoe.dev/applied"]
+            ]));
         }
     }
     children
@@ -69,7 +77,10 @@ fn a_new_component_decides_every_parent_again_and_makes_no_child_anew() {
         let (status, said) = host.ask(&["reload", "memcached"]);
         assert!(status.success(), "{said}");
         all_say(&scene, 10, WORDS[2]).await;
-        let lists = scene.audit().into_iter().filter(|entry| entry.verb == "list" && entry.by == hotshoe_tests::control_plane::HOST_USER);
+        let lists = scene
+            .audit()
+            .into_iter()
+            .filter(|entry| entry.verb == "list" && entry.by == hotshoe_tests::control_plane::HOST_USER);
         let lists: Vec<_> = lists.map(|entry| entry.uri).collect();
         assert!(lists.len() <= 4, "no cache was filled again: {lists:#?}");
     });

@@ -134,7 +134,8 @@ fn a_host_that_is_killed_again_and_again_brings_about_what_is_wished() {
         let _host = scene.own_host().await;
         scene
             .until("what is there is what is wished", async || {
-                let objects = scene.person.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
+                let objects =
+                    scene.person.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
                 // The Service of that one is somebody else's, so it is never settled.
                 let ours = objects.iter().filter(|object| object["metadata"]["name"] != "foreign");
                 let found = ours.clone().map(|object| {
@@ -156,7 +157,8 @@ fn a_host_that_is_killed_again_and_again_brings_about_what_is_wished() {
                 let mut deployments: Vec<_> = scene.list(&DEPLOYMENT).await.iter().map(name).collect();
                 deployments.sort();
                 let services: Vec<_> = scene.list(&SERVICE).await.iter().map(name).collect();
-                let mut of_services: Vec<_> = services.iter().filter_map(|name| name.strip_suffix("-service").map(str::to_owned)).collect();
+                let mut of_services: Vec<_> =
+                    services.iter().filter_map(|name| name.strip_suffix("-service").map(str::to_owned)).collect();
                 of_services.sort();
                 let is_it = deployments == wished && of_services == wished;
                 is_it.then_some(()).ok_or_else(|| format!("{deployments:?} {of_services:?} for {wished:?}"))

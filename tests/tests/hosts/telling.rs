@@ -33,7 +33,8 @@ fn health_readiness_metrics_and_status_are_served() {
         assert_eq!(told["ready"], true);
         let plugin = &told["plugins"][0];
         assert_eq!((&plugin["name"], &plugin["parents"]), (&"memcached".into(), &1.into()));
-        let kinds: Vec<_> = plugin["watches"].as_array().unwrap().iter().map(|watch| watch["kind"].to_string()).collect();
+        let kinds: Vec<_> =
+            plugin["watches"].as_array().unwrap().iter().map(|watch| watch["kind"].to_string()).collect();
         for kind in ["Memcached", "Deployment", "Service", "Pod"] {
             assert!(kinds.iter().any(|found| found.contains(kind)), "{kind} in {kinds:?}");
         }

@@ -140,7 +140,8 @@ fn a_namespace_goes_without_an_error_of_the_host() {
         scene.person.delete(&NAMESPACE, "", &scene.namespace).await.expect("a deletion");
         scene.gone_namespace().await;
         let log = host().await.log();
-        let of_namespace = |line: &&str| line.contains(&scene.namespace) && (line.contains("WARN") || line.contains("ERROR"));
+        let of_namespace =
+            |line: &&str| line.contains(&scene.namespace) && (line.contains("WARN") || line.contains("ERROR"));
         let said: Vec<_> = log.lines().filter(of_namespace).collect();
         assert!(said.is_empty(), "{said:#?}");
     });

@@ -13,25 +13,40 @@ fn edits_of_the_deployment() -> Vec<(&'static str, Value)> {
     vec![
         ("replicas", json!([{ "op": "replace", "path": "/spec/replicas", "value": 0 }])),
         ("image", json!([{ "op": "replace", "path": format!("{container}/image"), "value": "other:1" }])),
-        ("pull policy", json!([{ "op": "replace", "path": format!("{container}/imagePullPolicy"), "value": "Always" }])),
+        (
+            "pull policy",
+            json!([{ "op": "replace", "path": format!("{container}/imagePullPolicy"), "value": "Always" }]),
+        ),
         ("command", json!([{ "op": "remove", "path": format!("{container}/command") }])),
         ("argument", json!([{ "op": "replace", "path": format!("{container}/command/1"), "value": "-m=65" }])),
-        ("name of the port", json!([{ "op": "replace", "path": format!("{container}/ports/0/name"), "value": "other" }])),
+        (
+            "name of the port",
+            json!([{ "op": "replace", "path": format!("{container}/ports/0/name"), "value": "other" }]),
+        ),
         ("port removed", json!([{ "op": "remove", "path": format!("{container}/ports") }])),
         ("user", json!([{ "op": "replace", "path": format!("{container}/securityContext/runAsUser"), "value": 2002 }])),
         ("label changed", json!([{ "op": "replace", "path": "/metadata/labels/app", "value": "other" }])),
         ("label removed", json!([{ "op": "remove", "path": format!("{label}part-of") }])),
-        ("label of the Pods", json!([{ "op": "remove", "path": "/spec/template/metadata/labels/app.kubernetes.io~1version" }])),
+        (
+            "label of the Pods",
+            json!([{ "op": "remove", "path": "/spec/template/metadata/labels/app.kubernetes.io~1version" }]),
+        ),
         ("label of the host", json!([{ "op": "remove", "path": format!("{label}managed-by") }])),
         ("all labels", json!([{ "op": "remove", "path": "/metadata/labels" }])),
-        ("seccomp", json!([{ "op": "replace", "path": "/spec/template/spec/securityContext", "value": { "runAsNonRoot": true, "seccompProfile": { "type": "Localhost", "localhostProfile": "a" } } }])),
+        (
+            "seccomp",
+            json!([{ "op": "replace", "path": "/spec/template/spec/securityContext", "value": { "runAsNonRoot": true, "seccompProfile": { "type": "Localhost", "localhostProfile": "a" } } }]),
+        ),
     ]
 }
 
 fn edits_of_the_service() -> Vec<(&'static str, Value)> {
     vec![
         ("target port", json!([{ "op": "replace", "path": "/spec/ports/0/targetPort", "value": 80 }])),
-        ("selector label", json!([{ "op": "replace", "path": "/spec/selector/app.kubernetes.io~1instance", "value": "other" }])),
+        (
+            "selector label",
+            json!([{ "op": "replace", "path": "/spec/selector/app.kubernetes.io~1instance", "value": "other" }]),
+        ),
         ("selector", json!([{ "op": "remove", "path": "/spec/selector/app" }])),
         ("label", json!([{ "op": "replace", "path": "/metadata/labels/app", "value": "other" }])),
         ("type", json!([{ "op": "replace", "path": "/spec/type", "value": "NodePort" }])),
@@ -154,7 +169,8 @@ fn what_others_add_is_left_alone() {
         assert_eq!(service["metadata"]["annotations"]["note"], "theirs");
         let writes = scene.recorded_writes().await;
         let of = |resource: &str| {
-            let count = |writes: &[hotshoe_tests::audit::Entry]| writes.iter().filter(|write| write.is_about(resource)).count();
+            let count =
+                |writes: &[hotshoe_tests::audit::Entry]| writes.iter().filter(|write| write.is_about(resource)).count();
             count(&writes) - count(&before)
         };
         assert_eq!((of("deployments"), of("services")), (1, 0), "only the resize was written: {writes:#?}");

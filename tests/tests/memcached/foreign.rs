@@ -86,7 +86,8 @@ fn a_deployment_of_somebody_else_is_left_alone_and_its_going_is_noticed() {
 fn a_deployment_of_another_controller_is_left_alone_and_its_going_is_noticed() {
     run(async {
         let scene = scene("controlled-deployment").await;
-        let owner = scene.create(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "owner" } })).await;
+        let owner =
+            scene.create(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "owner" } })).await;
         scene.create(deployment(Some(&owner))).await;
         is_left_alone(&scene, DEPLOYMENT, "cache").await;
     });

@@ -63,18 +63,23 @@ fn the_hosts_own_account_cannot_write_workloads_or_read_secrets() {
         scene.available("cache").await;
         let namespace = scene.namespace.as_str();
         is_forbidden("a Deployment", host.create(&deployment(namespace)).await);
-        let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "mine", "namespace": namespace } });
+        let service =
+            json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "mine", "namespace": namespace } });
         is_forbidden("a Service", host.create(&service).await);
         let nothing = json!({ "metadata": { "annotations": { "a": "b" } } });
         is_forbidden("a patch of a Deployment", host.merge(&DEPLOYMENT, namespace, "cache", &nothing).await);
         is_forbidden("a patch of a Service", host.merge(&SERVICE, namespace, "cache-service", &nothing).await);
         is_forbidden("a deletion", host.delete(&DEPLOYMENT, namespace, "cache").await);
         is_forbidden("a deletion of a parent", host.delete(&MEMCACHED, namespace, "cache").await);
-        is_forbidden("a creation of a parent", host.create(&{
-            let mut object = memcached("other", 1);
-            object["metadata"]["namespace"] = namespace.into();
-            object
-        }).await);
+        is_forbidden(
+            "a creation of a parent",
+            host.create(&{
+                let mut object = memcached("other", 1);
+                object["metadata"]["namespace"] = namespace.into();
+                object
+            })
+            .await,
+        );
         is_forbidden("Secrets", host.list(&SECRET, namespace).await);
     });
 }
@@ -125,7 +130,8 @@ fn the_plugins_account_can_write_its_children_and_little_else() {
         is_forbidden("a deletion of a parent", plugin.delete(&MEMCACHED, namespace, "cache").await);
         let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "mine", "namespace": namespace } });
         is_forbidden("a Pod", plugin.create(&pod).await);
-        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mine", "namespace": namespace } });
+        let map =
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mine", "namespace": namespace } });
         is_forbidden("a ConfigMap", plugin.create(&map).await);
     });
 }

@@ -23,8 +23,16 @@ fn what_the_schema_does_not_allow_is_rejected_with_its_words() {
             (MEMCACHED, json!({ "size": 4 }), "spec.size in body should be less than or equal to 3"),
             (MEMCACHED, json!({ "size": "2" }), "spec.size in body must be of type integer"),
             (MEMCACHED, json!({ "size": 1.5 }), "spec.size in body must be of type int32"),
-            (MEMCACHED, json!({ "containerPort": 0 }), "spec.containerPort in body should be greater than or equal to 1"),
-            (MEMCACHED, json!({ "containerPort": 65536 }), "spec.containerPort in body should be less than or equal to 65535"),
+            (
+                MEMCACHED,
+                json!({ "containerPort": 0 }),
+                "spec.containerPort in body should be greater than or equal to 1",
+            ),
+            (
+                MEMCACHED,
+                json!({ "containerPort": 65536 }),
+                "spec.containerPort in body should be less than or equal to 65535",
+            ),
             (MEMCACHED_V1, json!({ "size": 0 }), "Size must be between 1 and 10."),
             (MEMCACHED_V1, json!({ "size": 11 }), "Size must be between 1 and 10."),
             (MEMCACHED_V1, json!({ "containerPort": 65536 }), "should be less than or equal to 65535"),
@@ -59,7 +67,8 @@ fn kubectl_shows_size_ready_available_and_age_in_both_versions() {
         for kind in [MEMCACHED, MEMCACHED_V1] {
             let accept = ("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
             let path = kind.path(&scene.namespace, None);
-            let table = scene.person.request_with(http::Method::GET, &path, &[accept], &Value::Null).await.expect("a table");
+            let table =
+                scene.person.request_with(http::Method::GET, &path, &[accept], &Value::Null).await.expect("a table");
             let columns = table["columnDefinitions"].as_array().unwrap();
             let names: Vec<_> = columns.iter().map(|column| column["name"].as_str().unwrap()).collect();
             assert_eq!(names, ["Name", "Size", "Ready", "Available", "Age"], "{}", kind.version);
@@ -76,7 +85,11 @@ fn the_resource_is_found_under_its_names() {
         let scene = scene("discovery").await;
         for version in ["v1", "v1alpha1"] {
             let path = format!("/apis/cache.example.com/{version}");
-            let found = scene.person.request(http::Method::GET, &path, "application/json", &Value::Null).await.expect("resources");
+            let found = scene
+                .person
+                .request(http::Method::GET, &path, "application/json", &Value::Null)
+                .await
+                .expect("resources");
             let resources = found["resources"].as_array().unwrap();
             let named = |name: &str| resources.iter().find(|resource| resource["name"] == name).unwrap().clone();
             let resource = named("memcacheds");
@@ -86,7 +99,10 @@ fn the_resource_is_found_under_its_names() {
             assert_eq!(resource["namespaced"], true);
             named("memcacheds/status");
         }
-        let list = scene.person.request(http::Method::GET, &MEMCACHED.path("default", None), "application/json", &Value::Null).await;
+        let list = scene
+            .person
+            .request(http::Method::GET, &MEMCACHED.path("default", None), "application/json", &Value::Null)
+            .await;
         assert_eq!(list.expect("a list")["kind"], "MemcachedList");
     });
 }

@@ -115,7 +115,8 @@ fn available_is_true_only_while_as_many_are_ready_as_were_wished_for() {
             match available["status"].as_str().unwrap() {
                 "True" => assert_eq!(ready, size, "{object:#}"),
                 "False" => {
-                    let message = format!("Deployment for custom resource (cache) has {ready} of {size} replicas ready");
+                    let message =
+                        format!("Deployment for custom resource (cache) has {ready} of {size} replicas ready");
                     assert_eq!(said(object, "Available"), ("False", "Reconciling", message.as_str()));
                 }
                 _ => assert_eq!(said(object, "Available").2, "Starting reconciliation"),
