@@ -122,6 +122,8 @@ pub async fn carry_out(
     wishes: Wishes,
     memory: &mut Memory,
 ) -> Result<Written, Error> {
+    // All or nothing: a status that may not be written refuses the children too.
+    status::check(decision.status.as_deref(), &decision.conditions)?;
     let mut written = Written::default();
     match wishes {
         Wishes::Exactly(desired) => {

@@ -150,7 +150,9 @@ impl ApiError {
 
     /// Whether it is known that nothing was written.
     pub fn is_definite(&self) -> bool {
-        (400..500).contains(&self.code) && self.code != 408
+        let refused = (400..500).contains(&self.code) && self.code != 408;
+        // What does not fit a schema is a 500 when it is applied; sent again, it fits no better.
+        refused || (self.code == 500 && self.message.starts_with("failed to create typed patch object"))
     }
 
     /// 5xx, 429, 409, time-outs and a server that is away pass by themselves; the rest does not.

@@ -20,6 +20,8 @@ const BACKOFF: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(300);
 /// Nobody waits for the end of it.
 const UNTIL_CHANGED: Duration = Duration::from_secs(365 * 24 * 3600);
+/// How many failures in a row are taken for passing.
+const PASSING: u32 = 5;
 /// The most of a message that goes into a condition; an Event takes 1 kB.
 const MESSAGE: usize = 1000;
 
@@ -77,7 +79,7 @@ async fn fail(
     let pause = pause(error, memory.failures);
     let digest = logic.revision.digest().to_string();
     tracing::warn!(plugin, digest, object = %parent.key, reason = error.reason(), retry = ?pause, "{error}");
-    if !passes(error) {
+    if !passes(error) || memory.failures > PASSING {
         tell(controller, logic, parent, memory, error).await;
     }
     memory.settled = None;

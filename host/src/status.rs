@@ -21,25 +21,33 @@ pub const RECONCILED: &str = "Reconciled";
 /// # Errors
 /// When the plugin's status is no JSON object, or states what is the host's.
 pub fn desired(status: Option<&str>, conditions: &[Condition], parent: &Object, now: &str) -> Result<Value, Violation> {
-    let mut members = read(status)?;
+    let mut members = check(status, conditions)?;
+    let live = live_conditions(parent);
+    if !conditions.is_empty() {
+        let stated = conditions.iter().map(|condition| stamp(condition, &live, parent.generation, now));
+        members.insert("conditions".into(), stated.collect());
+    }
+    Ok(json!({ "status": members }))
+}
+
+/// The plugin's own part of the status, if it may be written.
+///
+/// # Errors
+/// When it is no JSON object, or states what is the host's.
+pub fn check(status: Option<&str>, conditions: &[Condition]) -> Result<Map<String, Value>, Violation> {
+    let members = read(status)?;
     if members.contains_key("conditions") {
         return Err(violation("conditions belong into the list of conditions, not into the status".into()));
     }
-    let live = live_conditions(parent);
-    let mut stated: Vec<Value> = Vec::with_capacity(conditions.len());
-    for condition in conditions {
+    for (index, condition) in conditions.iter().enumerate() {
         if condition.name == RECONCILED {
             return Err(violation(format!("the condition {RECONCILED} is the host's")));
         }
-        if stated.iter().any(|other| other.get("type").and_then(Value::as_str) == Some(&condition.name)) {
+        if conditions.iter().take(index).any(|other| other.name == condition.name) {
             return Err(violation(format!("the condition {} is stated twice", condition.name)));
         }
-        stated.push(stamp(condition, &live, parent.generation, now));
     }
-    if !stated.is_empty() {
-        members.insert("conditions".into(), Value::Array(stated));
-    }
-    Ok(json!({ "status": members }))
+    Ok(members)
 }
 
 /// The host's condition alone, for the host's own field manager.

@@ -286,11 +286,7 @@ async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadEr
 /// Without a parent, the first case that the component carries is one.
 async fn try_carried_case(logic: &Logic) -> Result<(), LoadError> {
     let failed = |message: String| LoadError::SelfTestFailed(message);
-    if logic.revision.cases().is_empty() {
-        return Ok(());
-    }
-    let cases = Case::carried(logic.revision.cases()).map_err(failed)?;
-    let Some(case) = cases.first() else { return Ok(()) };
+    let Some(case) = Case::first_carried(logic.revision.cases()).map_err(failed)? else { return Ok(()) };
     let observation = case.observation(logic.revision.descriptor()).map_err(failed)?;
     let outcome = logic.revision.decide(case.call, Arc::new(observation)).await;
     outcome.map(drop).map_err(|error| failed(format!("case {:?}: {error}", case.name)))

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
 use crate::cluster::client::{Cluster, ConnectOptions};
@@ -118,8 +118,8 @@ fn start_log(format: LogFormat) {
     let wanted = std::env::var("RUST_LOG").ok().and_then(|levels| levels.parse().ok());
     let levels: Targets = wanted.unwrap_or_else(|| {
         // What goes wrong below is told once, in words, by whoever it goes wrong for.
-        let quiet = ["kube_client", "kube_runtime"].map(|target| (target, tracing::Level::ERROR));
-        Targets::new().with_default(tracing::Level::INFO).with_targets(quiet)
+        let quiet = ["kube_client", "kube_runtime"].map(|target| (target, LevelFilter::OFF));
+        Targets::new().with_default(LevelFilter::INFO).with_targets(quiet)
     });
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colour);

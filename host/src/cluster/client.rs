@@ -18,7 +18,7 @@ use crate::error::ApiError;
 
 /// A reply larger than this is not read: the API server's own limit on an object is 1.5 MiB.
 const MAX_REPLY: usize = 4 * 1024 * 1024;
-const WRITES_IN_FLIGHT: usize = 8;
+const WRITES_IN_FLIGHT: usize = 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which cluster.
@@ -41,8 +41,8 @@ pub struct Cluster {
     pub context: String,
     /// The API server's address.
     pub server: String,
-    /// Bounds the writes in flight of the whole process: a small API server is fastest at eight,
-    /// and more only slows its other clients down.
+    /// Bounds the writes in flight of the whole process: a small API server is fastest at eight to
+    /// ten, and more only slows its other clients down.
     writes: Arc<Semaphore>,
 }
 

@@ -27,7 +27,7 @@ use crate::object::{Key, Lens, Object};
 /// A dead connection is noticed this long after its last sign of life, plus 5 s.
 const WATCH_SECONDS: u32 = 200;
 /// Objects in one page of a list: the peak of memory at a start.
-const PAGE: u32 = 100;
+const PAGE: u32 = 50;
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 /// Low, because what counts after an outage is how soon changes are seen again.
 const MAX_BACKOFF: Duration = Duration::from_secs(2);

@@ -38,7 +38,10 @@ impl Engine {
     /// # Errors
     /// When the processor or the system lacks what wasmtime needs.
     pub fn new() -> anyhow::Result<Self> {
-        let wasm = wasmtime::Engine::new(config().allocation_strategy(allocation())).map_err(anyhow::Error::msg)?;
+        let mut config = config();
+        // Compiling is a child's work; without it, Cranelift's pages never become resident here.
+        config.allocation_strategy(allocation()).enable_compiler(false);
+        let wasm = wasmtime::Engine::new(&config).map_err(anyhow::Error::msg)?;
         let linker = bindings::linker(&wasm).map_err(anyhow::Error::msg)?;
         tick(&wasm)?;
         Ok(Self(Arc::new(Inner { wasm, linker, threads: Threads::start()? })))

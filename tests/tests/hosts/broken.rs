@@ -90,9 +90,11 @@ fn a_parent_that_is_rejected_is_not_tried_again_before_it_changes() {
         let (scene, _host) = both("rejected").await;
         scene.create(fault("one", "reject")).await;
         scene.until_object(&FAULT, "one", "is rejected", |object| said(object, "Reconciled").1 == "Rejected").await;
+        scene.event("one", "Rejected", "").await;
         let writes = scene.recorded_writes().await.len();
         tokio::time::sleep(std::time::Duration::from_secs(4)).await;
-        assert_eq!(scene.recorded_writes().await.len(), writes);
+        let later = scene.recorded_writes().await;
+        assert_eq!(later.len(), writes, "{later:#?}");
         scene.merge(&FAULT, "one", json!({ "spec": { "fault": "" } })).await;
         let is_well = |object: &Value| said(object, "Kept").0 == "True" && condition(object, "Reconciled").is_none();
         scene.until_object(&FAULT, "one", "is served", is_well).await;
