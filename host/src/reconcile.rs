@@ -169,9 +169,9 @@ fn owned_fields(object: &Object) -> Vec<&str> {
 }
 
 fn visible(controller: &Controller, shown: &Observation) -> u64 {
-    let text = |document: &Document| (document.reference.clone(), document.json.clone());
-    let related: Vec<_> =
-        shown.related.iter().map(|related| related.objects.iter().map(text).collect::<Vec<_>>()).collect();
+    let text = |document: &Document| controller.hasher.hash_one((&document.reference, &document.json));
+    let texts = |documents: &[Document]| documents.iter().map(text).collect::<Vec<_>>();
+    let related: Vec<_> = shown.related.iter().map(|related| texts(&related.objects)).collect();
     let refusals: Vec<_> = shown
         .refusals
         .iter()
@@ -179,7 +179,7 @@ fn visible(controller: &Controller, shown: &Observation) -> u64 {
         .collect();
     controller.hasher.hash_one((
         &shown.parent.json,
-        shown.children.iter().map(text).collect::<Vec<_>>(),
+        texts(&shown.children),
         related,
         refusals,
         (&shown.config, shown.now, shown.attempt),

@@ -72,7 +72,7 @@ pub struct Watched {
     pub scope: Scope,
     /// The newest of them.
     pub cache: Cache,
-    lens: RwLock<Lens>,
+    lens: RwLock<Arc<Lens>>,
     health: watch::Sender<Health>,
     /// By plugin, and by what the kind is to it: a plugin may see one kind in two roles.
     subscribers: Mutex<HashMap<(Arc<str>, String), Subscriber>>,
@@ -84,7 +84,7 @@ impl Watched {
         Arc::new(Self {
             scope,
             cache: Cache::default(),
-            lens: RwLock::new(lens),
+            lens: RwLock::new(Arc::new(lens)),
             health: watch::Sender::new(Health::Starting),
             subscribers: Mutex::default(),
             task: Mutex::default(),
@@ -109,7 +109,7 @@ impl Watched {
     }
 
     /// What it keeps of each object.
-    pub fn lens(&self) -> Lens {
+    pub fn lens(&self) -> Arc<Lens> {
         self.lens.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -119,24 +119,27 @@ impl Watched {
     /// # Errors
     /// When the text is not a Kubernetes object.
     pub fn learn(&self, json: &str) -> serde_json::Result<Arc<Object>> {
-        let object = Object::read(json, &self.lens())?;
+        let lens = self.lens();
+        let object = Object::read(json, &lens)?;
         let key = object.key.clone();
-        let read = Arc::new(object.clone());
-        drop(self.cache.apply(object));
-        Ok(self.cache.get(&key).unwrap_or(read))
+        if let Some(applied) = self.cache.apply(object) {
+            return Ok(applied.new);
+        }
+        match self.cache.get(&key) {
+            Some(newer) => Ok(newer),
+            None => Object::read(json, &lens).map(Arc::new),
+        }
     }
 
     fn widen(&self, lens: &Lens) -> bool {
         let mut mine = self.lens.write().unwrap_or_else(PoisonError::into_inner);
-        let before = mine.clone();
-        mine.projection.merge(&lens.projection);
-        mine.status |= lens.status;
-        for label in &lens.labels {
-            if !mine.labels.contains(label) {
-                mine.labels.push(label.clone());
-            }
-        }
-        *mine != before
+        let mut wider = Lens::clone(&mine);
+        wider.projection.merge(&lens.projection);
+        wider.status |= lens.status;
+        wider.labels.extend(lens.labels.iter().filter(|label| !mine.labels.contains(label)).cloned());
+        let widens = wider != **mine;
+        *mine = Arc::new(wider);
+        widens
     }
 
     fn tell(&self, change: &Change) {
@@ -194,8 +197,7 @@ impl Watched {
 
     /// An object that cannot be read is skipped and named; it does not stop the others.
     fn read(&self, wire: &Wire) -> Option<Object> {
-        let lens = self.lens.read().unwrap_or_else(PoisonError::into_inner);
-        match Object::read(wire.json.get(), &lens) {
+        match Object::read(wire.json.get(), &self.lens()) {
             Ok(object) => Some(object),
             Err(error) => {
                 let name = wire.meta.name.as_deref().unwrap_or_default();
