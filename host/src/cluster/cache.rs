@@ -36,8 +36,8 @@ struct Inner {
 impl Cache {
     /// Takes a watch event or the reply to a write. Returns what was known before, if this is
     /// news.
-    pub fn apply(&self, object: Object) -> Option<Applied> {
-        self.lock().apply(object)
+    pub fn apply(&self, object: impl Into<Arc<Object>>) -> Option<Applied> {
+        self.lock().apply(object.into())
     }
 
     /// Whether this version of an object, or a newer one, is known. Never while a list runs: what
@@ -113,20 +113,19 @@ pub struct Applied {
 }
 
 impl Inner {
-    fn apply(&mut self, object: Object) -> Option<Applied> {
-        let buried = |(uid, version): &(Arc<str>, u64)| *uid == object.uid && *version >= object.resource_version;
+    fn apply(&mut self, new: Arc<Object>) -> Option<Applied> {
+        let buried = |(uid, version): &(Arc<str>, u64)| *uid == new.uid && *version >= new.resource_version;
         if self.tombstones.iter().any(buried) {
             return None;
         }
         if let Some(seen) = &mut self.listing {
-            seen.insert(object.key.clone());
+            seen.insert(new.key.clone());
         }
-        let known = self.objects.get(&object.key);
-        if known.is_some_and(|known| known.resource_version > object.resource_version || **known == object) {
+        let known = self.objects.get(&new.key);
+        if known.is_some_and(|known| known.resource_version > new.resource_version || *known == new) {
             return None;
         }
-        let old = self.forget(&object.key);
-        let new = Arc::new(object);
+        let old = self.forget(&new.key);
         self.index(&new);
         self.objects.insert(new.key.clone(), new.clone());
         Some(Applied { new, old })

@@ -114,21 +114,15 @@ impl Watched {
     }
 
     /// Takes an object that did not come from the watch: the reply to a write, or a live read.
-    /// Wakes nobody: whoever wrote knows.
+    /// Wakes nobody: whoever wrote knows. Returns the object as the text has it, even where the
+    /// cache knows a newer one by now: what a write did is judged by its own reply.
     ///
     /// # Errors
     /// When the text is not a Kubernetes object.
     pub fn learn(&self, json: &str) -> serde_json::Result<Arc<Object>> {
-        let lens = self.lens();
-        let object = Object::read(json, &lens)?;
-        let key = object.key.clone();
-        if let Some(applied) = self.cache.apply(object) {
-            return Ok(applied.new);
-        }
-        match self.cache.get(&key) {
-            Some(newer) => Ok(newer),
-            None => Object::read(json, &lens).map(Arc::new),
-        }
+        let object = Arc::new(Object::read(json, &self.lens())?);
+        drop(self.cache.apply(object.clone()));
+        Ok(object)
     }
 
     fn widen(&self, lens: &Lens) -> bool {
