@@ -332,7 +332,9 @@ async fn write_status(
     let Some(parent) = cache.get(&observed.parent.key).filter(|parent| parent.uid == observed.parent.uid) else {
         return Ok(());
     };
-    let desired = status::desired(decision.status.as_deref(), &decision.conditions, &parent, &events::now())?;
+    let generation = observed.parent.generation;
+    let desired =
+        status::desired(decision.status.as_deref(), &decision.conditions, &parent, generation, &events::now())?;
     if status::is_current(&desired, &parent, controller.writer.manager()) {
         return Ok(());
     }

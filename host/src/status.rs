@@ -16,15 +16,22 @@ pub const RECONCILED: &str = "Reconciled";
 
 /// The `status` of a server-side apply: `{"status": {…}}`.
 ///
-/// `now` is RFC 3339 in whole seconds.
+/// `parent` is the newest version known, `generation` the one that was decided on, and `now` is
+/// RFC 3339 in whole seconds.
 ///
 /// # Errors
 /// When the plugin's status is no JSON object, or states what is the host's.
-pub fn desired(status: Option<&str>, conditions: &[Condition], parent: &Object, now: &str) -> Result<Value, Violation> {
+pub fn desired(
+    status: Option<&str>,
+    conditions: &[Condition],
+    parent: &Object,
+    generation: i64,
+    now: &str,
+) -> Result<Value, Violation> {
     let mut members = check(status, conditions)?;
     let live = live_conditions(parent);
     if !conditions.is_empty() {
-        let stated = conditions.iter().map(|condition| stamp(condition, &live, parent.generation, now));
+        let stated = conditions.iter().map(|condition| stamp(condition, &live, generation, now));
         members.insert("conditions".into(), stated.collect());
     }
     Ok(json!({ "status": members }))
@@ -149,7 +156,7 @@ mod tests {
     fn the_time_moves_only_when_the_status_of_the_condition_does() {
         let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
         let time = |status| {
-            let desired = desired(None, &[available(status)], &parent, NOW).unwrap();
+            let desired = desired(None, &[available(status)], &parent, 2, NOW).unwrap();
             desired.pointer("/status/conditions/0/lastTransitionTime").unwrap().as_str().unwrap().to_owned()
         };
         assert_eq!(time(Truth::True), "2020-01-01T00:00:00Z");
@@ -160,7 +167,7 @@ mod tests {
     fn an_equal_status_is_current_and_a_different_one_is_not() {
         let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
         let current = |status: &str, conditions: &[Condition]| {
-            is_current(&desired(Some(status), conditions, &parent, NOW).unwrap(), &parent, "hotshoe/m")
+            is_current(&desired(Some(status), conditions, &parent, 2, NOW).unwrap(), &parent, "hotshoe/m")
         };
         assert!(current(r#"{"nodes":[]}"#, &[available(Truth::True)]));
         assert!(!current(r#"{"nodes":["x"]}"#, &[available(Truth::True)]));
@@ -170,7 +177,7 @@ mod tests {
     #[test]
     fn what_is_no_longer_stated_is_not_current() {
         let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
-        let desired = desired(Some(r#"{"nodes":[]}"#), &[], &parent, NOW).unwrap();
+        let desired = desired(Some(r#"{"nodes":[]}"#), &[], &parent, 2, NOW).unwrap();
         assert!(!is_current(&desired, &parent, "hotshoe/m"));
     }
 
@@ -178,7 +185,7 @@ mod tests {
     fn saying_nothing_where_nothing_was_said_is_current() {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: vec![], status: true };
         let parent = Object::read(r#"{"metadata":{"name":"a"}}"#, &lens).unwrap();
-        assert!(is_current(&desired(None, &[], &parent, NOW).unwrap(), &parent, "hotshoe/m"));
+        assert!(is_current(&desired(None, &[], &parent, 2, NOW).unwrap(), &parent, "hotshoe/m"));
     }
 
     #[test]
@@ -186,6 +193,6 @@ mod tests {
         let parent = parent("{}", "{}");
         let mut condition = available(Truth::True);
         condition.name = RECONCILED.into();
-        assert!(desired(None, &[condition], &parent, NOW).is_err());
+        assert!(desired(None, &[condition], &parent, 2, NOW).is_err());
     }
 }

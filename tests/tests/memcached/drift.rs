@@ -35,7 +35,7 @@ fn edits_of_the_deployment() -> Vec<(&'static str, Value)> {
         ("all labels", json!([{ "op": "remove", "path": "/metadata/labels" }])),
         (
             "seccomp",
-            json!([{ "op": "replace", "path": "/spec/template/spec/securityContext", "value": { "runAsNonRoot": true, "seccompProfile": { "type": "Localhost", "localhostProfile": "a" } } }]),
+            json!([{ "op": "replace", "path": "/spec/template/spec/securityContext", "value": { "runAsNonRoot": true, "seccompProfile": { "type": "Unconfined" } } }]),
         ),
     ]
 }
