@@ -38,8 +38,6 @@ use crate::wiring;
 /// How long a parent rests whose reconcile panicked: a fault of the host, not of the plugin.
 const AFTER_PANIC: Duration = Duration::from_secs(30);
 
-/// How many passes over a parent follow each other before others have their turn.
-const AT_ONCE: usize = 4;
 /// How long who asked for a reload waits for a component to be taken.
 const RELOAD: Duration = Duration::from_secs(60);
 
@@ -334,15 +332,7 @@ async fn dispatch(controller: Arc<Controller>) {
         let key = controller.queue.next().await;
         let controller = controller.clone();
         tokio::spawn(async move {
-            let mut again = work(&controller, &key).await;
-            // What our own writes changed is decided on at once: at the back of a long queue, no
-            // parent would converge before all had their first turn.
-            for _ in 0..AT_ONCE {
-                if again != Some(Duration::ZERO) {
-                    break;
-                }
-                again = work(&controller, &key).await;
-            }
+            let again = work(&controller, &key).await;
             controller.queue.done(&key, again);
             let (waiting, running) = controller.queue.depth();
             controller.metrics.queue(&controller.plugin.name, waiting, running);
@@ -371,6 +361,8 @@ async fn work(controller: &Controller, key: &Key) -> Option<Duration> {
 fn after(next: Next) -> Option<Duration> {
     match next {
         Next::Wait => None,
+        // Behind the others that wait: writes of one object that follow each other closely find
+        // the API server's own cache stale, and cost it a second try each.
         Next::Again => Some(Duration::ZERO),
         Next::After(after) => Some(after),
     }
