@@ -61,6 +61,9 @@ pub async fn reconcile(controller: &Controller, key: &Key) -> Pass {
         return nothing;
     };
     let mut memory = controller.recall(&parent);
+    if let Some(next) = rests(controller, &logic, &parent, &memory) {
+        return Pass { next, failed: false };
+    }
     let result = if parent.deleting {
         finalize::finalize(controller, &logic, parent.clone(), &mut memory).await
     } else {
@@ -80,8 +83,8 @@ async fn converge(
 ) -> Result<Next, Error> {
     let parent = hold_finalizer(controller, logic, parent).await?;
     let observed = observe(controller, logic, parent, memory);
-    if let Some(rest) = nothing_to_do(controller, logic, &observed, memory) {
-        return Ok(rest);
+    if let Some(next) = settled(controller, logic, &observed, memory) {
+        return Ok(next);
     }
     let Decided { answer, fetched } = decide::decide(controller, logic, Call::Reconcile, &observed).await?;
     let decision = match answer {
@@ -134,14 +137,18 @@ fn shown_parent(logic: &Logic, parent: &Object) -> Document {
     Document { json: finalize::with_conditions(parent, document.json), ..document }
 }
 
-/// Whether this very state was found settled before, or rests after a failure.
-fn nothing_to_do(controller: &Controller, logic: &Logic, observed: &Observed, memory: &Memory) -> Option<Next> {
-    if memory.settled == Some(fingerprint(controller, logic, observed)) && carry_out::none_due(memory) {
-        return Some(carry_out::next_look(memory));
-    }
+/// Whether this very state was found settled before.
+fn settled(controller: &Controller, logic: &Logic, observed: &Observed, memory: &Memory) -> Option<Next> {
+    let same = memory.settled == Some(fingerprint(controller, logic, observed));
+    (same && carry_out::none_due(memory)).then(|| carry_out::next_look(memory))
+}
+
+/// Whether a parent that failed rests for now. Such a pass is no success: what the failure said
+/// still stands.
+fn rests(controller: &Controller, logic: &Logic, parent: &Object, memory: &Memory) -> Option<Next> {
     let (until, basis) = memory.hold?;
     let left = until.checked_duration_since(tokio::time::Instant::now())?;
-    (basis == hold_basis(controller, logic, &observed.parent)).then_some(Next::After(left))
+    (basis == hold_basis(controller, logic, parent)).then_some(Next::After(left))
 }
 
 /// What must change for a failed parent to be decided before its time.

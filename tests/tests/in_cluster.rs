@@ -1,7 +1,13 @@
 //! The form for a cluster: the manifests, accepted by a real API server, and the program in the
 //! layout of its image, with the account, the environment and the restrictions of its Pod.
 
-#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

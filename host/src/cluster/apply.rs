@@ -1,4 +1,4 @@
-//! The only code that writes to the cluster. Every write takes an identity and a permit, and every
+//! The only code that writes children. Every write takes an identity and a permit, and every
 //! reply goes into the cache, so that nothing is decided on a view older than our own writes.
 
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::cluster::observe::View;
 use crate::decision::{Kind, ObjectRef};
 use crate::diff::{self, Apply, Plan, Precondition};
 use crate::error::ApiError;
-use crate::object::{Controller, HOST_MANAGER, Key, Lens, Object, PLUGIN_LABEL, plugin_manager};
+use crate::object::{Controller, Key, Object, PLUGIN_LABEL, plugin_manager};
 
-const APPLY: &str = "application/apply-patch+yaml";
-const JSON_PATCH: &str = "application/json-patch+json";
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
+pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 const JSON: &str = "application/json";
 
 /// Writes on behalf of one plugin.
 pub struct Writer {
-    cluster: Cluster,
-    kinds: Arc<Kinds>,
-    identity: Identity,
-    manager: String,
+    pub(super) cluster: Cluster,
+    pub(super) kinds: Arc<Kinds>,
+    pub(super) identity: Identity,
+    pub(super) manager: String,
 }
 
 /// What became of one child.
@@ -318,15 +318,6 @@ impl Writer {
         Ok(Some(Arc::new(live)))
     }
 
-    /// Reads a parent past the cache.
-    ///
-    /// # Errors
-    /// When the API server refuses or does not answer; 404 where it is gone.
-    pub async fn read_parent(&self, resource: &Resource, key: &Key, lens: &Lens) -> Result<Object, ApiError> {
-        let reply = self.get(resource, key, &Permit::unlimited()).await?;
-        Object::read(&reply, lens).map_err(|error| unreadable(&resource.reference(key), &error))
-    }
-
     /// Reads an object that a plugin needs, under the plugin's own account.
     ///
     /// # Errors
@@ -337,7 +328,7 @@ impl Writer {
         self.get_as(&self.identity, &resource, &key, &Permit::unlimited()).await
     }
 
-    async fn get(&self, resource: &Resource, key: &Key, permit: &Permit) -> Result<String, ApiError> {
+    pub(super) async fn get(&self, resource: &Resource, key: &Key, permit: &Permit) -> Result<String, ApiError> {
         self.get_as(&Identity::Host, resource, key, permit).await
     }
 
@@ -358,128 +349,6 @@ impl Writer {
             body: Vec::new(),
         };
         self.cluster.send(call, identity, permit).await
-    }
-
-    /// Applies the plugin's part of a parent's status, as the plugin.
-    ///
-    /// # Errors
-    /// What the API server said.
-    pub async fn apply_status(
-        &self,
-        resource: &Resource,
-        parent: &Object,
-        status: Value,
-        permit: &Permit,
-    ) -> Result<String, ApiError> {
-        self.send_status(resource, parent, status, &self.manager, &self.identity, permit).await
-    }
-
-    /// Applies the host's own condition, or takes it back with an empty status, as the host.
-    ///
-    /// # Errors
-    /// What the API server said.
-    pub async fn apply_host_condition(
-        &self,
-        resource: &Resource,
-        parent: &Object,
-        status: Value,
-        permit: &Permit,
-    ) -> Result<String, ApiError> {
-        self.send_status(resource, parent, status, HOST_MANAGER, &Identity::Host, permit).await
-    }
-
-    async fn send_status(
-        &self,
-        resource: &Resource,
-        parent: &Object,
-        mut body: Value,
-        manager: &str,
-        identity: &Identity,
-        permit: &Permit,
-    ) -> Result<String, ApiError> {
-        let target = resource.reference(&parent.key);
-        if let Some(members) = body.as_object_mut() {
-            members.insert("apiVersion".into(), resource.kind.api_version().into());
-            members.insert("kind".into(), (&*resource.kind.kind).into());
-            members.insert("metadata".into(), identity_of(parent));
-        }
-        let call = Call {
-            verb: "apply the status of",
-            target: &target,
-            method: Method::PATCH,
-            uri: format!("{}?{}", resource.path(&parent.key, Some("status")), apply_query(manager)),
-            content_type: APPLY,
-            body: body.to_string().into_bytes(),
-        };
-        self.cluster.send(call, identity, permit).await
-    }
-
-    /// Adds a finalizer, as the host. The patch fails if the object or its finalizers changed.
-    ///
-    /// # Errors
-    /// What the API server said.
-    pub async fn add_finalizer(
-        &self,
-        resource: &Resource,
-        parent: &Object,
-        finalizer: &str,
-        permit: &Permit,
-    ) -> Result<String, ApiError> {
-        let add = if parent.finalizers.is_empty() {
-            json!([
-                { "op": "test", "path": "/metadata/uid", "value": &*parent.uid },
-                { "op": "test", "path": "/metadata/finalizers", "value": null },
-                { "op": "add", "path": "/metadata/finalizers", "value": [finalizer] },
-            ])
-        } else {
-            json!([
-                { "op": "test", "path": "/metadata/uid", "value": &*parent.uid },
-                { "op": "test", "path": "/metadata/finalizers", "value": &*parent.finalizers },
-                { "op": "add", "path": "/metadata/finalizers/-", "value": finalizer },
-            ])
-        };
-        self.patch(resource, parent, "add the finalizer of", &add, permit).await
-    }
-
-    /// Removes a finalizer, as the host; never somebody else's.
-    ///
-    /// # Errors
-    /// What the API server said.
-    pub async fn remove_finalizer(
-        &self,
-        resource: &Resource,
-        parent: &Object,
-        finalizer: &str,
-        permit: &Permit,
-    ) -> Result<String, ApiError> {
-        let index = parent.finalizers.iter().position(|held| &**held == finalizer).unwrap_or_default();
-        let path = format!("/metadata/finalizers/{index}");
-        let remove = json!([
-            { "op": "test", "path": "/metadata/uid", "value": &*parent.uid },
-            { "op": "test", "path": path, "value": finalizer },
-            { "op": "remove", "path": path },
-        ]);
-        self.patch(resource, parent, "remove the finalizer of", &remove, permit).await
-    }
-
-    async fn patch(
-        &self,
-        resource: &Resource,
-        parent: &Object,
-        verb: &'static str,
-        patch: &Value,
-        permit: &Permit,
-    ) -> Result<String, ApiError> {
-        let target = resource.reference(&parent.key);
-        let call = Call {
-            verb,
-            target: &target,
-            method: Method::PATCH,
-            uri: format!("{}?fieldManager={HOST_MANAGER}", resource.path(&parent.key, None)),
-            content_type: JSON_PATCH,
-            body: patch.to_string().into_bytes(),
-        };
-        self.cluster.send(call, &Identity::Host, permit).await
     }
 }
 
@@ -532,20 +401,8 @@ impl Serialize for ConditionalMetadata<'_> {
 
 /// Forced, because a field that we set is ours; strict, because a misspelt field would silently do
 /// nothing.
-fn apply_query(manager: &str) -> String {
+pub(super) fn apply_query(manager: &str) -> String {
     format!("fieldManager={}&force=true&fieldValidation=Strict", manager.replace('/', "%2F"))
-}
-
-fn identity_of(parent: &Object) -> Value {
-    let mut metadata = json!({
-        "name": &*parent.key.name,
-        "uid": &*parent.uid,
-        "resourceVersion": parent.resource_version.to_string(),
-    });
-    if let (Some(namespace), Some(members)) = (&parent.key.namespace, metadata.as_object_mut()) {
-        members.insert("namespace".into(), (&**namespace).into());
-    }
-    metadata
 }
 
 fn is_former_self(controller: &Controller, parent: &ObjectRef) -> bool {
@@ -557,7 +414,7 @@ fn unknown_kind(reference: &ObjectRef) -> ApiError {
     unusable(reference, "the API server has no such kind".into())
 }
 
-fn unreadable(reference: &ObjectRef, error: &serde_json::Error) -> ApiError {
+pub(super) fn unreadable(reference: &ObjectRef, error: &serde_json::Error) -> ApiError {
     unusable(reference, format!("the reply cannot be read: {error}"))
 }
 

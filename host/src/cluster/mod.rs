@@ -11,4 +11,6 @@ pub mod discovery;
 pub mod events;
 pub mod identity;
 pub mod observe;
+pub mod parent;
 pub mod watch;
+mod wire;

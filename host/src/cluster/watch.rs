@@ -4,25 +4,23 @@
 //! that is missing are states of its [`Health`], tried again with a low, jittered back-off, each
 //! watch for itself, so that one kind that fails does not slow the others.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::api::{Api, ApiResource, ObjectMeta};
+use kube::api::Api;
 use kube::runtime::watcher;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::cache::{Applied, Cache};
 use crate::cluster::client::{Cluster, chain};
 use crate::cluster::discovery::{Kinds, Resource};
+use crate::cluster::wire::Wire;
 use crate::decision::Kind;
-use crate::object::{Key, Lens, Object};
+use crate::object::{Lens, Object};
 
 /// A dead connection is noticed this long after its last sign of life, plus 5 s.
 const WATCH_SECONDS: u32 = 200;
@@ -191,11 +189,11 @@ impl Watched {
 
     /// An object that cannot be read is skipped and named; it does not stop the others.
     fn read(&self, wire: &Wire) -> Option<Object> {
-        match Object::read(wire.json.get(), &self.lens()) {
+        match Object::read(wire.json(), &self.lens()) {
             Ok(object) => Some(object),
             Err(error) => {
-                let name = wire.meta.name.as_deref().unwrap_or_default();
-                tracing::error!(kind = %self.scope.kind, name, %error, "an object of the cluster cannot be read; it is skipped");
+                let object = wire.key();
+                tracing::error!(kind = %self.scope.kind, %object, %error, "an object of the cluster cannot be read; it is skipped");
                 None
             }
         }
@@ -290,18 +288,25 @@ async fn follow(
         }
         backoff.wait().await;
     };
-    let mut events = watcher(api(&cluster, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
-    while let Some(event) = events.next().await {
-        let Some(watched) = watched.upgrade() else { return };
-        match event {
-            Ok(event) => {
-                backoff = Backoff::default();
-                watched.see(event);
-            }
-            Err(error) => {
-                watched.report_error(&error);
-                drop(watched);
-                backoff.wait().await;
+    loop {
+        let mut events = watcher(api(&cluster, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
+        while let Some(event) = events.next().await {
+            let Some(watched) = watched.upgrade() else { return };
+            let error = match event {
+                Ok(event) => {
+                    backoff = Backoff::default();
+                    watched.see(event);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            watched.report_error(&error);
+            drop(watched);
+            backoff.wait().await;
+            // The client would resume in silence, and nothing would ever say that all is well
+            // again: a new list does.
+            if matches!(error, watcher::Error::WatchStartFailed(_)) {
+                break;
             }
         }
     }
@@ -378,129 +383,5 @@ impl Backoff {
         let jitter = RandomState::new().hash_one(self.0) % u64::try_from(half.as_millis()).unwrap_or(1).max(1);
         tokio::time::sleep(half + Duration::from_millis(jitter)).await;
         self.0 = (self.0 * 2).min(MAX_BACKOFF);
-    }
-}
-
-/// An object as it comes off the wire: its text, and the little that the watch client looks at.
-#[derive(Clone, Debug)]
-struct Wire {
-    meta: ObjectMeta,
-    json: Box<RawValue>,
-}
-
-impl Wire {
-    fn key(&self) -> Key {
-        Key::new(self.meta.namespace.as_deref(), self.meta.name.as_deref().unwrap_or_default())
-    }
-
-    fn version(&self) -> u64 {
-        self.meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(u64::MAX)
-    }
-}
-
-impl<'de> Deserialize<'de> for Wire {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = Box::<RawValue>::deserialize(deserializer)?;
-        let head = Head::read(json.get()).map_err(serde::de::Error::custom)?;
-        let meta = ObjectMeta {
-            name: head.name,
-            namespace: head.namespace,
-            resource_version: head.resource_version,
-            ..ObjectMeta::default()
-        };
-        Ok(Self { meta, json })
-    }
-}
-
-/// The metadata that tells which version of which object this is.
-#[derive(serde::Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct Head {
-    name: Option<String>,
-    namespace: Option<String>,
-    resource_version: Option<String>,
-}
-
-impl Head {
-    /// Reads up to the end of `metadata`: most events are echoes of our own writes, and nothing
-    /// else of them is looked at.
-    fn read(json: &str) -> serde_json::Result<Self> {
-        let mut found = None;
-        let mut deserializer = serde_json::Deserializer::from_str(json);
-        let stopped = (&mut deserializer).deserialize_map(UpToMetadata(&mut found));
-        match found {
-            Some(head) => Ok(head),
-            None => stopped.map(|()| Self::default()),
-        }
-    }
-}
-
-struct UpToMetadata<'a>(&'a mut Option<Head>);
-
-impl<'de> Visitor<'de> for UpToMetadata<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a Kubernetes object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
-            if key == "metadata" {
-                *self.0 = Some(map.next_value()?);
-                return Ok(());
-            }
-            map.next_value::<IgnoredAny>()?;
-        }
-        Ok(())
-    }
-}
-
-impl kube::Resource for Wire {
-    type DynamicType = ApiResource;
-    type Scope = kube::core::DynamicResourceScope;
-
-    fn kind(kind: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&kind.kind)
-    }
-    fn group(kind: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&kind.group)
-    }
-    fn version(kind: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&kind.version)
-    }
-    fn api_version(kind: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&kind.api_version)
-    }
-    fn plural(kind: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&kind.plural)
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.meta
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.meta
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_head_of_an_object_is_read_wherever_it_stands() {
-        for json in [
-            r#"{"kind":"A","metadata":{"name":"a","namespace":"n","resourceVersion":"7","labels":{}},"spec":{}}"#,
-            r#"{"spec":{"metadata":{"name":"no"}},"metadata":{"namespace":"n","name":"a","resourceVersion":"7"}}"#,
-        ] {
-            let wire: Wire = serde_json::from_str(json).unwrap();
-            assert_eq!((wire.key(), wire.version()), (Key::new(Some("n"), "a"), 7));
-            assert_eq!(wire.json.get(), json);
-        }
-    }
-
-    #[test]
-    fn an_object_that_is_cut_off_is_an_error() {
-        assert!(serde_json::from_str::<Wire>(r#"{"metadata":{"name":"a"#).is_err());
     }
 }

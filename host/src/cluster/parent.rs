@@ -1,0 +1,157 @@
+//! What is written of a parent: its finalizers and the host's condition as the host, its status as
+//! the plugin. The rest of it is the user's.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::cluster::apply::{APPLY, JSON_PATCH, Writer, apply_query, unreadable};
+use crate::cluster::client::Call;
+use crate::cluster::discovery::Resource;
+use crate::cluster::identity::{Identity, Permit};
+use crate::error::ApiError;
+use crate::object::{HOST_MANAGER, Key, Lens, Object};
+
+impl Writer {
+    /// Reads a parent past the cache.
+    ///
+    /// # Errors
+    /// When the API server refuses or does not answer; 404 where it is gone.
+    pub async fn read_parent(&self, resource: &Resource, key: &Key, lens: &Lens) -> Result<Object, ApiError> {
+        let reply = self.get(resource, key, &Permit::unlimited()).await?;
+        Object::read(&reply, lens).map_err(|error| unreadable(&resource.reference(key), &error))
+    }
+
+    /// Applies the plugin's part of a parent's status, as the plugin.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn apply_status(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        status: Value,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        self.send_status(resource, parent, status, &self.manager, &self.identity, permit).await
+    }
+
+    /// Applies the host's own condition, or takes it back with an empty status, as the host.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn apply_host_condition(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        status: Value,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        self.send_status(resource, parent, status, HOST_MANAGER, &Identity::Host, permit).await
+    }
+
+    async fn send_status(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        mut body: Value,
+        manager: &str,
+        identity: &Identity,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let target = resource.reference(&parent.key);
+        if let Some(members) = body.as_object_mut() {
+            members.insert("apiVersion".into(), resource.kind.api_version().into());
+            members.insert("kind".into(), (&*resource.kind.kind).into());
+            members.insert("metadata".into(), identity_of(parent));
+        }
+        let call = Call {
+            verb: "apply the status of",
+            target: &target,
+            method: Method::PATCH,
+            uri: format!("{}?{}", resource.path(&parent.key, Some("status")), apply_query(manager)),
+            content_type: APPLY,
+            body: body.to_string().into_bytes(),
+        };
+        self.cluster.send(call, identity, permit).await
+    }
+
+    /// Adds a finalizer, as the host. The patch fails if the object or its finalizers changed.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn add_finalizer(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        finalizer: &str,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let add = if parent.finalizers.is_empty() {
+            json!([
+                { "op": "test", "path": "/metadata/uid", "value": &*parent.uid },
+                { "op": "test", "path": "/metadata/finalizers", "value": null },
+                { "op": "add", "path": "/metadata/finalizers", "value": [finalizer] },
+            ])
+        } else {
+            json!([
+                { "op": "test", "path": "/metadata/uid", "value": &*parent.uid },
+                { "op": "test", "path": "/metadata/finalizers", "value": &*parent.finalizers },
+                { "op": "add", "path": "/metadata/finalizers/-", "value": finalizer },
+            ])
+        };
+        self.patch(resource, parent, "add the finalizer of", &add, permit).await
+    }
+
+    /// Removes a finalizer, as the host; never somebody else's.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn remove_finalizer(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        finalizer: &str,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let index = parent.finalizers.iter().position(|held| &**held == finalizer).unwrap_or_default();
+        let path = format!("/metadata/finalizers/{index}");
+        let remove = json!([
+            { "op": "test", "path": "/metadata/uid", "value": &*parent.uid },
+            { "op": "test", "path": path, "value": finalizer },
+            { "op": "remove", "path": path },
+        ]);
+        self.patch(resource, parent, "remove the finalizer of", &remove, permit).await
+    }
+
+    async fn patch(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        verb: &'static str,
+        patch: &Value,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let target = resource.reference(&parent.key);
+        let call = Call {
+            verb,
+            target: &target,
+            method: Method::PATCH,
+            uri: format!("{}?fieldManager={HOST_MANAGER}", resource.path(&parent.key, None)),
+            content_type: JSON_PATCH,
+            body: patch.to_string().into_bytes(),
+        };
+        self.cluster.send(call, &Identity::Host, permit).await
+    }
+}
+
+fn identity_of(parent: &Object) -> Value {
+    let mut metadata = json!({
+        "name": &*parent.key.name,
+        "uid": &*parent.uid,
+        "resourceVersion": parent.resource_version.to_string(),
+    });
+    if let (Some(namespace), Some(members)) = (&parent.key.namespace, metadata.as_object_mut()) {
+        members.insert("namespace".into(), (&**namespace).into());
+    }
+    metadata
+}
