@@ -277,17 +277,8 @@ async fn follow(
     kinds: Arc<Kinds>,
     namespace: Option<String>,
 ) {
+    let Some(resource) = wait_for_kind(&watched, &scope.kind, &cluster, &kinds).await else { return };
     let mut backoff = Backoff::default();
-    let resource = loop {
-        match kinds.find(&cluster, &scope.kind).await {
-            Ok(resource) => break resource,
-            Err(error) => {
-                let Some(watched) = watched.upgrade() else { return };
-                watched.report(Health::Failing(missing_kind(&scope.kind, &error)));
-            }
-        }
-        backoff.wait().await;
-    };
     loop {
         let mut events = watcher(api(&cluster, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
         while let Some(event) = events.next().await {
@@ -309,6 +300,23 @@ async fn follow(
                 break;
             }
         }
+    }
+}
+
+/// Asks until the API server serves the kind; `None` when nobody wants it any more.
+async fn wait_for_kind(
+    watched: &std::sync::Weak<Watched>,
+    kind: &Kind,
+    cluster: &Cluster,
+    kinds: &Kinds,
+) -> Option<Arc<Resource>> {
+    let mut backoff = Backoff::default();
+    loop {
+        match kinds.find(cluster, kind).await {
+            Ok(resource) => return Some(resource),
+            Err(error) => watched.upgrade()?.report(Health::Failing(missing_kind(kind, &error))),
+        }
+        backoff.wait().await;
     }
 }
 
