@@ -11,6 +11,7 @@ use crate::check::Desired;
 use crate::cluster::apply::{Parent, WriteError, Written as Child};
 use crate::cluster::events::{self, Note};
 use crate::cluster::observe::reference;
+use crate::config::REQUEUE;
 use crate::controller::{Controller, Logic, Memory, Refused};
 use crate::decision::{Children, Decision, Event, Kind, ObjectRef, Refusal, Severity};
 use crate::diff::{self, Unsettled};
@@ -29,6 +30,12 @@ const SLOWLY_MAX: Duration = Duration::from_secs(60);
 /// A name that is taken costs one cheap request to try again.
 const CONFLICT: Duration = Duration::from_secs(3);
 const CONFLICT_MAX: Duration = Duration::from_secs(30);
+
+/// The requeue that a plugin asked for, within the host's bounds.
+pub fn requeue(decision: &Decision) -> Option<Duration> {
+    let (soonest, latest) = REQUEUE;
+    decision.requeue_after.map(|after| after.clamp(soonest, latest))
+}
 
 /// How long after so many tries in a row that met something passing.
 pub fn soon(tries: u32) -> Duration {
@@ -378,4 +385,29 @@ pub fn say_once(controller: &Controller, observed: &Observed, event: &Event, mem
         plugin: controller.plugin.name.to_string(),
         event: event.clone(),
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requeue_is_neither_a_loop_nor_an_overflow() {
+        let decision = |after| Decision {
+            children: Children::Keep,
+            status: None,
+            conditions: Vec::new(),
+            events: Vec::new(),
+            requeue_after: Some(Duration::from_millis(after)),
+        };
+        assert_eq!(requeue(&decision(0)), Some(REQUEUE.0));
+        assert_eq!(requeue(&decision(u64::MAX)), Some(REQUEUE.1));
+        assert_eq!(requeue(&decision(5_000)), Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn tries_after_something_passing_grow_apart_but_stay_close() {
+        assert_eq!((soon(1), soon(2), soon(3)), (SOON, 2 * SOON, 4 * SOON));
+        assert_eq!(soon(u32::MAX), SOON_MAX);
+    }
 }

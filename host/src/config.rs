@@ -17,6 +17,9 @@ pub const PLUGIN_FILE: &str = "plugin.yaml";
 pub const LISTEN: &str = "127.0.0.1:8080";
 /// The namespace of the host and of the plugins' ServiceAccounts.
 pub const HOST_NAMESPACE: &str = "hotshoe-system";
+/// The soonest and the latest that a plugin can ask to decide again. It chooses the number, so it
+/// is clamped: 0 would be a loop, and the largest would overflow the clock.
+pub const REQUEUE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(24 * 3600));
 /// How many reconciles of one plugin run at once; the writes of all of them share a lower bound.
 pub const CONCURRENCY: usize = 10;
 /// How often a component's file is looked at.

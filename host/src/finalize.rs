@@ -61,7 +61,7 @@ async fn wait(
     if parent.resource_version != observed.parent.resource_version {
         return Ok(Next::Again);
     }
-    Ok(Next::After(decision.requeue_after.unwrap_or(PATIENCE)))
+    Ok(Next::After(carry_out::requeue(decision).unwrap_or(PATIENCE)))
 }
 
 async fn finish(
@@ -76,7 +76,7 @@ async fn finish(
     let waits_for_children = leaves_behind(observed, &desired);
     carry_out(controller, logic, observed, decision, desired.into(), memory).await?;
     if waits_for_children {
-        return Ok(Next::After(decision.requeue_after.unwrap_or(PATIENCE)));
+        return Ok(Next::After(carry_out::requeue(decision).unwrap_or(PATIENCE)));
     }
     let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else { return Ok(Next::Wait) };
     let permit = controller.permit();

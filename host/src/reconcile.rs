@@ -218,7 +218,7 @@ fn conclude(
     memory: &mut Memory,
     written: carry_out::Written,
 ) -> Next {
-    memory.requeue = decision.requeue_after;
+    memory.requeue = carry_out::requeue(decision);
     memory.settled = None;
     if written.terminating {
         return Next::After(TERMINATING);

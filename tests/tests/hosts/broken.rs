@@ -198,7 +198,6 @@ fn a_clean_up_that_fails_keeps_the_finalizer_and_says_why() {
         scene.available("cache").await;
         scene.merge(&FAULT, "one", json!({ "spec": { "fault": "" } })).await;
         scene.gone(&FAULT, "one").await;
-        scene.gone(&CONFIG_MAP, "one").await;
         scene.delete(&MEMCACHED, "cache").await;
         scene.gone(&MEMCACHED, "cache").await;
     });
