@@ -1,6 +1,8 @@
 //! The rules of the house that a compiler does not know: who may speak to the cluster, who to
 //! wasmtime, who may write, and what must stay pure.
 
+#![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
