@@ -55,8 +55,14 @@ fn the_manifests_are_accepted_and_the_pod_is_ready() {
         let plane = ControlPlane::shared().await;
         let pod = deploy(plane).await;
         assert_eq!(pod["spec"]["serviceAccountName"], "hotshoe");
-        let deployment = plane.person.get(&DEPLOYMENT, SYSTEM, "hotshoe").await.expect("a Deployment");
-        assert_eq!(deployment["status"]["readyReplicas"], 1, "{deployment:#}");
+        // The Deployment is told of its Pod a moment later.
+        hotshoe_tests::wait::until("the Deployment counts it", hotshoe_tests::wait::PATIENCE, async || {
+            let read = plane.person.get(&DEPLOYMENT, SYSTEM, "hotshoe").await;
+            let deployment = read.map_err(|refused| refused.message)?;
+            let counts = deployment["status"]["readyReplicas"] == 1;
+            counts.then_some(()).ok_or_else(|| format!("{:#}", deployment["status"]))
+        })
+        .await;
         let container = &pod["spec"]["containers"][0];
         assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
         for probe in ["livenessProbe", "readinessProbe"] {

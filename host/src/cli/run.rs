@@ -2,8 +2,9 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ use crate::supervisor::{Shared, Supervised};
 
 /// How long reconciles that run may take to end after a signal.
 const DRAIN: Duration = Duration::from_secs(10);
+
+/// mimalloc's option: how long freed memory is kept, in milliseconds.
+const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
 /// Run plugins against a cluster
 #[derive(clap::Args, Debug)]
@@ -69,6 +73,7 @@ impl Args {
     /// # Errors
     /// When a plugin.yaml is wrong or there is no cluster configuration.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        give_back_freed_memory();
         start_log(self.log_format);
         super::runtime()?.block_on(self.host())
     }
@@ -111,6 +116,19 @@ impl Args {
         }
         ensure!(!plugins.is_empty(), "no plugin is named; try `hotshoe run plugins/memcached`");
         Ok(plugins)
+    }
+}
+
+/// What the allocator keeps of a start, the compiled component above all, would stay resident in a
+/// host that then has little to do. Its options are read before `main`, from the environment
+/// alone, so the host starts itself once more with them; where it cannot, it keeps the memory.
+fn give_back_freed_memory() {
+    if std::env::var_os(PURGE_DELAY).is_some() {
+        return;
+    }
+    if let Ok(program) = std::env::current_exe() {
+        let arguments = std::env::args_os().skip(1);
+        drop(Command::new(program).args(arguments).env(PURGE_DELAY, "0").exec());
     }
 }
 
