@@ -8,11 +8,12 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::check::Desired;
 use crate::decision::Kind;
 use crate::object::{Object, PLUGIN_LABEL};
+use crate::ownership::{Fields, Step, has_keys};
 
 /// Under which condition a child is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,25 +87,22 @@ pub fn in_sync(desired: &Desired, live: &Object, manager: &str) -> bool {
 /// `apiVersion`, `kind`, `metadata.name` and `metadata.namespace` say which object it is; nobody
 /// owns them.
 pub fn covers(fields: &str, desired: &Value) -> bool {
-    serde_json::from_str::<Value>(fields).is_ok_and(|fields| covers_members(&fields, desired, &["apiVersion", "kind"]))
+    Fields::read(fields).is_ok_and(|fields| covers_members(&fields, desired, &["apiVersion", "kind"]))
 }
 
-fn covers_members(node: &Value, desired: &Value, identity: &[&str]) -> bool {
-    let (Some(node), Some(members)) = (node.as_object(), desired.as_object()) else {
-        return node_covers(node, desired);
-    };
+fn covers_members(node: &Fields<'_>, desired: &Value, identity: &[&str]) -> bool {
+    let Some(members) = desired.as_object() else { return node_covers(node, desired) };
     members.iter().filter(|(key, _)| !identity.contains(&key.as_str())).all(|(key, value)| {
-        let below = node.get(&format!("f:{key}"));
-        match key.as_str() {
-            "metadata" => below.is_some_and(|below| covers_members(below, value, &["name", "namespace"])),
-            _ => below.is_some_and(|below| node_covers(below, value)),
-        }
+        node.member(key).is_some_and(|below| match key.as_str() {
+            "metadata" => covers_members(below, value, &["name", "namespace"]),
+            _ => node_covers(below, value),
+        })
     })
 }
 
 /// Whether `fieldsV1` holds a leaf that `desired` has not.
 pub fn exceeds(fields: &str, desired: &Value) -> bool {
-    serde_json::from_str::<Value>(fields).map_or(true, |fields| node_exceeds(&fields, desired))
+    Fields::read(fields).map_or(true, |fields| node_exceeds(&fields, desired))
 }
 
 /// A list to be replaced before an apply can go through.
@@ -120,32 +118,31 @@ pub struct Repair {
 /// to the API server ours is gone and theirs is another, which an apply can never remove.
 pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {
     let mut repairs = Vec::new();
-    if let Ok(fields) = serde_json::from_str::<Value>(fields) {
+    if let Ok(fields) = Fields::read(fields) {
         find_repairs(Some(&fields), desired, live, String::new(), &mut repairs);
     }
     repairs
 }
 
-fn find_repairs(node: Option<&Value>, desired: &Value, live: &Value, pointer: String, found: &mut Vec<Repair>) {
+fn find_repairs(node: Option<&Fields<'_>>, desired: &Value, live: &Value, pointer: String, found: &mut Vec<Repair>) {
     match (desired, live) {
         (Value::Object(members), Value::Object(there)) => {
             for (key, value) in members {
                 let Some(live) = there.get(key) else { continue };
-                let below = node.and_then(|node| node.get(format!("f:{key}")));
+                let below = node.and_then(|node| node.member(key));
                 let key = key.replace('~', "~0").replace('/', "~1");
                 find_repairs(below, value, live, format!("{pointer}/{key}"), found);
             }
         }
         (Value::Array(elements), Value::Array(there)) if elements.iter().all(Value::is_object) => {
-            let node = node.and_then(Value::as_object);
-            if node.is_some_and(Map::is_empty) {
+            if node.is_some_and(Fields::is_leaf) {
                 return;
             }
             for element in elements {
-                let Some((keys, below)) = node.and_then(|node| find_node(node, element)) else {
+                let Some((keys, below)) = node.and_then(|node| node.keyed(element)) else {
                     return found.push(Repair { pointer, value: desired.clone() });
                 };
-                let index = there.iter().position(|other| matches_keys(keys, other));
+                let index = there.iter().position(|other| has_keys(other, keys));
                 if let Some((index, live)) = index.and_then(|index| Some((index, there.get(index)?))) {
                     find_repairs(Some(below), element, live, format!("{pointer}/{index}"), found);
                 }
@@ -155,59 +152,36 @@ fn find_repairs(node: Option<&Value>, desired: &Value, live: &Value, pointer: St
     }
 }
 
-/// An empty node covers its whole subtree: a leaf, or a map or list that is replaced as one. A lone
-/// `.` is the bare existence of an element.
-fn node_covers(node: &Value, desired: &Value) -> bool {
-    let Some(node) = node.as_object() else { return false };
-    if node.is_empty() {
+/// A leaf covers its whole subtree: a value, or a map or list that is replaced as one.
+fn node_covers(node: &Fields<'_>, desired: &Value) -> bool {
+    if node.is_leaf() {
         return true;
     }
     match desired {
-        Value::Object(members) => members
-            .iter()
-            .all(|(key, value)| node.get(&format!("f:{key}")).is_some_and(|below| node_covers(below, value))),
+        Value::Object(members) => {
+            members.iter().all(|(key, value)| node.member(key).is_some_and(|below| node_covers(below, value)))
+        }
         Value::Array(elements) => {
-            elements.iter().all(|element| find_element(node, element).is_some_and(|below| node_covers(below, element)))
+            elements.iter().all(|element| node.element(element).is_some_and(|below| node_covers(below, element)))
         }
         _ => true,
     }
 }
 
-fn node_exceeds(node: &Value, desired: &Value) -> bool {
-    let Some(node) = node.as_object() else { return true };
-    node.iter().filter(|(key, _)| *key != ".").any(|(key, below)| match (key.split_once(':'), desired) {
-        (Some(("f", name)), Value::Object(members)) => members.get(name).is_none_or(|value| node_exceeds(below, value)),
-        (Some(("k", keys)), Value::Array(elements)) => elements
-            .iter()
-            .find(|element| matches_keys(keys, element))
-            .is_none_or(|element| node_exceeds(below, element)),
-        (Some(("v", value)), Value::Array(elements)) => {
+fn node_exceeds(node: &Fields<'_>, desired: &Value) -> bool {
+    node.steps().any(|(step, below)| match (step, desired) {
+        (Step::Member(name), Value::Object(members)) => {
+            members.get(name).is_none_or(|value| node_exceeds(below, value))
+        }
+        (Step::Keyed(keys), Value::Array(elements)) => {
+            let element = elements.iter().find(|element| has_keys(element, keys));
+            element.is_none_or(|element| node_exceeds(below, element))
+        }
+        (Step::Value(value), Value::Array(elements)) => {
             !serde_json::from_str::<Value>(value).is_ok_and(|value| elements.contains(&value))
         }
         _ => true,
     })
-}
-
-/// The node of a list element: `k:{…}` names the keys of an associative list, `v:…` the value in a
-/// set.
-fn find_element<'a>(node: &'a Map<String, Value>, element: &Value) -> Option<&'a Value> {
-    if !element.is_object() {
-        return node.get(&format!("v:{element}"));
-    }
-    find_node(node, element).map(|(_, below)| below)
-}
-
-fn find_node<'a>(node: &'a Map<String, Value>, element: &Value) -> Option<(&'a str, &'a Value)> {
-    node.iter().find_map(|(key, below)| {
-        let keys = key.strip_prefix("k:")?;
-        matches_keys(keys, element).then_some((keys, below))
-    })
-}
-
-/// A key that the element leaves out was filled in by the API server, such as a port's protocol.
-fn matches_keys(keys: &str, element: &Value) -> bool {
-    let Ok(Value::Object(keys)) = serde_json::from_str(keys) else { return false };
-    keys.iter().all(|(key, value)| element.get(key).is_none_or(|mine| mine == value))
 }
 
 #[cfg(test)]

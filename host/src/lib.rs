@@ -31,6 +31,7 @@ pub mod finalize;
 pub mod grant;
 pub mod metrics;
 pub mod object;
+pub mod ownership;
 pub mod plugin;
 pub mod projection;
 pub mod queue;

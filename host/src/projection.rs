@@ -174,7 +174,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
 }
 
 /// A key that borrows unless it has escapes.
-struct Key<'a>(Cow<'a, str>);
+pub(crate) struct Key<'a>(pub(crate) Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -89,13 +89,18 @@ impl Cluster {
             .await
             .map_err(|error| call.unanswered("Unreachable", error.to_string()))?
             .to_bytes();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let text = text(bytes.into());
         if parts.status.is_success() {
             return Ok(text);
         }
         let retry_after = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         Err(call.refused(parts.status.as_u16(), retry_after.map(Duration::from_secs), &text))
     }
+}
+
+/// Bytes as text, without a copy where they are.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 async fn load(options: &ConnectOptions) -> anyhow::Result<(kube::Config, String)> {
