@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::breaker::{Breaker, Trial, Turned};
 use crate::cluster::apply::Writer;
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::events::Recorder;
@@ -53,6 +54,8 @@ pub struct Controller {
     pub metrics: Arc<Metrics>,
     /// What decides.
     pub slot: Slot<Logic>,
+    /// Whether it is called at all.
+    pub breaker: Breaker,
     /// Keys the fingerprints, so that no object of the cluster can be made to collide.
     pub hasher: RandomState,
     memories: Mutex<HashMap<Key, Memory>>,
@@ -116,6 +119,7 @@ impl Controller {
             kinds,
             metrics,
             slot: Slot::default(),
+            breaker: Breaker::default(),
             hasher: RandomState::new(),
             memories: Mutex::default(),
         }
@@ -133,9 +137,34 @@ impl Controller {
 
     /// Publishes new logic, and decides every parent again.
     pub fn publish(&self, logic: Arc<Logic>) {
-        let keys = logic.parents.watched.cache.keys();
+        self.breaker.reset();
         self.slot.publish(logic);
-        for key in keys {
+        self.decide_all_again();
+    }
+
+    /// Tells the breaker that a call was good.
+    pub fn passed(&self, trial: Trial<'_>) {
+        if trial.passed() == Turned::Closed {
+            tracing::info!(plugin = &*self.plugin.name, "the plugin decides again: the circuit is closed");
+            self.decide_all_again();
+        }
+    }
+
+    /// Tells the breaker that a call was bad.
+    pub fn failed(&self, trial: Trial<'_>) {
+        if let Turned::Open(period) = trial.failed(Instant::now()) {
+            tracing::error!(
+                plugin = &*self.plugin.name,
+                ?period,
+                "the plugin fails too often and is not called for a while: the circuit is open"
+            );
+            self.metrics.opened(&self.plugin.name);
+        }
+    }
+
+    fn decide_all_again(&self) {
+        let Some(logic) = self.logic() else { return };
+        for key in logic.parents.watched.cache.keys() {
             self.queue.add(key);
         }
     }

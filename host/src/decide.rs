@@ -3,19 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::breaker::Trial;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Answer, Call, Document, ObjectRef, Observation, Related, Requirement};
 use crate::error::{CallError, Error, Violation};
 use crate::grant::Verb;
 use crate::plugin::{Level, LogLine};
-use crate::reconcile::{Next, Observed};
+use crate::reconcile::{self, Next, Observed};
 
 /// How soon a decision that rests on fetched objects is made again. They are not watched, so that
 /// a Secret is never in a cache; a look by name every so often is what tells of a change.
 const FETCHED: Duration = Duration::from_secs(15);
 
 /// An answer that is final.
-pub struct Decided {
+pub struct Decided<'a> {
+    /// Told to the breaker once the answer is checked.
+    pub trial: Trial<'a>,
     /// The answer; never `needs`.
     pub answer: Answer,
     /// Whether it rests on objects that were fetched for it.
@@ -35,8 +40,47 @@ pub fn look_again(next: Next, memory: &mut Memory) -> Next {
 /// Calls the plugin until it has decided.
 ///
 /// # Errors
-/// When the call fails, the plugin says that it cannot decide, or it needs what it may not see.
-pub async fn decide(controller: &Controller, logic: &Logic, call: Call, observed: &Observed) -> Result<Decided, Error> {
+/// When the circuit is open, the call fails, the plugin says that it cannot decide, or it needs what
+/// it may not see.
+pub async fn decide<'a>(
+    controller: &'a Controller,
+    logic: &Logic,
+    call: Call,
+    observed: &Observed,
+    memory: &Memory,
+) -> Result<Decided<'a>, Error> {
+    let basis = reconcile::hold_basis(controller, logic, &observed.parent);
+    let failed_before = memory.hold.is_some_and(|(_, failed)| failed == basis);
+    let admitted = controller.breaker.admit(Instant::now(), failed_before);
+    let trial = admitted.map_err(CallError::CircuitOpen)?;
+    let decided = ask(controller, logic, call, observed).await;
+    match decided {
+        Ok((answer, fetched)) => Ok(Decided { trial, answer, fetched }),
+        Err(error) => {
+            match &error {
+                Error::Call(CallError::Stopped) | Error::Api(_) => drop(trial),
+                Error::Call(_) | Error::Violation(_) => controller.failed(trial),
+                Error::Plugin(_) | Error::Conflict { .. } => controller.passed(trial),
+            }
+            Err(error)
+        }
+    }
+}
+
+/// What the checks say of an answer, told to the breaker.
+///
+/// # Errors
+/// What the checks say.
+pub fn settle<T>(controller: &Controller, trial: Trial<'_>, checked: Result<T, Error>) -> Result<T, Error> {
+    match &checked {
+        Ok(_) => controller.passed(trial),
+        Err(_) => controller.failed(trial),
+    }
+    checked
+}
+
+/// The answer, and whether it rests on objects that were fetched for it.
+async fn ask(controller: &Controller, logic: &Logic, call: Call, observed: &Observed) -> Result<(Answer, bool), Error> {
     let rounds = controller.plugin.limits.request_rounds;
     let parent = &observed.shown.parent.reference;
     let mut shown = observed.shown.clone();
@@ -50,7 +94,7 @@ pub async fn decide(controller: &Controller, logic: &Logic, call: Call, observed
         log(controller, logic, parent, logs);
         match outcome?.result.map_err(Error::Plugin)? {
             Answer::Needs(requirements) => shown = Arc::new(fetch(controller, &shown, requirements).await?),
-            answer => return Ok(Decided { answer, fetched: round > 0 }),
+            answer => return Ok((answer, round > 0)),
         }
     }
     Err(CallError::TooManyRounds(usize::try_from(rounds).unwrap_or(usize::MAX)).into())

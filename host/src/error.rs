@@ -41,9 +41,16 @@ pub enum CallError {
     /// It asked for more objects again and again.
     #[error("the plugin still needs more objects after {0} rounds")]
     TooManyRounds(usize),
+    /// It failed too often, so it is not called for now.
+    #[error("the plugin failed too often and is not called for the next {}; mend and reload it, or wait", seconds(*.0))]
+    CircuitOpen(Duration),
     /// The host's decision threads are gone.
     #[error("the host is shutting down")]
     Stopped,
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_millis().div_ceil(1000))
 }
 
 fn limit(duration: Duration) -> String {
@@ -215,6 +222,7 @@ impl CallError {
             CallError::Trapped(_) => "Trapped",
             CallError::InvalidOutput(_) => "InvalidOutput",
             CallError::TooManyRounds(_) => "TooManyRounds",
+            CallError::CircuitOpen(_) => "CircuitOpen",
             CallError::Stopped => "Stopped",
         }
     }
@@ -259,6 +267,7 @@ impl Error {
     /// When the object is tried again.
     pub fn retry(&self) -> Retry {
         match self {
+            Error::Call(CallError::CircuitOpen(left)) => Retry::After(*left),
             Error::Call(_) | Error::Plugin(Failure::Other(_)) => Retry::Backoff,
             Error::Plugin(Failure::Retry { after: Some(after), .. }) => Retry::After(*after),
             Error::Plugin(Failure::Retry { after: None, .. }) => Retry::Backoff,

@@ -41,42 +41,61 @@ pub async fn finalize(
         return Ok(Next::Wait);
     }
     let observed = observe(controller, logic, parent, memory);
-    match decide::decide(controller, logic, Call::Finalize, &observed).await?.answer {
-        Answer::Waiting(decision) => wait(controller, logic, &observed, &decision, memory).await,
-        Answer::Done(decision) => finish(controller, logic, &observed, &decision, finalizer, memory).await,
-        _ => Err(CallError::InvalidOutput("finalize answered as reconcile does".into()).into()),
+    let decided = decide::decide(controller, logic, Call::Finalize, &observed, memory).await?;
+    let checked = judge(controller, logic, &observed, decided.answer);
+    let cleanup = decide::settle(controller, decided.trial, checked)?;
+    match cleanup.done {
+        false => wait(controller, logic, &observed, cleanup, memory).await,
+        true => finish(controller, logic, &observed, cleanup, finalizer, memory).await,
     }
+}
+
+/// A checked answer of `finalize`.
+struct Cleanup {
+    decision: Decision,
+    desired: Option<Vec<Desired>>,
+    done: bool,
+}
+
+fn judge(controller: &Controller, logic: &Logic, observed: &Observed, answer: Answer) -> Result<Cleanup, Error> {
+    let (decision, done) = match answer {
+        Answer::Waiting(decision) => (decision, false),
+        Answer::Done(decision) => (decision, true),
+        _ => return Err(CallError::InvalidOutput("finalize answered as reconcile does".into()).into()),
+    };
+    let desired = check_cleanup(controller, logic, observed, &decision)?;
+    Ok(Cleanup { decision, desired, done })
 }
 
 async fn wait(
     controller: &Controller,
     logic: &Logic,
     observed: &Observed,
-    decision: &Decision,
+    cleanup: Cleanup,
     memory: &mut Memory,
 ) -> Result<Next, Error> {
-    let desired = check_cleanup(controller, logic, observed, decision)?;
-    carry_out(controller, logic, observed, decision, desired.into(), memory).await?;
+    let Cleanup { decision, desired, .. } = cleanup;
+    carry_out(controller, logic, observed, &decision, desired.into(), memory).await?;
     let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else { return Ok(Next::Wait) };
     if parent.resource_version != observed.parent.resource_version {
         return Ok(Next::Again);
     }
-    Ok(Next::After(carry_out::requeue(decision).unwrap_or(PATIENCE)))
+    Ok(Next::After(carry_out::requeue(&decision).unwrap_or(PATIENCE)))
 }
 
 async fn finish(
     controller: &Controller,
     logic: &Logic,
     observed: &Observed,
-    decision: &Decision,
+    cleanup: Cleanup,
     finalizer: &str,
     memory: &mut Memory,
 ) -> Result<Next, Error> {
-    let desired = check_cleanup(controller, logic, observed, decision)?;
+    let Cleanup { decision, desired, .. } = cleanup;
     let waits_for_children = leaves_behind(observed, &desired);
-    carry_out(controller, logic, observed, decision, desired.into(), memory).await?;
+    carry_out(controller, logic, observed, &decision, desired.into(), memory).await?;
     if waits_for_children {
-        return Ok(Next::After(carry_out::requeue(decision).unwrap_or(PATIENCE)));
+        return Ok(Next::After(carry_out::requeue(&decision).unwrap_or(PATIENCE)));
     }
     let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else { return Ok(Next::Wait) };
     let permit = controller.permit();

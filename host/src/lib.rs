@@ -17,6 +17,7 @@
 //! `kube` is used only below [`cluster`] and [`server`], `wasmtime` only below [`plugin`].
 
 pub mod api;
+pub mod breaker;
 pub mod carry_out;
 pub mod check;
 pub mod cli;

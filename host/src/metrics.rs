@@ -10,6 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::breaker::State;
+
 /// By plugin.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByController {
@@ -30,6 +32,13 @@ pub struct ByReason {
     reason: String,
 }
 
+/// By plugin and state of its circuit breaker.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByState {
+    controller: String,
+    state: &'static str,
+}
+
 type Seconds = Family<ByController, Histogram, fn() -> Histogram>;
 
 /// What is counted.
@@ -42,6 +51,9 @@ pub struct Metrics {
     active: Family<ByController, Gauge>,
     calls: Seconds,
     swaps: Family<ByReason, Counter>,
+    breaker: Family<ByState, Gauge>,
+    openings: Family<ByController, Counter>,
+    delayed: Family<ByController, Counter>,
 }
 
 impl Default for Metrics {
@@ -55,6 +67,9 @@ impl Default for Metrics {
             active: Family::default(),
             calls: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_01, 2.0, 16))),
             swaps: Family::default(),
+            breaker: Family::default(),
+            openings: Family::default(),
+            delayed: Family::default(),
         };
         metrics.register();
         metrics
@@ -71,6 +86,17 @@ impl Metrics {
         registry.register("controller_runtime_active_workers", "Reconciles that run", self.active.clone());
         registry.register("hotshoe_plugin_call_seconds", "Time of a call of the plugin", self.calls.clone());
         registry.register("hotshoe_plugin_revisions", "Revisions by what became of them", self.swaps.clone());
+        registry.register(
+            "hotshoe_plugin_breaker",
+            "1 for the state that the circuit breaker is in",
+            self.breaker.clone(),
+        );
+        registry.register("hotshoe_plugin_breaker_openings", "How often it opened", self.openings.clone());
+        registry.register(
+            "hotshoe_plugin_writes_delayed",
+            "Writes that waited for the plugin's own rate",
+            self.delayed.clone(),
+        );
     }
 
     /// A reconcile ended.
@@ -101,6 +127,24 @@ impl Metrics {
         self.swaps.get_or_create(&ByReason { controller: plugin.into(), reason: outcome.into() }).inc();
     }
 
+    /// The circuit breaker of a plugin is in this state.
+    pub fn breaker(&self, plugin: &str, now: State) {
+        for state in [State::Closed, State::HalfOpen, State::Open] {
+            let labels = ByState { controller: plugin.into(), state: state.as_str() };
+            self.breaker.get_or_create(&labels).set(i64::from(state == now));
+        }
+    }
+
+    /// The circuit breaker of a plugin has opened.
+    pub fn opened(&self, plugin: &str) {
+        self.openings.get_or_create(&by(plugin)).inc();
+    }
+
+    /// A write waited, because its plugin writes or deletes as often as it may.
+    pub fn delayed(&self, plugin: &str) {
+        self.delayed.get_or_create(&by(plugin)).inc();
+    }
+
     /// The text for Prometheus.
     pub fn encode(&self) -> String {
         let mut text = String::new();
@@ -125,11 +169,18 @@ mod tests {
         metrics.reconciled("memcached", "success", Duration::from_millis(3));
         metrics.failed("memcached", "Trapped");
         metrics.queue("memcached", 1, 2);
+        metrics.breaker("memcached", State::Open);
+        metrics.opened("memcached");
+        metrics.delayed("memcached");
         let text = metrics.encode();
         for line in [
             r#"controller_runtime_reconcile_total{controller="memcached",result="success"} 1"#,
             r#"controller_runtime_reconcile_errors_total{controller="memcached",reason="Trapped"} 1"#,
             r#"workqueue_depth{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_breaker{controller="memcached",state="open"} 1"#,
+            r#"hotshoe_plugin_breaker{controller="memcached",state="closed"} 0"#,
+            r#"hotshoe_plugin_breaker_openings_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_writes_delayed_total{controller="memcached"} 1"#,
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

@@ -86,20 +86,32 @@ async fn converge(
     if let Some(next) = settled(controller, logic, &observed, memory) {
         return Ok(next);
     }
-    let Decided { answer, fetched } = decide::decide(controller, logic, Call::Reconcile, &observed).await?;
-    let decision = match answer {
-        Answer::Decided(decision) => decision,
-        _ => return Err(CallError::InvalidOutput("reconcile answered as finalize does".into()).into()),
-    };
-    let wishes = match carry_out::stands(controller, logic, &observed, &decision, memory) {
-        true => Wishes::Fulfilled,
-        false => {
-            Wishes::from(check::check(&decision, observed.children.len(), &context(controller, logic, &observed))?)
-        }
-    };
+    let decided = decide::decide(controller, logic, Call::Reconcile, &observed, memory).await?;
+    let Decided { answer, fetched, trial } = decided;
+    let checked = judge(controller, logic, &observed, answer, memory);
+    let (decision, wishes) = decide::settle(controller, trial, checked)?;
     let written = carry_out::carry_out(controller, logic, &observed, &decision, wishes, memory).await?;
     let next = conclude(controller, logic, &observed, &decision, memory, written);
     Ok(if fetched { decide::look_again(next, memory) } else { next })
+}
+
+/// What the answer would have done, if it may be done.
+fn judge(
+    controller: &Controller,
+    logic: &Logic,
+    observed: &Observed,
+    answer: Answer,
+    memory: &Memory,
+) -> Result<(Decision, Wishes), Error> {
+    let Answer::Decided(decision) = answer else {
+        return Err(CallError::InvalidOutput("reconcile answered as finalize does".into()).into());
+    };
+    if carry_out::stands(controller, logic, observed, &decision, memory) {
+        return Ok((decision, Wishes::Fulfilled));
+    }
+    let context = context(controller, logic, observed);
+    let wishes = Wishes::from(check::check(&decision, observed.children.len(), &context)?);
+    Ok((decision, wishes))
 }
 
 /// The finalizer stands before any other write.

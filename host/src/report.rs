@@ -11,7 +11,7 @@ use crate::carry_out;
 use crate::cluster::events;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Condition, Event, Severity, Truth};
-use crate::error::{Error, Retry};
+use crate::error::{CallError, Error, Retry};
 use crate::object::{HOST_MANAGER, Object};
 use crate::reconcile::{self, Next};
 use crate::{finalize, status};
@@ -22,6 +22,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(300);
 const UNTIL_CHANGED: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How many failures in a row are taken for passing.
 const PASSING: u32 = 5;
+/// Who is called again within this time is not told that the circuit is open.
+const SOON_SERVED: Duration = Duration::from_secs(10);
 /// The most of a message that goes into a condition; an Event takes 1 kB.
 const MESSAGE: usize = 1000;
 
@@ -74,8 +76,15 @@ async fn fail(
     {
         return Next::Wait;
     }
-    memory.failures = memory.failures.saturating_add(1);
     controller.metrics.failed(plugin, error.reason());
+    if let Error::Call(CallError::CircuitOpen(left)) = error {
+        // Who failed is told why already, and that says more; who is next in line is served soon.
+        if memory.failures == 0 && *left > SOON_SERVED {
+            tell(controller, logic, parent, memory, error).await;
+        }
+        return Next::After(*left);
+    }
+    memory.failures = memory.failures.saturating_add(1);
     let pause = pause(error, memory.failures);
     let digest = logic.revision.digest().to_string();
     tracing::warn!(plugin, digest, object = %parent.key, reason = error.reason(), retry = ?pause, "{error}");

@@ -75,6 +75,9 @@ pub async fn serve(listen: SocketAddr, about: About) -> anyhow::Result<SocketAdd
 }
 
 async fn metrics(State(about): State<About>) -> Response {
+    for plugin in about.plugins.iter() {
+        about.metrics.breaker(&plugin.controller.plugin.name, plugin.status().breaker.state);
+    }
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, content_type)], about.metrics.encode()).into_response()
 }

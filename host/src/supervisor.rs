@@ -14,10 +14,12 @@ use futures::FutureExt;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use crate::breaker;
 use crate::cluster::apply::Writer;
 use crate::cluster::client::Cluster;
 use crate::cluster::events::Recorder;
 use crate::cluster::identity::Identity;
+use crate::cluster::pace::Pace;
 use crate::cluster::watch::{Health, Watches};
 use crate::config::{CONCURRENCY, PluginConfig};
 use crate::controller::{Controller, Logic};
@@ -25,7 +27,7 @@ use crate::decision::{Call, Descriptor, Kind};
 use crate::error::LoadError;
 use crate::grant::Verb;
 use crate::metrics::Metrics;
-use crate::object::Key;
+use crate::object::{Key, Object};
 use crate::plugin::cases::Case;
 use crate::plugin::compile::Compiler;
 use crate::plugin::engine::Engine;
@@ -100,6 +102,8 @@ pub struct PluginStatus {
     pub queued: usize,
     /// How many are being reconciled.
     pub running: usize,
+    /// Whether it is called.
+    pub breaker: breaker::Shown,
     /// Its watches.
     pub watches: Vec<WatchStatus>,
 }
@@ -126,7 +130,8 @@ impl Supervised {
         let (reloads, requests) = mpsc::channel(1);
         let identity = Identity::plugin(&shared.namespace, &plugin.name);
         let kinds = shared.watches.kinds.clone();
-        let writer = Writer::new(shared.cluster.clone(), kinds.clone(), &plugin.name, identity);
+        let pace = Pace::new(&plugin.name, &plugin.limits, shared.metrics.clone());
+        let writer = Writer::new(shared.cluster.clone(), kinds.clone(), &plugin.name, identity, pace);
         let controller = Controller::new(plugin, writer, shared.recorder.clone(), kinds, shared.metrics.clone());
         let supervised = Arc::new(Self { controller: Arc::new(controller), shared, state: Mutex::default(), reloads });
         tokio::spawn(dispatch(supervised.controller.clone()));
@@ -166,6 +171,7 @@ impl Supervised {
             parents: logic.map_or(0, |logic| logic.parents.watched.cache.len()),
             queued,
             running,
+            breaker: self.controller.breaker.shown(tokio::time::Instant::now()),
             watches,
         }
     }
@@ -268,11 +274,14 @@ fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), Lo
     Ok(())
 }
 
-/// A revision that cannot decide a parent that is there is not published. What it answers is not
-/// carried out.
+/// A revision that cannot decide a parent that is there is not published, unless the one before it
+/// cannot either. What it answers is not carried out.
 async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadError> {
-    let parent = logic.parents.watched.cache.keys().first().and_then(|key| logic.parents.watched.cache.get(key));
-    let Some(parent) = parent else { return try_carried_case(logic).await };
+    let parents = &logic.parents.watched.cache;
+    let decided = |parent: &Arc<Object>| controller.recall(parent).failures == 0;
+    let Some(parent) = parents.keys().iter().filter_map(|key| parents.get(key)).find(decided) else {
+        return try_carried_case(logic).await;
+    };
     let memory = controller.recall(&parent);
     let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
     let name = parent.key.to_string();

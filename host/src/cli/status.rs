@@ -85,6 +85,12 @@ pub fn print_plugin(plugin: &Value) -> Option<()> {
         plugin.get("queued")?.to_string(),
         text("waiting").unwrap_or("")
     );
+    let breaker = |key: &str| plugin.get("breaker")?.get(key);
+    let state = breaker("state").and_then(Value::as_str).unwrap_or("closed");
+    if state != "closed" {
+        let left = breaker("seconds").map(|seconds| format!(" for another {seconds} s")).unwrap_or_default();
+        println!("  circuit {state}{left}: it failed too often to be called; a new component closes it");
+    }
     let refused = plugin.get("refused").filter(|refused| !refused.is_null());
     if let Some(refused) = refused {
         let of = |key: &str| refused.get(key).and_then(Value::as_str).unwrap_or("-");

@@ -13,6 +13,7 @@ use crate::cluster::client::{Call, Cluster};
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::observe::View;
+use crate::cluster::pace::Pace;
 use crate::decision::{Kind, ObjectRef};
 use crate::diff::{self, Apply, Plan, Precondition};
 use crate::error::ApiError;
@@ -28,6 +29,7 @@ pub struct Writer {
     pub(super) kinds: Arc<Kinds>,
     pub(super) identity: Identity,
     pub(super) manager: String,
+    pub(super) pace: Pace,
 }
 
 /// What became of one child.
@@ -72,8 +74,8 @@ pub struct Parent<'a> {
 
 impl Writer {
     /// For a plugin with this ServiceAccount.
-    pub fn new(cluster: Cluster, kinds: Arc<Kinds>, plugin: &str, identity: Identity) -> Self {
-        Self { cluster, kinds, identity, manager: plugin_manager(plugin) }
+    pub fn new(cluster: Cluster, kinds: Arc<Kinds>, plugin: &str, identity: Identity, pace: Pace) -> Self {
+        Self { cluster, kinds, identity, manager: plugin_manager(plugin), pace }
     }
 
     /// The plugin's field manager.
@@ -168,6 +170,7 @@ impl Writer {
             content_type: JSON_PATCH,
             body: Value::Array(patch).to_string().into_bytes(),
         };
+        self.pace.write().await;
         let reply = self.cluster.send(call, &self.identity, permit).await?;
         view.watched.learn(&reply).map_err(|error| unreadable(reference, &error))?;
         self.try_apply(apply, &apply.precondition, view, resource, permit).await
@@ -234,6 +237,7 @@ impl Writer {
             content_type: APPLY,
             body: conditional(&apply.desired.body, precondition),
         };
+        self.pace.write().await;
         let reply = self.cluster.send(call, &self.identity, permit).await?;
         view.watched.learn(&reply).map_err(|error| unreadable(&apply.desired.reference, &error))
     }
@@ -271,6 +275,7 @@ impl Writer {
             content_type: JSON,
             body: options.to_string().into_bytes(),
         };
+        self.pace.delete().await;
         let reply = match self.cluster.send(call, &self.identity, permit).await {
             Ok(reply) => reply,
             Err(error) if error.code == 404 => String::new(),

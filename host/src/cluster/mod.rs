@@ -11,6 +11,7 @@ pub mod discovery;
 pub mod events;
 pub mod identity;
 pub mod observe;
+pub mod pace;
 pub mod parent;
 pub mod watch;
 mod wire;

@@ -32,6 +32,7 @@ impl Writer {
         status: Value,
         permit: &Permit,
     ) -> Result<String, ApiError> {
+        self.pace.write().await;
         self.send_status(resource, parent, status, &self.manager, &self.identity, permit).await
     }
 

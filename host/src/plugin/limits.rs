@@ -59,6 +59,12 @@ pub const EVENTS: Bound<u32> = bound("events", 5, 50);
 pub const STATUS_BYTES: Bound<Size> = bound("statusBytes", Size(64 * KIB), Size(512 * KIB));
 /// Rounds of `needs` before one decision.
 pub const REQUEST_ROUNDS: Bound<u32> = bound("requestRounds", 5, 20);
+/// Writes of children and status in a second, all parents together. More wait; a small API server
+/// takes about 700 of everybody's.
+pub const WRITES_PER_SECOND: Bound<u32> = bound("writesPerSecond", 500, 10_000);
+/// Deletions of children in a second, all parents together. More wait: what a plugin deletes by
+/// mistake, somebody should have time to notice.
+pub const DELETIONS_PER_SECOND: Bound<u32> = bound("deletionsPerSecond", 10, 1_000);
 /// The component's own size.
 pub const COMPONENT_BYTES: Bound<Size> = bound("componentBytes", Size(32 * MIB), Size(256 * MIB));
 /// Processor and wall time for compiling it.
@@ -66,6 +72,14 @@ pub const COMPILE_TIME: Bound<Span> = bound("compileTime", Span::millis(60_000),
 /// Address space of the process that compiles it.
 pub const COMPILE_MEMORY: Bound<Size> = bound("compileMemory", Size(2 * GIB), Size(8 * GIB));
 
+/// So many bad calls more than good ones within [`BREAKER_WINDOW`] open the circuit.
+pub const BREAKER_STRIKES: usize = 5;
+/// For how long a bad call counts.
+pub const BREAKER_WINDOW: Duration = Duration::from_secs(60);
+/// How long the circuit is open at first; each bad trial after it doubles that.
+pub const BREAKER_OPEN: Duration = Duration::from_secs(60);
+/// The longest that the circuit is open.
+pub const BREAKER_OPEN_MAX: Duration = Duration::from_secs(1_800);
 /// Native stack of a guest, bytes. It belongs to the compiled code of all plugins, so it cannot be
 /// overridden.
 pub const WASM_STACK: usize = 512 * 1024;
@@ -133,6 +147,8 @@ pub struct Limits {
     pub events: u32,
     pub status_bytes: Size,
     pub request_rounds: u32,
+    pub writes_per_second: u32,
+    pub deletions_per_second: u32,
     pub component_bytes: Size,
     pub compile_time: Span,
     pub compile_memory: Size,
@@ -159,6 +175,8 @@ pub struct Overrides {
     pub events: Option<u32>,
     pub status_bytes: Option<Size>,
     pub request_rounds: Option<u32>,
+    pub writes_per_second: Option<u32>,
+    pub deletions_per_second: Option<u32>,
     pub component_bytes: Option<Size>,
     pub compile_time: Option<Span>,
     pub compile_memory: Option<Size>,
@@ -187,6 +205,8 @@ impl Limits {
             events: EVENTS.choose(wanted.events)?,
             status_bytes: STATUS_BYTES.choose(wanted.status_bytes)?,
             request_rounds: REQUEST_ROUNDS.choose(wanted.request_rounds)?,
+            writes_per_second: WRITES_PER_SECOND.choose(wanted.writes_per_second)?,
+            deletions_per_second: DELETIONS_PER_SECOND.choose(wanted.deletions_per_second)?,
             component_bytes: COMPONENT_BYTES.choose(wanted.component_bytes)?,
             compile_time: COMPILE_TIME.choose(wanted.compile_time)?,
             compile_memory: COMPILE_MEMORY.choose(wanted.compile_memory)?,
@@ -213,6 +233,8 @@ impl Default for Limits {
             events: EVENTS.default,
             status_bytes: STATUS_BYTES.default,
             request_rounds: REQUEST_ROUNDS.default,
+            writes_per_second: WRITES_PER_SECOND.default,
+            deletions_per_second: DELETIONS_PER_SECOND.default,
             component_bytes: COMPONENT_BYTES.default,
             compile_time: COMPILE_TIME.default,
             compile_memory: COMPILE_MEMORY.default,

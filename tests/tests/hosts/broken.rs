@@ -1,6 +1,6 @@
 //! A plugin that fails costs its own parents a decision, and nobody anything else.
 
-use hotshoe_tests::guests;
+use hotshoe_tests::guests::{self, Folder};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, MEMCACHED, SECRET};
 use hotshoe_tests::scene::{condition, said};
 use hotshoe_tests::{Host, Scene, memcached, run};
@@ -128,6 +128,61 @@ fn what_the_plugin_said_before_it_failed_stays_beside_the_hosts_condition() {
         scene.merge(&FAULT, "one", json!({ "spec": { "fault": "" } })).await;
         scene.until_object(&FAULT, "one", "is well again", |object| condition(object, "Reconciled").is_none()).await;
     });
+}
+
+#[test]
+fn a_plugin_that_keeps_failing_is_not_called_for_a_while() {
+    run(async {
+        let mut scene = scene_with_faults("breaker").await;
+        let folder = Folder::of_faulty();
+        let start = scene.start().await.plugins(&[&guests::memcached(), folder.path()]);
+        let host = start.ready().await;
+        scene.watch_log(&host);
+        for number in 0..8 {
+            scene.create(fault(&format!("fault-{number}"), "trap")).await;
+        }
+        circuit(&host, "open").await;
+        let (status, said_so) = host.ask(&["status"]);
+        assert!(status.success() && said_so.contains("circuit open for another"), "{said_so}");
+        // The others are served, of this plugin too, and that closes it.
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let calls = calls(&host).await;
+        circuit(&host, "open").await;
+        scene.create(fault("healthy", "")).await;
+        scene.until_object(&FAULT, "healthy", "is served", |object| said(object, "Kept").0 == "True").await;
+        for number in 0..8 {
+            scene.until_said_of(&FAULT, &format!("fault-{number}"), "Reconciled", "False", "Trapped").await;
+        }
+        assert!(calls < 40, "{calls} calls of a plugin that only traps");
+        // A new revision begins anew.
+        circuit(&host, "open").await;
+        folder.put(&guests::reworded(folder.original(), "the ConfigMap is kept", "the ConfigMap is held"));
+        let (status, said_so) = host.ask(&["reload", "faulty"]);
+        assert!(status.success() && !said_so.contains("circuit"), "{said_so}");
+    });
+}
+
+/// Waits until the circuit of the plugin is in a state, and the metrics say so too.
+async fn circuit(host: &Host, state: &str) {
+    host.until(&format!("the circuit is {state}"), async || {
+        let status = host.status().await?;
+        let plugins = status["plugins"].as_array().cloned().unwrap_or_default();
+        let plugin = plugins.into_iter().find(|plugin| plugin["name"] == "faulty").unwrap_or_default();
+        let (_, metrics) = host.get("/metrics").await?;
+        let gauge = format!("hotshoe_plugin_breaker{{controller=\"faulty\",state=\"{state}\"}} 1");
+        match plugin["breaker"]["state"] == state && metrics.contains(&gauge) {
+            true => Ok(()),
+            false => Err(format!("{plugin:#}")),
+        }
+    })
+    .await;
+}
+
+async fn calls(host: &Host) -> u64 {
+    let (_, metrics) = host.get("/metrics").await.expect("metrics");
+    let counter = "hotshoe_plugin_call_seconds_count{controller=\"faulty\"} ";
+    metrics.lines().find_map(|line| line.strip_prefix(counter)?.parse().ok()).expect("a count of calls")
 }
 
 #[test]
