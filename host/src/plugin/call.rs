@@ -125,6 +125,7 @@ impl<T> Run<T> {
         function: impl FnOnce(&mut Store<Sandbox>, Instance) -> wasmtime::Result<T>,
     ) -> Self {
         let start = Instant::now();
+        let _running = engine.clock();
         let mut store = Sandbox::store(engine.wasm(), limits);
         let result = match linked.instantiate(&mut store) {
             Ok(instance) => function(&mut store, instance).map_err(|error| (Phase::Call, error)),

@@ -5,6 +5,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::Thread;
 
 use wasmtime::component::Linker;
 use wasmtime::{Config, OptLevel, PoolingAllocationConfig, WasmFeatures};
@@ -29,6 +31,7 @@ pub struct Engine(Arc<Inner>);
 struct Inner {
     wasm: wasmtime::Engine,
     linker: Linker<Sandbox>,
+    clock: Clock,
     threads: Threads,
 }
 
@@ -43,8 +46,8 @@ impl Engine {
         config.allocation_strategy(allocation()).enable_compiler(false);
         let wasm = wasmtime::Engine::new(&config).map_err(anyhow::Error::msg)?;
         let linker = bindings::linker(&wasm).map_err(anyhow::Error::msg)?;
-        tick(&wasm)?;
-        Ok(Self(Arc::new(Inner { wasm, linker, threads: Threads::start()? })))
+        let clock = Clock::start(&wasm)?;
+        Ok(Self(Arc::new(Inner { wasm, linker, clock, threads: Threads::start()? })))
     }
 
     pub(super) fn wasm(&self) -> &wasmtime::Engine {
@@ -60,6 +63,11 @@ impl Engine {
 
     pub(super) fn linker(&self) -> &Linker<Sandbox> {
         &self.0.linker
+    }
+
+    /// While this is held, deadlines come nearer.
+    pub(super) fn clock(&self) -> Running<'_> {
+        self.0.clock.run()
     }
 
     pub(super) fn threads(&self) -> &Threads {
@@ -118,15 +126,72 @@ fn unneeded() -> WasmFeatures {
         | WasmFeatures::CM_ASYNC
 }
 
-/// Runs until the engine is gone.
-fn tick(engine: &wasmtime::Engine) -> std::io::Result<()> {
-    let engine = engine.weak();
-    std::thread::Builder::new().name("epoch".into()).stack_size(64 * 1024).spawn(move || {
-        while let Some(engine) = engine.upgrade() {
-            engine.increment_epoch();
-            drop(engine);
-            std::thread::sleep(TICK);
+/// The epoch clock: it ticks while calls run, so that a host with nothing to do does nothing.
+struct Clock {
+    state: Arc<State>,
+    thread: Thread,
+}
+
+#[derive(Default)]
+struct State {
+    calls: AtomicUsize,
+    resting: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Clock {
+    /// The thread runs until the engine is gone.
+    fn start(engine: &wasmtime::Engine) -> std::io::Result<Self> {
+        let (engine, state) = (engine.weak(), Arc::<State>::default());
+        let shared = Arc::clone(&state);
+        let thread = std::thread::Builder::new().name("epoch".into()).stack_size(64 * 1024).spawn(move || {
+            loop {
+                shared.rest();
+                // First the sleep: a tick never comes early for a call that has just begun.
+                std::thread::sleep(TICK);
+                match engine.upgrade() {
+                    Some(engine) if !shared.ended.load(Ordering::SeqCst) => engine.increment_epoch(),
+                    _ => return,
+                }
+            }
+        })?;
+        Ok(Self { state, thread: thread.thread().clone() })
+    }
+
+    fn run(&self) -> Running<'_> {
+        // In one order for all threads, as below: either the clock sees this call, or this call
+        // sees it resting.
+        self.state.calls.fetch_add(1, Ordering::SeqCst);
+        if self.state.resting.load(Ordering::SeqCst) {
+            self.thread.unpark();
         }
-    })?;
-    Ok(())
+        Running(&self.state)
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        self.state.ended.store(true, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+impl State {
+    /// Waits while no call runs. An unpark without a call costs a tick.
+    fn rest(&self) {
+        self.resting.store(true, Ordering::SeqCst);
+        if self.calls.load(Ordering::SeqCst) == 0 {
+            std::thread::park();
+        }
+        self.resting.store(false, Ordering::SeqCst);
+    }
+}
+
+/// A call runs.
+pub(super) struct Running<'a>(&'a State);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::SeqCst);
+    }
 }
