@@ -120,6 +120,16 @@ run name="memcached" *options: (build-plugin name) install
 reload name="memcached": (build-plugin name)
     @"{{ hotshoe }}" reload "$1"
 
+# Have the running host go back to the component before: just rollback memcached --to DIGEST
+[group('run')]
+rollback name="memcached" *options: build-host
+    @"{{ hotshoe }}" rollback "$@"
+
+# Show which components decided for a plugin, and what became of them
+[group('run')]
+history name="memcached" *options: build-host
+    @"{{ hotshoe }}" history "$@"
+
 # Show how the running host and its plugins are
 [group('run')]
 status *options:

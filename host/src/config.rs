@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
 use crate::api;
 use crate::grant::Grant;
@@ -82,6 +83,15 @@ impl PluginConfig {
             grant: Grant { rules: spec.grants, prune_all: spec.prune_all },
             limits: Limits::with(&spec.limits)?,
         })
+    }
+
+    /// A name for what this host remembers of the plugin: two of one name in different places are
+    /// different plugins.
+    pub fn place(&self) -> String {
+        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
+        let place: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        format!("{}-{place}", self.name)
     }
 
     /// The component's file: the first candidate that exists, or the last one to be named in an

@@ -21,6 +21,7 @@ use crate::metrics::Metrics;
 use crate::object::{Key, Object};
 use crate::plugin::revision::Revision;
 use crate::plugin::slot::Slot;
+use crate::probation::Probation;
 use crate::queue::Queue;
 
 /// A revision with the views that its descriptor asked for: what one reconcile works with from
@@ -56,6 +57,8 @@ pub struct Controller {
     pub slot: Slot<Logic>,
     /// Whether it is called at all.
     pub breaker: Breaker,
+    /// Whether the revision that decides does worse than the one before it.
+    pub probation: Probation,
     /// Keys the fingerprints, so that no object of the cluster can be made to collide.
     pub hasher: RandomState,
     memories: Mutex<HashMap<Key, Memory>>,
@@ -70,6 +73,9 @@ pub struct Memory {
     pub settled: Option<u64>,
     /// Fingerprint of wishes and children of which every child was found as wished.
     pub in_sync: Option<u64>,
+    /// The last decision, and how often it was another one for the same parent by the same
+    /// revision.
+    pub decided: Decided,
     /// The requeue that the last decision asked for.
     pub requeue: Option<Duration>,
     /// Children whose last write was refused.
@@ -84,6 +90,17 @@ pub struct Memory {
     pub hold: Option<(Instant, u64)>,
     /// Fingerprints of what was said in Events and in the host's condition.
     pub said: Vec<u64>,
+}
+
+/// What is remembered of decisions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Decided {
+    /// Fingerprint of what was decided on: the parent and the revision.
+    pub basis: u64,
+    /// Fingerprint of the decision.
+    pub decision: u64,
+    /// How often it changed since the basis did.
+    pub changes: u32,
 }
 
 /// A child whose last write was refused.
@@ -120,6 +137,7 @@ impl Controller {
             metrics,
             slot: Slot::default(),
             breaker: Breaker::default(),
+            probation: Probation::default(),
             hasher: RandomState::new(),
             memories: Mutex::default(),
         }

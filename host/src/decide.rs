@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::breaker::Trial;
-use crate::controller::{Controller, Logic, Memory};
-use crate::decision::{Answer, Call, Document, ObjectRef, Observation, Related, Requirement};
+use crate::controller::{self, Controller, Logic, Memory};
+use crate::decision::{Answer, Call, Decision, Document, ObjectRef, Observation, Related, Requirement};
 use crate::error::{CallError, Error, Violation};
 use crate::grant::Verb;
 use crate::plugin::{Level, LogLine};
@@ -79,6 +79,23 @@ pub fn settle<T>(controller: &Controller, trial: Trial<'_>, checked: Result<T, E
     checked
 }
 
+/// Notes what was decided: a revision that decides the same parent differently again and again
+/// cannot make up its mind.
+pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decision: &Decision, memory: &mut Memory) {
+    let basis = reconcile::hold_basis(controller, logic, &observed.parent);
+    let fingerprint = decision.fingerprint(&controller.hasher);
+    let known = memory.decided;
+    let changes = match (known.basis == basis, known.decision == fingerprint) {
+        (false, _) => 0,
+        (true, true) => known.changes,
+        (true, false) => known.changes + 1,
+    };
+    memory.decided = controller::Decided { basis, decision: fingerprint, changes };
+    if changes > known.changes {
+        controller.probation.changed_its_mind(Instant::now(), &observed.parent.key.to_string(), changes);
+    }
+}
+
 /// The answer, and whether it rests on objects that were fetched for it.
 async fn ask(controller: &Controller, logic: &Logic, call: Call, observed: &Observed) -> Result<(Answer, bool), Error> {
     let rounds = controller.plugin.limits.request_rounds;
@@ -91,6 +108,7 @@ async fn ask(controller: &Controller, logic: &Logic, call: Call, observed: &Obse
             Err(aborted) => (&aborted.logs, aborted.elapsed),
         };
         controller.metrics.called(&controller.plugin.name, elapsed);
+        controller.probation.called(Instant::now(), outcome.is_err(), elapsed);
         log(controller, logic, parent, logs);
         match outcome?.result.map_err(Error::Plugin)? {
             Answer::Needs(requirements) => shown = Arc::new(fetch(controller, &shown, requirements).await?),

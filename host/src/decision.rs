@@ -5,6 +5,7 @@
 //! [`Change`](crate::check::Change)s of the decision. Bodies of objects stay JSON text.
 
 use std::fmt;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -155,6 +156,22 @@ pub struct Decision {
     pub events: Vec<Event>,
     /// Decide again after this long.
     pub requeue_after: Option<Duration>,
+}
+
+impl Decision {
+    /// A number for all of it that is written.
+    pub fn fingerprint(&self, hasher: &impl BuildHasher) -> u64 {
+        let children: Option<Vec<_>> = match &self.children {
+            Children::Exactly(children) => Some(children.iter().map(|child| (&child.reference, &child.json)).collect()),
+            Children::Keep => None,
+        };
+        let conditions: Vec<_> = self
+            .conditions
+            .iter()
+            .map(|condition| (&condition.name, condition.status.as_str(), &condition.reason, &condition.message))
+            .collect();
+        hasher.hash_one((children, &self.status, conditions))
+    }
 }
 
 /// What should become of the children.

@@ -114,6 +114,12 @@ pub enum LoadError {
     /// The configuration does not fit.
     #[error("the configuration does not fit the plugin: {0}")]
     InvalidConfig(String),
+    /// It would change more than may be changed without asking.
+    #[error("it waits for an approval: {0}; look at it with `hotshoe shadow`, then `hotshoe approve`")]
+    Held(String),
+    /// It decided before, and did worse than the one before it.
+    #[error("it was taken back: {0}; mend it, or let it decide all the same with `hotshoe approve`")]
+    TakenBack(String),
     /// A first call with a parent that exists, or a case that the component carries, failed.
     #[error("the first call failed: {0}")]
     SelfTestFailed(String),
@@ -244,6 +250,8 @@ impl LoadError {
             LoadError::NotGranted(_) => "NotGranted",
             LoadError::InvalidConfig(_) => "InvalidConfig",
             LoadError::SelfTestFailed(_) => "SelfTestFailed",
+            LoadError::Held(_) => "Held",
+            LoadError::TakenBack(_) => "TakenBack",
         }
     }
 }

@@ -90,6 +90,7 @@ async fn converge(
     let Decided { answer, fetched, trial } = decided;
     let checked = judge(controller, logic, &observed, answer, memory);
     let (decision, wishes) = decide::settle(controller, trial, checked)?;
+    decide::note(controller, logic, &observed, &decision, memory);
     let written = carry_out::carry_out(controller, logic, &observed, &decision, wishes, memory).await?;
     let next = conclude(controller, logic, &observed, &decision, memory, written);
     Ok(if fetched { decide::look_again(next, memory) } else { next })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
-use crate::supervisor::{PluginStatus, Supervised};
+use crate::supervisor::{PluginStatus, Supervised, Wish};
 
 /// What the server tells about.
 #[derive(Clone)]
@@ -65,6 +65,9 @@ pub async fn serve(listen: SocketAddr, about: About) -> anyhow::Result<SocketAdd
         .route("/readyz", get(ready))
         .route("/status", get(status))
         .route("/reload/{plugin}", post(reload))
+        .route("/rollback/{plugin}", post(roll_back))
+        .route("/approve/{plugin}", post(approve))
+        .route("/history/{plugin}", get(history))
         .with_state(about);
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, routes).await {
@@ -107,15 +110,55 @@ async fn status(State(about): State<About>) -> Json<HostStatus> {
     })
 }
 
-async fn reload(State(about): State<About>, Path(name): Path<String>) -> Response {
-    let Some(plugin) = about.plugins.iter().find(|plugin| *plugin.controller.plugin.name == *name) else {
-        let known: Vec<_> = about.plugins.iter().map(|plugin| plugin.controller.plugin.name.to_string()).collect();
-        let error = format!("this host has no plugin {name}; it has {}", known.join(", "));
-        return (StatusCode::NOT_FOUND, Json(Problem { error })).into_response();
+/// Which revision is meant.
+#[derive(Deserialize)]
+struct Revision {
+    digest: Option<String>,
+}
+
+async fn reload(about: State<About>, name: Path<String>) -> Response {
+    fulfil(about, name, Wish::Reload).await
+}
+
+async fn roll_back(about: State<About>, name: Path<String>, Query(to): Query<Revision>) -> Response {
+    fulfil(about, name, Wish::RollBack(to.digest)).await
+}
+
+async fn approve(about: State<About>, name: Path<String>, Query(which): Query<Revision>) -> Response {
+    fulfil(about, name, Wish::Approve(which.digest)).await
+}
+
+async fn history(State(about): State<About>, Path(name): Path<String>) -> Response {
+    match about.plugin(&name) {
+        Ok(plugin) => Json(plugin.shown_history()).into_response(),
+        Err(unknown) => unknown,
+    }
+}
+
+async fn fulfil(State(about): State<About>, Path(name): Path<String>, wish: Wish) -> Response {
+    let plugin = match about.plugin(&name) {
+        Ok(plugin) => plugin,
+        Err(unknown) => return unknown,
     };
-    match plugin.reload().await {
-        Some(status) => Json(status).into_response(),
-        None => (StatusCode::SERVICE_UNAVAILABLE, Json(Problem { error: "the host is shutting down".into() }))
-            .into_response(),
+    match plugin.wish(wish).await {
+        Some(Ok(status)) => Json(status).into_response(),
+        Some(Err(error)) => problem(StatusCode::CONFLICT, error),
+        None => problem(StatusCode::SERVICE_UNAVAILABLE, "the host is shutting down".into()),
+    }
+}
+
+fn problem(code: StatusCode, error: String) -> Response {
+    (code, Json(Problem { error })).into_response()
+}
+
+impl About {
+    /// A plugin by name.
+    #[expect(clippy::result_large_err, reason = "the error is the response")]
+    fn plugin(&self, name: &str) -> Result<&Arc<Supervised>, Response> {
+        let found = self.plugins.iter().find(|plugin| *plugin.controller.plugin.name == *name);
+        found.ok_or_else(|| {
+            let known: Vec<_> = self.plugins.iter().map(|plugin| plugin.controller.plugin.name.to_string()).collect();
+            problem(StatusCode::NOT_FOUND, format!("this host has no plugin {name}; it has {}", known.join(", ")))
+        })
     }
 }

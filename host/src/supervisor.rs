@@ -1,13 +1,9 @@
-//! One controller per plugin: loads its component, opens the watches that it asks for, starts its
-//! workers, and swaps its logic when the component changes.
-//!
-//! ```text
-//! new bytes ─▶ Revision::load ─▶ grants ─▶ watches synced ─▶ first call ─▶ publish ─▶ all decided again
-//!                  └──────────────┴── anything wrong: the last good revision goes on
-//! ```
+//! One controller per plugin: follows its component, which [`rollout`](crate::rollout) takes, and
+//! runs its workers.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
@@ -22,20 +18,16 @@ use crate::cluster::identity::Identity;
 use crate::cluster::pace::Pace;
 use crate::cluster::watch::{Health, Watches};
 use crate::config::{CONCURRENCY, PluginConfig};
-use crate::controller::{Controller, Logic};
-use crate::decision::{Call, Descriptor, Kind};
-use crate::error::LoadError;
-use crate::grant::Verb;
+use crate::controller::Controller;
 use crate::metrics::Metrics;
-use crate::object::{Key, Object};
-use crate::plugin::cases::Case;
+use crate::object::Key;
 use crate::plugin::compile::Compiler;
 use crate::plugin::engine::Engine;
-use crate::plugin::revision::{Digest, Revision};
+use crate::plugin::history::History;
+use crate::plugin::revision::Revision;
 use crate::plugin::slot::Refused;
 use crate::plugin::source::{self, Source};
 use crate::reconcile::{self, Next, Pass};
-use crate::wiring;
 
 /// How long a parent rests whose reconcile panicked: a fault of the host, not of the plugin.
 const AFTER_PANIC: Duration = Duration::from_secs(30);
@@ -59,21 +51,45 @@ pub struct Shared {
     pub compiler: Compiler,
     /// The namespace of the plugins' ServiceAccounts.
     pub namespace: String,
+    /// Where earlier revisions are kept.
+    pub kept: Option<PathBuf>,
 }
 
 /// A plugin that is supervised.
 pub struct Supervised {
     /// The plugin at work.
     pub controller: Arc<Controller>,
-    shared: Arc<Shared>,
-    state: Mutex<State>,
-    reloads: mpsc::Sender<oneshot::Sender<PluginStatus>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: Mutex<State>,
+    history: Mutex<History>,
+    requests: mpsc::Sender<Request>,
 }
 
+/// How far a plugin's revisions are.
 #[derive(Default)]
-struct State {
-    loading: Option<String>,
-    since: Option<Instant>,
+pub(crate) struct State {
+    /// What is awaited.
+    pub(crate) loading: Option<String>,
+    /// Since when the present revision decides.
+    pub(crate) since: Option<Instant>,
+    /// The revision that decided before it.
+    pub(crate) before: Option<Arc<Revision>>,
+}
+
+/// What a person wants done about a plugin's revisions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Look at the component now.
+    Reload,
+    /// Have an earlier revision decide: the one whose digest begins so, or the last.
+    RollBack(Option<String>),
+    /// Let the component decide that was held or taken back.
+    Approve(Option<String>),
+}
+
+struct Request {
+    wish: Wish,
+    reply: oneshot::Sender<Result<PluginStatus, String>>,
 }
 
 /// How a plugin is, for people and scripts.
@@ -127,23 +143,35 @@ pub struct WatchStatus {
 impl Supervised {
     /// Starts a plugin.
     pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<Self> {
-        let (reloads, requests) = mpsc::channel(1);
+        let (requests, wishes) = mpsc::channel(1);
+        let history = History::open(shared.kept.as_deref(), &plugin.place());
         let identity = Identity::plugin(&shared.namespace, &plugin.name);
         let kinds = shared.watches.kinds.clone();
         let pace = Pace::new(&plugin.name, &plugin.limits, shared.metrics.clone());
         let writer = Writer::new(shared.cluster.clone(), kinds.clone(), &plugin.name, identity, pace);
         let controller = Controller::new(plugin, writer, shared.recorder.clone(), kinds, shared.metrics.clone());
-        let supervised = Arc::new(Self { controller: Arc::new(controller), shared, state: Mutex::default(), reloads });
+        let supervised = Arc::new(Self {
+            controller: Arc::new(controller),
+            shared,
+            state: Mutex::default(),
+            history: Mutex::new(history),
+            requests,
+        });
         tokio::spawn(dispatch(supervised.controller.clone()));
-        tokio::spawn(follow(supervised.clone(), requests));
+        tokio::spawn(follow(supervised.clone(), wishes));
         supervised
     }
 
-    /// Looks at the component now, and says what came of it.
-    pub async fn reload(&self) -> Option<PluginStatus> {
+    /// Does what a person wants, and says what came of it; none while the host is shutting down.
+    pub async fn wish(&self, wish: Wish) -> Option<Result<PluginStatus, String>> {
         let (reply, status) = oneshot::channel();
-        self.reloads.send(reply).await.ok()?;
+        self.requests.send(Request { wish, reply }).await.ok()?;
         status.await.ok()
+    }
+
+    /// What decided before.
+    pub(crate) fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How it is.
@@ -195,113 +223,11 @@ impl Supervised {
         };
         watches.iter().map(status).collect()
     }
-
-    fn loading(&self, what: &str) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).loading = Some(what.to_owned());
-    }
-
-    /// The last good revision goes on; the reason is in the log, the status and the metrics.
-    fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
-        let plugin = &*self.controller.plugin.name;
-        let short = digest.map(|digest| digest.to_string());
-        let kept = self.controller.logic().map(|logic| logic.revision.digest().to_string());
-        tracing::error!(
-            plugin,
-            digest = short,
-            keeps = kept,
-            reason = error.reason(),
-            "the component is not taken: {error}"
-        );
-        self.controller.metrics.revision(plugin, error.reason());
-        self.controller.slot.refuse(Refused::new(digest, error));
-    }
-
-    async fn take(self: Arc<Self>, offered: Result<source::Candidate, LoadError>) {
-        let source::Candidate { digest, bytes } = match offered {
-            Ok(candidate) => candidate,
-            Err(error) => return self.refuse(None, &error),
-        };
-        if self.controller.logic().is_some_and(|logic| logic.revision.digest() == digest) {
-            return self.controller.slot.forgive();
-        }
-        if let Err(error) = self.try_take(bytes).await {
-            self.refuse(Some(digest), &error);
-        }
-    }
-
-    async fn try_take(&self, bytes: Vec<u8>) -> Result<(), LoadError> {
-        let began = Instant::now();
-        let plugin = &self.controller.plugin;
-        self.loading("the component is being compiled");
-        let shared = &self.shared;
-        let revision = Revision::load(&shared.engine, &shared.compiler, bytes, plugin.limits.clone()).await?;
-        check_grants(revision.descriptor(), plugin)?;
-        let loaded = began.elapsed();
-        self.loading("the caches are being filled");
-        let logic = wiring::wire(&self.controller, &shared.watches, Arc::new(revision)).await?;
-        first_call(&self.controller, &logic).await?;
-        let (digest, version) = (logic.revision.digest().to_string(), logic.revision.descriptor().version.clone());
-        let parents = logic.parents.watched.cache.len();
-        let before = self.controller.logic().map(|logic| logic.revision.digest().to_string());
-        self.controller.publish(Arc::new(logic));
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = State { since: Some(Instant::now()), ..State::default() };
-        drop(state);
-        wiring::release(&self.controller, &shared.watches);
-        self.controller.metrics.revision(&plugin.name, "Published");
-        tracing::info!(plugin = &*plugin.name, digest, version, before, loaded = ?loaded, parents, "the component decides from now on");
-        Ok(())
-    }
-}
-
-/// What `describe` asks for must have been given; asking gives nothing.
-fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), LoadError> {
-    let missing = |verb: Verb, kind: &Kind| !plugin.grant.allows(verb, kind);
-    let watching = [Verb::Get, Verb::List, Verb::Watch];
-    let writing =
-        |owned: &crate::decision::OwnedKind| owned.verbs.iter().map(|verb| Verb::from(*verb)).collect::<Vec<_>>();
-    let asked = descriptor
-        .owns
-        .iter()
-        .map(|owned| (&owned.kind, [watching.to_vec(), writing(owned)].concat()))
-        .chain(descriptor.reads.iter().map(|read| (&read.kind, watching.to_vec())));
-    for (kind, verbs) in asked {
-        let lacking: Vec<_> = verbs.into_iter().filter(|verb| missing(*verb, kind)).map(Verb::as_str).collect();
-        if !lacking.is_empty() {
-            return Err(LoadError::NotGranted(format!("{} on {kind}", lacking.join(", "))));
-        }
-    }
-    Ok(())
-}
-
-/// A revision that cannot decide a parent that is there is not published, unless the one before it
-/// cannot either. What it answers is not carried out.
-async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadError> {
-    let parents = &logic.parents.watched.cache;
-    let decided = |parent: &Arc<Object>| controller.recall(parent).failures == 0;
-    let Some(parent) = parents.keys().iter().filter_map(|key| parents.get(key)).find(decided) else {
-        return try_carried_case(logic).await;
-    };
-    let memory = controller.recall(&parent);
-    let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
-    let name = parent.key.to_string();
-    let observed = reconcile::observe(controller, logic, parent, &memory);
-    let outcome = logic.revision.decide(call, observed.shown).await;
-    outcome.map(drop).map_err(|error| LoadError::SelfTestFailed(format!("{name}: {error}")))
-}
-
-/// Without a parent, the first case that the component carries is one.
-async fn try_carried_case(logic: &Logic) -> Result<(), LoadError> {
-    let failed = |message: String| LoadError::SelfTestFailed(message);
-    let Some(case) = Case::first_carried(logic.revision.cases()).map_err(failed)? else { return Ok(()) };
-    let observation = case.observation(logic.revision.descriptor()).map_err(failed)?;
-    let outcome = logic.revision.decide(case.call, Arc::new(observation)).await;
-    outcome.map(drop).map_err(|error| failed(format!("case {:?}: {error}", case.name)))
 }
 
 /// Follows the component's file, one revision after the other. Taking one may wait long, for a
 /// kind that is not there yet; a newer file takes its place.
-async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Receiver<oneshot::Sender<PluginStatus>>) {
+async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Receiver<Request>) {
     let plugin = &supervised.controller.plugin;
     let mut source = Source::file(plugin.component_path(), plugin.limits.component_bytes);
     let mut taking: Option<Taking> = None;
@@ -309,19 +235,41 @@ async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Receiver<onesho
         tokio::select! {
             offered = source.next() => taking = Some(supervised.clone().take(offered).boxed()),
             () = finished(&mut taking) => taking = None,
-            Some(reply) = requests.recv() => {
-                // A file that was just written is read once it looks the same twice.
-                if let Ok(offered) = tokio::time::timeout(4 * source::POLL, source.next()).await {
-                    taking = Some(supervised.clone().take(offered).boxed());
-                }
-                if taking.is_some() && tokio::time::timeout(RELOAD, finished(&mut taking)).await.is_ok() {
-                    taking = None;
-                }
+            why = supervised.controller.probation.relapsed() => taking = Some(supervised.clone().take_back(why).boxed()),
+            Some(Request { wish, reply }) = requests.recv() => {
+                let done = fulfil(&supervised, wish, &mut source, &mut taking).await;
                 // Whoever asked may have gone.
-                drop(reply.send(supervised.status()));
+                drop(reply.send(done.map(|()| supervised.status())));
             }
         }
     }
+}
+
+async fn fulfil(
+    supervised: &Arc<Supervised>,
+    wish: Wish,
+    source: &mut Source,
+    taking: &mut Option<Taking>,
+) -> Result<(), String> {
+    match wish {
+        Wish::RollBack(to) => {
+            *taking = None;
+            return supervised.roll_back(to.as_deref()).await;
+        }
+        Wish::Approve(digest) => {
+            supervised.approve(digest.as_deref())?;
+            source.offer_again();
+        }
+        Wish::Reload => {}
+    }
+    // A file that was just written is read once it looks the same twice.
+    if let Ok(offered) = tokio::time::timeout(4 * source::POLL, source.next()).await {
+        *taking = Some(supervised.clone().take(offered).boxed());
+    }
+    if taking.is_some() && tokio::time::timeout(RELOAD, finished(taking)).await.is_ok() {
+        *taking = None;
+    }
+    Ok(())
 }
 
 type Taking = futures::future::BoxFuture<'static, ()>;

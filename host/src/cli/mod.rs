@@ -1,10 +1,13 @@
 //! The command line: one file a verb.
 
+pub mod approve;
 pub mod build;
 pub mod compile;
 mod folder;
+pub mod history;
 pub mod host_client;
 pub mod reload;
+pub mod rollback;
 pub mod run;
 pub mod status;
 pub mod test;
@@ -30,6 +33,9 @@ enum Verb {
     Build(build::Args),
     Test(test::Args),
     Reload(reload::Args),
+    Rollback(rollback::Args),
+    Approve(approve::Args),
+    History(history::Args),
     Status(status::Args),
     Version(version::Args),
     /// Print a completion script for a shell
@@ -53,6 +59,9 @@ impl Cli {
             Verb::Build(args) => args.run(),
             Verb::Test(args) => runtime()?.block_on(args.run()),
             Verb::Reload(args) => args.run(),
+            Verb::Rollback(args) => args.run(),
+            Verb::Approve(args) => args.run(),
+            Verb::History(args) => args.run(),
             Verb::Status(args) => args.run(),
             Verb::Version(args) => args.run(commit),
             Verb::Completion { shell } => {

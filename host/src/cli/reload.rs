@@ -25,19 +25,41 @@ impl Args {
     /// # Errors
     /// When no host answers, or it has no such plugin.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let status = super::runtime()?.block_on(self.host.post(&format!("/reload/{}", self.plugin)))?;
-        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or("-").to_owned();
-        let digest: String = text(&status, "digest").chars().take(12).collect();
-        match status.get("refused").filter(|refused| !refused.is_null()) {
-            Some(refused) => {
-                eprintln!("not taken: {}: {}", text(refused, "reason"), text(refused, "message"));
-                eprintln!("{} goes on with {digest}", self.plugin);
-                Ok(ExitCode::FAILURE)
-            }
-            None => {
-                println!("{} decides with {digest} (version {})", self.plugin, text(&status, "version"));
-                Ok(ExitCode::SUCCESS)
-            }
+        let status = super::runtime()?.block_on(self.host.post(&path("reload", &self.plugin, None)))?;
+        Ok(print(&self.plugin, &status))
+    }
+}
+
+/// Where the host does this to a plugin, perhaps to one of its revisions.
+pub(super) fn path(verb: &str, plugin: &str, digest: Option<&str>) -> String {
+    let digest: Option<String> = digest.map(|digest| digest.chars().filter(char::is_ascii_alphanumeric).collect());
+    format!("/{verb}/{plugin}{}", digest.map(|digest| format!("?digest={digest}")).unwrap_or_default())
+}
+
+/// Says whether the component that was offered decides now.
+pub(super) fn print(plugin: &str, status: &Value) -> ExitCode {
+    match status.get("refused").filter(|refused| !refused.is_null()) {
+        Some(refused) => {
+            eprintln!("not taken: {}: {}", text(refused, "reason"), text(refused, "message"));
+            eprintln!("{plugin} goes on with {}", digest(status));
+            ExitCode::FAILURE
+        }
+        None => {
+            println!("{}", decides(plugin, status));
+            ExitCode::SUCCESS
         }
     }
+}
+
+/// Which component decides.
+pub(super) fn decides(plugin: &str, status: &Value) -> String {
+    format!("{plugin} decides with {} (version {})", digest(status), text(status, "version"))
+}
+
+fn digest(status: &Value) -> String {
+    text(status, "digest").chars().take(12).collect()
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or("-")
 }

@@ -19,7 +19,7 @@ use crate::cluster::events::Recorder;
 use crate::cluster::watch::Watches;
 use crate::config::{HOST_NAMESPACE, LISTEN, PluginConfig};
 use crate::metrics::Metrics;
-use crate::plugin::compile::Compiler;
+use crate::plugin::compile::{self, Compiler};
 use crate::plugin::engine::Engine;
 use crate::server::{self, About};
 use crate::supervisor::{Shared, Supervised};
@@ -91,6 +91,7 @@ impl Args {
             metrics: metrics.clone(),
             engine: Engine::new()?,
             compiler: Compiler::of_this_binary(self.cache.as_deref()),
+            kept: self.cache.clone().or_else(compile::cache_dir),
             namespace: self.service_account_namespace.clone(),
         });
         let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| Supervised::start(plugin, shared.clone())).collect();

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::call::{Aborted, Outcome};
@@ -125,19 +124,6 @@ impl Case {
             return Ok(Vec::new());
         }
         serde_json::from_slice(section).map_err(|error| format!("the component's own cases cannot be read: {error}"))
-    }
-
-    /// The first case that a component carries, without reading the others.
-    ///
-    /// # Errors
-    /// Where it is not in this form.
-    pub fn first_carried(section: &[u8]) -> Result<Option<Case>, String> {
-        let unreadable = |error| format!("the component's own cases cannot be read: {error}");
-        if section.is_empty() {
-            return Ok(None);
-        }
-        let cases: Vec<&RawValue> = serde_json::from_slice(section).map_err(unreadable)?;
-        cases.first().map(|case| serde_json::from_str(case.get()).map_err(unreadable)).transpose()
     }
 
     /// Shows the plugin what the case says and compares its answer.

@@ -55,9 +55,9 @@ impl Compiler {
     /// A compiler that calls this very binary, and caches below `base` or else in the user's cache
     /// directory.
     pub fn of_this_binary(base: Option<&Path>) -> Self {
-        let default = cache_dir();
+        let base = base.map(Path::to_owned).or_else(cache_dir);
         // Not by its path: there may be another version by now, or none.
-        Self::new("/proc/self/exe".into(), base.or(default.as_deref()))
+        Self::new("/proc/self/exe".into(), base.as_deref())
     }
 
     pub(super) fn cache(&self) -> Option<Arc<Cache>> {
@@ -134,7 +134,7 @@ pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64
 }
 
 /// `$XDG_CACHE_HOME/hotshoe` or `~/.cache/hotshoe`.
-fn cache_dir() -> Option<PathBuf> {
+pub fn cache_dir() -> Option<PathBuf> {
     let directory = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = directory("XDG_CACHE_HOME").or_else(|| Some(directory("HOME")?.join(".cache")))?;
     Some(caches.join("hotshoe"))

@@ -17,6 +17,7 @@ pub mod contract;
 mod descriptor;
 pub mod engine;
 pub mod expect;
+pub mod history;
 mod json;
 pub mod limits;
 mod names;

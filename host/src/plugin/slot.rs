@@ -27,6 +27,11 @@ impl Refused {
     pub fn new(digest: Option<Digest>, error: &LoadError) -> Self {
         Self { digest, reason: error.reason(), message: error.to_string() }
     }
+
+    /// Whether it is a person's to say that it may decide all the same.
+    pub fn can_be_approved(&self) -> bool {
+        matches!(self.reason, "Held" | "TakenBack")
+    }
 }
 
 /// Holds what decides for one plugin.

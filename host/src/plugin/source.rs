@@ -79,6 +79,11 @@ impl Source {
         &self.path
     }
 
+    /// Has what is there offered once more, though it was before.
+    pub fn offer_again(&mut self) {
+        (self.seen.read, self.seen.offered) = (None, None);
+    }
+
     /// Waits for bytes that were not offered before. Nothing is lost when the future is dropped.
     ///
     /// # Errors

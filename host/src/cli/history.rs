@@ -1,0 +1,63 @@
+//! `hotshoe history`: which components decided, and what became of them.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use super::host_client::HostOptions;
+use super::status::Output;
+
+/// Show which components decided, and what became of them
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example: hotshoe history memcached -o json\n\nThe one that decides is marked with *.")]
+pub struct Args {
+    /// Which plugin
+    #[arg(default_value = "memcached")]
+    plugin: String,
+    /// How to print
+    #[arg(short, long)]
+    output: Option<Output>,
+    #[command(flatten)]
+    host: HostOptions,
+}
+
+impl Args {
+    /// Asks and prints.
+    ///
+    /// # Errors
+    /// When no host answers, or it has no such plugin.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let history = super::runtime()?.block_on(self.host.get(&format!("/history/{}", self.plugin)))?;
+        match self.output {
+            Some(output) => output.print(&history)?,
+            None => print(&history).context("the host's answer has another shape; is it of this version?")?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn print(history: &Value) -> Option<()> {
+    println!("  {:<20} {:<14} {:<10} {:<11} WHY", "AT", "DIGEST", "VERSION", "EVENT");
+    let current = history.get("current").and_then(Value::as_str);
+    let entries = history.get("entries")?.as_array()?;
+    let decides = entries.iter().rposition(|entry| {
+        entry.get("digest").and_then(Value::as_str) == current
+            && entry.get("event").is_some_and(|event| event == "Published")
+    });
+    for (index, entry) in entries.iter().enumerate() {
+        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+        let at = entry.get("at")?.as_i64().and_then(|at| Timestamp::from_second(at).ok())?;
+        let digest: String = text("digest").chars().take(12).collect();
+        let mark = if decides == Some(index) { "*" } else { " " };
+        println!(
+            "{mark} {:<20} {digest:<14} {:<10} {:<11} {}",
+            at.to_string(),
+            text("version"),
+            text("event"),
+            text("message")
+        );
+    }
+    Some(())
+}

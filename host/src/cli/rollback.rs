@@ -1,0 +1,35 @@
+//! `hotshoe rollback`: has a running host go back to an earlier component.
+
+use std::process::ExitCode;
+
+use super::host_client::HostOptions;
+use super::reload;
+
+/// Have an earlier component decide again
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hotshoe rollback memcached                  # the one before\n  hotshoe rollback memcached --to 3f2a91c0    # one of `hotshoe history`\n\nIt needs neither network nor compiler. The component that decided is not taken again before its file\nchanges or `hotshoe approve` says so."
+)]
+pub struct Args {
+    /// Which plugin
+    #[arg(default_value = "memcached")]
+    plugin: String,
+    /// The beginning of its digest [default: the one that decided before]
+    #[arg(long, value_name = "DIGEST")]
+    to: Option<String>,
+    #[command(flatten)]
+    host: HostOptions,
+}
+
+impl Args {
+    /// Asks and prints.
+    ///
+    /// # Errors
+    /// When no host answers, or there is nothing to go back to.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let path = reload::path("rollback", &self.plugin, self.to.as_deref());
+        let status = super::runtime()?.block_on(self.host.post(&path))?;
+        println!("{}", reload::decides(&self.plugin, &status));
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,320 @@
+//! What decided for a plugin before, and what was taken back: kept on disk, so that an earlier
+//! revision can decide again without network or compiler, also after a restart.
+//!
+//! ```text
+//! BASE/revisions/PLUGIN/history.json     newest last
+//! BASE/revisions/PLUGIN/DIGEST.wasm      those that the newest entries name
+//! ```
+//!
+//! A component is believed by its digest, which it is read back against; the history itself lies
+//! in a directory that only the host's user can write. Without a directory all is remembered until
+//! the process ends, but for the components.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::limits::Size;
+use super::revision::Digest;
+
+/// So many components are kept: the one that decides and those before it.
+const KEPT: usize = 5;
+/// So many entries are kept.
+const ENTRIES: usize = 100;
+/// A history larger than this is not ours.
+const MAX_HISTORY: u64 = 1024 * 1024;
+const HISTORY_FILE: &str = "history.json";
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// Which component.
+    pub digest: Digest,
+    /// Its version, as it says.
+    pub version: String,
+    /// Seconds since the epoch.
+    pub at: u64,
+    /// What happened.
+    pub event: Event,
+    /// Why, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// What happened to a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// It began to decide.
+    Published,
+    /// It decided, and was taken back; it is not taken again until somebody approves it.
+    TakenBack,
+    /// It was let decide although it had been held or taken back.
+    Approved,
+}
+
+impl Event {
+    /// In words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Event::Published => "published",
+            Event::TakenBack => "taken back",
+            Event::Approved => "approved",
+        }
+    }
+}
+
+/// The history of one plugin.
+#[derive(Debug, Default)]
+pub struct History {
+    dir: Option<PathBuf>,
+    entries: Vec<Entry>,
+}
+
+impl History {
+    /// Reads what there is below `base`. What cannot be read is begun anew, and logged.
+    pub fn open(base: Option<&Path>, plugin: &str) -> Self {
+        let dir = base.map(|base| base.join("revisions").join(plugin));
+        let made = dir.as_deref().map(|dir| DirBuilder::new().recursive(true).mode(0o700).create(dir));
+        if let (Some(Err(error)), Some(dir)) = (&made, &dir) {
+            tracing::warn!(directory = %dir.display(), %error, "earlier revisions are not kept: give a directory that the host can write");
+            return Self::default();
+        }
+        let entries = dir.as_deref().map(read).unwrap_or_default();
+        Self { dir, entries }
+    }
+
+    /// What happened, the newest last.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Notes what happened to a component, and keeps what is needed to go back.
+    pub fn note(&mut self, digest: Digest, version: &str, event: Event, message: &str) {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        self.entries.push(Entry { digest, version: version.to_owned(), at, event, message: message.to_owned() });
+        let surplus = self.entries.len().saturating_sub(ENTRIES);
+        self.entries.drain(..surplus);
+        if let Err(error) = self.write() {
+            tracing::warn!(%error, "the history of revisions is not kept");
+        }
+    }
+
+    /// Keeps a component that is about to decide.
+    pub fn keep(&self, digest: Digest, component: &[u8]) {
+        let Some(dir) = &self.dir else { return };
+        let path = component_path(dir, digest);
+        if path.exists() {
+            return;
+        }
+        if let Err(error) = write_whole(&path, component) {
+            tracing::warn!(%digest, %error, "the component is not kept for going back to it");
+        }
+    }
+
+    /// A component that was kept, if it is intact.
+    pub fn component(&self, digest: Digest, most: Size) -> Option<Vec<u8>> {
+        let path = component_path(self.dir.as_deref()?, digest);
+        if fs::metadata(&path).ok()?.len() > most.0 {
+            return None;
+        }
+        let bytes = fs::read(&path).ok()?;
+        (Digest::of(&bytes) == digest).then_some(bytes)
+    }
+
+    /// Whether a component was taken back, and why.
+    pub fn taken_back(&self, digest: Digest) -> Option<&Entry> {
+        let last = self.entries.iter().rfind(|entry| entry.digest == digest)?;
+        (last.event == Event::TakenBack).then_some(last)
+    }
+
+    /// Whether somebody said that this component may decide in spite of all.
+    pub fn is_approved(&self, digest: Digest) -> bool {
+        self.entries.iter().any(|entry| entry.digest == digest && entry.event == Event::Approved)
+    }
+
+    /// The component that began to decide last.
+    pub fn current(&self) -> Option<Digest> {
+        self.entries.iter().rfind(|entry| entry.event == Event::Published).map(|entry| entry.digest)
+    }
+
+    /// The components that may decide in the place of this one, the best first: those that decided
+    /// last and were not taken back.
+    pub fn before(&self, digest: Option<Digest>) -> Vec<Digest> {
+        let mut found: Vec<Digest> = Vec::new();
+        for entry in self.entries.iter().rev() {
+            let other = Some(entry.digest) != digest && !found.contains(&entry.digest);
+            if other && entry.event == Event::Published && self.taken_back(entry.digest).is_none() {
+                found.push(entry.digest);
+            }
+        }
+        found
+    }
+
+    /// The component whose digest begins so.
+    ///
+    /// # Errors
+    /// When none does, or more than one.
+    pub fn find(&self, prefix: &str) -> Result<Digest, String> {
+        let prefix = prefix.strip_prefix("sha256:").unwrap_or(prefix).to_ascii_lowercase();
+        let mut found: Vec<Digest> = self.entries.iter().map(|entry| entry.digest).collect();
+        found.sort_unstable();
+        found.dedup();
+        found.retain(|digest| digest.full().starts_with(&prefix));
+        match *found.as_slice() {
+            [digest] if !prefix.is_empty() => Ok(digest),
+            [] => Err(format!("no revision's digest begins with {prefix:?}; `hotshoe history` lists them")),
+            _ => Err(format!("more than one revision's digest begins with {prefix:?}; give more of it")),
+        }
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let Some(dir) = &self.dir else { return Ok(()) };
+        let json = serde_json::to_vec_pretty(&self.entries)?;
+        write_whole(&dir.join(HISTORY_FILE), &json)?;
+        self.prune(dir);
+        Ok(())
+    }
+
+    /// Removes components that nobody would go back to. A failure only costs space.
+    fn prune(&self, dir: &Path) {
+        let kept: Vec<PathBuf> =
+            self.before(None).into_iter().take(KEPT).map(|digest| component_path(dir, digest)).collect();
+        let Ok(entries) = fs::read_dir(dir) else { return };
+        for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+            if path.extension().is_some_and(|extension| extension == "wasm") && !kept.contains(&path) {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+}
+
+fn component_path(dir: &Path, digest: Digest) -> PathBuf {
+    dir.join(digest.full()).with_extension("wasm")
+}
+
+fn read(dir: &Path) -> Vec<Entry> {
+    let path = dir.join(HISTORY_FILE);
+    let read = || -> io::Result<Vec<Entry>> {
+        if fs::metadata(&path)?.len() > MAX_HISTORY {
+            return Err(io::Error::other("it is too large"));
+        }
+        Ok(serde_json::from_slice(&fs::read(&path)?)?)
+    };
+    match read() {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => {
+            tracing::warn!(file = %path.display(), %error, "the history of revisions cannot be read; it begins anew");
+            Vec::new()
+        }
+    }
+}
+
+/// Whole or not at all, also when the machine stops meanwhile.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::io::Write;
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    let written = fs::File::create(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    let renamed = written.and_then(|()| fs::rename(&temporary, path));
+    if renamed.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    renamed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: Size = Size(1024);
+
+    fn digest(text: &str) -> Digest {
+        Digest::of(text.as_bytes())
+    }
+
+    fn published(history: &mut History, text: &str) {
+        history.keep(digest(text), text.as_bytes());
+        history.note(digest(text), "1", Event::Published, "");
+    }
+
+    #[test]
+    fn what_decided_is_there_after_a_restart() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "a");
+        published(&mut history, "b");
+        let again = History::open(Some(base.path()), "memcached");
+        assert_eq!(again.entries(), history.entries());
+        assert_eq!(again.component(digest("a"), MOST).as_deref(), Some(&b"a"[..]));
+        assert_eq!(again.before(Some(digest("b"))), [digest("a")]);
+        assert!(History::open(Some(base.path()), "other").entries().is_empty());
+    }
+
+    #[test]
+    fn a_kept_component_that_was_changed_is_not_used() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "a");
+        let path = component_path(history.dir.as_deref().unwrap(), digest("a"));
+        fs::write(path, "other").unwrap();
+        assert_eq!(history.component(digest("a"), MOST), None);
+    }
+
+    #[test]
+    fn what_was_taken_back_is_not_gone_back_to_unless_it_is_approved() {
+        let mut history = History::default();
+        for text in ["a", "b", "c"] {
+            published(&mut history, text);
+        }
+        history.note(digest("b"), "1", Event::TakenBack, "it traps");
+        assert_eq!(history.taken_back(digest("b")).unwrap().message, "it traps");
+        assert_eq!(history.before(Some(digest("c"))), [digest("a")]);
+        history.note(digest("b"), "1", Event::Approved, "");
+        assert!(history.taken_back(digest("b")).is_none());
+        assert!(history.is_approved(digest("b")));
+    }
+
+    #[test]
+    fn only_the_last_components_are_kept() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        for number in 0..20 {
+            published(&mut history, &number.to_string());
+        }
+        let kept = (0..20).filter(|number| history.component(digest(&number.to_string()), MOST).is_some());
+        assert_eq!(kept.collect::<Vec<_>>(), [15, 16, 17, 18, 19]);
+    }
+
+    #[test]
+    fn a_history_that_cannot_be_read_begins_anew() {
+        let base = tempfile::tempdir().unwrap();
+        for text in ["not json", "{}", "[{}]"] {
+            let dir = base.path().join("revisions/memcached");
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join(HISTORY_FILE), text).unwrap();
+            let mut history = History::open(Some(base.path()), "memcached");
+            assert!(history.entries().is_empty());
+            published(&mut history, "a");
+            assert_eq!(History::open(Some(base.path()), "memcached").entries().len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_revision_is_named_by_the_beginning_of_its_digest() {
+        let mut history = History::default();
+        published(&mut history, "a");
+        published(&mut history, "b");
+        assert_eq!(history.find(&digest("a").to_string()), Ok(digest("a")));
+        assert_eq!(history.find(&format!("sha256:{}", digest("b").full())), Ok(digest("b")));
+        assert!(history.find("").is_err());
+        assert!(history.find("zz").unwrap_err().contains("no revision"));
+    }
+}

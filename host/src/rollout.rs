@@ -1,0 +1,295 @@
+//! From a component's bytes to the logic that decides, and back.
+//!
+//! ```text
+//! bytes ─▶ Revision::load ─▶ grants ─▶ own cases ─▶ watches synced ─▶ first call ─▶ publish ─▶ all decided again
+//!              └───────────────┴───────────┴── anything wrong: the last good revision goes on
+//!
+//! publish ─▶ on probation ─▶ worse than the one before: that one is published again
+//! ```
+//!
+//! What was taken back is not taken again until somebody approves it, also after a restart.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::config::PluginConfig;
+use crate::controller::{Controller, Logic};
+use crate::decision::{Call, Descriptor, Kind};
+use crate::error::LoadError;
+use crate::grant::Verb;
+use crate::object::Object;
+use crate::plugin::cases::{Case, Verdict};
+use crate::plugin::history::{Entry, Event};
+use crate::plugin::revision::{Digest, Revision};
+use crate::plugin::slot::Refused;
+use crate::plugin::source::Candidate;
+use crate::supervisor::{State, Supervised};
+use crate::{reconcile, wiring};
+
+/// How a revision comes to decide.
+#[derive(Clone, Copy)]
+enum Start<'a> {
+    /// It is new, and held against the one before it.
+    Swap,
+    /// It decided before, and does again for this reason.
+    Return(&'a str),
+}
+
+/// The history of a plugin as it is shown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Shown {
+    /// The revision that decides.
+    pub current: Option<String>,
+    /// What happened, the newest last.
+    pub entries: Vec<Entry>,
+}
+
+impl Supervised {
+    /// Takes what the source offers, or says why not.
+    pub(crate) async fn take(self: Arc<Self>, offered: Result<Candidate, LoadError>) {
+        let error = match offered {
+            Ok(candidate) => match self.take_candidate(candidate).await {
+                Ok(()) => return,
+                Err((digest, error)) => {
+                    self.refuse(Some(digest), &error);
+                    (Some(digest), error)
+                }
+            },
+            Err(error) => {
+                self.refuse(None, &error);
+                (None, error)
+            }
+        };
+        if self.controller.logic().is_none() {
+            self.fall_back(error.0).await;
+        }
+    }
+
+    async fn take_candidate(&self, candidate: Candidate) -> Result<(), (Digest, LoadError)> {
+        let Candidate { digest, bytes } = candidate;
+        if self.controller.logic().is_some_and(|logic| logic.revision.digest() == digest) {
+            self.controller.slot.forgive();
+            return Ok(());
+        }
+        let taken_back = self.history().taken_back(digest).map(|entry| entry.message.clone());
+        let taken = match taken_back {
+            Some(why) => Err(LoadError::TakenBack(why)),
+            None => self.try_take(bytes, Start::Swap).await,
+        };
+        taken.map_err(|error| (digest, error))
+    }
+
+    /// Nothing decides and what is offered cannot: the last that did, does.
+    async fn fall_back(&self, instead_of: Option<Digest>) {
+        let refused = self.controller.slot.refused();
+        let earlier = self.history().before(instead_of);
+        for digest in earlier {
+            let kept = self.history().component(digest, self.controller.plugin.limits.component_bytes);
+            let Some(bytes) = kept else { continue };
+            match self.try_take(bytes, Start::Return("what was offered at the start could not be taken")).await {
+                Ok(()) => return refused.into_iter().for_each(|refused| self.controller.slot.refuse(refused)),
+                Err(error) => {
+                    tracing::warn!(plugin = &*self.controller.plugin.name, %digest, %error, "an earlier revision cannot be taken either")
+                }
+            }
+        }
+    }
+
+    async fn try_take(&self, bytes: Vec<u8>, start: Start<'_>) -> Result<(), LoadError> {
+        let began = Instant::now();
+        let plugin = &self.controller.plugin;
+        self.loading("the component is being compiled");
+        let shared = &self.shared;
+        let component = bytes.clone();
+        let revision = Revision::load(&shared.engine, &shared.compiler, bytes, plugin.limits.clone()).await?;
+        check_grants(revision.descriptor(), plugin)?;
+        let revision = Arc::new(revision);
+        try_carried_cases(&revision).await?;
+        tracing::debug!(plugin = &*plugin.name, digest = %revision.digest(), loaded = ?began.elapsed(), "the component is good");
+        self.history().keep(revision.digest(), &component);
+        self.install(revision, start).await
+    }
+
+    /// Has a revision decide that was loaded and found good.
+    async fn install(&self, revision: Arc<Revision>, start: Start<'_>) -> Result<(), LoadError> {
+        let began = Instant::now();
+        self.loading("the caches are being filled");
+        let logic = wiring::wire(&self.controller, &self.shared.watches, revision).await?;
+        first_call(&self.controller, &logic).await?;
+        self.publish(logic, start, began);
+        Ok(())
+    }
+
+    fn publish(&self, logic: Logic, start: Start<'_>, began: Instant) {
+        let plugin = &*self.controller.plugin.name;
+        let revision = logic.revision.clone();
+        let (digest, version) = (revision.digest(), revision.descriptor().version.clone());
+        let parents = logic.parents.watched.cache.len();
+        let before = self.controller.logic().map(|logic| logic.revision.clone());
+        let replaced = before.as_ref().map(|before| before.digest().to_string());
+        let (before, why) = match start {
+            Start::Swap => (before, ""),
+            Start::Return(why) => (None, why),
+        };
+        self.controller.probation.begin(tokio::time::Instant::now(), before.is_some());
+        self.controller.publish(Arc::new(logic));
+        *self.state() = State { since: Some(Instant::now()), before, ..State::default() };
+        wiring::release(&self.controller, &self.shared.watches);
+        let mut history = self.history();
+        if history.current() != Some(digest) {
+            history.note(digest, &version, Event::Published, why);
+        }
+        drop(history);
+        self.controller.metrics.revision(plugin, "Published");
+        tracing::info!(plugin, %digest, version, before = replaced, swapped = ?began.elapsed(), parents, "the component decides from now on");
+    }
+
+    /// The last good revision goes on; the reason is in the log, the status and the metrics.
+    fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
+        let plugin = &*self.controller.plugin.name;
+        let short = digest.map(|digest| digest.to_string());
+        let kept = self.controller.logic().map(|logic| logic.revision.digest().to_string());
+        tracing::error!(
+            plugin,
+            digest = short,
+            keeps = kept,
+            reason = error.reason(),
+            "the component is not taken: {error}"
+        );
+        self.controller.metrics.revision(plugin, error.reason());
+        self.controller.slot.refuse(Refused::new(digest, error));
+    }
+
+    /// Goes back from the revision that decides, which is not taken again by itself.
+    pub(crate) async fn take_back(self: Arc<Self>, why: String) {
+        let before = self.state().before.take();
+        let (Some(bad), Some(before)) = (self.controller.logic(), before) else { return };
+        let bad = bad.revision.clone();
+        let error = LoadError::TakenBack(why.clone());
+        self.history().note(bad.digest(), &bad.descriptor().version, Event::TakenBack, &why);
+        let place = format!("in the place of {}", bad.digest());
+        match self.install(before, Start::Return(&place)).await {
+            Ok(()) => self.refuse(Some(bad.digest()), &error),
+            Err(failed) => {
+                let plugin = &*self.controller.plugin.name;
+                tracing::error!(plugin, digest = %bad.digest(), "{error}; but the one before it cannot be taken either: {failed}");
+            }
+        }
+    }
+
+    /// Has an earlier revision decide, the last one where none is named.
+    ///
+    /// # Errors
+    /// Why that is not possible, for whoever asked.
+    pub(crate) async fn roll_back(&self, to: Option<&str>) -> Result<(), String> {
+        let current = self.controller.logic().map(|logic| logic.revision.clone());
+        let target = match to {
+            Some(prefix) => self.history().find(prefix)?,
+            None => {
+                let before = self.history().before(current.as_ref().map(|current| current.digest()));
+                *before
+                    .first()
+                    .ok_or("there is no earlier revision to go back to; `hotshoe history` shows what there was")?
+            }
+        };
+        if current.as_ref().is_some_and(|current| current.digest() == target) {
+            return Err(format!("{target} decides already"));
+        }
+        let kept = self.history().component(target, self.controller.plugin.limits.component_bytes);
+        let bytes = kept.ok_or_else(|| format!("{target} is not kept any more; build it again and reload it"))?;
+        let why = "somebody went back to another revision";
+        if self.history().taken_back(target).is_some() {
+            self.history().note(target, "", Event::Approved, "somebody went back to it");
+        }
+        self.try_take(bytes, Start::Return("somebody went back to it"))
+            .await
+            .map_err(|error| format!("{target} cannot be taken: {error}"))?;
+        if let Some(current) = current {
+            self.history().note(current.digest(), &current.descriptor().version, Event::TakenBack, why);
+            self.controller.slot.refuse(Refused::new(Some(current.digest()), &LoadError::TakenBack(why.to_owned())));
+        }
+        Ok(())
+    }
+
+    /// Lets a component decide that was held or taken back.
+    ///
+    /// # Errors
+    /// When it is not the one that is not taken now.
+    pub(crate) fn approve(&self, wanted: Option<&str>) -> Result<(), String> {
+        let refused = self.controller.slot.refused();
+        let digest = refused.as_ref().filter(|refused| refused.can_be_approved()).and_then(|refused| refused.digest);
+        let digest =
+            digest.ok_or("nothing waits for an approval; `hotshoe status` shows what is not taken, and why")?;
+        let prefix = wanted.map(|wanted| wanted.strip_prefix("sha256:").unwrap_or(wanted));
+        if let Some(prefix) = prefix.filter(|prefix| !digest.full().starts_with(prefix)) {
+            return Err(format!("{prefix} is not what waits for an approval; {digest} is"));
+        }
+        self.history().note(digest, "", Event::Approved, "");
+        Ok(())
+    }
+
+    /// What decided, and what became of it.
+    pub fn shown_history(&self) -> Shown {
+        let current = self.controller.logic().map(|logic| logic.revision.digest().full());
+        Shown { current, entries: self.history().entries().to_vec() }
+    }
+
+    fn loading(&self, what: &str) {
+        self.state().loading = Some(what.to_owned());
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What `describe` asks for must have been given; asking gives nothing.
+fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), LoadError> {
+    let missing = |verb: Verb, kind: &Kind| !plugin.grant.allows(verb, kind);
+    let watching = [Verb::Get, Verb::List, Verb::Watch];
+    let writing =
+        |owned: &crate::decision::OwnedKind| owned.verbs.iter().map(|verb| Verb::from(*verb)).collect::<Vec<_>>();
+    let asked = descriptor
+        .owns
+        .iter()
+        .map(|owned| (&owned.kind, [watching.to_vec(), writing(owned)].concat()))
+        .chain(descriptor.reads.iter().map(|read| (&read.kind, watching.to_vec())));
+    for (kind, verbs) in asked {
+        let lacking: Vec<_> = verbs.into_iter().filter(|verb| missing(*verb, kind)).map(Verb::as_str).collect();
+        if !lacking.is_empty() {
+            return Err(LoadError::NotGranted(format!("{} on {kind}", lacking.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+/// A component that carries cases proves itself on them.
+async fn try_carried_cases(revision: &Arc<Revision>) -> Result<(), LoadError> {
+    let failed = |message: String| LoadError::SelfTestFailed(message);
+    for case in Case::carried(revision.cases()).map_err(failed)? {
+        match case.run(revision).await.verdict {
+            Verdict::Failed(message) => return Err(failed(format!("case {:?}: {message}", case.name))),
+            Verdict::Differs { .. } if case.expect.is_some() => {
+                return Err(failed(format!("case {:?}: it answers something else than the case expects", case.name)));
+            }
+            Verdict::Passed | Verdict::Differs { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// A revision that cannot decide a parent that is there is not published, unless the one before it
+/// cannot either. What it answers is not carried out.
+async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadError> {
+    let parents = &logic.parents.watched.cache;
+    let decided = |parent: &Arc<Object>| controller.recall(parent).failures == 0;
+    let Some(parent) = parents.keys().iter().filter_map(|key| parents.get(key)).find(decided) else { return Ok(()) };
+    let memory = controller.recall(&parent);
+    let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
+    let name = parent.key.to_string();
+    let observed = reconcile::observe(controller, logic, parent, &memory);
+    let outcome = logic.revision.decide(call, observed.shown).await;
+    outcome.map(drop).map_err(|error| LoadError::SelfTestFailed(format!("{name}: {error}")))
+}

@@ -1,0 +1,131 @@
+//! Going back to an earlier component: by hand, and by itself.
+
+use hotshoe_tests::guests::{Folder, reworded};
+use hotshoe_tests::kinds::FAULT;
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{Host, Scene, run};
+use serde_json::{Value, json};
+
+use crate::scene_with_faults;
+
+const WORKS: &str = "this revision works";
+const SLIPS: &str = "this revision slips";
+
+async fn start(scene: &mut Scene, folder: &Folder) -> Host {
+    let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+    scene.watch_log(&host);
+    host
+}
+
+async fn digest(host: &Host) -> String {
+    let status = host.status().await.expect("a status");
+    status["plugins"][0]["digest"].as_str().unwrap_or_default().to_owned()
+}
+
+fn history(host: &Host) -> Vec<(String, String)> {
+    let (status, words) = host.ask(&["history", "faulty", "-o", "json"]);
+    assert!(status.success(), "{words}");
+    let history: Value = serde_json::from_str(&words).expect("JSON");
+    let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+    let entries = history["entries"].as_array().expect("entries");
+    entries.iter().map(|entry| (text(entry, "digest"), text(entry, "event"))).collect()
+}
+
+fn fault(name: &str, fault: &str) -> Value {
+    json!({
+        "apiVersion": FAULT.api_version(), "kind": FAULT.kind,
+        "metadata": { "name": name }, "spec": { "fault": fault },
+    })
+}
+
+fn is_kept(object: &Value) -> bool {
+    said(object, "Kept").0 == "True"
+}
+
+#[test]
+fn a_person_goes_back_and_forth_between_components() {
+    run(async {
+        let mut scene = scene_with_faults("rollback").await;
+        let folder = Folder::of_faulty();
+        let mut host = start(&mut scene, &folder).await;
+        let first = digest(&host).await;
+        let (status, words) = host.ask(&["rollback", "faulty"]);
+        assert!(!status.success() && words.contains("no earlier revision"), "{words}");
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        assert!(host.ask(&["reload", "faulty"]).0.success());
+        let second = digest(&host).await;
+        let (status, words) = host.ask(&["rollback", "faulty"]);
+        assert!(status.success() && words.contains(&first[..12]), "{words}");
+        assert_eq!(digest(&host).await, first);
+        let events = [(&first, "Published"), (&second, "Published"), (&first, "Published"), (&second, "TakenBack")];
+        let events: Vec<_> = events.map(|(digest, event)| (digest.clone(), event.to_owned())).into();
+        assert_eq!(history(&host), events);
+        let (_, words) = host.ask(&["history", "faulty"]);
+        assert!(words.lines().any(|line| line.starts_with('*') && line.contains(&first[..12])), "{words}");
+        // The file still has the second. It is not taken again by itself, not even by a new host.
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains("TakenBack"), "{words}");
+        host.stop();
+        let host = start(&mut scene, &folder).await;
+        assert_eq!(digest(&host).await, first);
+        scene.create(fault("one", "")).await;
+        scene.until_object(&FAULT, "one", "is served", is_kept).await;
+        let (_, words) = host.ask(&["status"]);
+        assert!(words.contains("TakenBack") && words.contains(&second[..12]), "{words}");
+        let (status, words) = host.ask(&["approve", "faulty", "00000000"]);
+        assert!(!status.success() && words.contains(&second[..12]), "{words}");
+        let (status, words) = host.ask(&["approve", "faulty"]);
+        assert!(status.success(), "{words}");
+        assert_eq!(digest(&host).await, second);
+        let (status, words) = host.ask(&["rollback", "faulty", "--to", &first[..8]]);
+        assert!(status.success(), "{words}");
+        assert_eq!(digest(&host).await, first);
+        let (status, words) = host.ask(&["rollback", "faulty", "--to", "123456"]);
+        assert!(!status.success() && words.contains("hotshoe history"), "{words}");
+    });
+}
+
+#[test]
+fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() {
+    run(async {
+        let mut scene = scene_with_faults("relapse").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        let first = digest(&host).await;
+        for number in 0..6 {
+            scene.create(fault(&format!("fault-{number}"), "")).await;
+        }
+        for number in 0..6 {
+            scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_kept).await;
+        }
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(status.success(), "{words}");
+        let second = digest(&host).await;
+        assert_ne!(first, second);
+        // It did well on all that was there. Now it meets what it cannot serve.
+        for number in 0..6 {
+            scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
+        }
+        host.until("the host went back", async || match digest(&host).await {
+            now if now == first => Ok(()),
+            now => Err(now),
+        })
+        .await;
+        for number in 0..6 {
+            let is_served =
+                |object: &Value| object["status"]["word"] == "slip" && said(object, "Reconciled").0.is_empty();
+            scene.until_object(&FAULT, &format!("fault-{number}"), "is served by the first", is_served).await;
+        }
+        let status = host.status().await.expect("a status");
+        let refused = &status["plugins"][0]["refused"];
+        assert_eq!((&refused["reason"], &refused["digest"]), (&json!("TakenBack"), &json!(second)), "{status:#}");
+        assert!(refused["message"].as_str().is_some_and(|why| why.contains("calls failed")), "{refused:#}");
+        assert_eq!(history(&host)[2].1, "TakenBack");
+        host.says(&["ERROR", "TakenBack"]).await;
+        // The same bytes, written again, are not taken again.
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        let (_, words) = host.ask(&["reload", "faulty"]);
+        assert_eq!(digest(&host).await, first, "{words}");
+    });
+}
