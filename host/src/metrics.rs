@@ -30,6 +30,13 @@ pub struct ByReason {
     reason: String,
 }
 
+/// By plugin and the rule of the gate.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByRule {
+    controller: String,
+    rule: &'static str,
+}
+
 type Seconds = Family<ByController, Histogram, fn() -> Histogram>;
 
 /// What is counted.
@@ -42,6 +49,7 @@ pub struct Metrics {
     active: Family<ByController, Gauge>,
     calls: Seconds,
     swaps: Family<ByReason, Counter>,
+    denials: Family<ByRule, Counter>,
 }
 
 impl Default for Metrics {
@@ -55,6 +63,7 @@ impl Default for Metrics {
             active: Family::default(),
             calls: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_01, 2.0, 16))),
             swaps: Family::default(),
+            denials: Family::default(),
         };
         metrics.register();
         metrics
@@ -71,6 +80,7 @@ impl Metrics {
         registry.register("controller_runtime_active_workers", "Reconciles that run", self.active.clone());
         registry.register("hotshoe_plugin_call_seconds", "Time of a call of the plugin", self.calls.clone());
         registry.register("hotshoe_plugin_revisions", "Revisions by what became of them", self.swaps.clone());
+        registry.register("hotshoe_denied", "Decisions and deletions that the gate refused", self.denials.clone());
     }
 
     /// A reconcile ended.
@@ -101,6 +111,11 @@ impl Metrics {
         self.swaps.get_or_create(&ByReason { controller: plugin.into(), reason: outcome.into() }).inc();
     }
 
+    /// The gate refused something, by this rule.
+    pub fn denied(&self, plugin: &str, rule: &'static str) {
+        self.denials.get_or_create(&ByRule { controller: plugin.into(), rule }).inc();
+    }
+
     /// The text for Prometheus.
     pub fn encode(&self) -> String {
         let mut text = String::new();
@@ -125,10 +140,12 @@ mod tests {
         metrics.reconciled("memcached", "success", Duration::from_millis(3));
         metrics.failed("memcached", "Trapped");
         metrics.queue("memcached", 1, 2);
+        metrics.denied("memcached", "pod-token");
         let text = metrics.encode();
         for line in [
             r#"controller_runtime_reconcile_total{controller="memcached",result="success"} 1"#,
             r#"controller_runtime_reconcile_errors_total{controller="memcached",reason="Trapped"} 1"#,
+            r#"hotshoe_denied_total{controller="memcached",rule="pod-token"} 1"#,
             r#"workqueue_depth{controller="memcached"} 1"#,
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
