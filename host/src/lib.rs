@@ -37,6 +37,7 @@ pub mod plugin;
 pub mod pod_policy;
 pub mod projection;
 pub mod queue;
+pub mod rbac;
 pub mod reconcile;
 pub mod report;
 pub mod server;

@@ -72,6 +72,7 @@ fn pure_modules_do_not_await() {
         "pattern.rs",
         "pod_policy.rs",
         "projection.rs",
+        "rbac.rs",
         "service_policy.rs",
         "shape.rs",
         "status.rs",

@@ -1,9 +1,12 @@
 //! The command line: one file a verb.
 
+mod asked;
 pub mod build;
 pub mod compile;
 mod folder;
+pub mod grants;
 pub mod host_client;
+pub mod rbac;
 pub mod reload;
 pub mod run;
 pub mod status;
@@ -29,6 +32,8 @@ enum Verb {
     Run(run::Args),
     Build(build::Args),
     Test(test::Args),
+    Grants(grants::Args),
+    Rbac(rbac::Args),
     Reload(reload::Args),
     Status(status::Args),
     Version(version::Args),
@@ -52,6 +57,8 @@ impl Cli {
             Verb::Run(args) => args.run(),
             Verb::Build(args) => args.run(),
             Verb::Test(args) => runtime()?.block_on(args.run()),
+            Verb::Grants(args) => runtime()?.block_on(args.run()),
+            Verb::Rbac(args) => runtime()?.block_on(args.run()),
             Verb::Reload(args) => args.run(),
             Verb::Status(args) => args.run(),
             Verb::Version(args) => args.run(commit),

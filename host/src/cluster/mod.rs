@@ -12,5 +12,6 @@ pub mod events;
 pub mod identity;
 pub mod observe;
 pub mod parent;
+pub mod served;
 pub mod watch;
 mod wire;
