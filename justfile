@@ -48,7 +48,7 @@ build: build-host
 build-plugin name="memcached": build-host
     @"{{ hotshoe }}" build "plugins/$1"
 
-# Write what is generated and committed: crds/ and deploy/install.yaml
+# Write what is generated and committed: crds/, deploy/rbac.yaml and deploy/install.yaml
 [group('build')]
 crds: (generated "crds" "deploy")
 
@@ -204,6 +204,11 @@ deny: toolchain
         cargo deny --manifest-path "$manifest" --config deny.toml check -A unmatched-skip -A unmatched-skip-root -A unnecessary-skip -A license-not-encountered -A license-exception-not-encountered
     done
 
+# Remove each condition of the gate in turn: some test must fail
+[group('test')]
+mutants *options: toolchain
+    @tests/mutants.sh "$@"
+
 # Measure speed and size; each figure is printed with its target
 [group('test')]
 bench-quick *arguments: build control-plane
@@ -218,7 +223,7 @@ fmt-check: (fmt "--check")
 crds-check: (generated "target/generated" "target/generated")
     #!/usr/bin/env bash
     set -euo pipefail
-    for file in crds/cache.example.com_memcacheds.yaml deploy/install.yaml; do
+    for file in crds/cache.example.com_memcacheds.yaml deploy/rbac.yaml deploy/install.yaml; do
         diff -u "$file" "target/generated/$(basename "$file")" || {
             echo "error: $file is not what its source generates; run \`just crds\` and commit" >&2
             exit 1
@@ -226,11 +231,13 @@ crds-check: (generated "target/generated" "target/generated")
     done
 
 [private]
-generated crds deploy: toolchain
+generated crds deploy: (build-plugin "memcached")
     @mkdir -p "$1" "$2"
     @cd plugins && cargo run --quiet {{ guests }} -p memcached --features crd --bin crd >"../$1/cache.example.com_memcacheds.yaml.new"
     @mv "$1/cache.example.com_memcacheds.yaml.new" "$1/cache.example.com_memcacheds.yaml"
-    @deploy/render.sh {{ version }} >"$2/install.yaml"
+    @"{{ hotshoe }}" rbac --offline plugins/memcached >"$2/rbac.yaml.new"
+    @mv "$2/rbac.yaml.new" "$2/rbac.yaml"
+    @deploy/render.sh {{ version }} "$2/rbac.yaml" >"$2/install.yaml"
 
 # Rust, its components and its targets; says nothing when all is there.
 [private]

@@ -46,7 +46,7 @@ mv -f "$out.new" "$out"
 deadline=$((SECONDS + 20))
 until kubectl --kubeconfig "$out" auth can-i list pods --all-namespaces >/dev/null 2>&1; do
     if [ $SECONDS -ge $deadline ]; then
-        printf 'error: the account cannot list pods\n  where: %s, as system:serviceaccount:hotshoe-system:hotshoe\n  next:  compare deploy/rbac.yaml with what the cluster has: kubectl describe clusterrolebinding hotshoe\n' "$context" >&2
+        printf 'error: the account cannot list pods\n  where: %s, as system:serviceaccount:hotshoe-system:hotshoe\n  next:  compare what `hotshoe rbac` prints with what the cluster has: kubectl describe clusterrolebinding hotshoe\n' "$context" >&2
         exit 1
     fi
     sleep 0.2

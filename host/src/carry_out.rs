@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::check::Desired;
+use crate::check::{self, Desired};
 use crate::cluster::apply::{Parent, WriteError, Written as Child};
 use crate::cluster::events::{self, Note};
 use crate::cluster::observe::reference;
@@ -17,7 +17,7 @@ use crate::decision::{Children, Decision, Event, Kind, ObjectRef, Refusal, Sever
 use crate::diff::{self, Unsettled};
 use crate::error::{ApiError, Error};
 use crate::object::Object;
-use crate::reconcile::{Next, Observed};
+use crate::reconcile::{self, Next, Observed};
 use crate::{finalize, status};
 
 /// After a conflict, an overload or a time-out.
@@ -158,7 +158,14 @@ async fn write_children(
     written: &mut Written,
 ) {
     let mut plan = diff::plan(desired, &observed.children, &controller.plugin.name, controller.writer.manager());
-    plan.prune.retain(|(kind, _)| controller.plugin.grant.may_prune(kind));
+    let context = reconcile::context(controller, logic, observed);
+    plan.prune.retain(|(kind, child)| match check::check_prune(&reference(kind, &child.key), &context) {
+        Ok(()) => true,
+        Err(violation) => {
+            controller.metrics.denied(&controller.plugin.name, violation.rule);
+            false
+        }
+    });
     memory.refused.retain(|refused| is_still_planned(refused, &plan));
     let basis = controller.hasher.hash_one((observed.parent.generation, logic.revision.digest()));
     let due = |reference: &ObjectRef, child: Option<&Object>| {

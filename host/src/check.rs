@@ -8,9 +8,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::decision::{Children, Decision, Descriptor, Document, Kind, ObjectRef, WriteVerb};
+use crate::decision::{Children, Decision, Descriptor, Document, Kind, ObjectRef};
 use crate::error::Violation;
-use crate::grant::{Grant, Verb};
+use crate::grant::{Access, Grant, LabelOf, Request};
 use crate::object::{APPLIED_ANNOTATION, Key, PLUGIN_LABEL};
 
 /// How deep the JSON of a child may nest.
@@ -58,6 +58,8 @@ pub struct Context<'a> {
     pub descriptor: &'a Descriptor,
     /// Whether the kind of a child has a namespace; absent where the API server has no such kind.
     pub namespaced: Scopes<'a>,
+    /// The value of a label of a namespace.
+    pub label_of: Box<LabelOf<'a>>,
 }
 
 /// The children to be, or `None` where they are to be left alone.
@@ -91,26 +93,39 @@ fn broken(rule: &'static str, message: String) -> Violation {
 }
 
 fn check_child(child: &Document, context: &Context<'_>) -> Result<Desired, Violation> {
-    let reference = resolve(&child.reference, context)?;
+    let (reference, namespaced) = resolve(&child.reference, context)?;
     check_name(&reference)?;
-    let owned = context.descriptor.owns.iter().find(|owned| owned.kind == reference.kind);
-    let Some(owned) = owned else {
+    if !context.descriptor.owns.iter().any(|owned| owned.kind == reference.kind) {
         return Err(broken("kind-not-owned", format!("{reference}: describe does not name this kind as owned")));
-    };
-    for (wanted, verb) in [(WriteVerb::Create, Verb::Create), (WriteVerb::Update, Verb::Update)] {
-        if owned.verbs.contains(&wanted) {
-            context.grant.authorise(context.parent, verb, &reference)?;
-        }
     }
     let body = read_body(&child.json, &reference)?;
-    Ok(stamp(reference, body, context))
+    let desired = stamp(reference, body, context);
+    authorise(&desired.reference, namespaced, Access::Apply(&desired.body), context)?;
+    Ok(desired)
+}
+
+/// Whether a child that is no longer wished for may be deleted.
+///
+/// # Errors
+/// The rule that keeps it.
+pub fn check_prune(child: &ObjectRef, context: &Context<'_>) -> Result<(), Violation> {
+    authorise(child, is_namespaced(child, context)?, Access::Delete, context)
+}
+
+fn authorise(object: &ObjectRef, namespaced: bool, access: Access<'_>, context: &Context<'_>) -> Result<(), Violation> {
+    let request = Request { parent: context.parent, object, namespaced, access };
+    context.grant.authorise(&request, &*context.label_of)
+}
+
+fn is_namespaced(object: &ObjectRef, context: &Context<'_>) -> Result<bool, Violation> {
+    let unknown = || broken("kind-unknown", format!("{object}: the API server has no such kind"));
+    (context.namespaced)(&object.kind).ok_or_else(unknown)
 }
 
 /// Scope comes from discovery before anything is stamped: forcing a namespace on a cluster-scoped
 /// object would do nothing (CVE-2026-22872).
-fn resolve(reference: &ObjectRef, context: &Context<'_>) -> Result<ObjectRef, Violation> {
-    let namespaced = (context.namespaced)(&reference.kind)
-        .ok_or_else(|| broken("kind-unknown", format!("{reference}: the API server has no such kind")))?;
+fn resolve(reference: &ObjectRef, context: &Context<'_>) -> Result<(ObjectRef, bool), Violation> {
+    let namespaced = is_namespaced(reference, context)?;
     let namespace = match (namespaced, &reference.namespace) {
         (true, Some(namespace)) => Some(namespace.clone()),
         (true, None) => context.parent.namespace.clone(),
@@ -122,11 +137,14 @@ fn resolve(reference: &ObjectRef, context: &Context<'_>) -> Result<ObjectRef, Vi
     if namespaced && namespace.is_none() {
         return Err(broken("scope", format!("{reference}: a namespace is missing")));
     }
-    Ok(ObjectRef { namespace, ..reference.clone() })
+    Ok((ObjectRef { namespace, ..reference.clone() }, namespaced))
 }
 
 /// The name becomes part of a request's path, so nothing but a DNS subdomain passes.
-fn check_name(reference: &ObjectRef) -> Result<(), Violation> {
+///
+/// # Errors
+/// When it is none.
+pub fn check_name(reference: &ObjectRef) -> Result<(), Violation> {
     let valid = is_dns_subdomain(&reference.name) && reference.namespace.as_deref().is_none_or(is_dns_subdomain);
     if valid { Ok(()) } else { Err(broken("name", format!("{reference}: that is no valid name"))) }
 }
@@ -289,4 +307,364 @@ fn digest(body: &Map<String, Value>) -> Box<str> {
 /// The key of an object of a reference.
 pub fn key(reference: &ObjectRef) -> Key {
     Key { namespace: reference.namespace.clone(), name: Arc::clone(&reference.name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::{OwnedKind, WriteVerb};
+    use crate::grant::Rule;
+
+    const VERBS: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
+
+    /// A plugin that may do everything with ConfigMaps, with what else this says.
+    struct World {
+        parent: ObjectRef,
+        grant: Grant,
+        descriptor: Descriptor,
+    }
+
+    fn kind(name: &str) -> Kind {
+        Kind::new("", "v1", name)
+    }
+
+    fn world(rules: Value) -> World {
+        let rules: Vec<Rule> = serde_json::from_value(rules).unwrap();
+        let owns = ["ConfigMap", "Secret", "Node", "Pod"].map(|name| OwnedKind {
+            kind: kind(name),
+            verbs: vec![WriteVerb::Create],
+            fields: Vec::new(),
+        });
+        World {
+            parent: ObjectRef {
+                kind: Kind::new("c.example.com", "v1", "Memcached"),
+                namespace: Some("n".into()),
+                name: "parent".into(),
+            },
+            grant: Grant { rules, prune_all: false, host_namespace: "host".into() },
+            descriptor: Descriptor {
+                name: "d".into(),
+                version: "1".into(),
+                parent: Kind::new("c.example.com", "v1", "Memcached"),
+                parent_fields: Vec::new(),
+                owns: owns.to_vec(),
+                reads: Vec::new(),
+                finalizer: None,
+                wants_now: false,
+                wants_attempt: false,
+                config_schema: None,
+            },
+        }
+    }
+
+    fn maps() -> World {
+        world(json!([{ "kind": "ConfigMap", "verbs": VERBS }]))
+    }
+
+    impl World {
+        fn context(&self) -> Context<'_> {
+            Context {
+                parent: &self.parent,
+                uid: "u-1",
+                plugin: "demo",
+                grant: &self.grant,
+                descriptor: &self.descriptor,
+                namespaced: Box::new(|kind| match &*kind.kind {
+                    "Unknown" => None,
+                    name => Some(name != "Node"),
+                }),
+                label_of: Box::new(|namespace, key| (namespace == "red" && key == "colour").then(|| "red".to_owned())),
+            }
+        }
+
+        fn check(&self, children: &[Document], observed: usize) -> Result<Option<Vec<Desired>>, Violation> {
+            let decision = decision(Children::Exactly(children.to_vec()));
+            check(&decision, observed, &self.context())
+        }
+
+        /// The rule that this one child breaks.
+        fn broken(&self, child: &Document) -> Option<&'static str> {
+            self.check(std::slice::from_ref(child), 0).err().map(|violation| violation.rule)
+        }
+
+        fn body(&self, child: &Document) -> Value {
+            Value::clone(&self.check(std::slice::from_ref(child), 0).unwrap().unwrap()[0].body)
+        }
+    }
+
+    fn decision(children: Children) -> Decision {
+        Decision { children, status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None }
+    }
+
+    fn child(name: &str, namespace: Option<&str>, json: &str) -> Document {
+        let reference = ObjectRef { kind: kind("ConfigMap"), namespace: namespace.map(Into::into), name: name.into() };
+        Document { reference, json: json.into() }
+    }
+
+    fn of_kind(name: &str, namespace: Option<&str>) -> Document {
+        let mut child = child("a", namespace, "{}");
+        child.reference.kind = kind(name);
+        child
+    }
+
+    fn map(json: &str) -> Document {
+        child("a", None, json)
+    }
+
+    #[test]
+    fn children_that_are_to_be_kept_are_not_judged() {
+        assert_eq!(check(&decision(Children::Keep), 3, &maps().context()), Ok(None));
+    }
+
+    #[test]
+    fn an_answer_without_children_deletes_nothing_unless_that_is_granted() {
+        let mut world = maps();
+        assert_eq!(world.check(&[], 1).unwrap_err().rule, "prune-all");
+        assert_eq!(world.check(&[], 0), Ok(Some(Vec::new())));
+        assert!(world.check(&[map("{}")], 5).is_ok());
+        world.grant.prune_all = true;
+        assert_eq!(world.check(&[], 1), Ok(Some(Vec::new())));
+    }
+
+    #[test]
+    fn what_passes_is_complete() {
+        let passed =
+            maps().check(&[map(r#"{"data":{"k":"v"},"metadata":{"labels":{"l":"m"},"annotations":{"a":"b"}}}"#)], 0);
+        let desired = passed.unwrap().unwrap().remove(0);
+        assert_eq!(
+            desired.reference,
+            ObjectRef { kind: kind("ConfigMap"), namespace: Some("n".into()), name: "a".into() }
+        );
+        let expected = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": { "k": "v" },
+            "metadata": {
+                "name": "a", "namespace": "n",
+                "labels": { "l": "m", "app.kubernetes.io/managed-by": "hotshoe", "hotshoe.dev/plugin": "demo" },
+                "annotations": { "a": "b", "hotshoe.dev/applied": &*desired.digest },
+                "ownerReferences": [{
+                    "apiVersion": "c.example.com/v1", "kind": "Memcached", "name": "parent", "uid": "u-1",
+                    "controller": true, "blockOwnerDeletion": true,
+                }],
+            },
+        });
+        assert_eq!(*desired.body, expected);
+    }
+
+    #[test]
+    fn the_digest_is_of_everything_but_itself() {
+        let world = maps();
+        let digest = |json: &str| world.check(&[map(json)], 0).unwrap().unwrap()[0].digest.clone();
+        assert_eq!(digest("{}").len(), 32);
+        assert!(digest("{}").bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_eq!(digest(r#"{"data":{}}"#), digest(r#"{ "data": {} }"#));
+        assert_ne!(digest("{}"), digest(r#"{"data":{"a":"b"}}"#));
+        // The first 16 bytes of SHA-256 of this body before its annotation.
+        let mut body = world.body(&map("{}"));
+        body["metadata"].as_object_mut().unwrap().remove("annotations");
+        let whole: String = Sha256::digest(body.to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(whole.starts_with(&*digest("{}")), "{whole}");
+    }
+
+    #[test]
+    fn a_desired_state_knows_its_object() {
+        let desired = maps().check(&[map("{}")], 0).unwrap().unwrap().remove(0);
+        let key = Key::new(Some("n"), "a");
+        assert!(desired.is(&Kind::new("", "v2", "ConfigMap"), &key), "whatever the version");
+        assert!(!desired.is(&kind("Secret"), &key));
+        assert!(!desired.is(&Kind::new("g", "v1", "ConfigMap"), &key));
+        assert!(!desired.is(&kind("ConfigMap"), &Key::new(Some("n"), "b")));
+        assert!(!desired.is(&kind("ConfigMap"), &Key::new(Some("m"), "a")));
+        assert_eq!(super::key(&desired.reference), key);
+    }
+
+    #[test]
+    fn one_bad_child_refuses_all() {
+        let world = maps();
+        let children = [map("{}"), child("b", Some("other"), "{}")];
+        assert_eq!(world.check(&children, 0).unwrap_err().rule, "foreign-namespace");
+        let twice = [map("{}"), child("a", Some("n"), "{}")];
+        assert_eq!(world.check(&twice, 0).unwrap_err().rule, "duplicate-child");
+        assert!(world.check(&[map("{}"), child("b", None, "{}")], 0).is_ok());
+    }
+
+    #[test]
+    fn scope_is_resolved_before_anything_is_stamped() {
+        let world = world(json!([
+            { "kind": "Node", "verbs": VERBS, "namespaces": "cluster" },
+            { "kind": "Unknown", "verbs": VERBS },
+        ]));
+        assert_eq!(world.broken(&of_kind("Unknown", None)), Some("kind-unknown"));
+        assert_eq!(world.broken(&of_kind("Node", Some("n"))), Some("scope"));
+        assert_eq!(world.broken(&of_kind("Node", None)), Some("foreign-namespace"), "no namespace is forced on it");
+    }
+
+    #[test]
+    fn under_a_parent_without_a_namespace_a_child_says_its_own() {
+        let mut world = world(json!([
+            { "kind": "Node", "verbs": VERBS, "namespaces": "cluster" },
+            { "kind": "ConfigMap", "verbs": VERBS, "namespaces": { "matchLabels": { "colour": "red" } } },
+        ]));
+        world.parent.namespace = None;
+        assert_eq!(world.broken(&map("{}")), Some("scope"));
+        assert_eq!(world.broken(&child("a", Some("red"), "{}")), None);
+        assert_eq!(world.broken(&child("a", Some("blue"), "{}")), Some("namespace-not-granted"));
+        assert_eq!(world.broken(&of_kind("Node", None)), None);
+        assert!(world.body(&of_kind("Node", None))["metadata"].get("namespace").is_none());
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_refused_before_it_becomes_a_path() {
+        for name in ["", "A", "a/b", "../a", "a..b", "-a", "a-", "a_b", "a%2f", "ä", &"a".repeat(254)] {
+            assert_eq!(maps().broken(&child(name, None, "{}")), Some("name"), "{name}");
+            assert_eq!(maps().broken(&child("a", Some(name), "{}")), Some("name"), "{name}");
+        }
+        for name in ["a", "0", "a-b.c-0", &"a".repeat(253)] {
+            assert_eq!(maps().broken(&child(name, None, "{}")), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_kind_that_describe_did_not_name_is_not_written() {
+        let mut world = maps();
+        world.descriptor.owns.retain(|owned| &*owned.kind.kind != "ConfigMap");
+        assert_eq!(world.broken(&map("{}")), Some("kind-not-owned"));
+    }
+
+    #[test]
+    fn asking_for_no_verb_does_not_pass_by_the_grant() {
+        let mut world = world(json!([{ "kind": "ConfigMap", "verbs": ["get", "list", "watch", "create"] }]));
+        world.descriptor.owns[0].verbs.clear();
+        assert_eq!(world.broken(&map("{}")), Some("not-granted"));
+    }
+
+    #[test]
+    fn the_gate_judges_the_final_body() {
+        let world = world(json!([
+            { "kind": "Pod", "verbs": VERBS },
+            { "kind": "Secret", "verbs": VERBS },
+        ]));
+        let mut pod = of_kind("Pod", None);
+        pod.json = r#"{"spec":{"automountServiceAccountToken":false,"hostNetwork":true}}"#.into();
+        assert_eq!(world.broken(&pod), Some("pod-host-network"));
+        pod.json = r#"{"spec":{"automountServiceAccountToken":false,"hostNetwork":null,"volumes":[]}}"#.into();
+        assert_eq!(world.broken(&pod), None, "what says nothing is gone before it is judged");
+        pod.json = r#"{"spec":{"hostNetwork":false,"automountServiceAccountToken":false,"hostNetwork":true}}"#.into();
+        assert_eq!(
+            world.broken(&pod),
+            Some("pod-host-network"),
+            "of two members of one name that counts which is sent"
+        );
+        let mut secret = of_kind("Secret", None);
+        secret.json = r#"{"type":"kubernetes.io/service-account-token"}"#.into();
+        assert_eq!(world.broken(&secret), Some("secret-type"));
+    }
+
+    #[test]
+    fn the_hosts_namespace_is_closed_to_children_of_parents_in_it() {
+        let mut world = maps();
+        world.parent.namespace = Some("host".into());
+        assert_eq!(world.broken(&map("{}")), Some("host-namespace"));
+    }
+
+    #[test]
+    fn metadata_that_is_the_hosts_is_refused() {
+        for field in [
+            "ownerReferences",
+            "finalizers",
+            "managedFields",
+            "uid",
+            "resourceVersion",
+            "generation",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "creationTimestamp",
+            "generateName",
+            "selfLink",
+            "odd",
+        ] {
+            let body = json!({ "metadata": { field: "x" } }).to_string();
+            assert_eq!(maps().broken(&map(&body)), Some("metadata"), "{field}");
+        }
+        for field in ["labels", "annotations"] {
+            for key in ["hotshoe.dev/plugin", "hotshoe.dev/x", "kubectl.kubernetes.io/last-applied-configuration"] {
+                let body = json!({ "metadata": { field: { key: "x" } } }).to_string();
+                assert_eq!(maps().broken(&map(&body)), Some("metadata"), "{key}");
+            }
+            for wrong in [json!("x"), json!({ "a": 1 })] {
+                assert_eq!(maps().broken(&map(&json!({ "metadata": { field: wrong } }).to_string())), Some("metadata"));
+            }
+            let fine = json!({ "metadata": { field: { "a": "b", "nothotshoe.dev/a": "b" } } }).to_string();
+            assert_eq!(maps().broken(&map(&fine)), None);
+        }
+        assert_eq!(maps().broken(&map(r#"{"metadata":"x"}"#)), Some("metadata"));
+    }
+
+    #[test]
+    fn what_stands_in_the_body_agrees_with_the_reference() {
+        for body in [
+            json!({ "apiVersion": "v2" }),
+            json!({ "kind": "Secret" }),
+            json!({ "kind": 1 }),
+            json!({ "metadata": { "name": "b" } }),
+            json!({ "metadata": { "namespace": "other" } }),
+        ] {
+            assert_eq!(maps().broken(&map(&body.to_string())), Some("identity"), "{body}");
+        }
+        let same = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "namespace": "n" } });
+        assert_eq!(maps().broken(&map(&same.to_string())), None);
+    }
+
+    #[test]
+    fn the_status_of_a_child_is_not_a_plugins_to_set() {
+        assert_eq!(maps().broken(&map(r#"{"status":{}}"#)), Some("status"));
+        assert_eq!(maps().broken(&map(r#"{"status":null}"#)), None);
+    }
+
+    #[test]
+    fn json_that_is_none_or_too_deep_is_refused() {
+        for json in ["", "nonsense", "[]", "1", "null", r#"{"a":NaN}"#] {
+            assert_eq!(maps().broken(&map(json)), Some("json"), "{json}");
+        }
+        let nested =
+            |depth: usize, open: &str, close: &str| format!("{{\"d\":{}1{}}}", open.repeat(depth), close.repeat(depth));
+        assert_eq!(maps().broken(&map(&nested(MAX_DEPTH - 1, "[", "]"))), None);
+        assert_eq!(maps().broken(&map(&nested(MAX_DEPTH, "[", "]"))), Some("json-depth"));
+        assert_eq!(maps().broken(&map(&nested(MAX_DEPTH, "{\"a\":", "}"))), Some("json-depth"));
+        assert_eq!(maps().broken(&map(&nested(MAX_DEPTH - 1, "{\"a\":", "}"))), None);
+    }
+
+    #[test]
+    fn what_says_nothing_is_left_out() {
+        let body = maps().body(&map(
+            r#"{"a":null,"b":[],"c":{},"d":[null,1,[],{"e":null,"f":0}],"g":[[[]]],"h":"","i":{"j":[null]}}"#,
+        ));
+        let mut members = body.as_object().unwrap().clone();
+        members.retain(|key, _| !["apiVersion", "kind", "metadata"].contains(&key.as_str()));
+        assert_eq!(Value::Object(members), json!({ "c": {}, "d": [1, { "f": 0 }], "h": "", "i": {} }));
+        assert_eq!(maps().body(&map(r#"{"c":[1],"d":{"e":[{}]}}"#))["d"], json!({ "e": [{}] }));
+    }
+
+    #[test]
+    fn a_child_is_pruned_through_the_same_gate() {
+        let world = world(json!([
+            { "kind": "ConfigMap", "verbs": ["delete"] },
+            { "kind": "Node", "verbs": ["delete"], "namespaces": "cluster" },
+            { "kind": "Secret", "verbs": ["create"] },
+        ]));
+        let prune = |kind: &str, namespace: Option<&str>| {
+            check_prune(&of_kind(kind, namespace).reference, &world.context()).err().map(|violation| violation.rule)
+        };
+        assert_eq!(prune("ConfigMap", Some("n")), None);
+        assert_eq!(prune("ConfigMap", Some("other")), Some("foreign-namespace"));
+        assert_eq!(prune("ConfigMap", None), Some("scope"));
+        assert_eq!(prune("Secret", Some("n")), Some("not-granted"));
+        assert_eq!(prune("Node", None), Some("foreign-namespace"));
+        assert_eq!(prune("Unknown", None), Some("kind-unknown"));
+    }
+
+    #[test]
+    fn labels_of_our_own_replace_those_that_a_plugin_sets() {
+        let body = maps().body(&map(r#"{"metadata":{"labels":{"app.kubernetes.io/managed-by":"helm"}}}"#));
+        assert_eq!(body["metadata"]["labels"]["app.kubernetes.io/managed-by"], "hotshoe");
+    }
 }

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::api;
 use crate::grant::Grant;
+use crate::pattern;
 use crate::plugin::limits::Limits;
 
 /// Where `plugin.yaml` is looked for when a folder is named.
@@ -25,6 +26,10 @@ pub const REQUEUE: (Duration, Duration) = (Duration::from_secs(1), Duration::fro
 pub const CONCURRENCY: usize = 10;
 /// How often a component's file is looked at.
 pub const SOURCE_POLL: Duration = Duration::from_millis(500);
+
+/// The variables of the host's environment that a plugin's configuration may take, unless the host
+/// is told others: names of images, which are no secrets.
+pub const ALLOW_ENV: [&str; 2] = ["*_IMAGE", "RELATED_IMAGE_*"];
 
 /// Names that are the host's own or everybody's ServiceAccount.
 const RESERVED_NAMES: [&str; 3] = ["hotshoe", "default", "status"];
@@ -46,25 +51,50 @@ pub struct PluginConfig {
     pub limits: Limits,
 }
 
+/// What the host says about all of its plugins.
+#[derive(Clone, Debug)]
+pub struct HostSettings {
+    /// The namespace of the host and of the plugins' ServiceAccounts.
+    pub namespace: Arc<str>,
+    /// The variables of the environment that a configuration may take; in each one `*` at most.
+    pub allow_env: Vec<String>,
+}
+
+impl Default for HostSettings {
+    fn default() -> Self {
+        Self { namespace: HOST_NAMESPACE.into(), allow_env: ALLOW_ENV.map(str::to_owned).to_vec() }
+    }
+}
+
 impl PluginConfig {
     /// Reads `plugin.yaml`, or the one in a folder.
     ///
     /// # Errors
     /// When it cannot be read, has unknown keys, or says something impossible.
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
+    pub fn read(path: &Path, host: &HostSettings) -> anyhow::Result<Self> {
         let path = if path.is_dir() { path.join(PLUGIN_FILE) } else { path.to_owned() };
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("cannot read {}: name a plugin's folder or its {PLUGIN_FILE}", path.display()))?;
-        Self::parse(&text, &path, &|name| std::env::var(name).ok())
+        Self::parse(&text, &path, host, &|name| std::env::var(name).ok())
     }
 
-    fn parse(text: &str, path: &Path, env: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<Self> {
+    fn parse(
+        text: &str,
+        path: &Path,
+        host: &HostSettings,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> anyhow::Result<Self> {
         let plugin: api::Plugin = serde_saphyr::from_str(text)
             .with_context(|| format!("{} is no valid Plugin: mend the named key", path.display()))?;
-        Self::validate(plugin, path, env).with_context(|| format!("{} cannot be used", path.display()))
+        Self::validate(plugin, path, host, env).with_context(|| format!("{} cannot be used", path.display()))
     }
 
-    fn validate(plugin: api::Plugin, path: &Path, env: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<Self> {
+    fn validate(
+        plugin: api::Plugin,
+        path: &Path,
+        host: &HostSettings,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> anyhow::Result<Self> {
         ensure!(
             plugin.api_version == api::API_VERSION && plugin.kind == api::KIND,
             "it is {} {}, this host reads {} {}",
@@ -75,12 +105,15 @@ impl PluginConfig {
         );
         check_name(&plugin.metadata.name)?;
         let spec = plugin.spec;
+        for (index, rule) in spec.grants.iter().enumerate() {
+            rule.validate().map_err(|error| anyhow!("spec.grants[{index}] ({}): {error}", rule.kind))?;
+        }
         Ok(Self {
             name: plugin.metadata.name.into(),
             path: path.to_owned(),
             component: candidates(path, &spec.source.file),
-            config: configuration(&spec.config, env)?.into(),
-            grant: Grant { rules: spec.grants, prune_all: spec.prune_all },
+            config: configuration(&spec.config, &host.allow_env, env)?.into(),
+            grant: Grant { rules: spec.grants, prune_all: spec.prune_all, host_namespace: host.namespace.clone() },
             limits: Limits::with(&spec.limits)?,
         })
     }
@@ -123,10 +156,20 @@ fn candidates(plugin_yaml: &Path, file: &str) -> Vec<PathBuf> {
     found
 }
 
-fn configuration(config: &api::Config, env: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<String> {
+/// The host's environment has its credentials in it, or may one day, so a plugin's configuration
+/// takes only what the host was told that plugins may know.
+fn configuration(
+    config: &api::Config,
+    allowed: &[String],
+    env: &dyn Fn(&str) -> Option<String>,
+) -> anyhow::Result<String> {
     let mut members: Map<String, Value> = config.values.clone().into_iter().collect();
     for (member, variable) in &config.from_env {
         ensure!(!members.contains_key(member), "config.{member} is given both in values and in fromEnv; keep one");
+        ensure!(
+            pattern::matches_any(allowed, variable),
+            "config.fromEnv.{member} takes the variable {variable}, which this host keeps from plugins; allow it with `hotshoe run --allow-env {variable}`"
+        );
         if let Some(value) = env(variable) {
             members.insert(member.clone(), value.into());
         }
@@ -137,12 +180,20 @@ fn configuration(config: &api::Config, env: &dyn Fn(&str) -> Option<String>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grant::{Namespaces, Selector, Word};
+    use crate::pod_policy::Pods;
 
-    const PLUGIN: &str = "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: memcached}\nspec:\n  source: {file: memcached.wasm}\n  config:\n    values: {size: 1}\n    fromEnv: {image: IMAGE}\n  grants:\n  - {group: apps, kind: Deployment, verbs: [get, create]}\n";
+    const PLUGIN: &str = "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: memcached}\nspec:\n  source: {file: memcached.wasm}\n  config:\n    values: {size: 1}\n    fromEnv: {image: MEMCACHED_IMAGE}\n  grants:\n  - {group: apps, kind: Deployment, verbs: [get, create]}\n";
 
     fn parse(text: &str) -> anyhow::Result<PluginConfig> {
-        PluginConfig::parse(text, Path::new("plugins/memcached/plugin.yaml"), &|name| {
-            (name == "IMAGE").then(|| "memcached:1".to_owned())
+        parse_with(text, &HostSettings::default())
+    }
+
+    fn parse_with(text: &str, host: &HostSettings) -> anyhow::Result<PluginConfig> {
+        PluginConfig::parse(text, Path::new("plugins/memcached/plugin.yaml"), host, &|name| match name {
+            "MEMCACHED_IMAGE" => Some("memcached:1".to_owned()),
+            "DATABASE_PASSWORD" => Some("secret".to_owned()),
+            _ => None,
         })
     }
 
@@ -155,8 +206,82 @@ mod tests {
 
     #[test]
     fn a_variable_that_is_not_set_leaves_the_member_out() {
-        let plugin = parse(&PLUGIN.replace("IMAGE", "OTHER")).unwrap();
+        let plugin = parse(&PLUGIN.replace("MEMCACHED_IMAGE", "OTHER_IMAGE")).unwrap();
         assert_eq!(&*plugin.config, r#"{"size":1}"#);
+    }
+
+    #[test]
+    fn a_variable_that_the_host_keeps_from_plugins_is_an_error_that_names_the_flag() {
+        let text = PLUGIN.replace("MEMCACHED_IMAGE", "DATABASE_PASSWORD");
+        let error = format!("{:#}", parse(&text).unwrap_err());
+        assert!(error.contains("DATABASE_PASSWORD") && error.contains("--allow-env DATABASE_PASSWORD"), "{error}");
+        let host = HostSettings { allow_env: vec!["DATABASE_*".into()], ..HostSettings::default() };
+        assert_eq!(&*parse_with(&text, &host).unwrap().config, r#"{"image":"secret","size":1}"#);
+        assert!(parse_with(PLUGIN, &host).is_err(), "what is allowed replaces the defaults");
+    }
+
+    #[test]
+    fn the_related_images_of_operator_bundles_are_allowed() {
+        assert!(parse(&PLUGIN.replace("MEMCACHED_IMAGE", "RELATED_IMAGE_MEMCACHED")).is_ok());
+    }
+
+    #[test]
+    fn grants_without_the_new_words_mean_the_parents_namespace_and_nothing_more() {
+        let plugin = parse(PLUGIN).unwrap();
+        let rule = &plugin.grant.rules[0];
+        assert_eq!(rule.namespaces, Namespaces::Word(Word::Own));
+        assert!(rule.names.is_empty() && rule.pods == Pods::default());
+        assert_eq!(&*plugin.grant.host_namespace, HOST_NAMESPACE);
+    }
+
+    #[test]
+    fn namespaces_are_a_word_a_list_or_a_selector() {
+        let with = |namespaces: &str| {
+            parse(&PLUGIN.replace("verbs:", &format!("namespaces: {namespaces}, verbs:")))
+                .map(|plugin| plugin.grant.rules[0].namespaces.clone())
+        };
+        assert_eq!(with("own").unwrap(), Namespaces::Word(Word::Own));
+        assert_eq!(with("cluster").unwrap(), Namespaces::Word(Word::Cluster));
+        assert_eq!(with("[a, b]").unwrap(), Namespaces::Named(vec!["a".into(), "b".into()]));
+        let match_labels = [("team".to_owned(), "x".to_owned())].into();
+        assert_eq!(with("{matchLabels: {team: x}}").unwrap(), Namespaces::Selected(Selector { match_labels }));
+        for (bad, says) in [
+            ("all", "own"),
+            ("{matchLabel: {team: x}}", "matchLabels"),
+            ("{matchLabels: {team: x}, matchExpressions: []}", "nothing else"),
+            ("{matchLabels: {}}", "matchLabels is empty"),
+            ("[]", "empty list"),
+            ("['a/b']", "a/b"),
+        ] {
+            let error = format!("{:#}", with(bad).unwrap_err());
+            assert!(error.contains(says), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_a_rule_cannot_mean_is_said_with_its_place() {
+        for (more, says) in [
+            ("names: ['*-*']", "names has"),
+            ("services: {types: [NodePort]}", "services"),
+            ("pods: {hostPath: [var]}", "pods.hostPath"),
+            ("pods: {secret: [a]}", "secret"),
+        ] {
+            let error = format!("{:#}", parse(&PLUGIN.replace("verbs:", &format!("{more}, verbs:"))).unwrap_err());
+            assert!(error.contains(says), "{more}: {error}");
+        }
+        let map = PLUGIN.replace("group: apps, kind: Deployment,", "kind: ConfigMap, pods: {hostNetwork: true},");
+        let error = format!("{:#}", parse(&map).unwrap_err());
+        assert!(error.contains("spec.grants[0] (ConfigMap)") && error.contains("no Pods"), "{error}");
+        let subresource = PLUGIN.replace("kind: Deployment", "kind: Deployment/scale");
+        assert!(parse(&subresource).is_err());
+    }
+
+    #[test]
+    fn the_form_of_a_plugin_has_a_schema() {
+        let schema = serde_json::to_string(&schemars::schema_for!(api::Plugin)).unwrap();
+        for word in ["matchLabels", "serviceAccountToken", "externalIPs", "fromEnv"] {
+            assert!(schema.contains(word), "{word} is not in {schema}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::events::Recorder;
 use crate::cluster::identity::Permit;
 use crate::cluster::observe::{ReadView, View};
+use crate::cluster::watch::Watched;
 use crate::config::PluginConfig;
 use crate::decision::{Kind, Refusal};
 use crate::diff::Unsettled;
@@ -37,6 +38,16 @@ pub struct Logic {
     pub owned: Vec<View>,
     /// The kinds that are read but not owned.
     pub reads: Vec<ReadView>,
+    /// The namespaces, where a rule of the grant selects them by label.
+    pub namespaces: Option<Arc<Watched>>,
+}
+
+impl Logic {
+    /// The value of a label of a namespace, as far as it is known.
+    pub fn label_of(&self, namespace: &str, key: &str) -> Option<String> {
+        let namespace = self.namespaces.as_ref()?.cache.get(&Key::new(None, namespace))?;
+        namespace.label(key).map(str::to_owned)
+    }
 }
 
 /// One plugin at work.

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use crate::breaker::Trial;
 use crate::controller::{self, Controller, Logic, Memory};
 use crate::decision::{Answer, Call, Decision, Document, ObjectRef, Observation, Related, Requirement};
-use crate::error::{CallError, Error, Violation};
-use crate::grant::Verb;
+use crate::error::{CallError, Error};
+use crate::grant::{Access, Request, Verb};
 use crate::plugin::{Level, LogLine};
 use crate::reconcile::{self, Next, Observed};
 
@@ -111,7 +111,7 @@ async fn ask(controller: &Controller, logic: &Logic, call: Call, observed: &Obse
         controller.probation.called(Instant::now(), outcome.is_err(), elapsed);
         log(controller, logic, parent, logs);
         match outcome?.result.map_err(Error::Plugin)? {
-            Answer::Needs(requirements) => shown = Arc::new(fetch(controller, &shown, requirements).await?),
+            Answer::Needs(requirements) => shown = Arc::new(fetch(controller, logic, &shown, requirements).await?),
             answer => return Ok((answer, round > 0)),
         }
     }
@@ -141,12 +141,13 @@ fn log(controller: &Controller, logic: &Logic, parent: &ObjectRef, lines: &[LogL
 
 async fn fetch(
     controller: &Controller,
+    logic: &Logic,
     shown: &Observation,
     requirements: Vec<Requirement>,
 ) -> Result<Observation, Error> {
     let mut next = shown.clone();
     for requirement in requirements {
-        let object = fetch_one(controller, &shown.parent.reference, &requirement).await?;
+        let object = fetch_one(controller, logic, &shown.parent.reference, &requirement).await?;
         let related = Related { key: requirement.key, objects: object.into_iter().collect() };
         next.related.retain(|known| known.key != related.key);
         next.related.push(related);
@@ -158,15 +159,26 @@ async fn fetch(
 /// put into a cache that another plugin could be shown.
 async fn fetch_one(
     controller: &Controller,
+    logic: &Logic,
     parent: &ObjectRef,
     requirement: &Requirement,
 ) -> Result<Option<Document>, Error> {
-    let namespace = requirement.reference.namespace.clone().or(parent.namespace.clone());
+    let grant = &controller.plugin.grant;
+    let kind = &requirement.reference.kind;
+    // Of a kind that is closed anyway the API server is not even asked for its scope.
+    let namespaced = match grant.allows(Verb::Get, kind) {
+        true => match controller.writer.find_kind(kind).await {
+            Ok(resource) => resource.namespaced,
+            Err(error) if error.code == 404 => return Ok(None),
+            Err(error) => return Err(error.into()),
+        },
+        false => true,
+    };
+    let namespace = requirement.reference.namespace.clone().or_else(|| parent.namespace.clone().filter(|_| namespaced));
     let reference = ObjectRef { namespace, ..requirement.reference.clone() };
-    controller.plugin.grant.authorise(parent, Verb::Get, &reference)?;
-    if !crate::check::is_dns_subdomain(&reference.name) {
-        return Err(Violation { rule: "name", message: format!("{reference}: that is no valid name") }.into());
-    }
+    crate::check::check_name(&reference)?;
+    let request = Request { parent, object: &reference, namespaced, access: Access::Read };
+    grant.authorise(&request, &|namespace, key| logic.label_of(namespace, key))?;
     match controller.writer.read_as_plugin(&reference).await {
         Ok(json) => Ok(Some(Document { reference, json: json.into() })),
         Err(error) if error.code == 404 => Ok(None),

@@ -2,12 +2,21 @@
 //!
 //! One pure function, [`Grant::authorise`], stands between cache and observation and between
 //! decision and write; nothing of a plugin's passes beside it. It judges the final object: after
-//! its namespace has been filled in and its kind resolved.
+//! its scope has been discovered, its namespace filled in and its body stamped. What no grant
+//! opens stands in [`never`], what a Pod may ask for in [`pod_policy`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::decision::{Kind, ObjectRef, WriteVerb};
+use crate::check::is_dns_subdomain;
+use crate::decision::{Descriptor, Kind, ObjectRef, WriteVerb};
 use crate::error::Violation;
+use crate::pod_policy::{self, Pods};
+use crate::service_policy::{self, Services};
+use crate::{never, pattern};
 
 /// What may be done with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -39,6 +48,10 @@ impl Verb {
             Verb::Delete => "delete",
         }
     }
+
+    fn reads(self) -> bool {
+        matches!(self, Verb::Get | Verb::List | Verb::Watch)
+    }
 }
 
 impl From<WriteVerb> for Verb {
@@ -51,7 +64,7 @@ impl From<WriteVerb> for Verb {
     }
 }
 
-/// One line of a grant: verbs on a kind, in the parent's own namespace.
+/// One line of a grant: verbs on a kind, in some namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Rule {
@@ -62,148 +75,696 @@ pub struct Rule {
     pub kind: String,
     /// What may be done with objects of that kind.
     pub verbs: Vec<Verb>,
+    /// In which namespaces. Whatever is said here, a child never leaves the namespace of its
+    /// parent, if that has one.
+    #[serde(default)]
+    pub namespaces: Namespaces,
+    /// Names of the objects, in each one `*` at most; empty for all. Secrets are read by name
+    /// only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
     /// Whether children of this kind that hold data may be pruned: PersistentVolumeClaims,
     /// Namespaces and CustomResourceDefinitions are otherwise left alone.
     #[serde(default)]
     pub prune_data: bool,
+    /// What the Pods of such objects may ask for beyond what is harmless.
+    #[serde(default)]
+    pub pods: Pods,
+    /// What such Services may ask for beyond an address inside the cluster.
+    #[serde(default)]
+    pub services: Services,
 }
 
+/// The namespaces in which a rule holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "namespaces are `own`, `cluster`, a list of names, or {matchLabels: {KEY: VALUE}} and nothing else"
+)]
+pub enum Namespaces {
+    /// `own` or `cluster`.
+    Word(Word),
+    /// These.
+    Named(Vec<String>),
+    /// Those with certain labels.
+    Selected(Selector),
+}
+
+/// Namespaces in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Word {
+    /// The parent's.
+    Own,
+    /// All, and objects without a namespace.
+    Cluster,
+}
+
+/// Which labels a namespace must have, all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Selector {
+    /// Key and value.
+    pub match_labels: BTreeMap<String, String>,
+}
+
+impl Default for Namespaces {
+    fn default() -> Self {
+        Namespaces::Word(Word::Own)
+    }
+}
+
+/// What is to be done with an object.
+#[derive(Clone, Copy, Debug)]
+pub enum Access<'a> {
+    /// Show it to the plugin.
+    Read,
+    /// Apply it in this final form. That creates it or changes it, as the cluster has it by then.
+    Apply(&'a Value),
+    /// Delete it.
+    Delete,
+}
+
+impl Access<'_> {
+    /// Those that must all be granted.
+    fn verbs(&self) -> &'static [Verb] {
+        match self {
+            Access::Read => &[Verb::Get],
+            Access::Apply(_) => &[Verb::Create, Verb::Update],
+            Access::Delete => &[Verb::Delete],
+        }
+    }
+}
+
+/// One object, and what is to be done with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// On behalf of which parent.
+    pub parent: &'a ObjectRef,
+    /// Which object; its namespace is filled in.
+    pub object: &'a ObjectRef,
+    /// Whether objects of its kind have a namespace, by discovery.
+    pub namespaced: bool,
+    /// What is to be done.
+    pub access: Access<'a>,
+}
+
+/// The value of a label of a namespace: namespace, key. Asked only where a rule has a selector.
+pub type LabelOf<'a> = dyn Fn(&str, &str) -> Option<String> + Send + Sync + 'a;
+
 /// Everything that a plugin may do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// What is allowed; the rest is not.
     pub rules: Vec<Rule>,
     /// Whether an answer without any child may delete all that are there.
     pub prune_all: bool,
+    /// The namespace of the host and of the plugins' accounts, which is closed to all plugins.
+    pub host_namespace: Arc<str>,
 }
 
-/// Kinds that no grant opens: with them a plugin could raise its own rights or stop the host.
-/// Each entry is a group and, unless empty, one kind of it.
-const NEVER: [(&str, &str); 7] = [
-    ("rbac.authorization.k8s.io", ""),
-    ("hotshoe.dev", ""),
-    ("coordination.k8s.io", "Lease"),
-    ("admissionregistration.k8s.io", ""),
-    ("apiextensions.k8s.io", ""),
-    ("apiregistration.k8s.io", ""),
-    ("certificates.k8s.io", ""),
-];
+const SECRET: (&str, &str) = ("", "Secret");
 
 /// Kinds whose deletion loses what cannot be made anew.
 const HOLDS_DATA: [(&str, &str); 3] =
     [("", "PersistentVolumeClaim"), ("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition")];
 
 impl Grant {
-    /// Whether the plugin may do this to this object for this parent.
+    /// Whether the plugin may do this. Every read and every write passes here.
     ///
     /// # Errors
     /// The rule that forbids it, with what to do.
-    pub fn authorise(&self, parent: &ObjectRef, verb: Verb, object: &ObjectRef) -> Result<(), Violation> {
-        if is_never(&object.kind) {
-            let message = format!("{object}: no plugin may {} this kind, whatever is granted", verb.as_str());
-            return Err(Violation { rule: "kind-never", message });
-        }
-        if !self.allows(verb, &object.kind) {
-            let message = format!(
-                "{object}: `{}` on {} is not granted; add it to spec.grants in plugin.yaml, or change the plugin",
-                verb.as_str(),
-                object.kind
-            );
-            return Err(Violation { rule: "not-granted", message });
-        }
-        if parent.namespace.is_some() && parent.namespace != object.namespace {
-            let message = format!("{object}: it is not in the namespace of its parent, {parent}");
-            return Err(Violation { rule: "foreign-namespace", message });
-        }
-        Ok(())
+    pub fn authorise(&self, request: &Request<'_>, label_of: &LabelOf<'_>) -> Result<(), Violation> {
+        never::check(request, &self.host_namespace)?;
+        check_place(request)?;
+        request.access.verbs().iter().try_for_each(|verb| self.check_verb(*verb, request, label_of))
     }
 
-    /// Whether some rule names the verb for the kind; namespaces aside.
+    /// Some rule must give the verb for this object, and open all that its body asks for.
+    fn check_verb(&self, verb: Verb, request: &Request<'_>, label_of: &LabelOf<'_>) -> Result<(), Violation> {
+        let Request { parent, object, access, .. } = request;
+        let rules = self.rules.iter().collect();
+        let rules = narrow(rules, |rule| rule.is_for(verb, &object.kind), || not_granted(verb, object))?;
+        let rules = narrow(rules, |rule| rule.may_open(verb), || unnamed_secret(object))?;
+        let rules = narrow(rules, |rule| rule.covers_name(&object.name), || other_name(verb, object))?;
+        let rules =
+            narrow(rules, |rule| rule.namespaces.cover(parent, object, label_of), || other_namespace(verb, object))?;
+        let rules = narrow(rules, |rule| rule.may_lose(verb), || holds_data(object))?;
+        match access {
+            Access::Apply(body) => check_body(&rules, object, body),
+            Access::Read | Access::Delete => Ok(()),
+        }
+    }
+
+    /// Whether some rule gives the verb for some object of the kind.
     pub fn allows(&self, verb: Verb, kind: &Kind) -> bool {
-        !is_never(kind) && self.rules_of(kind).any(|rule| rule.verbs.contains(&verb))
+        never::why(kind).is_none() && self.rules.iter().any(|rule| rule.is_for(verb, kind) && rule.may_open(verb))
     }
 
-    /// Whether a child of this kind may be pruned at all.
-    pub fn may_prune(&self, kind: &Kind) -> bool {
-        let holds_data = HOLDS_DATA.contains(&(&*kind.group, &*kind.kind));
-        self.allows(Verb::Delete, kind) && (!holds_data || self.rules_of(kind).any(|rule| rule.prune_data))
-    }
-
-    fn rules_of(&self, kind: &Kind) -> impl Iterator<Item = &Rule> {
-        self.rules.iter().filter(|rule| *rule.group == *kind.group && *rule.kind == *kind.kind)
+    /// The label keys by which rules select namespaces; empty where none need be known.
+    pub fn namespace_labels(&self) -> BTreeSet<String> {
+        let keys = self.rules.iter().filter_map(|rule| match &rule.namespaces {
+            Namespaces::Selected(selector) => Some(selector.match_labels.keys().cloned()),
+            _ => None,
+        });
+        keys.flatten().collect()
     }
 }
 
-fn is_never(kind: &Kind) -> bool {
-    NEVER.iter().any(|(group, name)| *group == &*kind.group && (name.is_empty() || *name == &*kind.kind))
+/// The rules that are left, or why there is none.
+fn narrow(
+    rules: Vec<&Rule>,
+    keep: impl Fn(&Rule) -> bool,
+    otherwise: impl FnOnce() -> Violation,
+) -> Result<Vec<&Rule>, Violation> {
+    let left: Vec<_> = rules.into_iter().filter(|rule| keep(rule)).collect();
+    if left.is_empty() { Err(otherwise()) } else { Ok(left) }
+}
+
+/// Owner references do not cross namespaces, so neither do children; forcing a namespace on an
+/// object that has none would do nothing (CVE-2026-22872).
+fn check_place(request: &Request<'_>) -> Result<(), Violation> {
+    let Request { parent, object, namespaced, access } = request;
+    if *namespaced != object.namespace.is_some() {
+        let has = if *namespaced { "belongs into a namespace" } else { "has no namespace" };
+        return Err(refused("scope", object, &format!("an object of this kind {has}")));
+    }
+    let leaves = parent.namespace.is_some() && parent.namespace != object.namespace;
+    if leaves && !matches!(access, Access::Read) {
+        return Err(refused(
+            "foreign-namespace",
+            object,
+            &format!("it is not in the namespace of its parent, {parent}"),
+        ));
+    }
+    Ok(())
+}
+
+fn check_body(rules: &[&Rule], object: &ObjectRef, body: &Value) -> Result<(), Violation> {
+    let mut first = Ok(());
+    for rule in rules {
+        match rule.check_body(&object.kind, body) {
+            Ok(()) => return Ok(()),
+            Err(violation) => first = first.and(Err(violation)),
+        }
+    }
+    first.map_err(|Violation { rule, message }| refused(rule, object, &message))
+}
+
+fn refused(rule: &'static str, object: &ObjectRef, message: &str) -> Violation {
+    Violation { rule, message: format!("{object}: {message}") }
+}
+
+fn not_granted(verb: Verb, object: &ObjectRef) -> Violation {
+    let (verb, kind) = (verb.as_str(), &object.kind);
+    let message =
+        format!("`{verb}` on {kind} is not granted; add it to spec.grants in plugin.yaml, or change the plugin");
+    refused("not-granted", object, &message)
+}
+
+fn unnamed_secret(object: &ObjectRef) -> Violation {
+    refused("secret-names", object, "Secrets are read by name only; give its grant in plugin.yaml `names`")
+}
+
+fn other_name(verb: Verb, object: &ObjectRef) -> Violation {
+    refused("name-not-granted", object, &format!("no grant of `{}` on this kind has this name", verb.as_str()))
+}
+
+fn other_namespace(verb: Verb, object: &ObjectRef) -> Violation {
+    let place = object.namespace.as_ref().map_or_else(
+        || "objects without a namespace, which takes `namespaces: cluster`".to_owned(),
+        |namespace| format!("the namespace {namespace}"),
+    );
+    refused("namespace-not-granted", object, &format!("no grant of `{}` on this kind covers {place}", verb.as_str()))
+}
+
+fn holds_data(object: &ObjectRef) -> Violation {
+    refused("prune-data", object, "it holds data, so it is deleted only where its grant says `pruneData: true`")
+}
+
+impl Rule {
+    /// Whether it gives the verb for some object of the kind.
+    pub fn is_for(&self, verb: Verb, kind: &Kind) -> bool {
+        *self.group == *kind.group && *self.kind == *kind.kind && self.verbs.contains(&verb)
+    }
+
+    /// A Secret is shown only to a plugin that was given its name.
+    pub fn may_open(&self, verb: Verb) -> bool {
+        !self.names.is_empty() || !verb.reads() || (self.group.as_str(), self.kind.as_str()) != SECRET
+    }
+
+    fn may_lose(&self, verb: Verb) -> bool {
+        self.prune_data || verb != Verb::Delete || !HOLDS_DATA.contains(&(&self.group, &self.kind))
+    }
+
+    fn covers_name(&self, name: &str) -> bool {
+        self.names.is_empty() || pattern::matches_any(&self.names, name)
+    }
+
+    fn check_body(&self, kind: &Kind, body: &Value) -> Result<(), Violation> {
+        pod_policy::check(kind, body, &self.pods)?;
+        service_policy::check(kind, body, &self.services)
+    }
+
+    /// Whether what it says can be meant.
+    ///
+    /// # Errors
+    /// What is wrong, in words for the administrator.
+    pub fn validate(&self) -> Result<(), String> {
+        let ensure = |holds: bool, otherwise: &str| if holds { Ok(()) } else { Err(otherwise.to_owned()) };
+        ensure(
+            !self.kind.is_empty() && !self.kind.contains('/'),
+            "kind names no kind; subresources cannot be granted",
+        )?;
+        self.namespaces.validate()?;
+        pattern::validate("names", &self.names)?;
+        let kind = Kind::new(&self.group, "", &self.kind);
+        let pods = self.pods != Pods::default();
+        ensure(!pods || pod_policy::makes_pods(&kind), "pods is said of a kind that makes no Pods; remove it")?;
+        self.pods.validate()?;
+        let services = self.services != Services::default();
+        ensure(
+            !services || service_policy::is_service(&kind),
+            "services is said of another kind than Service; remove it",
+        )
+    }
+}
+
+impl Namespaces {
+    fn cover(&self, parent: &ObjectRef, object: &ObjectRef, label_of: &LabelOf<'_>) -> bool {
+        let Some(namespace) = &object.namespace else { return *self == Namespaces::Word(Word::Cluster) };
+        match self {
+            Namespaces::Word(Word::Cluster) => true,
+            Namespaces::Word(Word::Own) => parent.namespace.as_ref() == Some(namespace),
+            Namespaces::Named(names) => names.iter().any(|name| **name == **namespace),
+            Namespaces::Selected(Selector { match_labels }) => {
+                let mut labels = match_labels.iter();
+                !match_labels.is_empty() && labels.all(|(key, value)| label_of(namespace, key).as_ref() == Some(value))
+            }
+        }
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        match self {
+            Namespaces::Word(_) => Ok(()),
+            Namespaces::Named(names) if names.is_empty() => {
+                Err("namespaces is an empty list; name some, or remove it".into())
+            }
+            Namespaces::Named(names) => match names.iter().find(|name| !is_dns_subdomain(name)) {
+                Some(name) => Err(format!("namespaces has {name:?}, which is no name of a namespace")),
+                None => Ok(()),
+            },
+            Namespaces::Selected(Selector { match_labels }) if match_labels.is_empty() => {
+                Err("namespaces.matchLabels is empty; for every namespace say `namespaces: cluster`".into())
+            }
+            Namespaces::Selected(_) => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Display for Namespaces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Namespaces::Word(Word::Own) => f.write_str("the parent's namespace"),
+            Namespaces::Word(Word::Cluster) => f.write_str("every namespace"),
+            Namespaces::Named(names) => write!(f, "namespaces {}", names.join(", ")),
+            Namespaces::Selected(Selector { match_labels }) => {
+                let labels: Vec<_> = match_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                write!(f, "namespaces with {}", labels.join(","))
+            }
+        }
+    }
+}
+
+/// What a plugin asks for by its descriptor, kind by kind, each verb once.
+pub fn asked(descriptor: &Descriptor) -> Vec<(Kind, Vec<Verb>)> {
+    let mut asked: Vec<(Kind, Vec<Verb>)> = Vec::new();
+    let watching = [Verb::Get, Verb::List, Verb::Watch];
+    let owned = descriptor.owns.iter().map(|owned| {
+        let writing = owned.verbs.iter().map(|verb| Verb::from(*verb));
+        (&owned.kind, watching.into_iter().chain(writing).collect::<Vec<_>>())
+    });
+    let read = descriptor.reads.iter().map(|read| (&read.kind, watching.to_vec()));
+    for (kind, verbs) in owned.chain(read) {
+        let place = asked.iter().position(|(known, _)| (&known.group, &known.kind) == (&kind.group, &kind.kind));
+        match place.and_then(|place| asked.get_mut(place)) {
+            Some((_, known)) => {
+                let new: Vec<_> = verbs.into_iter().filter(|verb| !known.contains(verb)).collect();
+                known.extend(new);
+            }
+            None => asked.push((kind.clone(), verbs)),
+        }
+    }
+    asked
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::decision::{MatchRule, OwnedKind, ReadKind};
 
-    fn object(group: &str, kind: &str, namespace: Option<&str>) -> ObjectRef {
-        ObjectRef { kind: Kind::new(group, "v1", kind), namespace: namespace.map(Into::into), name: "a".into() }
+    fn object(group: &str, kind: &str, place: &str) -> ObjectRef {
+        let (namespace, name) =
+            place.split_once('/').map_or((None, place), |(namespace, name)| (Some(namespace), name));
+        ObjectRef { kind: Kind::new(group, "v1", kind), namespace: namespace.map(Into::into), name: name.into() }
     }
 
-    fn grant(group: &str, kind: &str) -> Grant {
-        let rule =
-            Rule { group: group.into(), kind: kind.into(), verbs: vec![Verb::Create, Verb::Delete], prune_data: false };
-        Grant { rules: vec![rule], prune_all: false }
+    /// A grant as it stands in plugin.yaml, in JSON.
+    fn grant(rules: Value) -> Grant {
+        let rules: Vec<Rule> = serde_json::from_value(rules).unwrap();
+        assert_eq!(rules.iter().try_for_each(Rule::validate), Ok(()));
+        Grant { rules, prune_all: false, host_namespace: "hotshoe-system".into() }
     }
 
-    fn rule_broken(grant: &Grant, verb: Verb, child: &ObjectRef) -> Option<&'static str> {
-        let parent = object("c", "Memcached", Some("n"));
-        grant.authorise(&parent, verb, child).err().map(|violation| violation.rule)
+    const ALL: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
+
+    fn maps(rule: Value) -> Grant {
+        let mut rule = rule;
+        for (key, value) in [("kind", json!("ConfigMap")), ("verbs", json!(ALL))] {
+            rule.as_object_mut().unwrap().entry(key).or_insert(value);
+        }
+        grant(json!([rule]))
+    }
+
+    /// Two namespaces are labelled: `blue` and `red`.
+    fn label_of(namespace: &str, key: &str) -> Option<String> {
+        (key == "colour" && ["blue", "red"].contains(&namespace)).then(|| namespace.to_owned())
+    }
+
+    fn broken_for(grant: &Grant, parent: &str, access: Access<'_>, object: &ObjectRef) -> Option<&'static str> {
+        let parent = self::object("c", "Memcached", parent);
+        let request = Request { parent: &parent, object, namespaced: object.namespace.is_some(), access };
+        let violation = grant.authorise(&request, &label_of).err()?;
+        assert!(violation.message.starts_with(&object.to_string()), "{}", violation.message);
+        Some(violation.rule)
+    }
+
+    fn broken(grant: &Grant, access: Access<'_>, object: &ObjectRef) -> Option<&'static str> {
+        broken_for(grant, "n/parent", access, object)
+    }
+
+    fn map(place: &str) -> ObjectRef {
+        object("", "ConfigMap", place)
     }
 
     #[test]
     fn what_is_granted_is_allowed_in_the_parents_namespace() {
-        let grant = grant("apps", "Deployment");
-        assert_eq!(rule_broken(&grant, Verb::Create, &object("apps", "Deployment", Some("n"))), None);
+        let grant = maps(json!({}));
+        for access in [Access::Read, Access::Apply(&json!({})), Access::Delete] {
+            assert_eq!(broken(&grant, access, &map("n/a")), None);
+        }
     }
 
     #[test]
-    fn another_verb_kind_or_group_is_not() {
-        let grant = grant("apps", "Deployment");
-        for (verb, group, kind) in [
-            (Verb::Update, "apps", "Deployment"),
-            (Verb::Create, "apps", "DaemonSet"),
-            (Verb::Create, "", "Deployment"),
+    fn another_kind_or_group_is_not_granted() {
+        let grant = grant(json!([{ "group": "apps", "kind": "Deployment", "verbs": ALL }]));
+        for (group, kind) in [("apps", "DaemonSet"), ("", "Deployment"), ("apps.example.com", "Deployment")] {
+            for access in [Access::Read, Access::Apply(&json!({})), Access::Delete] {
+                assert_eq!(broken(&grant, access, &object(group, kind, "n/a")), Some("not-granted"));
+            }
+        }
+        assert_eq!(broken(&grant, Access::Delete, &object("apps", "Deployment", "n/a")), None);
+    }
+
+    #[test]
+    fn each_access_needs_its_own_verbs_and_an_apply_needs_two() {
+        for (access, needed) in [
+            (Access::Read, vec!["get"]),
+            (Access::Apply(&json!({})), vec!["create", "update"]),
+            (Access::Delete, vec!["delete"]),
         ] {
-            assert_eq!(rule_broken(&grant, verb, &object(group, kind, Some("n"))), Some("not-granted"));
+            assert_eq!(broken(&maps(json!({ "verbs": needed })), access, &map("n/a")), None);
+            for missing in &needed {
+                let others: Vec<_> = ALL.into_iter().filter(|verb| verb != missing).collect();
+                let grant = maps(json!({ "verbs": others }));
+                assert_eq!(broken(&grant, access, &map("n/a")), Some("not-granted"), "{missing}");
+            }
         }
     }
 
     #[test]
-    fn another_namespace_or_none_is_foreign() {
-        let grant = grant("apps", "Deployment");
-        for namespace in [Some("other"), None] {
-            let child = object("apps", "Deployment", namespace);
-            assert_eq!(rule_broken(&grant, Verb::Create, &child), Some("foreign-namespace"));
+    fn two_rules_together_give_what_an_apply_needs() {
+        let grant = grant(json!([
+            { "kind": "ConfigMap", "verbs": ["create"], "names": ["a"] },
+            { "kind": "ConfigMap", "verbs": ["update"] },
+        ]));
+        assert_eq!(broken(&grant, Access::Apply(&json!({})), &map("n/a")), None);
+        assert_eq!(broken(&grant, Access::Apply(&json!({})), &map("n/b")), Some("name-not-granted"));
+    }
+
+    #[test]
+    fn a_child_never_leaves_the_namespace_of_its_parent() {
+        for namespaces in
+            [json!("own"), json!("cluster"), json!(["n", "other"]), json!({ "matchLabels": { "colour": "red" } })]
+        {
+            let grant = maps(json!({ "namespaces": namespaces }));
+            for place in ["other/a", "red/a", "a"] {
+                for access in [Access::Apply(&json!({})), Access::Delete] {
+                    assert_eq!(broken(&grant, access, &map(place)), Some("foreign-namespace"), "{place}");
+                }
+            }
         }
     }
 
     #[test]
-    fn no_grant_opens_what_raises_rights() {
-        for (group, kind) in [
-            ("rbac.authorization.k8s.io", "RoleBinding"),
-            ("hotshoe.dev", "Plugin"),
-            ("coordination.k8s.io", "Lease"),
-            ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
-            ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    fn reads_reach_as_far_as_a_rule_says() {
+        let read =
+            |namespaces: Value, place| broken(&maps(json!({ "namespaces": namespaces })), Access::Read, &map(place));
+        let denied = Some("namespace-not-granted");
+        assert_eq!(read(json!("own"), "n/a"), None);
+        assert_eq!(read(json!("own"), "other/a"), denied);
+        assert_eq!(read(json!("own"), "a"), denied);
+        assert_eq!(read(json!(["other"]), "other/a"), None);
+        assert_eq!(read(json!(["other"]), "n/a"), denied, "a list without the parent's namespace leaves it out");
+        assert_eq!(read(json!(["other"]), "a"), denied);
+        assert_eq!(read(json!("cluster"), "other/a"), None);
+        assert_eq!(read(json!("cluster"), "a"), None);
+        let red = json!({ "matchLabels": { "colour": "red" } });
+        assert_eq!(read(red.clone(), "red/a"), None);
+        assert_eq!(read(red.clone(), "blue/a"), denied);
+        assert_eq!(read(red.clone(), "unlabelled/a"), denied);
+        assert_eq!(read(red, "a"), denied);
+        let two = json!({ "matchLabels": { "colour": "red", "size": "big" } });
+        assert_eq!(read(two, "red/a"), denied, "every label must be there");
+    }
+
+    #[test]
+    fn a_selector_with_nothing_in_it_selects_nothing() {
+        let mut grant = maps(json!({ "namespaces": { "matchLabels": { "a": "b" } } }));
+        grant.rules[0].namespaces = Namespaces::Selected(Selector { match_labels: BTreeMap::new() });
+        assert_eq!(broken(&grant, Access::Read, &map("n/a")), Some("namespace-not-granted"));
+    }
+
+    #[test]
+    fn under_a_parent_without_a_namespace_children_need_a_rule_that_says_where() {
+        let apply = |namespaces: Value, place| {
+            let grant = maps(json!({ "namespaces": namespaces }));
+            broken_for(&grant, "parent", Access::Apply(&json!({})), &map(place))
+        };
+        let denied = Some("namespace-not-granted");
+        assert_eq!(apply(json!("own"), "n/a"), denied);
+        assert_eq!(apply(json!("own"), "a"), denied);
+        assert_eq!(apply(json!(["n"]), "n/a"), None);
+        assert_eq!(apply(json!(["n"]), "other/a"), denied);
+        assert_eq!(apply(json!({ "matchLabels": { "colour": "red" } }), "red/a"), None);
+        assert_eq!(apply(json!({ "matchLabels": { "colour": "red" } }), "blue/a"), denied);
+        assert_eq!(apply(json!("cluster"), "n/a"), None);
+        assert_eq!(apply(json!("cluster"), "a"), None);
+    }
+
+    #[test]
+    fn scope_is_what_discovery_says() {
+        let parent = object("c", "Memcached", "parent");
+        let grant = maps(json!({ "namespaces": "cluster" }));
+        for (place, namespaced) in [("n/a", false), ("a", true)] {
+            let object = map(place);
+            let request = Request { parent: &parent, object: &object, namespaced, access: Access::Read };
+            assert_eq!(grant.authorise(&request, &label_of).unwrap_err().rule, "scope");
+        }
+    }
+
+    #[test]
+    fn a_rule_with_names_is_about_those_names() {
+        let grant = maps(json!({ "names": ["exact", "prefix-*"] }));
+        for access in [Access::Read, Access::Apply(&json!({})), Access::Delete] {
+            assert_eq!(broken(&grant, access, &map("n/exact")), None);
+            assert_eq!(broken(&grant, access, &map("n/prefix-1")), None);
+            assert_eq!(broken(&grant, access, &map("n/exactly")), Some("name-not-granted"));
+        }
+    }
+
+    #[test]
+    fn secrets_are_read_by_a_rule_with_names_only() {
+        let secret = object("", "Secret", "n/a");
+        let without = grant(json!([{ "kind": "Secret", "verbs": ALL }]));
+        assert_eq!(broken(&without, Access::Read, &secret), Some("secret-names"));
+        assert_eq!(broken(&without, Access::Apply(&json!({})), &secret), None);
+        assert_eq!(broken(&without, Access::Delete, &secret), None);
+        let with = grant(json!([{ "kind": "Secret", "verbs": ALL, "names": ["a"] }]));
+        assert_eq!(broken(&with, Access::Read, &secret), None);
+        assert_eq!(broken(&with, Access::Read, &object("", "Secret", "n/b")), Some("name-not-granted"));
+        let alike = grant(json!([{ "group": "g", "kind": "Secret", "verbs": ALL }]));
+        assert_eq!(broken(&alike, Access::Read, &object("g", "Secret", "n/a")), None);
+        for (verb, open) in [(Verb::Get, false), (Verb::List, false), (Verb::Watch, false), (Verb::Create, true)] {
+            assert_eq!(without.allows(verb, &secret.kind), open);
+            assert!(with.allows(verb, &secret.kind));
+        }
+    }
+
+    #[test]
+    fn what_holds_data_is_deleted_only_where_that_is_said() {
+        for (group, kind, place, data) in [
+            ("", "PersistentVolumeClaim", "n/a", true),
+            ("", "Namespace", "a", true),
+            ("", "ConfigMap", "n/a", false),
+            ("g", "PersistentVolumeClaim", "n/a", false),
         ] {
-            let grant = grant(group, kind);
-            assert_eq!(rule_broken(&grant, Verb::Create, &object(group, kind, Some("n"))), Some("kind-never"));
+            let child = object(group, kind, place);
+            let parent = if place.contains('/') { "n/parent" } else { "parent" };
+            let with = |prune_data: bool| {
+                let rule = json!({ "group": group, "kind": kind, "verbs": ALL, "namespaces": "cluster", "pruneData": prune_data });
+                grant(json!([rule]))
+            };
+            assert_eq!(broken_for(&with(false), parent, Access::Delete, &child), data.then_some("prune-data"));
+            assert_eq!(broken_for(&with(true), parent, Access::Delete, &child), None);
+            assert_eq!(broken_for(&with(false), parent, Access::Apply(&json!({})), &child), None);
         }
     }
 
     #[test]
-    fn data_is_pruned_only_where_that_is_said() {
-        let kind = Kind::new("", "v1", "PersistentVolumeClaim");
-        let mut grant = grant("", "PersistentVolumeClaim");
-        assert!(!grant.may_prune(&kind));
-        grant.rules[0].prune_data = true;
-        assert!(grant.may_prune(&kind));
+    fn one_rule_must_open_all_that_a_body_asks_for() {
+        let service = object("", "Service", "n/a");
+        let rule = |services: Value| json!({ "kind": "Service", "verbs": ALL, "services": services });
+        let body = json!({ "spec": { "type": "NodePort", "externalIPs": ["1.2.3.4"] } });
+        let apart = grant(json!([rule(json!({ "types": ["NodePort"] })), rule(json!({ "externalIPs": true }))]));
+        assert_eq!(broken(&apart, Access::Apply(&body), &service), Some("service-external-ips"), "of the first rule");
+        let together = json!({ "types": ["NodePort"], "externalIPs": true });
+        let second = grant(json!([rule(json!({})), rule(together)]));
+        assert_eq!(broken(&second, Access::Apply(&body), &service), None);
+    }
+
+    #[test]
+    fn a_pod_template_is_judged_on_every_apply() {
+        let grant = grant(json!([{ "group": "apps", "kind": "Deployment", "verbs": ALL }]));
+        let body = json!({ "spec": { "template": { "spec": { "hostNetwork": true } } } });
+        let deployment = object("apps", "Deployment", "n/a");
+        assert_eq!(broken(&grant, Access::Apply(&body), &deployment), Some("pod-host-network"));
+        assert_eq!(broken(&grant, Access::Delete, &deployment), None);
+    }
+
+    #[test]
+    fn nothing_is_allowed_by_no_rule_at_all() {
+        let grant = grant(json!([]));
+        assert_eq!(broken(&grant, Access::Read, &map("n/a")), Some("not-granted"));
+        assert!(!grant.allows(Verb::Get, &map("n/a").kind));
+    }
+
+    #[test]
+    fn a_kind_that_is_never_granted_is_not_allowed_either() {
+        let grant = grant(json!([
+            { "group": "rbac.authorization.k8s.io", "kind": "Role", "verbs": ALL },
+            { "kind": "ConfigMap", "verbs": ["get"] },
+        ]));
+        assert!(!grant.allows(Verb::Get, &Kind::new("rbac.authorization.k8s.io", "v1", "Role")));
+        assert!(grant.allows(Verb::Get, &Kind::new("", "v1", "ConfigMap")));
+        assert!(!grant.allows(Verb::List, &Kind::new("", "v1", "ConfigMap")));
+    }
+
+    #[test]
+    fn only_labels_that_a_rule_selects_by_need_be_known() {
+        let selecting = grant(json!([
+            { "kind": "ConfigMap", "verbs": ["get"], "namespaces": { "matchLabels": { "b": "1", "a": "2" } } },
+            { "kind": "Pod", "verbs": ["get"], "namespaces": { "matchLabels": { "a": "3" } } },
+        ]));
+        assert_eq!(selecting.namespace_labels().into_iter().collect::<Vec<_>>(), ["a", "b"]);
+        assert!(maps(json!({ "namespaces": ["a"] })).namespace_labels().is_empty());
+    }
+
+    #[test]
+    fn a_rule_says_where_it_holds() {
+        for (namespaces, text) in [
+            (json!("own"), "the parent's namespace"),
+            (json!("cluster"), "every namespace"),
+            (json!(["a", "b"]), "namespaces a, b"),
+            (json!({ "matchLabels": { "a": "b", "c": "d" } }), "namespaces with a=b,c=d"),
+        ] {
+            assert_eq!(maps(json!({ "namespaces": namespaces })).rules[0].namespaces.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn each_refusal_says_what_to_do() {
+        let message = |grant: &Grant, access: Access<'_>, object: ObjectRef| {
+            let parent = self::object("c", "Memcached", "n/parent");
+            let request = Request { parent: &parent, object: &object, namespaced: object.namespace.is_some(), access };
+            grant.authorise(&request, &label_of).unwrap_err().message
+        };
+        let none = maps(json!({ "verbs": ["list"] }));
+        assert!(
+            message(&none, Access::Read, map("n/a"))
+                .contains("`get` on ConfigMap is not granted; add it to spec.grants")
+        );
+        let own = maps(json!({}));
+        assert!(message(&own, Access::Read, map("a")).contains("namespaces: cluster"));
+        assert!(message(&own, Access::Read, map("x/a")).ends_with("covers the namespace x"));
+    }
+
+    #[test]
+    fn a_rule_that_cannot_be_meant_is_named() {
+        let error = |rule: Value| serde_json::from_value::<Rule>(rule).unwrap().validate().unwrap_err();
+        for (rule, says) in [
+            (json!({ "kind": "", "verbs": [] }), "no kind"),
+            (json!({ "kind": "Pod/exec", "verbs": [] }), "subresources"),
+            (json!({ "kind": "Pod", "verbs": [], "namespaces": [] }), "empty list"),
+            (json!({ "kind": "Pod", "verbs": [], "namespaces": ["a", "B"] }), "\"B\""),
+            (json!({ "kind": "Pod", "verbs": [], "namespaces": { "matchLabels": {} } }), "matchLabels is empty"),
+            (json!({ "kind": "Pod", "verbs": [], "names": ["a", ""] }), "names has"),
+            (json!({ "kind": "Pod", "verbs": [], "pods": { "secrets": ["**"] } }), "pods.secrets has"),
+            (json!({ "kind": "Secret", "verbs": [], "pods": { "hostPID": true } }), "no Pods"),
+            (json!({ "kind": "Pod", "verbs": [], "services": { "clusterIP": true } }), "another kind than Service"),
+        ] {
+            let error = error(rule);
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_a_descriptor_asks_for_is_counted_once() {
+        let kind = Kind::new("apps", "v1", "Deployment");
+        let read = |kind: &Kind| ReadKind {
+            key: "k".into(),
+            kind: kind.clone(),
+            selector: String::new(),
+            rule: MatchRule::ParentLabel("l".into()),
+            fields: Vec::new(),
+        };
+        let owned =
+            OwnedKind { kind: kind.clone(), verbs: vec![WriteVerb::Create, WriteVerb::Delete], fields: Vec::new() };
+        let pod = Kind::new("", "v1", "Pod");
+        let descriptor = Descriptor {
+            name: "n".into(),
+            version: "1".into(),
+            parent: Kind::new("c", "v1", "Memcached"),
+            parent_fields: Vec::new(),
+            owns: vec![owned],
+            reads: vec![read(&Kind::new("apps", "v2", "Deployment")), read(&pod)],
+            finalizer: None,
+            wants_now: false,
+            wants_attempt: false,
+            config_schema: None,
+        };
+        let watching = vec![Verb::Get, Verb::List, Verb::Watch];
+        let writing = [watching.clone(), vec![Verb::Create, Verb::Delete]].concat();
+        assert_eq!(asked(&descriptor), [(kind, writing), (pod, watching)]);
+    }
+
+    #[test]
+    fn verbs_are_rbacs() {
+        let words: Vec<_> =
+            [Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update, Verb::Delete].map(Verb::as_str).into();
+        assert_eq!(words, ALL);
+        assert_eq!(Verb::from(WriteVerb::Update), Verb::Update);
     }
 }

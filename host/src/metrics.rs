@@ -39,6 +39,13 @@ pub struct ByState {
     state: &'static str,
 }
 
+/// By plugin and the rule of the gate.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByRule {
+    controller: String,
+    rule: &'static str,
+}
+
 type Seconds = Family<ByController, Histogram, fn() -> Histogram>;
 
 /// What is counted.
@@ -54,6 +61,7 @@ pub struct Metrics {
     breaker: Family<ByState, Gauge>,
     openings: Family<ByController, Counter>,
     delayed: Family<ByController, Counter>,
+    denials: Family<ByRule, Counter>,
 }
 
 impl Default for Metrics {
@@ -70,6 +78,7 @@ impl Default for Metrics {
             breaker: Family::default(),
             openings: Family::default(),
             delayed: Family::default(),
+            denials: Family::default(),
         };
         metrics.register();
         metrics
@@ -97,6 +106,7 @@ impl Metrics {
             "Writes that waited for the plugin's own rate",
             self.delayed.clone(),
         );
+        registry.register("hotshoe_denied", "Decisions and deletions that the gate refused", self.denials.clone());
     }
 
     /// A reconcile ended.
@@ -145,6 +155,11 @@ impl Metrics {
         self.delayed.get_or_create(&by(plugin)).inc();
     }
 
+    /// The gate refused something, by this rule.
+    pub fn denied(&self, plugin: &str, rule: &'static str) {
+        self.denials.get_or_create(&ByRule { controller: plugin.into(), rule }).inc();
+    }
+
     /// The text for Prometheus.
     pub fn encode(&self) -> String {
         let mut text = String::new();
@@ -172,10 +187,12 @@ mod tests {
         metrics.breaker("memcached", State::Open);
         metrics.opened("memcached");
         metrics.delayed("memcached");
+        metrics.denied("memcached", "pod-token");
         let text = metrics.encode();
         for line in [
             r#"controller_runtime_reconcile_total{controller="memcached",result="success"} 1"#,
             r#"controller_runtime_reconcile_errors_total{controller="memcached",reason="Trapped"} 1"#,
+            r#"hotshoe_denied_total{controller="memcached",rule="pod-token"} 1"#,
             r#"workqueue_depth{controller="memcached"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="open"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="closed"} 0"#,

@@ -12,9 +12,10 @@ use crate::check::{self, Context};
 use crate::cluster::observe;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decide::Decided;
-use crate::decision::{Answer, Call, Decision, Document, Observation};
+use crate::decision::{Answer, Call, Decision, Document, ObjectRef, Observation};
 use crate::diff::Children;
 use crate::error::{ApiError, CallError, Error};
+use crate::grant::{Access, Request};
 use crate::object::{Key, Object};
 use crate::report;
 use crate::{carry_out, decide, finalize};
@@ -130,11 +131,15 @@ async fn hold_finalizer(controller: &Controller, logic: &Logic, parent: Arc<Obje
 pub fn observe(controller: &Controller, logic: &Logic, parent: Arc<Object>, memory: &Memory) -> Observed {
     let document = shown_parent(logic, &parent);
     let children = observe::children(&logic.owned, &parent.uid);
-    let grant = &controller.plugin.grant;
     let descriptor = logic.revision.descriptor();
+    let may_read = |object: &ObjectRef| {
+        let namespaced = object.namespace.is_some();
+        let request = Request { parent: &document.reference, object, namespaced, access: Access::Read };
+        controller.plugin.grant.authorise(&request, &|namespace, key| logic.label_of(namespace, key)).is_ok()
+    };
     let shown = Observation {
-        children: observe::show_children(&logic.owned, &children, &document.reference, grant),
-        related: observe::related(&logic.reads, &parent, &document.reference, grant),
+        children: observe::show_children(&logic.owned, &children, &may_read),
+        related: observe::related(&logic.reads, &parent, &may_read),
         parent: document,
         refusals: memory.refused.iter().map(|refused| refused.refusal.clone()).collect(),
         config: controller.plugin.config.clone(),
@@ -215,6 +220,7 @@ pub fn context<'a>(controller: &'a Controller, logic: &'a Logic, observed: &'a O
         grant: &controller.plugin.grant,
         descriptor: logic.revision.descriptor(),
         namespaced: Box::new(|kind| Some(controller.kinds.get(kind)?.namespaced)),
+        label_of: Box::new(|namespace, key| logic.label_of(namespace, key)),
     }
 }
 

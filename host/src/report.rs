@@ -85,6 +85,9 @@ async fn fail(
         return Next::After(*left);
     }
     memory.failures = memory.failures.saturating_add(1);
+    if let Error::Violation(violation) = error {
+        controller.metrics.denied(plugin, violation.rule);
+    }
     let pause = pause(error, memory.failures);
     let digest = logic.revision.digest().to_string();
     tracing::warn!(plugin, digest, object = %parent.key, reason = error.reason(), retry = ?pause, "{error}");

@@ -16,9 +16,9 @@ use serde::Serialize;
 
 use crate::config::PluginConfig;
 use crate::controller::{Controller, Logic};
-use crate::decision::{Call, Descriptor, Kind};
+use crate::decision::{Call, Descriptor};
 use crate::error::LoadError;
-use crate::grant::Verb;
+use crate::grant::{self, Verb};
 use crate::object::Object;
 use crate::plugin::cases::{Case, Verdict};
 use crate::plugin::history::{Entry, Event};
@@ -247,17 +247,9 @@ impl Supervised {
 
 /// What `describe` asks for must have been given; asking gives nothing.
 fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), LoadError> {
-    let missing = |verb: Verb, kind: &Kind| !plugin.grant.allows(verb, kind);
-    let watching = [Verb::Get, Verb::List, Verb::Watch];
-    let writing =
-        |owned: &crate::decision::OwnedKind| owned.verbs.iter().map(|verb| Verb::from(*verb)).collect::<Vec<_>>();
-    let asked = descriptor
-        .owns
-        .iter()
-        .map(|owned| (&owned.kind, [watching.to_vec(), writing(owned)].concat()))
-        .chain(descriptor.reads.iter().map(|read| (&read.kind, watching.to_vec())));
-    for (kind, verbs) in asked {
-        let lacking: Vec<_> = verbs.into_iter().filter(|verb| missing(*verb, kind)).map(Verb::as_str).collect();
+    for (kind, verbs) in grant::asked(descriptor) {
+        let missing = |verb: &Verb| !plugin.grant.allows(*verb, &kind);
+        let lacking: Vec<_> = verbs.into_iter().filter(missing).map(Verb::as_str).collect();
         if !lacking.is_empty() {
             return Err(LoadError::NotGranted(format!("{} on {kind}", lacking.join(", "))));
         }

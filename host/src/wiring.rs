@@ -34,6 +34,10 @@ pub async fn wire(
     for view in owned.iter().chain(reads.iter().map(|read| &read.view)) {
         view.watched.synced().await;
     }
+    let namespaces = open_namespaces(controller, watches, &parents);
+    if let Some(namespaces) = &namespaces {
+        namespaces.synced().await;
+    }
     owned.extend(dropped_kinds(controller, &owned));
     let resource = controller
         .kinds
@@ -45,7 +49,7 @@ pub async fn wire(
             descriptor.parent
         )));
     }
-    Ok(Logic { revision, parents, resource, owned, reads })
+    Ok(Logic { revision, parents, resource, owned, reads, namespaces })
 }
 
 /// Ends the subscriptions that the published logic does not use.
@@ -53,7 +57,8 @@ pub fn release(controller: &Controller, watches: &Watches) {
     let Some(logic) = controller.logic() else { return };
     let used = |scope: &Scope| {
         let views = logic.owned.iter().chain(logic.reads.iter().map(|read| &read.view));
-        std::iter::once(&logic.parents).chain(views).any(|view| view.watched.scope == *scope)
+        let watched = std::iter::once(&logic.parents).chain(views).map(|view| &view.watched);
+        watched.chain(&logic.namespaces).any(|watched| watched.scope == *scope)
     };
     for watched in watches.all() {
         if !used(&watched.scope) {
@@ -123,6 +128,29 @@ fn open_read(controller: &Arc<Controller>, watches: &Watches, parents: &View, re
     });
     let watched = subscribe(controller, watches, &scope, &lens, &read.key, subscriber);
     ReadView { read: read.clone(), view: View { watched, projection } }
+}
+
+/// Only where some rule selects namespaces are they watched, and of them no more is kept than the
+/// labels in question.
+fn open_namespaces(controller: &Arc<Controller>, watches: &Watches, parents: &View) -> Option<Arc<Watched>> {
+    let labels: Vec<String> = controller.plugin.grant.namespace_labels().into_iter().collect();
+    if labels.is_empty() {
+        return None;
+    }
+    let lens = Lens { projection: Projection::new::<&str>(&[]), labels, status: false };
+    let scope = Scope { kind: Kind::new("", "v1", "Namespace"), selector: String::new() };
+    let (woken, parents) = (Arc::downgrade(controller), parents.watched.clone());
+    let subscriber: Subscriber = Arc::new(move |change| {
+        let Some(controller) = woken.upgrade() else { return };
+        let relabelled = match change {
+            Change::Applied(applied) => applied.old.as_ref().is_none_or(|old| old.labels != applied.new.labels),
+            Change::Deleted(_) => true,
+        };
+        if relabelled {
+            wake_all(&controller, &parents, |_| true);
+        }
+    });
+    Some(subscribe(controller, watches, &scope, &lens, "namespace", subscriber))
 }
 
 fn subscribe(

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::host_client::HostOptions;
 use super::status::Output;
+use crate::cluster::events;
 
 /// Show which components decided, and what became of them
 #[derive(clap::Args, Debug)]
@@ -48,16 +48,10 @@ fn print(history: &Value) -> Option<()> {
     });
     for (index, entry) in entries.iter().enumerate() {
         let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-        let at = entry.get("at")?.as_i64().and_then(|at| Timestamp::from_second(at).ok())?;
+        let at = entry.get("at")?.as_i64().and_then(events::at)?;
         let digest: String = text("digest").chars().take(12).collect();
         let mark = if decides == Some(index) { "*" } else { " " };
-        println!(
-            "{mark} {:<20} {digest:<14} {:<10} {:<11} {}",
-            at.to_string(),
-            text("version"),
-            text("event"),
-            text("message")
-        );
+        println!("{mark} {:<20} {digest:<14} {:<10} {:<11} {}", at, text("version"), text("event"), text("message"));
     }
     Some(())
 }

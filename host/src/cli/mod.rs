@@ -1,11 +1,14 @@
 //! The command line: one file a verb.
 
 pub mod approve;
+mod asked;
 pub mod build;
 pub mod compile;
 mod folder;
+pub mod grants;
 pub mod history;
 pub mod host_client;
+pub mod rbac;
 pub mod reload;
 pub mod rollback;
 pub mod run;
@@ -32,6 +35,8 @@ enum Verb {
     Run(run::Args),
     Build(build::Args),
     Test(test::Args),
+    Grants(grants::Args),
+    Rbac(rbac::Args),
     Reload(reload::Args),
     Rollback(rollback::Args),
     Approve(approve::Args),
@@ -58,6 +63,8 @@ impl Cli {
             Verb::Run(args) => args.run(),
             Verb::Build(args) => args.run(),
             Verb::Test(args) => runtime()?.block_on(args.run()),
+            Verb::Grants(args) => runtime()?.block_on(args.run()),
+            Verb::Rbac(args) => runtime()?.block_on(args.run()),
             Verb::Reload(args) => args.run(),
             Verb::Rollback(args) => args.run(),
             Verb::Approve(args) => args.run(),

@@ -17,7 +17,7 @@ use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::discovery::Kinds;
 use crate::cluster::events::Recorder;
 use crate::cluster::watch::Watches;
-use crate::config::{HOST_NAMESPACE, LISTEN, PluginConfig};
+use crate::config::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, LISTEN, PluginConfig};
 use crate::metrics::Metrics;
 use crate::plugin::compile::{self, Compiler};
 use crate::plugin::engine::Engine;
@@ -50,6 +50,9 @@ pub struct Args {
     /// The namespace of the plugins' ServiceAccounts
     #[arg(long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE")]
     service_account_namespace: String,
+    /// A variable of the environment that a plugin's configuration may take, with one `*` at most
+    #[arg(long = "allow-env", env = "HOTSHOE_ALLOW_ENV", value_name = "PATTERN", value_delimiter = ',', default_values = ALLOW_ENV)]
+    allow_env: Vec<String>,
     /// Where /metrics, /healthz, /readyz and /status are served
     #[arg(long, default_value = LISTEN, env = "HOTSHOE_LISTEN", value_name = "ADDRESS")]
     listen: SocketAddr,
@@ -105,9 +108,11 @@ impl Args {
     }
 
     fn read_plugins(&self) -> anyhow::Result<Vec<PluginConfig>> {
+        let namespace = self.service_account_namespace.as_str().into();
+        let host = HostSettings { namespace, allow_env: self.allow_env.clone() };
         let mut plugins: Vec<PluginConfig> = Vec::new();
         for path in self.plugins.iter().chain(&self.files) {
-            let plugin = PluginConfig::read(path)?;
+            let plugin = PluginConfig::read(path, &host)?;
             ensure!(
                 plugins.iter().all(|other| other.name != plugin.name),
                 "two plugins are named {}; rename one in its plugin.yaml",

@@ -101,7 +101,8 @@ impl Args {
     }
 }
 
-async fn load(folder: &Folder) -> anyhow::Result<Arc<Revision>> {
+/// The component of a folder.
+pub(super) async fn load(folder: &Folder) -> anyhow::Result<Arc<Revision>> {
     let path = folder.component()?;
     let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let engine = Engine::new()?;

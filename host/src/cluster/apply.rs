@@ -323,6 +323,14 @@ impl Writer {
         Ok(Some(Arc::new(live)))
     }
 
+    /// A kind as the API server serves it.
+    ///
+    /// # Errors
+    /// When it has none such (404), or does not answer.
+    pub async fn find_kind(&self, kind: &Kind) -> Result<Arc<Resource>, ApiError> {
+        self.kinds.find(&self.cluster, kind).await
+    }
+
     /// Reads an object that a plugin needs, under the plugin's own account.
     ///
     /// # Errors

@@ -145,3 +145,9 @@ fn event_body(note: &Note) -> String {
 pub fn now() -> String {
     k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
+
+/// So many seconds after the epoch, as Kubernetes writes times.
+pub fn at(seconds: i64) -> Option<String> {
+    let time = k8s_openapi::jiff::Timestamp::from_second(seconds).ok()?;
+    Some(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}

@@ -13,5 +13,6 @@ pub mod identity;
 pub mod observe;
 pub mod pace;
 pub mod parent;
+pub mod served;
 pub mod watch;
 mod wire;

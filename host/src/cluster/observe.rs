@@ -7,7 +7,6 @@ use serde_json::Value;
 use crate::cluster::watch::Watched;
 use crate::decision::{Document, Kind, MatchRule, ObjectRef, ReadKind, Related};
 use crate::diff::Children;
-use crate::grant::{Grant, Verb};
 use crate::object::{Key, Object};
 use crate::projection::Projection;
 
@@ -58,23 +57,25 @@ pub fn children(owned: &[View], uid: &str) -> Children {
     children
 }
 
+/// Whether the plugin may see an object.
+pub type MayRead<'a> = dyn Fn(&ObjectRef) -> bool + 'a;
+
 /// The children as the plugin is shown them: those that its grant lets it see.
-pub fn show_children(owned: &[View], children: &Children, parent: &ObjectRef, grant: &Grant) -> Vec<Document> {
+pub fn show_children(owned: &[View], children: &Children, may_read: &MayRead<'_>) -> Vec<Document> {
     let shown = children.iter().filter_map(|(kind, child)| {
         let view = owned.iter().find(|view| view.watched.scope.kind == *kind)?;
         let document = view.show(child);
-        grant.authorise(parent, Verb::Get, &document.reference).ok()?;
-        Some(document)
+        may_read(&document.reference).then_some(document)
     });
     shown.collect()
 }
 
 /// The related objects of every declared read, as far as the grant lets the plugin see them.
-pub fn related(reads: &[ReadView], parent: &Object, parent_ref: &ObjectRef, grant: &Grant) -> Vec<Related> {
+pub fn related(reads: &[ReadView], parent: &Object, may_read: &MayRead<'_>) -> Vec<Related> {
     let one = |read: &ReadView| {
         let documents = find(read, parent).into_iter().map(|object| read.view.show(&object));
-        let allowed = |document: &Document| grant.authorise(parent_ref, Verb::Get, &document.reference).is_ok();
-        Related { key: read.read.key.clone(), objects: documents.filter(allowed).collect() }
+        let objects = documents.filter(|document| may_read(&document.reference)).collect();
+        Related { key: read.read.key.clone(), objects }
     };
     reads.iter().map(one).collect()
 }

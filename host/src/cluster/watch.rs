@@ -355,7 +355,7 @@ fn failing(kind: &Kind, error: &watcher::Error) -> String {
     };
     match refused {
         Some(status) if status.code == 403 => {
-            format!("{}; grant the host get, list and watch on {kind}, as deploy/rbac.yaml does", status.message)
+            format!("{}; grant the host get, list and watch on {kind}, as `hotshoe rbac` prints it", status.message)
         }
         Some(status) if status.code == 401 => UNAUTHORIZED.to_owned(),
         Some(status) => format!("cannot watch {kind}: {}; it is tried again", status.message),

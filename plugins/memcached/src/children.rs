@@ -45,6 +45,8 @@ fn deployment(name: &str, spec: &MemcachedSpec, image: &str, version: &str) -> D
             template: PodTemplateSpec {
                 metadata: Some(ObjectMeta { labels: Some(names::all(name, version)), ..ObjectMeta::default() }),
                 spec: Some(PodSpec {
+                    // Memcached never speaks to the API server.
+                    automount_service_account_token: Some(false),
                     containers: vec![container(spec, image)],
                     security_context: Some(pod_security()),
                     ..PodSpec::default()

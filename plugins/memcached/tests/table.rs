@@ -187,6 +187,7 @@ fn the_deployment_is_the_one_of_the_table_and_sets_nothing_else() {
             "template": {
                 "metadata": { "labels": labels },
                 "spec": {
+                    "automountServiceAccountToken": false,
                     "securityContext": {
                         "runAsNonRoot": true,
                         "seccompProfile": { "type": "RuntimeDefault" },

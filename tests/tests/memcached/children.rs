@@ -74,6 +74,7 @@ fn the_deployment_has_the_promised_shape() {
         assert_eq!(security["runAsUser"], 1001);
         assert_eq!(security["allowPrivilegeEscalation"], false);
         assert_eq!(security["capabilities"], json!({ "drop": ["ALL"] }));
+        assert_has(template, "/spec/automountServiceAccountToken", &json!(false));
         assert_has(template, "/spec/securityContext/runAsNonRoot", &json!(true));
         assert_has(template, "/spec/securityContext/seccompProfile/type", &json!("RuntimeDefault"));
     });

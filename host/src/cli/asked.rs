@@ -1,0 +1,39 @@
+//! Plugins with what they are granted and what their components ask for: what `hotshoe rbac` and
+//! `hotshoe grants` look at.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::folder::Folder;
+use super::test;
+use crate::config::{HostSettings, PluginConfig};
+use crate::plugin::revision::Revision;
+use crate::rbac::Plugin;
+
+/// A plugin and its component.
+pub(super) struct Asked {
+    /// What the administrator said.
+    pub(super) config: PluginConfig,
+    /// What the component is.
+    pub(super) revision: Arc<Revision>,
+}
+
+impl Asked {
+    /// What its rights follow from.
+    pub(super) fn as_plugin(&self) -> Plugin<'_> {
+        Plugin { name: &self.config.name, grant: &self.config.grant, descriptor: self.revision.descriptor() }
+    }
+}
+
+/// Reads and loads plugins, as a host in this namespace would.
+pub(super) async fn load(paths: &[PathBuf], namespace: &str) -> anyhow::Result<Vec<Asked>> {
+    // No variable is looked at here, so none need be allowed.
+    let host = HostSettings { namespace: namespace.into(), allow_env: vec!["*".to_owned()] };
+    let mut plugins = Vec::new();
+    for path in paths {
+        let config = PluginConfig::read(path, &host)?;
+        let revision = test::load(&Folder::open(path)?).await?;
+        plugins.push(Asked { config, revision });
+    }
+    Ok(plugins)
+}

@@ -1,0 +1,199 @@
+//! `hotshoe grants`: what plugins ask for, beside what they are granted.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::asked;
+use crate::config::HOST_NAMESPACE;
+use crate::decision::{Descriptor, Kind};
+use crate::grant::{self, Grant, Namespaces, Verb, Word};
+use crate::never;
+
+/// Show what plugins ask for beside what plugin.yaml grants them
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    hotshoe grants plugins/memcached\n  \
+    hotshoe grants plugins/memcached -o json\n\n\
+    Exit code: 0 when all that is asked for is granted, 1 otherwise.")]
+pub struct Args {
+    /// Plugins: folders with a plugin.yaml, or such files
+    #[arg(value_name = "PLUGIN", required = true)]
+    plugins: Vec<PathBuf>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+/// One verb on one kind.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Line {
+    plugin: String,
+    kind: String,
+    verb: Verb,
+    asked: bool,
+    given: bool,
+    note: String,
+}
+
+impl Args {
+    /// Loads the plugins and prints the comparison.
+    ///
+    /// # Errors
+    /// When a plugin cannot be loaded.
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let plugins = asked::load(&self.plugins, HOST_NAMESPACE).await?;
+        let of_plugin =
+            |asked: &asked::Asked| compare(&asked.config.name, &asked.config.grant, asked.revision.descriptor());
+        let lines: Vec<Line> = plugins.iter().flat_map(of_plugin).collect();
+        match self.output {
+            Output::Json => println!("{}", serde_json::to_string_pretty(&lines)?),
+            Output::Text => print!("{}", table(&lines)),
+        }
+        let satisfied = lines.iter().all(|line| line.given || !line.asked);
+        Ok(if satisfied { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+const VERBS: [Verb; 6] = [Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update, Verb::Delete];
+
+fn compare(plugin: &str, grant: &Grant, descriptor: &Descriptor) -> Vec<Line> {
+    let asked = grant::asked(descriptor);
+    let mut kinds: Vec<(Kind, Vec<Verb>)> = asked;
+    for rule in &grant.rules {
+        if !kinds.iter().any(|(kind, _)| *kind.group == *rule.group && *kind.kind == *rule.kind) {
+            kinds.push((Kind::new(&rule.group, "", &rule.kind), Vec::new()));
+        }
+    }
+    let mut lines = Vec::new();
+    for (kind, verbs) in &kinds {
+        for verb in VERBS {
+            let (asked, named) = (verbs.contains(&verb), grant.rules.iter().any(|rule| rule.is_for(verb, kind)));
+            if asked || named {
+                let given = grant.allows(verb, kind);
+                let note = note(grant, verb, kind, asked, given);
+                lines.push(Line { plugin: plugin.to_owned(), kind: kind.to_string(), verb, asked, given, note });
+            }
+        }
+    }
+    lines
+}
+
+fn note(grant: &Grant, verb: Verb, kind: &Kind, asked: bool, given: bool) -> String {
+    if let Some((_, why)) = never::why(kind) {
+        return format!("never: {why}");
+    }
+    let rules: Vec<_> = grant.rules.iter().filter(|rule| rule.is_for(verb, kind)).collect();
+    let mut notes = Vec::new();
+    match (asked, given) {
+        (_, false) if !rules.is_empty() => notes.push("missing: Secrets are read by name only; add `names`".to_owned()),
+        (_, false) => notes.push("missing: add it to spec.grants".to_owned()),
+        (false, true) if verb == Verb::Get => notes.push("not asked for; open to what a decision needs".to_owned()),
+        // Whether the plugin says so or not, children that it drops are pruned.
+        (false, true) if verb == Verb::Delete => notes.push("not asked for; open to pruning".to_owned()),
+        (false, true) => notes.push("unused".to_owned()),
+        (true, true) => {}
+    }
+    for rule in rules {
+        if rule.namespaces != Namespaces::Word(Word::Own) {
+            notes.push(format!("in {}", rule.namespaces));
+        }
+        if !rule.names.is_empty() {
+            notes.push(format!("named {}", rule.names.join(", ")));
+        }
+    }
+    notes.join("; ")
+}
+
+fn table(lines: &[Line]) -> String {
+    let yes = |holds: bool| if holds { "yes" } else { "no" };
+    let rows = lines.iter().map(|line| {
+        [line.plugin.as_str(), &line.kind, line.verb.as_str(), yes(line.asked), yes(line.given), &line.note]
+    });
+    let rows: Vec<[&str; 6]> =
+        std::iter::once(["PLUGIN", "KIND", "VERB", "ASKED", "GIVEN", "NOTE"]).chain(rows).collect();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..5).map(width).collect();
+    let line = |row: &[&str; 6]| {
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let width = widths.get(column).copied().unwrap_or(0);
+            format!("{cell:<width$}")
+        });
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::decision::{MatchRule, OwnedKind, ReadKind, WriteVerb};
+
+    fn descriptor() -> Descriptor {
+        let read = |key: &str, kind: &str| ReadKind {
+            key: key.into(),
+            kind: Kind::new("", "v1", kind),
+            selector: String::new(),
+            rule: MatchRule::ParentLabel("l".into()),
+            fields: Vec::new(),
+        };
+        Descriptor {
+            name: "d".into(),
+            version: "1".into(),
+            parent: Kind::new("c.example.com", "v1", "Memcached"),
+            parent_fields: Vec::new(),
+            owns: vec![OwnedKind {
+                kind: Kind::new("apps", "v1", "Deployment"),
+                verbs: vec![WriteVerb::Create],
+                fields: Vec::new(),
+            }],
+            reads: vec![read("pods", "Pod"), read("secrets", "Secret")],
+            finalizer: None,
+            wants_now: false,
+            wants_attempt: false,
+            config_schema: None,
+        }
+    }
+
+    fn grant(rules: serde_json::Value) -> Grant {
+        Grant { rules: serde_json::from_value(rules).unwrap(), prune_all: false, host_namespace: "host".into() }
+    }
+
+    #[test]
+    fn asked_and_given_stand_side_by_side() {
+        let grant = grant(json!([
+            { "group": "apps", "kind": "Deployment", "verbs": ["get", "list", "watch", "create", "update", "delete"] },
+            { "kind": "Secret", "verbs": ["get", "list"] },
+            { "kind": "ConfigMap", "verbs": ["get"], "namespaces": ["a", "b"], "names": ["x"] },
+            { "group": "rbac.authorization.k8s.io", "kind": "Role", "verbs": ["create"] },
+        ]));
+        let text = table(&compare("demo", &grant, &descriptor()));
+        let expected = "\
+PLUGIN  KIND                            VERB    ASKED  GIVEN  NOTE
+demo    Deployment.apps                 get     yes    yes
+demo    Deployment.apps                 list    yes    yes
+demo    Deployment.apps                 watch   yes    yes
+demo    Deployment.apps                 create  yes    yes
+demo    Deployment.apps                 update  no     yes    unused
+demo    Deployment.apps                 delete  no     yes    not asked for; open to pruning
+demo    Pod                             get     yes    no     missing: add it to spec.grants
+demo    Pod                             list    yes    no     missing: add it to spec.grants
+demo    Pod                             watch   yes    no     missing: add it to spec.grants
+demo    Secret                          get     yes    no     missing: Secrets are read by name only; add `names`
+demo    Secret                          list    yes    no     missing: Secrets are read by name only; add `names`
+demo    Secret                          watch   yes    no     missing: add it to spec.grants
+demo    ConfigMap                       get     no     yes    not asked for; open to what a decision needs; in namespaces a, b; named x
+demo    Role.rbac.authorization.k8s.io  create  no     no     never: this kind is closed to plugins
+";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,111 @@
+//! `hotshoe rbac`: the accounts and rights that a host needs for its plugins, exactly.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde_json::json;
+
+use super::asked::{self, Asked};
+use super::status::Output;
+use crate::cluster::client::{Cluster, ConnectOptions};
+use crate::cluster::discovery::Kinds;
+use crate::cluster::served;
+use crate::config::HOST_NAMESPACE;
+use crate::decision::Kind;
+use crate::rbac::{self, Place, Plugin, Rights, Served};
+
+/// Print the accounts and rights that a host needs for these plugins
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    hotshoe rbac plugins/memcached | kubectl apply -f -\n  \
+    hotshoe rbac plugins/memcached --watch-namespace team-a    # for `hotshoe run --namespace team-a`\n  \
+    hotshoe rbac plugins/memcached --offline                   # asks no cluster for plural names and scopes\n\n\
+    The components must be built. What RBAC cannot say is told on standard error.")]
+pub struct Args {
+    /// Plugins: folders with a plugin.yaml, or such files
+    #[arg(value_name = "PLUGIN", required = true)]
+    plugins: Vec<PathBuf>,
+    /// The namespace of the host and of the plugins' ServiceAccounts
+    #[arg(short, long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE")]
+    namespace: String,
+    /// The host's ServiceAccount
+    #[arg(long, default_value = "hotshoe", value_name = "NAME")]
+    host_account: String,
+    /// A namespace that the host watches; Roles in it take the place of ClusterRoles [default: all]
+    #[arg(long = "watch-namespace", value_name = "NAMESPACE")]
+    watched: Vec<String>,
+    /// Take plural names and scopes by rule rather than from a cluster
+    #[arg(long)]
+    offline: bool,
+    #[command(flatten)]
+    connect: ConnectOptions,
+    /// How to print
+    #[arg(short, long, default_value = "yaml")]
+    output: Output,
+}
+
+impl Args {
+    /// Loads the plugins and prints their rights.
+    ///
+    /// # Errors
+    /// When a plugin cannot be loaded.
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let plugins = asked::load(&self.plugins, &self.namespace).await?;
+        let served = self.served(&plugins).await;
+        let served = |kind: &Kind| served.get(kind).cloned().unwrap_or_else(|| served::by_rule(kind));
+        let place = Place { namespace: self.namespace, account: self.host_account, watched: self.watched };
+        let plugins: Vec<Plugin<'_>> = plugins.iter().map(Asked::as_plugin).collect();
+        let rights = rbac::rights(&plugins, &place, &served);
+        for note in &rights.notes {
+            eprintln!("note: {note}");
+        }
+        print(&rights, self.output)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// What a cluster knows of the kinds; nothing, where there is none.
+    async fn served(&self, plugins: &[Asked]) -> HashMap<Kind, Served> {
+        let mut known = HashMap::new();
+        if self.offline {
+            return known;
+        }
+        let cluster = match Cluster::connect(&self.connect).await {
+            Ok(cluster) => cluster,
+            Err(error) => {
+                eprintln!("note: plural names and scopes are taken by rule, not from a cluster: {error:#}");
+                return known;
+            }
+        };
+        let kinds = Kinds::default();
+        for kind in plugins.iter().flat_map(|asked| rbac::kinds(&asked.as_plugin())) {
+            match served::by_discovery(&cluster, &kinds, &kind).await {
+                Ok(served) => drop(known.insert(kind, served)),
+                Err(error) if error.code == 0 => {
+                    eprintln!("note: plural names and scopes are taken by rule, not from a cluster: {error}");
+                    break;
+                }
+                Err(error) => eprintln!("note: the plural and scope of {kind} are taken by rule: {error}"),
+            }
+        }
+        known
+    }
+}
+
+fn print(rights: &Rights, output: Output) -> anyhow::Result<()> {
+    match output {
+        Output::Json => {
+            let list = json!({ "apiVersion": "v1", "kind": "List", "items": rights.manifests });
+            println!("{}", serde_json::to_string_pretty(&list)?);
+        }
+        Output::Yaml => {
+            let documents = rights.manifests.iter().map(rbac::Manifest::to_yaml).collect::<Result<Vec<_>, _>>();
+            print!(
+                "{}",
+                documents.map_err(anyhow::Error::msg).context("the rights cannot be written as YAML")?.join("---\n")
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,1244 @@
+//! What a Pod may ask for, in every kind that makes Pods of a template. A Pod runs code of the
+//! plugin's choice with whatever it asks for, so by default that is nothing: fields that are known
+//! to be harmless pass, others are opened one by one in a grant, and unknown ones are refused by
+//! name. Pure.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::decision::Kind;
+use crate::error::Violation;
+use crate::pattern;
+use crate::shape::At;
+
+/// What Pods may ask for beyond what is harmless. Lists of names take one `*` in each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct Pods {
+    /// ServiceAccounts other than `default`.
+    pub service_accounts: Vec<String>,
+    /// A token of the Pod's ServiceAccount. Without it a Pod must say
+    /// `automountServiceAccountToken: false`.
+    pub service_account_token: bool,
+    /// Secrets, as volumes, variables or for pulling images.
+    pub secrets: Vec<String>,
+    /// ConfigMaps, as volumes or variables.
+    pub config_maps: Vec<String>,
+    /// PersistentVolumeClaims by name. Those of a StatefulSet's own templates need none.
+    pub persistent_volume_claims: Vec<String>,
+    /// Paths of the node's files; what lies below them as well.
+    pub host_path: Vec<String>,
+    /// Other types of volumes, by their field: `csi`, `nfs`, `ephemeral`, `image`…, and the
+    /// projected `clusterTrustBundle` and `podCertificate`.
+    pub volumes: Vec<String>,
+    /// The node's network.
+    pub host_network: bool,
+    /// The node's processes.
+    #[serde(rename = "hostPID")]
+    pub host_pid: bool,
+    /// The node's inter-process communication.
+    #[serde(rename = "hostIPC")]
+    pub host_ipc: bool,
+    /// Ports of the node.
+    pub host_ports: bool,
+    /// Everything that the node's root may do.
+    pub privileged: bool,
+    /// More rights than the container began with. Without it a container must say
+    /// `allowPrivilegeEscalation: false`.
+    pub allow_privilege_escalation: bool,
+    /// Capabilities beside `NET_BIND_SERVICE`, as they are written in a Pod.
+    pub capabilities: Vec<String>,
+    /// An unmasked `/proc`.
+    pub proc_mount: bool,
+    /// No seccomp or AppArmor profile.
+    pub unconfined: bool,
+    /// SELinux users, roles, and types other than the container's own.
+    #[serde(rename = "seLinux")]
+    pub se_linux: bool,
+    /// Kernel parameters beside those that are safe.
+    pub sysctls: Vec<String>,
+    /// Windows: a process of the node itself.
+    pub host_process: bool,
+    /// A node of the plugin's choice, past the scheduler.
+    pub node_name: bool,
+    /// Priority classes.
+    pub priority_classes: Vec<String>,
+    /// Runtime classes.
+    pub runtime_classes: Vec<String>,
+    /// Claims of devices.
+    pub resource_claims: bool,
+    /// Probes and hooks that the kubelet sends to another host than the Pod.
+    pub probe_hosts: bool,
+}
+
+/// Where each kind has its template.
+const TEMPLATES: [(&str, &str, &[&str]); 9] = [
+    ("", "Pod", &[]),
+    ("", "PodTemplate", &["template"]),
+    ("", "ReplicationController", &["spec", "template"]),
+    ("apps", "Deployment", &["spec", "template"]),
+    ("apps", "ReplicaSet", &["spec", "template"]),
+    ("apps", "StatefulSet", &["spec", "template"]),
+    ("apps", "DaemonSet", &["spec", "template"]),
+    ("batch", "Job", &["spec", "template"]),
+    ("batch", "CronJob", &["spec", "jobTemplate", "spec", "template"]),
+];
+
+const POD: [&str; 24] = [
+    "activeDeadlineSeconds",
+    "affinity",
+    "dnsConfig",
+    "dnsPolicy",
+    "enableServiceLinks",
+    "hostAliases",
+    "hostUsers",
+    "hostname",
+    "hostnameOverride",
+    "nodeSelector",
+    "os",
+    "overhead",
+    "preemptionPolicy",
+    "readinessGates",
+    "resources",
+    "restartPolicy",
+    "schedulerName",
+    "schedulingGates",
+    "setHostnameAsFQDN",
+    "shareProcessNamespace",
+    "subdomain",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+    "topologySpreadConstraints",
+];
+
+const POD_SECURITY: [&str; 8] = [
+    "fsGroup",
+    "fsGroupChangePolicy",
+    "runAsGroup",
+    "runAsNonRoot",
+    "runAsUser",
+    "seLinuxChangePolicy",
+    "supplementalGroups",
+    "supplementalGroupsPolicy",
+];
+
+const CONTAINER: [&str; 16] = [
+    "args",
+    "command",
+    "image",
+    "imagePullPolicy",
+    "name",
+    "resizePolicy",
+    "resources",
+    "restartPolicy",
+    "restartPolicyRules",
+    "stdin",
+    "stdinOnce",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "tty",
+    "volumeDevices",
+    "volumeMounts",
+];
+
+const CONTAINER_SECURITY: [&str; 4] = ["readOnlyRootFilesystem", "runAsGroup", "runAsNonRoot", "runAsUser"];
+
+const PROBE: [&str; 6] = [
+    "failureThreshold",
+    "initialDelaySeconds",
+    "periodSeconds",
+    "successThreshold",
+    "terminationGracePeriodSeconds",
+    "timeoutSeconds",
+];
+
+/// Types that SELinux policies have for ordinary containers.
+const CONTAINER_TYPES: [&str; 4] = ["container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
+
+/// Kernel parameters that concern nobody but the Pod, as Pod Security has them.
+const SAFE_SYSCTLS: [&str; 12] = [
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_wmem",
+];
+
+/// Annotations that say of a Pod what fields of its security context say since.
+const OLD_PROFILES: [&str; 3] = [
+    "seccomp.security.alpha.kubernetes.io/",
+    "container.seccomp.security.alpha.kubernetes.io/",
+    "container.apparmor.security.beta.kubernetes.io/",
+];
+
+type Judged = Result<(), Violation>;
+
+/// Whether objects of this kind are Pods or make some.
+pub fn makes_pods(kind: &Kind) -> bool {
+    template_of(kind).is_some()
+}
+
+/// Whether the Pods of an object ask for no more than is open. Kinds without Pods pass.
+///
+/// # Errors
+/// The first thing that is not open, by its path.
+pub fn check(kind: &Kind, body: &Value, open: &Pods) -> Judged {
+    let Some(path) = template_of(kind) else { return Ok(()) };
+    let mut template = At::root(body);
+    for key in path {
+        match template.child(key)? {
+            Some(below) => template = below,
+            None => return Ok(()),
+        }
+    }
+    if !path.is_empty() {
+        check_template(&template)?;
+    }
+    if let Some(metadata) = template.child("metadata")? {
+        check_annotations(&metadata, open)?;
+    }
+    match template.child("spec")? {
+        Some(spec) => open.check_spec(&spec),
+        None => Ok(()),
+    }
+}
+
+fn template_of(kind: &Kind) -> Option<&'static [&'static str]> {
+    let of_kind = TEMPLATES.iter().find(|(group, name, _)| *group == &*kind.group && *name == &*kind.kind);
+    of_kind.map(|(_, _, path)| *path)
+}
+
+/// What a Pod inherits from its template beside its spec. That of a Pod itself was checked as any
+/// object's.
+fn check_template(template: &At<'_>) -> Judged {
+    for (field, value) in template.members()? {
+        match field {
+            "spec" => {}
+            "metadata" => check_template_metadata(&value)?,
+            _ => return Err(value.unknown()),
+        }
+    }
+    Ok(())
+}
+
+fn check_template_metadata(metadata: &At<'_>) -> Judged {
+    for (field, texts) in metadata.members()? {
+        match field {
+            "labels" | "annotations" => {
+                for (key, value) in texts.members()? {
+                    // With our labels a Pod would pass for a plugin's child.
+                    if key.starts_with("hotshoe.dev/") {
+                        return Err(value.refuse("pod-metadata", "is the host's to set"));
+                    }
+                }
+            }
+            _ => return Err(value_is_the_hosts(&texts)),
+        }
+    }
+    Ok(())
+}
+
+fn value_is_the_hosts(value: &At<'_>) -> Violation {
+    value.refuse("pod-metadata", "is not a plugin's to set")
+}
+
+fn check_annotations(metadata: &At<'_>, open: &Pods) -> Judged {
+    let Some(annotations) = metadata.child("annotations")? else { return Ok(()) };
+    for (key, value) in annotations.members()? {
+        if OLD_PROFILES.iter().any(|prefix| key.starts_with(prefix)) {
+            let profile = value.text()?;
+            let confined =
+                ["runtime/default", "docker/default"].contains(&profile) || profile.starts_with("localhost/");
+            value.ensure(confined || open.unconfined, "pod-unconfined", "pods.unconfined")?;
+        }
+    }
+    Ok(())
+}
+
+impl Pods {
+    /// Whether what it says can be meant.
+    ///
+    /// # Errors
+    /// What is wrong, in words for the administrator.
+    pub fn validate(&self) -> Result<(), String> {
+        for (field, patterns) in [
+            ("pods.serviceAccounts", &self.service_accounts),
+            ("pods.secrets", &self.secrets),
+            ("pods.configMaps", &self.config_maps),
+            ("pods.persistentVolumeClaims", &self.persistent_volume_claims),
+            ("pods.sysctls", &self.sysctls),
+            ("pods.priorityClasses", &self.priority_classes),
+            ("pods.runtimeClasses", &self.runtime_classes),
+        ] {
+            pattern::validate(field, patterns)?;
+        }
+        match self.host_path.iter().find(|path| !path.starts_with('/') || has_parent(path)) {
+            Some(path) => Err(format!("pods.hostPath has {path:?}; a path begins with / and has no `..`")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_spec(&self, spec: &At<'_>) -> Judged {
+        for (field, value) in spec.members()? {
+            self.check_pod_field(field, &value)?;
+        }
+        // What is left out is mounted.
+        let mounted = match spec.child("automountServiceAccountToken")? {
+            Some(automount) => automount.flag()?,
+            None => true,
+        };
+        if mounted && !self.service_account_token {
+            return Err(spec.refuse(
+                "pod-token",
+                "must say automountServiceAccountToken: false, or be opened with pods.serviceAccountToken in the grant of plugin.yaml",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_pod_field(&self, field: &str, value: &At<'_>) -> Judged {
+        match field {
+            "containers" | "initContainers" => value.elements()?.try_for_each(|one| self.check_container(&one)),
+            "volumes" => value.elements()?.try_for_each(|one| self.check_volume(&one)),
+            "securityContext" => self.check_pod_security(value),
+            // Judged with its absence.
+            "automountServiceAccountToken" => Ok(()),
+            "serviceAccountName" | "serviceAccount" => {
+                let name = value.text()?;
+                let granted =
+                    name.is_empty() || name == "default" || pattern::matches_any(&self.service_accounts, name);
+                value.ensure(granted, "pod-service-account", "pods.serviceAccounts")
+            }
+            "imagePullSecrets" => value.elements()?.try_for_each(|one| self.secret(&one, "name")),
+            "hostNetwork" => closed_flag(value, self.host_network, "pod-host-network", "pods.hostNetwork"),
+            "hostPID" => closed_flag(value, self.host_pid, "pod-host-pid", "pods.hostPID"),
+            "hostIPC" => closed_flag(value, self.host_ipc, "pod-host-ipc", "pods.hostIPC"),
+            "nodeName" => value.ensure(self.node_name, "pod-node", "pods.nodeName"),
+            // A number is filled in from the class, or refused.
+            "priority" => Ok(()),
+            "priorityClassName" => {
+                let granted = pattern::matches_any(&self.priority_classes, value.text()?);
+                value.ensure(granted, "pod-priority", "pods.priorityClasses")
+            }
+            "runtimeClassName" => {
+                let granted = pattern::matches_any(&self.runtime_classes, value.text()?);
+                value.ensure(granted, "pod-runtime-class", "pods.runtimeClasses")
+            }
+            "resourceClaims" => value.ensure(self.resource_claims, "pod-resource-claims", "pods.resourceClaims"),
+            harmless if POD.contains(&harmless) => Ok(()),
+            _ => Err(value.unknown()),
+        }
+    }
+
+    fn check_pod_security(&self, context: &At<'_>) -> Judged {
+        for (field, value) in context.members()? {
+            match field {
+                "sysctls" => value.elements()?.try_for_each(|one| self.check_sysctl(&one))?,
+                harmless if POD_SECURITY.contains(&harmless) => {}
+                _ => self.check_security_field(field, &value)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What the security contexts of Pods and containers share.
+    fn check_security_field(&self, field: &str, value: &At<'_>) -> Judged {
+        match field {
+            "seccompProfile" | "appArmorProfile" => self.check_profile(value),
+            "seLinuxOptions" => self.check_se_linux(value),
+            "windowsOptions" => self.check_windows(value),
+            _ => Err(value.unknown()),
+        }
+    }
+
+    fn check_profile(&self, profile: &At<'_>) -> Judged {
+        for (field, value) in profile.members()? {
+            match field {
+                "localhostProfile" => {}
+                "type" => {
+                    let confined = ["RuntimeDefault", "Localhost"].contains(&value.text()?);
+                    value.ensure(confined || self.unconfined, "pod-unconfined", "pods.unconfined")?;
+                }
+                _ => return Err(value.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_se_linux(&self, options: &At<'_>) -> Judged {
+        for (field, value) in options.members()? {
+            let harmless = match field {
+                "level" => true,
+                "type" => CONTAINER_TYPES.contains(&value.text()?),
+                "user" | "role" => value.text()?.is_empty(),
+                _ => return Err(value.unknown()),
+            };
+            value.ensure(harmless || self.se_linux, "pod-selinux", "pods.seLinux")?;
+        }
+        Ok(())
+    }
+
+    fn check_windows(&self, options: &At<'_>) -> Judged {
+        for (field, value) in options.members()? {
+            match field {
+                "runAsUserName" => {}
+                "hostProcess" => closed_flag(&value, self.host_process, "pod-host-process", "pods.hostProcess")?,
+                _ => return Err(value.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_sysctl(&self, sysctl: &At<'_>) -> Judged {
+        for (field, value) in sysctl.members()? {
+            match field {
+                "value" => {}
+                "name" => {
+                    let name = value.text()?;
+                    let granted = SAFE_SYSCTLS.contains(&name) || pattern::matches_any(&self.sysctls, name);
+                    value.ensure(granted, "pod-sysctl", "pods.sysctls")?;
+                }
+                _ => return Err(value.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_container(&self, container: &At<'_>) -> Judged {
+        for (field, value) in container.members()? {
+            match field {
+                "ports" => value.elements()?.try_for_each(|one| self.check_port(&one))?,
+                "env" => value.elements()?.try_for_each(|one| self.check_variable(&one))?,
+                "envFrom" => value.elements()?.try_for_each(|one| self.check_variables(&one))?,
+                "livenessProbe" | "readinessProbe" | "startupProbe" => self.check_probe(&value)?,
+                "lifecycle" => self.check_lifecycle(&value)?,
+                "securityContext" => self.check_container_security(&value)?,
+                harmless if CONTAINER.contains(&harmless) => {}
+                _ => return Err(value.unknown()),
+            }
+        }
+        // What is left out is allowed.
+        let security = container.child("securityContext")?;
+        let escalates = match security.map(|security| security.child("allowPrivilegeEscalation")).transpose()?.flatten()
+        {
+            Some(allowed) => allowed.flag()?,
+            None => true,
+        };
+        if escalates && !self.allow_privilege_escalation {
+            return Err(container.refuse(
+                "pod-escalation",
+                "must say securityContext.allowPrivilegeEscalation: false, or be opened with pods.allowPrivilegeEscalation in the grant of plugin.yaml",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_container_security(&self, context: &At<'_>) -> Judged {
+        for (field, value) in context.members()? {
+            match field {
+                // Judged with its absence.
+                "allowPrivilegeEscalation" => {}
+                "privileged" => closed_flag(&value, self.privileged, "pod-privileged", "pods.privileged")?,
+                "procMount" => {
+                    let masked = value.text()? == "Default";
+                    value.ensure(masked || self.proc_mount, "pod-proc-mount", "pods.procMount")?;
+                }
+                "capabilities" => self.check_capabilities(&value)?,
+                harmless if CONTAINER_SECURITY.contains(&harmless) => {}
+                _ => self.check_security_field(field, &value)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn check_capabilities(&self, capabilities: &At<'_>) -> Judged {
+        for (field, value) in capabilities.members()? {
+            match field {
+                "drop" => {}
+                "add" => {
+                    for capability in value.elements()? {
+                        let name = capability.text()?;
+                        let granted = name == "NET_BIND_SERVICE" || self.capabilities.iter().any(|open| open == name);
+                        capability.ensure(granted, "pod-capability", "pods.capabilities")?;
+                    }
+                }
+                _ => return Err(value.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_port(&self, port: &At<'_>) -> Judged {
+        for (field, value) in port.members()? {
+            match field {
+                "containerPort" | "name" | "protocol" => {}
+                "hostPort" => value.ensure(value.is_zero()? || self.host_ports, "pod-host-port", "pods.hostPorts")?,
+                "hostIP" => {
+                    value.ensure(value.text()?.is_empty() || self.host_ports, "pod-host-port", "pods.hostPorts")?
+                }
+                _ => return Err(value.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_variable(&self, variable: &At<'_>) -> Judged {
+        for (field, value) in variable.members()? {
+            match field {
+                "name" | "value" => {}
+                "valueFrom" => {
+                    for (source, reference) in value.members()? {
+                        match source {
+                            "fieldRef" | "resourceFieldRef" | "fileKeyRef" => {}
+                            "secretKeyRef" => self.secret(&reference, "name")?,
+                            "configMapKeyRef" => self.config_map(&reference)?,
+                            _ => return Err(reference.unknown()),
+                        }
+                    }
+                }
+                _ => return Err(value.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_variables(&self, variables: &At<'_>) -> Judged {
+        for (source, reference) in variables.members()? {
+            match source {
+                "prefix" => {}
+                "secretRef" => self.secret(&reference, "name")?,
+                "configMapRef" => self.config_map(&reference)?,
+                _ => return Err(reference.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_probe(&self, probe: &At<'_>) -> Judged {
+        for (field, value) in probe.members()? {
+            if !PROBE.contains(&field) {
+                self.check_handler(field, &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_lifecycle(&self, lifecycle: &At<'_>) -> Judged {
+        for (field, hook) in lifecycle.members()? {
+            match field {
+                "stopSignal" => {}
+                "postStart" | "preStop" => {
+                    for (handler, value) in hook.members()? {
+                        self.check_handler(handler, &value)?;
+                    }
+                }
+                _ => return Err(hook.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The kubelet calls from the node, so another host than the Pod may be one that the Pod
+    /// itself cannot reach.
+    fn check_handler(&self, handler: &str, value: &At<'_>) -> Judged {
+        match handler {
+            "exec" | "grpc" | "sleep" => Ok(()),
+            "httpGet" | "tcpSocket" => {
+                for (field, value) in value.members()? {
+                    match field {
+                        "port" | "path" | "scheme" | "httpHeaders" => {}
+                        "host" => {
+                            let own = value.text()?.is_empty();
+                            value.ensure(own || self.probe_hosts, "pod-probe-host", "pods.probeHosts")?;
+                        }
+                        _ => return Err(value.unknown()),
+                    }
+                }
+                Ok(())
+            }
+            _ => Err(value.unknown()),
+        }
+    }
+
+    fn check_volume(&self, volume: &At<'_>) -> Judged {
+        for (source, value) in volume.members()? {
+            match source {
+                "name" | "emptyDir" | "downwardAPI" => {}
+                "secret" => self.secret(&value, "secretName")?,
+                "configMap" => self.config_map(&value)?,
+                "persistentVolumeClaim" => self.claim(&value)?,
+                "hostPath" => self.check_host_path(&value)?,
+                "projected" => self.check_projected(&value)?,
+                _ => {
+                    let granted = self.volumes.iter().any(|open| open == source);
+                    value.ensure(granted, "pod-volume", "pods.volumes")?;
+                    self.check_references(&value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_projected(&self, projected: &At<'_>) -> Judged {
+        for (field, value) in projected.members()? {
+            match field {
+                "defaultMode" => {}
+                "sources" => value.elements()?.try_for_each(|one| self.check_projection(&one))?,
+                _ => return Err(value.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_projection(&self, projection: &At<'_>) -> Judged {
+        for (source, value) in projection.members()? {
+            match source {
+                "downwardAPI" => {}
+                "secret" => self.secret(&value, "name")?,
+                "configMap" => self.config_map(&value)?,
+                "serviceAccountToken" => {
+                    value.ensure(self.service_account_token, "pod-token", "pods.serviceAccountToken")?;
+                }
+                "clusterTrustBundle" | "podCertificate" => {
+                    let granted = self.volumes.iter().any(|open| open == source);
+                    value.ensure(granted, "pod-volume", "pods.volumes")?;
+                }
+                _ => return Err(value.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_host_path(&self, volume: &At<'_>) -> Judged {
+        let path = required(volume, "path")?;
+        let wanted = path.text()?;
+        let granted = !has_parent(wanted) && self.host_path.iter().any(|open| lies_in(wanted, open));
+        path.ensure(granted, "pod-host-path", "pods.hostPath")
+    }
+
+    /// Volumes of third parties name the Secrets of their servers in many ways, all of which end
+    /// alike.
+    fn check_references(&self, volume: &At<'_>) -> Judged {
+        for (field, value) in volume.members()? {
+            let field = field.to_ascii_lowercase();
+            if field.ends_with("secretref") {
+                self.secret(&value, "name")?;
+            } else if field.ends_with("secretname") {
+                let granted = pattern::matches_any(&self.secrets, value.text()?);
+                value.ensure(granted, "pod-secret", "pods.secrets")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn secret(&self, reference: &At<'_>, field: &str) -> Judged {
+        let name = required(reference, field)?;
+        name.ensure(pattern::matches_any(&self.secrets, name.text()?), "pod-secret", "pods.secrets")
+    }
+
+    fn config_map(&self, reference: &At<'_>) -> Judged {
+        let name = required(reference, "name")?;
+        name.ensure(pattern::matches_any(&self.config_maps, name.text()?), "pod-config-map", "pods.configMaps")
+    }
+
+    fn claim(&self, reference: &At<'_>) -> Judged {
+        let name = required(reference, "claimName")?;
+        let granted = pattern::matches_any(&self.persistent_volume_claims, name.text()?);
+        name.ensure(granted, "pod-volume-claim", "pods.persistentVolumeClaims")
+    }
+}
+
+fn closed_flag(value: &At<'_>, open: bool, rule: &'static str, item: &str) -> Judged {
+    value.ensure(!value.flag()? || open, rule, item)
+}
+
+fn required<'a>(object: &At<'a>, field: &str) -> Result<At<'a>, Violation> {
+    object.child(field)?.ok_or_else(|| object.refuse("field-shape", &format!("has no {field}")))
+}
+
+fn parts(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty())
+}
+
+fn has_parent(path: &str) -> bool {
+    parts(path).any(|part| part == "..")
+}
+
+/// By whole parts, so that `/var/log` does not open `/var/logs`.
+fn lies_in(path: &str, folder: &str) -> bool {
+    let mut inner = parts(path);
+    path.starts_with('/') && parts(folder).all(|part| inner.next() == Some(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn deployment() -> Kind {
+        Kind::new("apps", "v1", "Deployment")
+    }
+
+    /// The rule that a Pod of this spec breaks, with what a grant opens.
+    fn broken(spec: &Value, open: &Value) -> Option<&'static str> {
+        let open: Pods = serde_json::from_value(open.clone()).unwrap();
+        let body = json!({ "spec": { "template": { "spec": spec } } });
+        check(&deployment(), &body, &open).err().map(|violation| violation.rule)
+    }
+
+    /// A Pod that asks for nothing.
+    fn modest() -> Value {
+        let container = json!({ "name": "c", "image": "i", "securityContext": { "allowPrivilegeEscalation": false } });
+        json!({ "automountServiceAccountToken": false, "containers": [container] })
+    }
+
+    fn merged(mut onto: Value, more: Value) -> Value {
+        match (&mut onto, more) {
+            (Value::Object(members), Value::Object(more)) => {
+                for (key, value) in more {
+                    let below = members.remove(&key).unwrap_or(Value::Null);
+                    members.insert(key, merged(below, value));
+                }
+                onto
+            }
+            (_, more) => more,
+        }
+    }
+
+    fn pod(more: Value) -> Value {
+        merged(modest(), more)
+    }
+
+    fn container(more: Value) -> Value {
+        let container = merged(modest()["containers"][0].clone(), more);
+        pod(json!({ "containers": [container] }))
+    }
+
+    fn volume(more: Value) -> Value {
+        pod(json!({ "volumes": [merged(json!({ "name": "v" }), more)] }))
+    }
+
+    fn projection(more: Value) -> Value {
+        volume(json!({ "projected": { "sources": [more] } }))
+    }
+
+    fn variable(more: Value) -> Value {
+        container(json!({ "env": [{ "name": "A", "valueFrom": more }] }))
+    }
+
+    fn security(more: Value) -> Value {
+        container(json!({ "securityContext": more }))
+    }
+
+    /// Everything that is closed: the Pod, the rule, and the one item that opens it.
+    fn closed() -> Vec<(Value, &'static str, Value)> {
+        vec![
+            (
+                pod(json!({ "serviceAccountName": "admin" })),
+                "pod-service-account",
+                json!({ "serviceAccounts": ["admin"] }),
+            ),
+            (pod(json!({ "serviceAccount": "admin" })), "pod-service-account", json!({ "serviceAccounts": ["ad*"] })),
+            (pod(json!({ "automountServiceAccountToken": true })), "pod-token", json!({ "serviceAccountToken": true })),
+            (json!({}), "pod-token", json!({ "serviceAccountToken": true })),
+            (
+                projection(json!({ "serviceAccountToken": { "path": "t" } })),
+                "pod-token",
+                json!({ "serviceAccountToken": true }),
+            ),
+            (pod(json!({ "imagePullSecrets": [{ "name": "s" }] })), "pod-secret", json!({ "secrets": ["s"] })),
+            (volume(json!({ "secret": { "secretName": "s" } })), "pod-secret", json!({ "secrets": ["s"] })),
+            (projection(json!({ "secret": { "name": "s" } })), "pod-secret", json!({ "secrets": ["s"] })),
+            (
+                variable(json!({ "secretKeyRef": { "name": "s", "key": "k" } })),
+                "pod-secret",
+                json!({ "secrets": ["s"] }),
+            ),
+            (
+                container(json!({ "envFrom": [{ "prefix": "P", "secretRef": { "name": "s" } }] })),
+                "pod-secret",
+                json!({ "secrets": ["s"] }),
+            ),
+            (volume(json!({ "configMap": { "name": "s" } })), "pod-config-map", json!({ "configMaps": ["s"] })),
+            (projection(json!({ "configMap": { "name": "s" } })), "pod-config-map", json!({ "configMaps": ["s"] })),
+            (
+                variable(json!({ "configMapKeyRef": { "name": "s", "key": "k" } })),
+                "pod-config-map",
+                json!({ "configMaps": ["s"] }),
+            ),
+            (
+                container(json!({ "envFrom": [{ "configMapRef": { "name": "s" } }] })),
+                "pod-config-map",
+                json!({ "configMaps": ["s"] }),
+            ),
+            (
+                volume(json!({ "persistentVolumeClaim": { "claimName": "s" } })),
+                "pod-volume-claim",
+                json!({ "persistentVolumeClaims": ["s"] }),
+            ),
+            (
+                volume(json!({ "hostPath": { "path": "/var/log/x" } })),
+                "pod-host-path",
+                json!({ "hostPath": ["/var/log"] }),
+            ),
+            (volume(json!({ "nfs": { "server": "s", "path": "/" } })), "pod-volume", json!({ "volumes": ["nfs"] })),
+            (volume(json!({ "csi": { "driver": "d" } })), "pod-volume", json!({ "volumes": ["csi"] })),
+            (volume(json!({ "ephemeral": {} })), "pod-volume", json!({ "volumes": ["ephemeral"] })),
+            (volume(json!({ "image": { "reference": "r" } })), "pod-volume", json!({ "volumes": ["image"] })),
+            (volume(json!({ "gitRepo": {} })), "pod-volume", json!({ "volumes": ["gitRepo"] })),
+            (
+                projection(json!({ "clusterTrustBundle": {} })),
+                "pod-volume",
+                json!({ "volumes": ["clusterTrustBundle"] }),
+            ),
+            (projection(json!({ "podCertificate": {} })), "pod-volume", json!({ "volumes": ["podCertificate"] })),
+            (pod(json!({ "hostNetwork": true })), "pod-host-network", json!({ "hostNetwork": true })),
+            (pod(json!({ "hostPID": true })), "pod-host-pid", json!({ "hostPID": true })),
+            (pod(json!({ "hostIPC": true })), "pod-host-ipc", json!({ "hostIPC": true })),
+            (container(json!({ "ports": [{ "hostPort": 80 }] })), "pod-host-port", json!({ "hostPorts": true })),
+            (container(json!({ "ports": [{ "hostIP": "0.0.0.0" }] })), "pod-host-port", json!({ "hostPorts": true })),
+            (security(json!({ "privileged": true })), "pod-privileged", json!({ "privileged": true })),
+            (
+                security(json!({ "allowPrivilegeEscalation": true })),
+                "pod-escalation",
+                json!({ "allowPrivilegeEscalation": true }),
+            ),
+            (
+                pod(json!({ "containers": [{ "name": "c" }] })),
+                "pod-escalation",
+                json!({ "allowPrivilegeEscalation": true }),
+            ),
+            (
+                pod(json!({ "initContainers": [{ "securityContext": {} }] })),
+                "pod-escalation",
+                json!({ "allowPrivilegeEscalation": true }),
+            ),
+            (
+                security(json!({ "capabilities": { "add": ["NET_BIND_SERVICE", "SYS_ADMIN"] } })),
+                "pod-capability",
+                json!({ "capabilities": ["SYS_ADMIN"] }),
+            ),
+            (security(json!({ "procMount": "Unmasked" })), "pod-proc-mount", json!({ "procMount": true })),
+            (
+                security(json!({ "seccompProfile": { "type": "Unconfined" } })),
+                "pod-unconfined",
+                json!({ "unconfined": true }),
+            ),
+            (
+                security(json!({ "appArmorProfile": { "type": "Unconfined" } })),
+                "pod-unconfined",
+                json!({ "unconfined": true }),
+            ),
+            (
+                pod(json!({ "securityContext": { "seccompProfile": { "type": "Unconfined" } } })),
+                "pod-unconfined",
+                json!({ "unconfined": true }),
+            ),
+            (
+                pod(json!({ "securityContext": { "seLinuxOptions": { "type": "spc_t" } } })),
+                "pod-selinux",
+                json!({ "seLinux": true }),
+            ),
+            (security(json!({ "seLinuxOptions": { "user": "u" } })), "pod-selinux", json!({ "seLinux": true })),
+            (security(json!({ "seLinuxOptions": { "role": "r" } })), "pod-selinux", json!({ "seLinux": true })),
+            (
+                pod(json!({ "securityContext": { "sysctls": [{ "name": "kernel.msgmax", "value": "1" }] } })),
+                "pod-sysctl",
+                json!({ "sysctls": ["kernel.msg*"] }),
+            ),
+            (
+                security(json!({ "windowsOptions": { "hostProcess": true } })),
+                "pod-host-process",
+                json!({ "hostProcess": true }),
+            ),
+            (pod(json!({ "nodeName": "n" })), "pod-node", json!({ "nodeName": true })),
+            (
+                pod(json!({ "priorityClassName": "system-node-critical" })),
+                "pod-priority",
+                json!({ "priorityClasses": ["system-*"] }),
+            ),
+            (pod(json!({ "runtimeClassName": "loose" })), "pod-runtime-class", json!({ "runtimeClasses": ["loose"] })),
+            (pod(json!({ "resourceClaims": [] })), "pod-resource-claims", json!({ "resourceClaims": true })),
+            (
+                container(json!({ "livenessProbe": { "httpGet": { "port": 1, "host": "169.254.169.254" } } })),
+                "pod-probe-host",
+                json!({ "probeHosts": true }),
+            ),
+            (
+                container(json!({ "readinessProbe": { "tcpSocket": { "port": 1, "host": "h" } } })),
+                "pod-probe-host",
+                json!({ "probeHosts": true }),
+            ),
+            (
+                container(json!({ "startupProbe": { "httpGet": { "host": "h" } } })),
+                "pod-probe-host",
+                json!({ "probeHosts": true }),
+            ),
+            (
+                container(json!({ "lifecycle": { "postStart": { "httpGet": { "host": "h" } } } })),
+                "pod-probe-host",
+                json!({ "probeHosts": true }),
+            ),
+            (
+                container(json!({ "lifecycle": { "preStop": { "tcpSocket": { "host": "h" } } } })),
+                "pod-probe-host",
+                json!({ "probeHosts": true }),
+            ),
+        ]
+    }
+
+    /// A grant that opens everything.
+    fn everything() -> Value {
+        let named = json!(["*"]);
+        let volumes = json!(["nfs", "csi", "ephemeral", "image", "gitRepo", "clusterTrustBundle", "podCertificate"]);
+        json!({
+            "serviceAccounts": named, "serviceAccountToken": true, "secrets": named, "configMaps": named,
+            "persistentVolumeClaims": named, "hostPath": ["/"], "volumes": volumes, "hostNetwork": true, "hostPID": true,
+            "hostIPC": true, "hostPorts": true, "privileged": true, "allowPrivilegeEscalation": true,
+            "capabilities": ["SYS_ADMIN"], "procMount": true, "unconfined": true, "seLinux": true, "sysctls": named,
+            "hostProcess": true, "nodeName": true, "priorityClasses": named, "runtimeClasses": named,
+            "resourceClaims": true, "probeHosts": true,
+        })
+    }
+
+    #[test]
+    fn what_escalates_is_closed_until_its_own_item_opens_it() {
+        assert_eq!(broken(&modest(), &json!({})), None);
+        for (spec, rule, open) in closed() {
+            assert_eq!(broken(&spec, &json!({})), Some(rule), "{spec}");
+            assert_eq!(broken(&spec, &open), None, "{spec} with {open}");
+            let mut others = everything();
+            for item in open.as_object().unwrap().keys() {
+                others.as_object_mut().unwrap().remove(item);
+            }
+            assert_eq!(broken(&spec, &others), Some(rule), "{spec} with all but {open}");
+        }
+    }
+
+    #[test]
+    fn every_item_of_a_grant_is_tried() {
+        let items: Vec<String> =
+            serde_json::to_value(Pods::default()).unwrap().as_object().unwrap().keys().cloned().collect();
+        for item in items {
+            assert!(
+                closed().iter().any(|(_, _, open)| open.get(&item).is_some()),
+                "nothing closed is opened by {item}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_kind_that_makes_pods_is_judged() {
+        let spec = json!({ "automountServiceAccountToken": false, "hostNetwork": true });
+        let template = json!({ "spec": spec });
+        for (group, kind, body) in [
+            ("", "Pod", template.clone()),
+            ("", "PodTemplate", json!({ "template": template })),
+            ("", "ReplicationController", json!({ "spec": { "template": template } })),
+            ("apps", "Deployment", json!({ "spec": { "template": template } })),
+            ("apps", "ReplicaSet", json!({ "spec": { "template": template } })),
+            ("apps", "StatefulSet", json!({ "spec": { "template": template } })),
+            ("apps", "DaemonSet", json!({ "spec": { "template": template } })),
+            ("batch", "Job", json!({ "spec": { "template": template } })),
+            ("batch", "CronJob", json!({ "spec": { "jobTemplate": { "spec": { "template": template } } } })),
+        ] {
+            let of = |group: &str, kind: &str| check(&Kind::new(group, "v1", kind), &body, &Pods::default());
+            assert_eq!(of(group, kind).unwrap_err().rule, "pod-host-network", "{kind}");
+            assert!(makes_pods(&Kind::new(group, "v1", kind)));
+            assert!(of("example.com", kind).is_ok() && of(group, "Other").is_ok());
+        }
+    }
+
+    #[test]
+    fn harmless_fields_pass() {
+        for field in POD {
+            assert_eq!(broken(&pod(json!({ field: { "any": "thing" } })), &json!({})), None, "{field}");
+        }
+        assert_eq!(broken(&pod(json!({ "priority": 5 })), &json!({})), None);
+        for field in POD_SECURITY {
+            assert_eq!(broken(&pod(json!({ "securityContext": { field: 1 } })), &json!({})), None, "{field}");
+        }
+        for field in CONTAINER {
+            assert_eq!(broken(&container(json!({ field: 1 })), &json!({})), None, "{field}");
+        }
+        for field in CONTAINER_SECURITY {
+            assert_eq!(broken(&security(json!({ field: 1 })), &json!({})), None, "{field}");
+        }
+        for sysctl in SAFE_SYSCTLS {
+            let spec = pod(json!({ "securityContext": { "sysctls": [{ "name": sysctl, "value": "1" }] } }));
+            assert_eq!(broken(&spec, &json!({})), None, "{sysctl}");
+        }
+        for selinux in CONTAINER_TYPES {
+            let spec =
+                security(json!({ "seLinuxOptions": { "type": selinux, "level": "s0", "user": "", "role": "" } }));
+            assert_eq!(broken(&spec, &json!({})), None, "{selinux}");
+        }
+        for spec in [
+            pod(json!({ "serviceAccountName": "default", "serviceAccount": "" })),
+            pod(json!({ "hostNetwork": false, "hostPID": false, "hostIPC": false })),
+            volume(json!({ "emptyDir": {} })),
+            volume(json!({ "downwardAPI": {} })),
+            volume(json!({ "projected": { "defaultMode": 1, "sources": [{ "downwardAPI": {} }] } })),
+            variable(json!({ "fieldRef": {} })),
+            variable(json!({ "resourceFieldRef": {} })),
+            variable(json!({ "fileKeyRef": {} })),
+            container(json!({ "env": [{ "name": "A", "value": "b" }] })),
+            container(
+                json!({ "ports": [{ "containerPort": 1, "name": "p", "protocol": "TCP", "hostPort": 0, "hostIP": "" }] }),
+            ),
+            container(json!({ "livenessProbe": { "exec": {}, "failureThreshold": 1, "timeoutSeconds": 2 } })),
+            container(json!({ "livenessProbe": { "grpc": {}, "periodSeconds": 1, "initialDelaySeconds": 1 } })),
+            container(
+                json!({ "livenessProbe": { "httpGet": { "host": "", "port": 1, "path": "/", "scheme": "HTTP", "httpHeaders": [] } } }),
+            ),
+            container(json!({ "lifecycle": { "stopSignal": "SIGTERM", "preStop": { "sleep": {} } } })),
+            security(
+                json!({ "privileged": false, "procMount": "Default", "capabilities": { "drop": ["ALL"], "add": ["NET_BIND_SERVICE"] } }),
+            ),
+            security(
+                json!({ "seccompProfile": { "type": "RuntimeDefault" }, "windowsOptions": { "hostProcess": false, "runAsUserName": "u" } }),
+            ),
+            security(json!({ "appArmorProfile": { "type": "Localhost", "localhostProfile": "p" } })),
+        ] {
+            assert_eq!(broken(&spec, &json!({})), None, "{spec}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_by_name_at_every_level_even_where_all_is_open() {
+        let odd = json!({ "odd": 1 });
+        for spec in [
+            pod(odd.clone()),
+            pod(json!({ "HostNetwork": true })),
+            pod(json!({ "ephemeralContainers": [] })),
+            pod(json!({ "securityContext": odd })),
+            pod(json!({ "securityContext": { "sysctls": [odd] } })),
+            container(odd.clone()),
+            container(json!({ "ports": [odd] })),
+            container(json!({ "env": [odd] })),
+            container(json!({ "envFrom": [odd] })),
+            container(json!({ "livenessProbe": odd })),
+            container(json!({ "livenessProbe": { "httpGet": odd } })),
+            container(json!({ "livenessProbe": { "httpGet": { "Host": "h" } } })),
+            container(json!({ "lifecycle": odd })),
+            container(json!({ "lifecycle": { "preStop": odd } })),
+            variable(odd.clone()),
+            security(odd.clone()),
+            security(json!({ "Privileged": true })),
+            security(json!({ "AllowPrivilegeEscalation": true })),
+            security(json!({ "capabilities": odd })),
+            security(json!({ "seccompProfile": odd })),
+            security(json!({ "seLinuxOptions": odd })),
+            security(json!({ "windowsOptions": odd })),
+            security(json!({ "windowsOptions": { "gmsaCredentialSpec": "g" } })),
+            volume(json!({ "projected": odd })),
+            projection(odd),
+        ] {
+            assert_eq!(broken(&spec, &everything()), Some("field-unknown"), "{spec}");
+        }
+        assert_eq!(broken(&volume(json!({ "odd": {} })), &everything()), Some("pod-volume"));
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_shape_is_refused_and_not_passed_over() {
+        for spec in [
+            json!("text"),
+            json!([]),
+            pod(json!({ "automountServiceAccountToken": "false" })),
+            pod(json!({ "automountServiceAccountToken": 0 })),
+            pod(json!({ "hostNetwork": "true" })),
+            pod(json!({ "hostNetwork": null })),
+            pod(json!({ "containers": { "0": {} } })),
+            pod(json!({ "containers": ["c"] })),
+            pod(json!({ "initContainers": null })),
+            pod(json!({ "volumes": {} })),
+            pod(json!({ "volumes": [[]] })),
+            pod(json!({ "serviceAccountName": ["admin"] })),
+            pod(json!({ "imagePullSecrets": ["s"] })),
+            pod(json!({ "imagePullSecrets": [{}] })),
+            pod(json!({ "securityContext": [] })),
+            container(json!({ "env": {} })),
+            container(json!({ "envFrom": [[]] })),
+            container(json!({ "ports": [{ "hostPort": "80" }] })),
+            container(json!({ "livenessProbe": "x" })),
+            security(json!({ "allowPrivilegeEscalation": "false" })),
+            security(json!({ "privileged": 1 })),
+            security(json!({ "capabilities": { "add": "SYS_ADMIN" } })),
+            security(json!({ "capabilities": { "add": [["SYS_ADMIN"]] } })),
+            security(json!({ "procMount": ["Unmasked"] })),
+            volume(json!({ "secret": { "name": "s" } })),
+            volume(json!({ "secret": "s" })),
+            volume(json!({ "configMap": {} })),
+            volume(json!({ "persistentVolumeClaim": {} })),
+            volume(json!({ "hostPath": {} })),
+            volume(json!({ "hostPath": "/" })),
+            volume(json!({ "projected": { "sources": {} } })),
+        ] {
+            assert_eq!(broken(&spec, &everything()), Some("field-shape"), "{spec}");
+        }
+    }
+
+    #[test]
+    fn nothing_on_the_way_to_a_template_is_passed_over() {
+        for body in [
+            json!({ "spec": "x" }),
+            json!({ "spec": { "template": [] } }),
+            json!({ "spec": { "template": { "spec": null } } }),
+            json!({ "spec": { "template": { "metadata": "x" } } }),
+            json!({ "spec": { "template": { "metadata": { "annotations": [] } } } }),
+        ] {
+            assert_eq!(check(&deployment(), &body, &Pods::default()).unwrap_err().rule, "field-shape", "{body}");
+        }
+        for body in [
+            json!({ "Spec": {} }),
+            json!({ "spec": { "Template": {} } }),
+            json!({ "spec": { "template": { "Spec": {} } } }),
+            json!({ "spec": { "template": { "odd": {} } } }),
+        ] {
+            assert_eq!(check(&deployment(), &body, &Pods::default()).unwrap_err().rule, "field-unknown", "{body}");
+        }
+        for body in [json!({}), json!({ "spec": { "replicas": 1 } }), json!({ "spec": { "template": {} } })] {
+            assert_eq!(check(&deployment(), &body, &Pods::default()), Ok(()), "{body}");
+        }
+        let pod = Kind::new("", "v1", "Pod");
+        assert_eq!(check(&pod, &json!({ "SPEC": {} }), &Pods::default()).unwrap_err().rule, "field-unknown");
+        let whole =
+            json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "ownerReferences": [] }, "spec": modest() });
+        assert_eq!(check(&pod, &whole, &Pods::default()), Ok(()));
+    }
+
+    fn annotated(kind: &Kind, key: &str, value: Value, open: &Pods) -> Option<&'static str> {
+        let template = json!({ "metadata": { "annotations": { key: value } }, "spec": modest() });
+        let body = if &*kind.kind == "Pod" { template } else { json!({ "spec": { "template": template } }) };
+        check(kind, &body, open).err().map(|violation| violation.rule)
+    }
+
+    #[test]
+    fn old_annotations_do_not_lift_a_confinement() {
+        let open = Pods { unconfined: true, ..Pods::default() };
+        for kind in [deployment(), Kind::new("", "v1", "Pod")] {
+            for key in [
+                "seccomp.security.alpha.kubernetes.io/pod",
+                "container.seccomp.security.alpha.kubernetes.io/c",
+                "container.apparmor.security.beta.kubernetes.io/c",
+            ] {
+                let with = |value: Value, open: &Pods| annotated(&kind, key, value, open);
+                assert_eq!(with(json!("unconfined"), &Pods::default()), Some("pod-unconfined"), "{key}");
+                assert_eq!(with(json!("unconfined"), &open), None);
+                assert_eq!(with(json!(["unconfined"]), &open), Some("field-shape"));
+                for confined in ["runtime/default", "docker/default", "localhost/profile"] {
+                    assert_eq!(with(json!(confined), &Pods::default()), None);
+                }
+            }
+            assert_eq!(annotated(&kind, "a", json!("unconfined"), &Pods::default()), None);
+        }
+    }
+
+    #[test]
+    fn a_template_gives_its_pods_labels_and_annotations_and_nothing_else() {
+        let with = |metadata: Value| {
+            let body = json!({ "spec": { "template": { "metadata": metadata, "spec": modest() } } });
+            check(&deployment(), &body, &Pods::default()).err().map(|violation| violation.rule)
+        };
+        assert_eq!(with(json!({ "labels": { "a": "b" }, "annotations": { "a": "b" } })), None);
+        for field in ["finalizers", "ownerReferences", "name", "generateName", "namespace", "uid"] {
+            assert_eq!(with(json!({ field: "x" })), Some("pod-metadata"), "{field}");
+        }
+        for field in ["labels", "annotations"] {
+            assert_eq!(with(json!({ field: { "hotshoe.dev/plugin": "other" } })), Some("pod-metadata"));
+        }
+    }
+
+    #[test]
+    fn volumes_of_third_parties_still_name_their_secrets() {
+        let open = |secrets: Value| json!({ "volumes": ["csi", "rbd", "azureFile"], "secrets": secrets });
+        for more in [
+            json!({ "csi": { "driver": "d", "nodePublishSecretRef": { "name": "s" } } }),
+            json!({ "rbd": { "secretRef": { "name": "s" } } }),
+            json!({ "azureFile": { "secretName": "s" } }),
+            json!({ "rbd": { "SecretRef": { "name": "s" } } }),
+        ] {
+            assert_eq!(broken(&volume(more.clone()), &open(json!([]))), Some("pod-secret"), "{more}");
+            assert_eq!(broken(&volume(more), &open(json!(["s"]))), None);
+        }
+        let typed = volume(json!({ "azureFile": { "secretName": ["s"] } }));
+        assert_eq!(broken(&typed, &open(json!(["*"]))), Some("field-shape"));
+    }
+
+    #[test]
+    fn a_path_of_the_node_is_opened_with_what_lies_below_it() {
+        let with = |path: &str, open: &str| {
+            broken(&volume(json!({ "hostPath": { "path": path } })), &json!({ "hostPath": [open] }))
+        };
+        for (path, open) in [
+            ("/var/log", "/var/log"),
+            ("/var/log/", "/var/log"),
+            ("/var/log/pods", "/var/log/"),
+            ("//var/log", "/var/log"),
+            ("/etc", "/"),
+        ] {
+            assert_eq!(with(path, open), None, "{path} in {open}");
+        }
+        for (path, open) in [
+            ("/var/logs", "/var/log"),
+            ("/var", "/var/log"),
+            ("/", "/var/log"),
+            ("/var/log/../lib", "/var/log"),
+            ("/..", "/"),
+            ("var/log", "/var/log"),
+            ("", "/"),
+        ] {
+            assert_eq!(with(path, open), Some("pod-host-path"), "{path} in {open}");
+        }
+    }
+
+    #[test]
+    fn claims_of_a_stateful_sets_own_templates_need_no_grant() {
+        let body = json!({ "spec": { "volumeClaimTemplates": [{ "metadata": { "name": "data" } }], "template": { "spec": modest() } } });
+        assert_eq!(check(&Kind::new("apps", "v1", "StatefulSet"), &body, &Pods::default()), Ok(()));
+    }
+
+    #[test]
+    fn a_message_names_the_field_and_the_item() {
+        let body = json!({ "spec": { "template": { "spec": container(json!({ "ports": [{ "hostPort": 80 }] })) } } });
+        let message = check(&deployment(), &body, &Pods::default()).unwrap_err().message;
+        assert!(
+            message.starts_with(
+                "spec.template.spec.containers[0].ports[0].hostPort is not granted; open it with pods.hostPorts"
+            ),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_named() {
+        let validate = |open: Value| serde_json::from_value::<Pods>(open).unwrap().validate();
+        for field in [
+            "serviceAccounts",
+            "secrets",
+            "configMaps",
+            "persistentVolumeClaims",
+            "sysctls",
+            "priorityClasses",
+            "runtimeClasses",
+        ] {
+            assert_eq!(validate(json!({ field: ["a", "b*"] })), Ok(()));
+            let error = validate(json!({ field: ["**"] })).unwrap_err();
+            assert!(error.starts_with(&format!("pods.{field} has")), "{error}");
+        }
+        assert_eq!(validate(json!({ "hostPath": ["/", "/a/b"] })), Ok(()));
+        for path in ["", "a", "/a/../b"] {
+            let error = validate(json!({ "hostPath": [path] })).unwrap_err();
+            assert!(error.contains("pods.hostPath") && error.contains(path), "{error}");
+        }
+        assert!(serde_json::from_value::<Pods>(json!({ "hostpath": [] })).is_err());
+    }
+}

@@ -1,0 +1,347 @@
+//! The gate against an evaluator that shares nothing with it: all that a grant allows in a small
+//! world is written down as a set of tuples, one by one, and what is never allowed is struck out;
+//! then the gate must say yes to exactly those.
+
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
+
+use std::collections::BTreeSet;
+
+use hotshoe::check::{self, Context};
+use hotshoe::decision::{Children, Decision, Descriptor, Document, Kind, ObjectRef, OwnedKind};
+use hotshoe::grant::{Access, Grant, Request, Rule};
+use proptest::prelude::*;
+use proptest::sample::{Index, select, subsequence};
+use serde_json::{Value, json};
+
+/// The kinds of the small world: group, kind, whether it has a namespace.
+const KINDS: [(&str, &str, bool); 9] = [
+    ("", "ConfigMap", true),
+    ("", "Secret", true),
+    ("", "Service", true),
+    ("", "PersistentVolumeClaim", true),
+    ("apps", "Deployment", true),
+    ("", "Namespace", false),
+    ("", "Node", false),
+    ("rbac.authorization.k8s.io", "RoleBinding", true),
+    ("hotshoe.dev", "Plugin", false),
+];
+const NAMESPACES: [&str; 4] = ["a", "b", "red", "host"];
+const NAMES: [&str; 5] = ["x", "x-1", "y", "kube-x", "host"];
+const VERBS: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
+const RULE_NAMESPACES: [&str; 7] =
+    [r#""own""#, r#""cluster""#, r#"["a"]"#, r#"["b","host"]"#, r#"["a","b","red"]"#, RED, RED_AND_BIG];
+const RED: &str = r#"{"matchLabels":{"colour":"red"}}"#;
+const RED_AND_BIG: &str = r#"{"matchLabels":{"colour":"red","size":"big"}}"#;
+const RULE_NAMES: [&str; 5] = ["[]", r#"["x"]"#, r#"["x*"]"#, r#"["*-1","y"]"#, r#"["nobody"]"#];
+
+/// What a grant may open: where it stands in a rule, and the value that opens it.
+const ITEMS: [(&str, &str, &str); 8] = [
+    ("pods", "hostNetwork", "true"),
+    ("pods", "hostPID", "true"),
+    ("pods", "nodeName", "true"),
+    ("pods", "serviceAccountToken", "true"),
+    ("pods", "secrets", r#"["s"]"#),
+    ("pods", "priorityClasses", r#"["p*"]"#),
+    ("services", "types", r#"["NodePort"]"#),
+    ("services", "externalIPs", "true"),
+];
+
+/// Marks a fragment that nothing opens, and one that needs nothing.
+const NEVER: &str = "never";
+const NOTHING: &str = "";
+
+/// Fragments of bodies: the kind, the place below the root, the value, and the item that opens it.
+const FRAGMENTS: [(&str, &str, &str, &str); 26] = [
+    ("Deployment", "spec.template.spec.hostNetwork", "true", "hostNetwork"),
+    ("Deployment", "spec.template.spec.hostPID", "true", "hostPID"),
+    ("Deployment", "spec.template.spec.hostPID", "false", NOTHING),
+    ("Deployment", "spec.template.spec.hostPID", "null", NOTHING),
+    ("Deployment", "spec.template.spec.hostPID", r#""true""#, NEVER),
+    ("Deployment", "spec.template.spec.HostPID", "true", NEVER),
+    ("Deployment", "spec.template.spec.nodeName", r#""n""#, "nodeName"),
+    ("Deployment", "spec.template.spec.automountServiceAccountToken", "true", "serviceAccountToken"),
+    ("Deployment", "spec.template.spec.automountServiceAccountToken", "null", "serviceAccountToken"),
+    ("Deployment", "spec.template.spec.imagePullSecrets", r#"[{"name":"s"}]"#, "secrets"),
+    ("Deployment", "spec.template.spec.imagePullSecrets", "[]", NOTHING),
+    ("Deployment", "spec.template.spec.imagePullSecrets", r#"[{"name":"other"}]"#, NEVER),
+    ("Deployment", "spec.template.spec.volumes", r#"[{"name":"v","secret":{"secretName":"s"}}]"#, "secrets"),
+    ("Deployment", "spec.template.spec.volumes", r#"[{"name":"v","emptyDir":{}}]"#, NOTHING),
+    ("Deployment", "spec.template.spec.priorityClassName", r#""p-high""#, "priorityClasses"),
+    ("Deployment", "spec.template.spec.ephemeralContainers", "[{}]", NEVER),
+    ("Deployment", "spec.replicas", "3", NOTHING),
+    ("Service", "spec.type", r#""NodePort""#, "types"),
+    ("Service", "spec.type", r#""ClusterIP""#, NOTHING),
+    ("Service", "spec.externalIPs", r#"["192.0.2.1"]"#, "externalIPs"),
+    ("Service", "spec.odd", "1", NEVER),
+    ("Secret", "type", r#""Opaque""#, NOTHING),
+    ("Secret", "type", r#""kubernetes.io/service-account-token""#, NEVER),
+    ("ConfigMap", "data.a", r#""b""#, NOTHING),
+    ("ConfigMap", "metadata.finalizers", r#"["a/b"]"#, NEVER),
+    ("ConfigMap", "status.a", r#""b""#, NEVER),
+];
+
+#[derive(Clone, Debug)]
+struct RuleText {
+    kind: usize,
+    verbs: Vec<&'static str>,
+    namespaces: &'static str,
+    names: &'static str,
+    data: bool,
+    items: Vec<(&'static str, &'static str, &'static str)>,
+}
+
+impl RuleText {
+    fn json(&self) -> Value {
+        let (group, kind, _) = KINDS[self.kind];
+        let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        let mut rule = json!({
+            "group": group, "kind": kind, "verbs": self.verbs, "namespaces": parsed(self.namespaces),
+            "names": parsed(self.names), "pruneData": self.data,
+        });
+        for (section, item, value) in &self.items {
+            rule[*section][*item] = parsed(value);
+        }
+        rule
+    }
+}
+
+fn rule() -> impl Strategy<Value = RuleText> {
+    let verbs = subsequence(VERBS.to_vec(), 2..=VERBS.len());
+    let items = subsequence(ITEMS.to_vec(), 0..=ITEMS.len());
+    (0..KINDS.len(), verbs, select(RULE_NAMESPACES.to_vec()), select(RULE_NAMES.to_vec()), any::<bool>(), items)
+        .prop_map(|(kind, verbs, namespaces, names, data, items)| RuleText {
+            kind,
+            verbs,
+            namespaces,
+            names,
+            data,
+            items,
+        })
+}
+
+/// Rules of which most are about one kind, so that they meet what is asked for.
+fn rules() -> impl Strategy<Value = (usize, Vec<RuleText>)> {
+    (0..KINDS.len(), prop::collection::vec((rule(), 0..5u8), 0..5)).prop_map(|(kind, rules)| {
+        let about = |(rule, odds): (RuleText, u8)| if odds == 0 { rule } else { RuleText { kind, ..rule } };
+        (kind, rules.into_iter().map(about).collect())
+    })
+}
+
+/// `None` is a parent without a namespace.
+fn place() -> impl Strategy<Value = Option<&'static str>> {
+    prop_oneof![1 => Just(None), 4 => select(NAMESPACES.to_vec()).prop_map(Some)]
+}
+
+fn grant(rules: &[RuleText]) -> Grant {
+    let rules: Vec<Rule> = rules.iter().map(|rule| serde_json::from_value(rule.json()).unwrap()).collect();
+    Grant { rules, prune_all: true, host_namespace: "host".into() }
+}
+
+fn reference(kind: usize, namespace: Option<&str>, name: &str) -> ObjectRef {
+    let (group, kind, _) = KINDS[kind];
+    ObjectRef { kind: Kind::new(group, "v1", kind), namespace: namespace.map(Into::into), name: name.into() }
+}
+
+fn parent(namespace: Option<&str>) -> ObjectRef {
+    let kind = Kind::new("cache.example.com", "v1", "Memcached");
+    ObjectRef { kind, namespace: namespace.map(Into::into), name: "parent".into() }
+}
+
+/// `red` has one label of two.
+fn label_of(namespace: &str, key: &str) -> Option<String> {
+    (namespace == "red" && key == "colour").then(|| "red".to_owned())
+}
+
+// ─── the other evaluator ───
+
+/// One thing that is allowed for this parent: verb, kind, namespace, name, and what is open.
+type Allowed = BTreeSet<(String, usize, Option<String>, String, BTreeSet<String>)>;
+
+/// All of it, counted out.
+fn count_out(rules: &[RuleText], parent: Option<&str>) -> Allowed {
+    let mut allowed = Allowed::new();
+    let everywhere: Vec<Option<&str>> = std::iter::once(None).chain(NAMESPACES.map(Some)).collect();
+    for rule in rules {
+        let reached: Vec<Option<&str>> = match rule.namespaces {
+            r#""own""# => parent.map(Some).into_iter().collect(),
+            r#""cluster""# => everywhere.clone(),
+            RED => vec![Some("red")],
+            RED_AND_BIG => Vec::new(),
+            list => serde_json::from_str::<Vec<&str>>(list).unwrap().into_iter().map(Some).collect(),
+        };
+        let named: Vec<&str> = match rule.names {
+            "[]" => NAMES.to_vec(),
+            r#"["x"]"# => vec!["x"],
+            r#"["x*"]"# => vec!["x", "x-1"],
+            r#"["*-1","y"]"# => vec!["x-1", "y"],
+            _ => Vec::new(),
+        };
+        let open: BTreeSet<String> = rule.items.iter().map(|(_, item, _)| (*item).to_owned()).collect();
+        for verb in &rule.verbs {
+            for namespace in &reached {
+                for name in &named {
+                    let namespace = namespace.map(str::to_owned);
+                    allowed.insert(((*verb).to_owned(), rule.kind, namespace, (*name).to_owned(), open.clone()));
+                }
+            }
+        }
+        // What this very rule does not give after all.
+        let (_, kind, _) = KINDS[rule.kind];
+        let loses = ["Namespace", "PersistentVolumeClaim"].contains(&kind) && !rule.data;
+        let unnamed = kind == "Secret" && rule.names == "[]";
+        if loses || unnamed {
+            let gone = if loses { "delete" } else { "get" };
+            let others: Vec<RuleText> = rules.iter().filter(|other| !std::ptr::eq(*other, rule)).cloned().collect();
+            let kept = count_out(&others, parent);
+            allowed.retain(|one| one.0 != gone || one.1 != rule.kind || kept.contains(one));
+        }
+    }
+    allowed.retain(|(verb, kind, namespace, name, _)| {
+        let (group, kind, namespaced) = KINDS[*kind];
+        let writes = ["create", "update", "delete"].contains(&verb.as_str());
+        let never = group.contains("rbac") || group == "hotshoe.dev" || namespace.as_deref() == Some("host");
+        let never_written = kind == "Namespace" && (name == "kube-x" || name == "host");
+        let elsewhere = parent.is_some() && namespace.as_deref() != parent;
+        !never && namespaced == namespace.is_some() && !(writes && (never_written || elsewhere))
+    });
+    allowed
+}
+
+fn is_in(
+    allowed: &Allowed,
+    verb: &str,
+    kind: usize,
+    namespace: Option<&str>,
+    name: &str,
+    needs: &BTreeSet<&str>,
+) -> bool {
+    allowed.iter().any(|(v, k, ns, n, open)| {
+        let opens = needs.iter().all(|need| open.contains(*need));
+        v == verb && *k == kind && ns.as_deref() == namespace && n == name && opens
+    })
+}
+
+// ─── the gate's side ───
+
+/// A body of these fragments, and what it needs.
+fn body(kind: usize, picks: &[Index]) -> (Value, BTreeSet<&'static str>) {
+    let (_, kind, _) = KINDS[kind];
+    let mut body = match kind {
+        "Deployment" => json!({ "spec": { "template": { "spec": { "automountServiceAccountToken": false } } } }),
+        _ => json!({}),
+    };
+    let menu: Vec<_> = FRAGMENTS.into_iter().filter(|(of, ..)| *of == kind).collect();
+    let mut needs = std::collections::BTreeMap::new();
+    for pick in picks.iter().filter(|_| !menu.is_empty()) {
+        let (_, path, value, need) = *pick.get(&menu);
+        let mut at = &mut body;
+        for part in path.split('.') {
+            at = &mut at[part];
+        }
+        *at = serde_json::from_str(value).unwrap();
+        // A later fragment takes the place of an earlier one.
+        needs.insert(path, need);
+    }
+    let needs = needs.into_values().filter(|need| *need != NOTHING).collect();
+    (body, needs)
+}
+
+fn descriptor() -> Descriptor {
+    let owned = KINDS.map(|(group, kind, _)| OwnedKind {
+        kind: Kind::new(group, "v1", kind),
+        verbs: Vec::new(),
+        fields: Vec::new(),
+    });
+    Descriptor {
+        name: "any".into(),
+        version: "1".into(),
+        parent: parent(None).kind,
+        parent_fields: Vec::new(),
+        owns: owned.to_vec(),
+        reads: Vec::new(),
+        finalizer: None,
+        wants_now: false,
+        wants_attempt: false,
+        config_schema: None,
+    }
+}
+
+fn is_namespaced(kind: &Kind) -> Option<bool> {
+    let found = KINDS.iter().find(|(group, name, _)| *group == &*kind.group && *name == &*kind.kind);
+    found.map(|(_, _, namespaced)| *namespaced)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_read_is_shown_exactly_where_the_grant_says_so(
+        (about, rules) in rules(), odds in 0..5u8, other in 0..KINDS.len(),
+        of in place(), namespace in place(), name in select(NAMES.to_vec()),
+    ) {
+        let kind = if odds == 0 { other } else { about };
+        let object = reference(kind, namespace, name);
+        let parent_ref = parent(of);
+        let request = Request { parent: &parent_ref, object: &object, namespaced: KINDS[kind].2, access: Access::Read };
+        let expected = is_in(&count_out(&rules, of), "get", kind, namespace, name, &BTreeSet::new());
+        let judged = grant(&rules).authorise(&request, &label_of);
+        prop_assert_eq!(judged.is_ok(), expected, "{:?}", judged);
+    }
+
+    #[test]
+    fn a_child_is_deleted_exactly_where_the_grant_says_so(
+        (about, rules) in rules(), of in place(), odds in 0..3u8, other in place(), name in select(NAMES.to_vec()),
+    ) {
+        let namespace = if odds == 0 { other } else { of };
+        let object = reference(about, namespace, name);
+        let (parent_ref, grant, descriptor) = (parent(of), grant(&rules), descriptor());
+        let context = context(&parent_ref, &grant, &descriptor);
+        let expected = is_in(&count_out(&rules, of), "delete", about, namespace, name, &BTreeSet::new());
+        let judged = check::check_prune(&object, &context);
+        prop_assert_eq!(judged.is_ok(), expected, "{:?}", judged);
+    }
+
+    #[test]
+    fn a_decision_passes_exactly_where_each_of_its_children_does(
+        (about, rules) in rules(), of in place(),
+        children in prop::collection::vec(
+            (0..8u8, 0..KINDS.len(), 0..3u8, place(), select(NAMES.to_vec()), prop::collection::vec(any::<Index>(), 0..3)), 0..3,
+        ),
+    ) {
+        let (parent_ref, grant, descriptor) = (parent(of), grant(&rules), descriptor());
+        let context = context(&parent_ref, &grant, &descriptor);
+        let allowed = count_out(&rules, of);
+        let mut expected = true;
+        let mut seen = BTreeSet::new();
+        let mut documents = Vec::new();
+        for (odds, other, elsewhere, namespace, name, picks) in children {
+            let kind = if odds == 0 { other } else { about };
+            let said = if elsewhere == 0 { namespace } else { None };
+            let (body, needs) = body(kind, &picks);
+            documents.push(Document { reference: reference(kind, said, name), json: body.to_string().into() });
+            // Without one of its own a child is in the namespace of its parent, if its kind has any.
+            let namespace = if KINDS[kind].2 { said.or(of) } else { said };
+            expected &= !needs.contains(NEVER)
+                && is_in(&allowed, "create", kind, namespace, name, &needs)
+                && is_in(&allowed, "update", kind, namespace, name, &needs)
+                && seen.insert((kind, namespace, name));
+        }
+        let decision = Decision {
+            children: Children::Exactly(documents), status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None,
+        };
+        let judged = check::check(&decision, 0, &context);
+        prop_assert_eq!(judged.is_ok(), expected, "{:?}", judged);
+    }
+}
+
+fn context<'a>(parent: &'a ObjectRef, grant: &'a Grant, descriptor: &'a Descriptor) -> Context<'a> {
+    Context {
+        parent,
+        uid: "uid",
+        plugin: "any",
+        grant,
+        descriptor,
+        namespaced: Box::new(is_namespaced),
+        label_of: Box::new(label_of),
+    }
+}
