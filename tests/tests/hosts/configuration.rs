@@ -176,7 +176,7 @@ fn a_plugin_yaml_with_an_unknown_key_is_refused_by_name() {
             ("spec:\n", "spec:\n  sources: {}\n", "sources"),
             ("metadata:\n", "metadata:\n  namespace: a\n", "namespace"),
             ("  grants:\n", "  limits: { callTimes: 1s }\n  grants:\n", "callTimes"),
-            ("kind: Pod\n", "kind: Pod\n      names: [a]\n", "names"),
+            ("kind: Pod\n", "kind: Pod\n      titles: [a]\n", "titles"),
         ] {
             let folder = Folder::of_memcached();
             folder.edit(what, into);
