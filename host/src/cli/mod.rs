@@ -6,6 +6,7 @@ pub mod compile;
 mod folder;
 pub mod grants;
 pub mod host_client;
+mod judged;
 pub mod rbac;
 pub mod reload;
 pub mod run;
