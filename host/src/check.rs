@@ -645,6 +645,24 @@ mod tests {
     }
 
     #[test]
+    fn what_says_nothing_is_found_wherever_it_stands() {
+        for (said, left) in [
+            (json!(null), None),
+            (json!([]), None),
+            (json!([null]), None),
+            (json!([1, null]), Some(json!([1]))),
+            (json!([1, { "a": null }]), Some(json!([1, {}]))),
+            (json!({ "a": null }), Some(json!({}))),
+            (json!({ "a": [[]] }), Some(json!({}))),
+            (json!({ "a": { "b": [] } }), Some(json!({ "a": {} }))),
+            (json!([0, false, "", {}]), Some(json!([0, false, "", {}]))),
+        ] {
+            let body = maps().body(&map(&json!({ "field": said }).to_string()));
+            assert_eq!(body.get("field"), left.as_ref(), "{said}");
+        }
+    }
+
+    #[test]
     fn a_child_is_pruned_through_the_same_gate() {
         let world = world(json!([
             { "kind": "ConfigMap", "verbs": ["delete"] },

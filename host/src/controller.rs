@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::RandomState;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -72,6 +73,8 @@ pub struct Controller {
     pub probation: Probation,
     /// Keys the fingerprints, so that no object of the cluster can be made to collide.
     pub hasher: RandomState,
+    /// How often labels of namespaces have changed that a rule of the grant looks at.
+    pub relabelled: AtomicU64,
     memories: Mutex<HashMap<Key, Memory>>,
 }
 
@@ -150,6 +153,7 @@ impl Controller {
             breaker: Breaker::default(),
             probation: Probation::default(),
             hasher: RandomState::new(),
+            relabelled: AtomicU64::new(0),
             memories: Mutex::default(),
         }
     }

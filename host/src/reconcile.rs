@@ -5,6 +5,7 @@
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::carry_out::Wishes;
@@ -171,7 +172,8 @@ fn rests(controller: &Controller, logic: &Logic, parent: &Object, memory: &Memor
 
 /// What must change for a failed parent to be decided before its time.
 pub fn hold_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u64 {
-    controller.hasher.hash_one((&parent.body, parent.deleting, logic.revision.digest()))
+    let relabelled = controller.relabelled.load(Ordering::Acquire);
+    controller.hasher.hash_one((&parent.body, parent.deleting, logic.revision.digest(), relabelled))
 }
 
 /// Everything that a reconcile looks at, in one number: what the plugin sees, and what tells

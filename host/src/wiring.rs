@@ -2,6 +2,7 @@
 //! change wakes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::cluster::observe::{ReadView, View, named_by, parent_label};
 use crate::cluster::watch::{Change, Scope, Subscriber, Watched, Watches};
@@ -147,6 +148,7 @@ fn open_namespaces(controller: &Arc<Controller>, watches: &Watches, parents: &Vi
             Change::Deleted(_) => true,
         };
         if relabelled {
+            controller.relabelled.fetch_add(1, Ordering::AcqRel);
             wake_all(&controller, &parents, |_| true);
         }
     });

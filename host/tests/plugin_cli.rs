@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use plugin_support::{Guest, HOTSHOE, core_module, folder, reconcile};
+use plugin_support::{Guest, HOTSHOE, core_module, folder, owner_of_config_maps, reconcile};
 use tempfile::TempDir;
 
 const MANIFEST: &str =
@@ -99,6 +99,62 @@ fn no_cases_is_an_error_that_says_where_one_would_be() {
     let output = hotshoe(dir.path(), &["test", "."]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("cases/NAME.yaml"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_answer_that_a_host_would_refuse_fails_the_case() {
+    let children = "children: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]\n";
+    let dir = plugin(&owner_of_config_maps(), &format!("{CASE}{children}{EXPECTED}"));
+    let output = hotshoe(dir.path(), &["test", "."]);
+    let text = stdout(&output);
+    assert!(!output.status.success() && text.contains("a host refuses that"), "{text}{}", stderr(&output));
+    assert!(text.contains("would delete 1 children; grant spec.pruneAll"), "{text}");
+    fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}  pruneAll: true\n")).unwrap();
+    assert!(hotshoe(dir.path(), &["test", "."]).status.success());
+}
+
+#[test]
+fn a_variable_that_hosts_keep_to_themselves_is_told_where_cases_are_run() {
+    let dir = plugin(&Guest::default(), &format!("{CASE}{EXPECTED}"));
+    fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}  config: {{fromEnv: {{key: DATABASE_PASSWORD}}}}\n"))
+        .unwrap();
+    let output = hotshoe(dir.path(), &["test", "."]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--allow-env DATABASE_PASSWORD"), "{}", stderr(&output));
+}
+
+const GRANTS: &str = "  grants:\n  - {kind: ConfigMap, verbs: [get, list, watch, create, update], names: [a-*]}\n";
+
+#[test]
+fn asked_and_given_are_compared_and_what_is_missing_fails() {
+    let dir = plugin(&owner_of_config_maps(), CASE);
+    let output = hotshoe(dir.path(), &["grants", "."]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("watch   yes    no     missing: add it to spec.grants"), "{}", stdout(&output));
+    fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{GRANTS}")).unwrap();
+    let output = hotshoe(dir.path(), &["grants", ".", "-o", "json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let expected = serde_json::json!({
+        "plugin": "demo", "kind": "ConfigMap", "verb": "watch", "asked": true, "given": true, "note": "named a-*",
+    });
+    assert!(lines.as_array().unwrap().contains(&expected), "{lines:#}");
+}
+
+#[test]
+fn rights_are_printed_without_a_cluster_and_what_rbac_cannot_say_is_told() {
+    let dir = plugin(&owner_of_config_maps(), CASE);
+    fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{GRANTS}")).unwrap();
+    let output = hotshoe(dir.path(), &["rbac", ".", "--offline", "--namespace", "there", "--host-account", "runner"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let (text, notes) = (stdout(&output), stderr(&output));
+    assert!(text.starts_with("# ") && text.matches("\n---\n").count() == 8, "{text}");
+    assert!(text.contains("  name: runner-demo\n") && text.contains("  namespace: there\n"), "{text}");
+    assert!(notes.contains("RBAC has no patterns"), "{notes}");
+    let output = hotshoe(dir.path(), &["rbac", ".", "--offline", "--watch-namespace", "a", "-o", "json"]);
+    let list: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let kinds: Vec<_> = list["items"].as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
+    assert!(!kinds.contains(&"ClusterRole") && kinds.contains(&"Role"), "{kinds:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod folder;
 pub mod grants;
 pub mod history;
 pub mod host_client;
+mod judged;
 pub mod rbac;
 pub mod reload;
 pub mod rollback;

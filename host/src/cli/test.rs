@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
 use super::folder::{CaseFile, Folder, shown, write_atomically};
+use super::judged;
 use crate::plugin::cases::{Case, Report, Verdict};
 use crate::plugin::compile::Compiler;
 use crate::plugin::engine::Engine;
@@ -64,11 +65,18 @@ impl Args {
         if let Some(calls) = self.bench {
             return bench(&revision, &cases, calls).await;
         }
+        let config = judged::config(&self.plugin);
         let mut results = Vec::new();
         for mut file in cases {
             let mut report = file.case.run(&revision).await;
             if self.accept {
                 accept(&mut file, &mut report)?;
+            }
+            if let (true, Some(config)) = (passed(&report), &config)
+                && let Some(violation) = judged::refusal(&file.case, &revision, config).await
+            {
+                report.verdict =
+                    Verdict::Failed(format!("it answers as expected, but a host refuses that: {violation}"));
             }
             if self.output == Output::Text {
                 print!("{}", text(&file, &report));

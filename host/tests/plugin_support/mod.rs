@@ -53,6 +53,18 @@ pub fn reconcile(body: &str) -> Guest {
     Guest { reconcile: body.into(), ..Guest::default() }
 }
 
+/// A plugin that says of itself that it owns ConfigMaps, which it wants to create and to update.
+pub fn owner_of_config_maps() -> Guest {
+    let fields = r#"
+        ;; owns: a list of one
+        (data (i32.const 64) "\00\05\00\00\01\00\00\00")
+        ;; group, version, kind; verbs, fields
+        (data (i32.const 0x500) "\00\00\00\00\00\00\00\00" "\20\04\00\00\02\00\00\00" "\00\06\00\00\09\00\00\00"
+            "\10\06\00\00\02\00\00\00" "\00\00\00\00\00\00\00\00")
+        (data (i32.const 0x600) "ConfigMap") (data (i32.const 0x610) "\00\01")"#;
+    Guest { fields: fields.into(), ..Guest::default() }
+}
+
 impl Guest {
     fn module(&self) -> String {
         let Guest { reconcile, describe, realloc, fields, pages } = self;

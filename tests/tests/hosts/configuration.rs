@@ -176,7 +176,11 @@ fn a_plugin_yaml_with_an_unknown_key_is_refused_by_name() {
             ("spec:\n", "spec:\n  sources: {}\n", "sources"),
             ("metadata:\n", "metadata:\n  namespace: a\n", "namespace"),
             ("  grants:\n", "  limits: { callTimes: 1s }\n  grants:\n", "callTimes"),
-            ("kind: Pod\n", "kind: Pod\n      titles: [a]\n", "titles"),
+            ("kind: Pod\n", "kind: Pod\n      labels: [a]\n", "labels"),
+            ("kind: Pod\n", "kind: Pod\n      namespaces: everywhere\n", "namespaces"),
+            ("kind: Pod\n", "kind: Pod\n      namespaces: {matchLabels: {}}\n", "matchLabels is empty"),
+            ("kind: Pod\n", "kind: Pod\n      pods: {hostNetworks: true}\n", "hostNetworks"),
+            ("image: MEMCACHED_IMAGE", "image: DATABASE_PASSWORD", "--allow-env DATABASE_PASSWORD"),
         ] {
             let folder = Folder::of_memcached();
             folder.edit(what, into);

@@ -12,6 +12,7 @@
 mod broken;
 mod configuration;
 mod crowd;
+mod granted;
 mod reload;
 mod restart;
 mod rollback;

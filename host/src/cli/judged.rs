@@ -1,0 +1,46 @@
+//! Whether a host would carry out what a plugin answers to a case: by the check that stands in a
+//! host, on the grant of `plugin.yaml`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::check::{self, Context};
+use crate::cluster::served;
+use crate::config::{HostSettings, PluginConfig};
+use crate::decision::{Answer, Call};
+use crate::error::Violation;
+use crate::plugin::cases::Case;
+use crate::plugin::revision::Revision;
+
+/// What `plugin.yaml` says, or a note that no host would start with it: that is told, but it is no
+/// matter of the cases.
+pub(super) fn config(path: &Path) -> Option<PluginConfig> {
+    let config = PluginConfig::read(path, &HostSettings::default());
+    config.inspect_err(|error| eprintln!("note: a host would not start with this plugin.yaml: {error:#}")).ok()
+}
+
+/// Why a host would refuse the answer, as far as that can be told without a cluster.
+pub(super) async fn refusal(case: &Case, revision: &Arc<Revision>, config: &PluginConfig) -> Option<Violation> {
+    // A case does not say which labels namespaces have.
+    if !config.grant.namespace_labels().is_empty() {
+        return None;
+    }
+    let descriptor = revision.descriptor();
+    let observation = Arc::new(case.observation(descriptor).ok()?);
+    let answer = revision.decide(case.call, observation.clone()).await.ok()?.result.ok()?;
+    let (Answer::Decided(decision) | Answer::Waiting(decision) | Answer::Done(decision)) = answer else { return None };
+    let context = Context {
+        parent: &observation.parent.reference,
+        uid: "",
+        plugin: &config.name,
+        grant: &config.grant,
+        descriptor,
+        namespaced: Box::new(|kind| Some(served::by_rule(kind).namespaced)),
+        label_of: Box::new(|_, _| None),
+    };
+    // As in a host: deleting all children is what clean-up is for.
+    let observed = if case.call == Call::Reconcile { observation.children.len() } else { 0 };
+    let violation = check::check(&decision, observed, &context).err()?;
+    // Scopes are taken by rule here, so of them nothing is certain.
+    (violation.rule != "scope").then_some(violation)
+}

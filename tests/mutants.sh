@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Shows that removing any single condition of the gate makes some test fail: each mutant of the
+# files below must be caught by a test, but for those in tests/mutants.toml, which say why.
+#
+# The files are pure, so they are compiled without the rest of the host, in seconds: copied into a
+# crate of their own under target/mutants, with their own tests.
+# Usage: tests/mutants.sh [option of `cargo mutants`…]     (it takes some ten minutes)
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+judged="check diff grant never pattern pod_policy service_policy shape"
+needed="decision error object projection"
+crate=$root/target/mutants/gate
+export PATH="$PATH:$root/target/tools/bin"
+# Whatever the workspace is built with, this crate is compiled plainly.
+unset CARGO_BUILD_TARGET CARGO_TARGET_DIR RUSTFLAGS
+
+if ! command -v cargo-mutants >/dev/null; then
+    echo "building cargo-mutants into target/tools, once: about 3 minutes" >&2
+    cargo install --quiet --locked cargo-mutants --root "$root/target/tools"
+fi
+
+rm -rf "$crate"
+mkdir -p "$crate/src" "$crate/.cargo"
+for module in $judged $needed; do
+    cp "$root/host/src/$module.rs" "$crate/src/"
+    echo "pub mod $module;"
+done >"$crate/src/lib.rs"
+cp "$root/tests/mutants.toml" "$crate/.cargo/mutants.toml"
+cp "$root/Cargo.lock" "$crate/"
+{
+    printf '[package]\nname = "hotshoe"\nversion = "0.0.0"\nedition = "2024"\n\n[workspace]\n\n[dependencies]\n'
+    # The versions are the workspace's.
+    for dependency in schemars serde serde_json sha2 thiserror; do grep "^$dependency = " "$root/Cargo.toml"; done
+    printf '\n[profile.dev]\ndebug = false\n'
+} >"$crate/Cargo.toml"
+
+cd "$crate"
+exec cargo mutants --no-shuffle --colors never --timeout 20 $(printf -- '--file src/%s.rs ' $judged) "$@" -- --lib
