@@ -1,0 +1,228 @@
+//! A host with a healthy plugin and one that attacks, and what must hold of it after every attack.
+
+use std::cell::Cell;
+
+use hotshoe::plugin::revision::Digest;
+use hotshoe_tests::attacks::components::Offered;
+use hotshoe_tests::attacks::{Attack, SERVED};
+use hotshoe_tests::guests::{self, Folder};
+use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, DEPLOYMENT, MEMCACHED};
+use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::{Host, Scene, memcached};
+use serde_json::{Value, json};
+
+use crate::{HOSTILE, plane, user};
+
+/// How much more than before an attack may be resident after it, kilobytes: what caches and the
+/// allocator keep anyway.
+const TOLERANCE: u64 = 12 * 1024;
+
+/// The server whose size is changed to see whether the other plugin is served.
+const OTHER: &str = "cache";
+
+/// A host with both plugins in a namespace of its own.
+pub struct Stand {
+    pub scene: Scene,
+    pub host: Host,
+    /// Where the component of the plugin that attacks lies.
+    pub folder: Folder,
+    plugin: &'static str,
+    rounds: Cell<i32>,
+    base: u64,
+}
+
+/// A parent that asks for this attack.
+pub fn attack(name: &str, word: &str) -> Value {
+    with_spec(name, json!({ "attack": word }))
+}
+
+/// A parent with this specification.
+pub fn with_spec(name: &str, spec: Value) -> Value {
+    json!({ "apiVersion": ATTACK.api_version(), "kind": ATTACK.kind, "metadata": { "name": name }, "spec": spec })
+}
+
+impl Stand {
+    /// With the plugin as its administrator meant it.
+    pub async fn new(name: &str) -> Self {
+        Self::with(name, HOSTILE, Folder::of_hostile()).await
+    }
+
+    /// With this component and `plugin.yaml`, under this account.
+    pub async fn with(name: &str, plugin: &'static str, folder: Folder) -> Self {
+        let plane = plane().await;
+        let mut scene = Scene::new(plane, name).await;
+        plane.bind(HOSTILE, "tests-hostile", &scene.namespace).await;
+        if plugin != HOSTILE {
+            folder.edit("name: hostile\n", &format!("name: {plugin}\n"));
+        }
+        let host = scene.start().await.plugins(&[&guests::memcached(), folder.path()]).ready().await;
+        scene.watch_log(&host);
+        let mut stand = Self { scene, host, folder, plugin, rounds: Cell::new(1), base: 0 };
+        stand.scene.create(memcached(OTHER, 1)).await;
+        stand.serves_the_other().await;
+        // What is resident at work, not at the start.
+        stand.scene.create(attack("first", "")).await;
+        stand.serves("first").await;
+        stand.forget("first").await;
+        stand.base = stand.resident();
+        stand
+    }
+
+    /// Waits until a parent is said to fail for exactly this reason, in its condition, in an Event
+    /// and in the metrics.
+    pub async fn reports(&self, name: &str, what: &Attack) -> Value {
+        let reason = what.reason;
+        let began = std::time::Instant::now();
+        assert_ne!(reason, SERVED, "{}: it is to be served", what.name);
+        let scene = &self.scene;
+        let told = scene
+            .until(&format!("{} is said to be {reason}", what.name), async || {
+                let object = scene.person.get(&ATTACK, &scene.namespace, name).await.map_err(|error| error.message)?;
+                let found = said(&object, "Reconciled");
+                if found.0 != "False" {
+                    return Err(format!("{:#}", object["status"]));
+                }
+                assert_eq!(found.1, reason, "{}: {}", what.name, found.2);
+                Ok(object.clone())
+            })
+            .await;
+        println!("TIMING told {:?}", began.elapsed());
+        scene.event(name, reason, "").await;
+        println!("TIMING event {:?} {}", began.elapsed(), what.name);
+        assert!(self.errors(reason).await > 0, "{}: no metric has {reason}", what.name);
+        assert_eq!(told["status"]["conditions"].as_array().map(Vec::len), Some(1), "{}: {told:#}", what.name);
+        assert!(told["status"]["word"].is_null(), "{}: {told:#}", what.name);
+        told
+    }
+
+    /// What the metrics say of this plugin's failures for a reason.
+    async fn errors(&self, reason: &str) -> u64 {
+        let line =
+            format!("controller_runtime_reconcile_errors_total{{controller=\"{}\",reason=\"{reason}\"}} ", self.plugin);
+        self.metric(&line).await
+    }
+
+    /// How often the plugin was called.
+    pub async fn calls(&self) -> u64 {
+        self.metric(&format!("hotshoe_plugin_call_seconds_count{{controller=\"{}\"}} ", self.plugin)).await
+    }
+
+    /// The number behind this in the metrics; 0 where it is not there.
+    pub async fn metric(&self, line: &str) -> u64 {
+        let (_, metrics) = self.host.get("/metrics").await.expect("metrics");
+        metrics.lines().find_map(|found| found.strip_prefix(line)?.parse().ok()).unwrap_or(0)
+    }
+
+    /// Has a parent behave again, and waits until it is served.
+    pub async fn heals(&self, name: &str) {
+        let began = std::time::Instant::now();
+        self.scene.merge(&ATTACK, name, json!({ "spec": { "attack": "", "atTheEnd": "", "children": null } })).await;
+        self.serves(name).await;
+        println!("TIMING heal {:?}", began.elapsed());
+    }
+
+    /// Waits until a parent that behaves is served.
+    pub async fn serves(&self, name: &str) {
+        let is_served = |object: &Value| {
+            said(object, "Kept").0 == "True"
+                && said(object, "Kept").1 == "Kept"
+                && object["status"]["word"] == "good"
+                && condition(object, "Reconciled").is_none()
+        };
+        self.scene.until_object(&ATTACK, name, "is served", is_served).await;
+        let child = self.scene.get(&CONFIG_MAP, name).await;
+        assert_eq!(child["data"]["kept"], "yes", "{child:#}");
+    }
+
+    /// Deletes a parent and waits until it is gone.
+    pub async fn forget(&self, name: &str) {
+        let began = std::time::Instant::now();
+        self.scene.delete(&ATTACK, name).await;
+        self.scene.gone(&ATTACK, name).await;
+        println!("TIMING forget {:?}", began.elapsed());
+        if name == "first" { println!("{}", self.host.log()); println!("{:#?}", self.scene.recorded_writes().await); }
+    }
+
+    /// The host lives, has what it had before, and serves the other plugin.
+    pub async fn is_well(&self, after: &str) {
+        assert_eq!(self.host.get("/healthz").await.expect("an answer").0, 200, "after {after}");
+        let began = std::time::Instant::now();
+        self.serves_the_other().await;
+        println!("TIMING other {:?}", began.elapsed());
+        self.rests(after).await;
+        println!("TIMING rests {:?} {} {}", began.elapsed(), self.base, self.resident());
+        assert!(!self.host.log().contains("panicked; this is a fault of the host"), "{}", self.host.log());
+        assert!(!self.host.log().lines().any(|line| line.starts_with("thread '")), "{}", self.host.log());
+    }
+
+    /// Changes a healthy parent, and waits until its child is as wished for.
+    async fn serves_the_other(&self) {
+        let size = self.rounds.get() % 2 + 1;
+        self.rounds.set(self.rounds.get() + 1);
+        self.scene.merge(&MEMCACHED, OTHER, json!({ "spec": { "size": size } })).await;
+        self.scene
+            .until_object(&DEPLOYMENT, OTHER, "is resized", |object| object["spec"]["replicas"] == json!(size))
+            .await;
+    }
+
+    async fn rests(&self, after: &str) {
+        let most = self.base + TOLERANCE;
+        self.host
+            .until(&format!("no more than {most} kB are resident after {after}"), async || {
+                let now = self.resident();
+                if now <= most { Ok(()) } else { Err(format!("{now} kB, {} before", self.base)) }
+            })
+            .await;
+    }
+
+    /// Resident memory of the host, kilobytes.
+    pub fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.host.process())).expect("the host lives");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
+    /// Puts a component in place, and waits until it decides.
+    pub async fn publishes(&self, component: &[u8]) {
+        let digest = Digest::of(component).full();
+        self.folder.put(component);
+        self.host
+            .until("the component decides", async || {
+                let found = self.plugin().await;
+                if found["digest"] == digest { Ok(()) } else { Err(format!("{found:#}")) }
+            })
+            .await;
+    }
+
+    /// Puts anything in the place of the component.
+    pub fn offers(&self, offered: &Offered) {
+        match offered {
+            Offered::Bytes(bytes) => self.folder.put(bytes),
+            Offered::Hole(size) => self.folder.put_hole(*size),
+            Offered::Pipe => self.folder.put_pipe(),
+        }
+    }
+
+    /// How the plugin is.
+    pub async fn plugin(&self) -> Value {
+        let status = self.host.status().await.expect("a status");
+        let plugins = status["plugins"].as_array().cloned().unwrap_or_default();
+        plugins.into_iter().find(|plugin| plugin["name"] == self.plugin).expect("the plugin")
+    }
+
+    /// The plugin's account has written its own parents' status, and children of parents that
+    /// behaved; nothing else anywhere.
+    pub async fn wrote_only(&self, children: &[String]) {
+        // So that what comes before it is in the log too.
+        drop(self.scene.recorded_writes().await);
+        let user = user(self.plugin);
+        let of_it = self.scene.plane.audit_of(&user).into_iter().filter(|entry| {
+            let here = entry.namespace == self.scene.namespace || self.plugin != HOSTILE;
+            entry.is_write() && here
+        });
+        for write in of_it {
+            let is_child = write.is_about("configmaps") && children.contains(&write.name);
+            assert!(is_child || write.is_about("attacks/status"), "{write:#?}");
+        }
+    }
+}
