@@ -104,6 +104,21 @@ impl Folder {
         std::fs::rename(&new, &path).expect("the component is replaced");
     }
 
+    /// Puts a file of this size in its place, without anything in it.
+    pub fn put_hole(&self, size: u64) {
+        let new = self.component().with_extension("new");
+        File::create(&new).and_then(|file| file.set_len(size)).expect("a file");
+        std::fs::rename(&new, self.component()).expect("the component is replaced");
+    }
+
+    /// Puts a pipe in its place.
+    pub fn put_pipe(&self) {
+        let new = self.component().with_extension("new");
+        let made = Command::new("mkfifo").arg(&new).status().expect("mkfifo runs");
+        assert!(made.success(), "no pipe at {}", new.display());
+        std::fs::rename(&new, self.component()).expect("the component is replaced");
+    }
+
     /// Where the component lies.
     pub fn component(&self) -> PathBuf {
         self.folder.path().join(format!("{}.wasm", self.name))

@@ -256,7 +256,7 @@ pub const ATTACKS: &[Attack] = &[
     forged("a Lease", forged::lease, &[Gate, Rbac]),
     forged("the host's Deployment", forged::hosts_deployment, &[Gate, Rbac]),
     forged("the host's Secret", forged::hosts_secret, &[Gate, Rbac]),
-    forged("a path in the name", forged::path_in_name, &[Gate]),
+    row("a path in the name", How::Forged(forged::path_in_name), "InvalidOutput", &[Answer, Gate]),
     forged("another name in the JSON", forged::other_name_in_json, &[Gate]),
     forged("another kind in the JSON", forged::other_kind_in_json, &[Gate]),
     forged("the same child twice", forged::twice, &[Gate]),

@@ -57,6 +57,7 @@ fn rights_of_plugin() -> Value {
     let group = json!(["fixtures.example.com"]);
     json!([
         { "apiGroups": [""], "resources": ["configmaps", "pods", "services"], "verbs": ["create", "patch", "delete"] },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"] },
         { "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "patch", "delete"] },
         { "apiGroups": group, "resources": ["attacks/status"], "verbs": ["patch"] },
         { "apiGroups": group, "resources": ["attacks/finalizers"], "verbs": ["update"] },

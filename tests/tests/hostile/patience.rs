@@ -156,6 +156,38 @@ fn children_are_not_deleted_all_at_once_after_a_good_life() {
     });
 }
 
+/// A server-side apply takes back what it leaves out, and the API server refuses a status that
+/// nothing is left of.
+#[test]
+fn a_status_that_is_left_out_is_left_alone() {
+    run(async {
+        let stand = Stand::new("silent").await;
+        stand.scene.create(attack("one", "")).await;
+        stand.serves("one").await;
+        stand.scene.merge(&ATTACK, "one", json!({ "spec": { "attack": "silence" } })).await;
+        let is_silent = |object: &Value| said(object, "Kept").0.is_empty() && object["status"]["word"] == "good";
+        stand.scene.until_object(&ATTACK, "one", "is silent", is_silent).await;
+        // Where nothing else was ever said, the host's own condition goes too.
+        stand.scene.create(attack("two", "panic")).await;
+        stand.scene.until_said_of(&ATTACK, "two", "Reconciled", "False", "Trapped").await;
+        stand.scene.merge(&ATTACK, "two", json!({ "spec": { "attack": "silence" } })).await;
+        stand.scene.until_object(&ATTACK, "two", "is well", |object| said(object, "Reconciled").0.is_empty()).await;
+        let writes = stand.scene.recorded_writes().await.len();
+        stand.scene.merge(&ATTACK, "two", json!({ "spec": { "round": 1 } })).await;
+        stand.is_well("silence").await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let later = stand.scene.recorded_writes().await;
+        let again: Vec<_> = later[writes..].iter().filter(|write| write.name == "two" || write.name == "one").collect();
+        assert!(again.is_empty(), "what is said stays as it is: {again:#?}");
+        assert!(later.iter().all(|write| write.code < 400), "{later:#?}");
+        // And it goes at once.
+        let began = Instant::now();
+        stand.forget("one").await;
+        stand.forget("two").await;
+        assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    });
+}
+
 #[test]
 fn a_plugin_that_decides_otherwise_each_time_holds_up_no_other() {
     run(async {
