@@ -11,4 +11,16 @@ mod names;
 #[path = "../../../host/src/plugin/text.rs"]
 mod text;
 
-pub(crate) use answer::{clean, measure};
+use crate::decision::{Answer, Failure};
+use crate::error::CallError;
+use limits::Limits;
+
+/// The answer with its words cleaned, if it keeps within the limits.
+pub(crate) fn measure(answer: Answer, limits: &Limits) -> Result<Answer, CallError> {
+    answer::measure(answer, limits)
+}
+
+/// The failure with its words cleaned.
+pub(crate) fn clean(failure: Failure) -> Failure {
+    answer::clean(failure)
+}

@@ -23,34 +23,34 @@ const TOLERANCE: u64 = 8 * 1024;
 const OTHER: &str = "cache";
 
 /// A host with both plugins in a namespace of its own.
-pub struct Stand {
-    pub scene: Scene,
-    pub host: Host,
+pub(crate) struct Stand {
+    pub(crate) scene: Scene,
+    pub(crate) host: Host,
     /// Where the component of the plugin that attacks lies.
-    pub folder: Folder,
+    pub(crate) folder: Folder,
     plugin: &'static str,
     rounds: Cell<i32>,
     base: u64,
 }
 
 /// A parent that asks for this attack.
-pub fn attack(name: &str, word: &str) -> Value {
+pub(crate) fn attack(name: &str, word: &str) -> Value {
     with_spec(name, json!({ "attack": word }))
 }
 
 /// A parent with this specification.
-pub fn with_spec(name: &str, spec: Value) -> Value {
+pub(crate) fn with_spec(name: &str, spec: Value) -> Value {
     json!({ "apiVersion": ATTACK.api_version(), "kind": ATTACK.kind, "metadata": { "name": name }, "spec": spec })
 }
 
 impl Stand {
     /// With the plugin as its administrator meant it.
-    pub async fn new(name: &str) -> Self {
+    pub(crate) async fn new(name: &str) -> Self {
         Self::with(name, HOSTILE, Folder::of_hostile()).await
     }
 
     /// With this component and `plugin.yaml`, under this account.
-    pub async fn with(name: &str, plugin: &'static str, folder: Folder) -> Self {
+    pub(crate) async fn with(name: &str, plugin: &'static str, folder: Folder) -> Self {
         let plane = plane().await;
         let mut scene = Scene::new(plane, name).await;
         plane.bind(HOSTILE, "tests-hostile", &scene.namespace).await;
@@ -72,7 +72,7 @@ impl Stand {
 
     /// Waits until a parent is said to fail for exactly this reason, in its condition, in an Event
     /// and in the metrics.
-    pub async fn reports(&self, name: &str, what: &Attack) -> Value {
+    pub(crate) async fn reports(&self, name: &str, what: &Attack) -> Value {
         let reason = what.reason;
         assert_ne!(reason, SERVED, "{}: it is to be served", what.name);
         let scene = &self.scene;
@@ -102,24 +102,24 @@ impl Stand {
     }
 
     /// How often the plugin was called.
-    pub async fn calls(&self) -> u64 {
+    pub(crate) async fn calls(&self) -> u64 {
         self.metric(&format!("hotshoe_plugin_call_seconds_count{{controller=\"{}\"}} ", self.plugin)).await
     }
 
     /// The number behind this in the metrics; 0 where it is not there.
-    pub async fn metric(&self, line: &str) -> u64 {
+    pub(crate) async fn metric(&self, line: &str) -> u64 {
         let (_, metrics) = self.host.get("/metrics").await.expect("metrics");
         metrics.lines().find_map(|found| found.strip_prefix(line)?.parse().ok()).unwrap_or(0)
     }
 
     /// Has a parent behave again, and waits until it is served.
-    pub async fn heals(&self, name: &str) {
+    pub(crate) async fn heals(&self, name: &str) {
         self.scene.merge(&ATTACK, name, json!({ "spec": { "attack": "", "atTheEnd": "", "children": null } })).await;
         self.serves(name).await;
     }
 
     /// Waits until a parent that behaves is served.
-    pub async fn serves(&self, name: &str) {
+    pub(crate) async fn serves(&self, name: &str) {
         let is_served = |object: &Value| {
             said(object, "Kept").0 == "True"
                 && said(object, "Kept").1 == "Kept"
@@ -132,13 +132,13 @@ impl Stand {
     }
 
     /// Deletes a parent and waits until it is gone.
-    pub async fn forget(&self, name: &str) {
+    pub(crate) async fn forget(&self, name: &str) {
         self.scene.delete(&ATTACK, name).await;
         self.scene.gone(&ATTACK, name).await;
     }
 
     /// The host lives, has what it had before, and serves the other plugin.
-    pub async fn is_well(&self, after: &str) {
+    pub(crate) async fn is_well(&self, after: &str) {
         assert_eq!(self.host.get("/healthz").await.expect("an answer").0, 200, "after {after}");
         self.serves_the_other().await;
         self.rests(after).await;
@@ -167,14 +167,14 @@ impl Stand {
     }
 
     /// Resident memory of the host, kilobytes.
-    pub fn resident(&self) -> u64 {
+    pub(crate) fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.host.process())).expect("the host lives");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
     /// Puts a component in place, and waits until it decides.
-    pub async fn publishes(&self, component: &[u8]) {
+    pub(crate) async fn publishes(&self, component: &[u8]) {
         let digest = Digest::of(component).full();
         self.folder.put(component);
         self.host
@@ -186,7 +186,7 @@ impl Stand {
     }
 
     /// Puts anything in the place of the component.
-    pub fn offers(&self, offered: &Offered) {
+    pub(crate) fn offers(&self, offered: &Offered) {
         match offered {
             Offered::Bytes(bytes) => self.folder.put(bytes),
             Offered::Hole(size) => self.folder.put_hole(*size),
@@ -195,7 +195,7 @@ impl Stand {
     }
 
     /// How the plugin is.
-    pub async fn plugin(&self) -> Value {
+    pub(crate) async fn plugin(&self) -> Value {
         let status = self.host.status().await.expect("a status");
         let plugins = status["plugins"].as_array().cloned().unwrap_or_default();
         plugins.into_iter().find(|plugin| plugin["name"] == self.plugin).expect("the plugin")
@@ -203,7 +203,7 @@ impl Stand {
 
     /// The plugin's account has written its own parents' status, and children of parents that
     /// behaved; nothing else anywhere.
-    pub async fn wrote_only(&self, children: &[String]) {
+    pub(crate) async fn wrote_only(&self, children: &[String]) {
         // So that what comes before it is in the log too.
         drop(self.scene.recorded_writes().await);
         let user = user(self.plugin);
