@@ -14,6 +14,7 @@ IMG := env("IMG", "hotshoe:" + version)
 target := if os() == "linux" { arch() + "-unknown-linux-musl" } else { `rustc -vV | sed -n 's/^host: //p'` }
 cargo := "--locked --release --target " + target
 guests := "--locked --target-dir ../target/guests"
+fuzz := "--locked --release --target-dir ../target/fuzz"
 hotshoe := justfile_directory() / "target/release/hotshoe"
 
 # Musl has no C compiler of its own on most machines, and the C of our dependencies needs none.
@@ -149,7 +150,7 @@ demo: build control-plane
 
 # Everything that CI runs
 [group('test')]
-test: (stages "fmt-check" "crds-check" "test-logic" "build" "test-unit" "test-plugin" "lint" "control-plane" "test-e2e" "demo")
+test: (stages "fmt-check" "crds-check" "test-logic" "build" "test-unit" "test-plugin" "fuzz-short" "lint" "control-plane" "test-e2e" "demo")
 
 # The host's own tests, without a cluster
 [group('test')]
@@ -171,6 +172,33 @@ test-plugin name="memcached" *options: (build-plugin name)
 test-e2e *arguments: build control-plane
     cargo test {{ cargo }} -p hotshoe-tests "$@"
 
+# A plugin that attacks, beside a healthy one: every row of the table in SECURITY.md. Part of test-e2e
+[group('test')]
+test-hostile *arguments: build control-plane
+    cargo test {{ cargo }} -p hotshoe-tests --test hostile "$@"
+
+# The fuzz targets on their seeds and many changes of them, in seconds
+[group('test')]
+fuzz-short *arguments: toolchain
+    cd fuzz && cargo test {{ fuzz }} "$@"
+
+# Search further, until stopped, guided by what a change makes the code do: just fuzz gate -- -max_total_time=600
+[group('test')]
+fuzz target *options: toolchain
+    #!/usr/bin/env bash
+    set -euo pipefail
+    export PATH="$PATH:$PWD/target/tools/bin"
+    if ! command -v cargo-fuzz >/dev/null; then
+        echo "building cargo-fuzz into target/tools, once: about a minute" >&2
+        cargo install --quiet --locked cargo-fuzz --root target/tools
+    fi
+    name=$1; shift
+    [ "${1:-}" != -- ] || shift
+    mkdir -p "target/fuzz/corpus/$name"
+    # No sanitizer: there is no unsafe code to be checked, and with one it would take another compiler.
+    RUSTC_BOOTSTRAP=1 cargo fuzz run --release --sanitizer none --features libfuzzer --target-dir target/fuzz \
+        "$name" "target/fuzz/corpus/$name" "fuzz/seeds/$name" -- "$@"
+
 # The local control plane itself
 [group('test')]
 test-control-plane:
@@ -182,6 +210,7 @@ fmt *options: toolchain
     cargo fmt --all "$@"
     cd plugins && cargo fmt --all "$@"
     cd tests/fixtures && cargo fmt --all "$@"
+    cd fuzz && cargo fmt --all "$@"
 
 # Run clippy on everything, with no warning allowed
 [group('test')]
@@ -189,6 +218,7 @@ lint: toolchain
     cargo clippy {{ cargo }} --workspace --all-targets -- -D warnings
     cd plugins && cargo clippy {{ guests }} --workspace --all-targets --all-features -- -D warnings
     cd plugins && cargo clippy {{ guests }} --release --target wasm32-unknown-unknown --workspace --lib -- -D warnings
+    cd fuzz && cargo clippy {{ fuzz }} --all-targets -- -D warnings
 
 # Check licences, advisories and sources of all dependencies
 [group('test')]
@@ -200,7 +230,7 @@ deny: toolchain
         echo "building cargo-deny into target/tools, once: about 5 minutes" >&2
         cargo install --quiet --locked cargo-deny --root target/tools
     fi
-    for manifest in Cargo.toml plugins/Cargo.toml; do
+    for manifest in Cargo.toml plugins/Cargo.toml fuzz/Cargo.toml; do
         cargo deny --manifest-path "$manifest" --config deny.toml check -A unmatched-skip -A unmatched-skip-root -A unnecessary-skip -A license-not-encountered -A license-exception-not-encountered
     done
 
@@ -214,6 +244,12 @@ mutants *options: toolchain
 bench-quick *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench
     @"target/{{ target }}/release/hotshoe-bench" quick "$@"
+
+# Measure what a plugin that attacks costs the others; each figure is printed with its target
+[group('test')]
+bench-hostile *arguments: build control-plane
+    cargo build {{ cargo }} -p hotshoe-bench
+    @"target/{{ target }}/release/hotshoe-bench" hostile "$@"
 
 [private]
 fmt-check: (fmt "--check")

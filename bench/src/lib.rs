@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `main.rs` | the command line |
 //! | `quick.rs` | which cells are run, in which order, and what is made of them |
+//! | `hostile.rs` | another run by itself: the host with a plugin that attacks the others |
 //! | `cells/` | one measurement each: from a fresh control plane to an [`Outcome`](cells::Outcome) |
 //! | `subject.rs` | who is measured: the three of the picture |
 //! | `raw.rs` | the raw writer |
@@ -27,6 +28,7 @@ pub mod behaviour;
 pub mod cells;
 pub mod client;
 pub mod figure;
+pub mod hostile;
 pub mod load;
 pub mod native;
 pub mod plane;

@@ -72,6 +72,19 @@ impl Plane {
         self.kubectl(&["wait", "--for=condition=Established", "-f", &crd.to_string_lossy()]).await.map(drop)
     }
 
+    /// Applies a manifest, and waits for the CRDs in it.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn apply(&self, manifest: &Path) -> Result<()> {
+        let manifest = manifest.to_string_lossy();
+        self.kubectl(&["apply", "--server-side", "-f", &manifest]).await?;
+        if manifest.ends_with("crd.yaml") {
+            self.kubectl(&["wait", "--for=condition=Established", "-f", &manifest]).await?;
+        }
+        Ok(())
+    }
+
     /// A kubeconfig of a ServiceAccount.
     ///
     /// # Errors

@@ -49,17 +49,20 @@ pub struct Converged {
     pub latencies: Vec<Duration>,
 }
 
+/// An object with what any watcher looks at.
 #[derive(Clone, Deserialize)]
-struct Seen {
+pub(crate) struct Seen {
     metadata: Metadata,
     #[serde(default)]
     status: Status,
 }
 
+/// What a watch needs to go on, and whose object it is.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: String,
+pub(crate) struct Metadata {
+    /// `metadata.name`.
+    pub(crate) name: String,
     resource_version: String,
     #[serde(default)]
     finalizers: Vec<String>,
@@ -85,7 +88,8 @@ struct Child {
     metadata: Metadata,
 }
 
-trait Named: Clone + DeserializeOwned + Send + 'static {
+/// An object of a watch.
+pub(crate) trait Named: Clone + DeserializeOwned + Send + 'static {
     fn metadata(&self) -> &Metadata;
 }
 
@@ -200,11 +204,11 @@ impl Seen {
 }
 
 /// Watches a collection; where the API server ends a watch, from where it ended.
-fn follow<T: Named>(
+pub(crate) fn follow<B: Send + 'static, T: Named>(
     client: &Client,
     path: String,
-    board: &Arc<Mutex<Board>>,
-    note: impl Fn(&mut Board, T) + Send + 'static,
+    board: &Arc<Mutex<B>>,
+    note: impl Fn(&mut B, T) + Send + 'static,
 ) -> JoinHandle<()> {
     let (client, board) = (client.clone(), board.clone());
     tokio::spawn(async move {

@@ -347,9 +347,10 @@ async fn write_status(
         return Ok(());
     };
     let generation = observed.parent.generation;
-    let desired =
-        status::desired(decision.status.as_deref(), &decision.conditions, &parent, generation, &events::now())?;
-    if status::is_current(&desired, &parent, controller.writer.manager()) {
+    let manager = controller.writer.manager();
+    let (said, stated) = (decision.status.as_deref(), &decision.conditions);
+    let desired = status::desired(said, stated, &parent, manager, generation, &events::now())?;
+    if status::is_current(&desired, &parent, manager) {
         return Ok(());
     }
     let permit = controller.permit();

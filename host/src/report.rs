@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use serde_json::json;
 use tokio::time::Instant;
 
 use crate::carry_out;
@@ -55,12 +54,12 @@ async fn succeed(controller: &Controller, logic: &Logic, parent: &Arc<Object>, m
     memory.hold = None;
     let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return };
     // What an earlier failure left there would say the opposite for ever.
-    if live.owned_fields(HOST_MANAGER, true).is_none_or(|fields| fields == "{}") {
+    if !status::says_anything(&live, HOST_MANAGER) {
         return;
     }
     memory.said.clear();
     tracing::info!(plugin = &*controller.plugin.name, object = %parent.key, "recovered");
-    write_condition(controller, logic, &live, json!({ "status": {} })).await;
+    write_condition(controller, logic, &live, status::nothing()).await;
 }
 
 async fn fail(

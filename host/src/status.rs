@@ -17,7 +17,8 @@ pub const RECONCILED: &str = "Reconciled";
 /// The `status` of a server-side apply: `{"status": {…}}`.
 ///
 /// `parent` is the newest version known, `generation` the one that was decided on, and `now` is
-/// RFC 3339 in whole seconds.
+/// RFC 3339 in whole seconds. Without a status, what `manager` said before is said again, for a
+/// server-side apply takes back what it leaves out.
 ///
 /// # Errors
 /// When the plugin's status is no JSON object, or states what is the host's.
@@ -25,16 +26,68 @@ pub fn desired(
     status: Option<&str>,
     conditions: &[Condition],
     parent: &Object,
+    manager: &str,
     generation: i64,
     now: &str,
 ) -> Result<Value, Violation> {
     let mut members = check(status, conditions)?;
+    if status.is_none() {
+        members = said_before(parent, manager);
+    }
     let live = live_conditions(parent);
     if !conditions.is_empty() {
         let stated = conditions.iter().map(|condition| stamp(condition, &live, generation, now));
         members.insert("conditions".into(), stated.collect());
     }
+    if members.is_empty() && owned(parent, manager).is_some() {
+        return Ok(nothing());
+    }
     Ok(json!({ "status": members }))
+}
+
+/// A status that takes back all that was said. An empty list, because the API server makes `null` of
+/// an object whose last member an apply takes back, and then refuses it.
+pub fn nothing() -> Value {
+    json!({ "status": { "conditions": [] } })
+}
+
+/// Whether a field manager says anything in the status.
+pub fn says_anything(parent: &Object, manager: &str) -> bool {
+    let says = |node: &Value| {
+        node.as_object()
+            .is_some_and(|node| node.iter().any(|(key, below)| key != "f:conditions" || *below != json!({})))
+    };
+    owned(parent, manager).is_some_and(|fields| says(&fields))
+}
+
+/// What a field manager owns of the status.
+fn owned(parent: &Object, manager: &str) -> Option<Value> {
+    let fields: Value = serde_json::from_str(parent.owned_fields(manager, true)?).ok()?;
+    fields.get("f:status").filter(|fields| fields.is_object()).cloned()
+}
+
+fn said_before(parent: &Object, manager: &str) -> Map<String, Value> {
+    let live = parent.status.as_deref().and_then(|status| serde_json::from_str::<Value>(status).ok());
+    let (Some(live), Some(fields)) = (live, owned(parent, manager)) else { return Map::new() };
+    match part(&fields, &live) {
+        Value::Object(mut members) => {
+            members.remove("conditions");
+            members
+        }
+        _ => Map::new(),
+    }
+}
+
+/// What of a value a node of `fieldsV1` owns; of a list that has an owner at all, the whole.
+fn part(node: &Value, live: &Value) -> Value {
+    match (node.as_object().filter(|node| !node.is_empty()), live) {
+        (Some(node), Value::Object(members)) => {
+            let below =
+                |(key, value): (&String, &Value)| Some((key.clone(), part(node.get(&format!("f:{key}"))?, value)));
+            members.iter().filter_map(below).collect::<Map<_, _>>().into()
+        }
+        _ => live.clone(),
+    }
 }
 
 /// The plugin's own part of the status, if it may be written.
@@ -108,11 +161,15 @@ fn stamp(condition: &Condition, live: &[Value], generation: i64, now: &str) -> V
     })
 }
 
-/// Whether `live` has at least what `desired` says; lists of conditions are compared by type.
+/// Whether `live` has at least what `desired` says: others may say more, in an object of ours too.
+/// Lists of conditions are compared by type.
 fn holds(live: &Value, desired: &Value) -> bool {
     match (live, desired) {
         (Value::Object(live), Value::Object(desired)) => desired.iter().all(|(key, value)| {
-            live.get(key).is_some_and(|mine| if key == "conditions" { holds_all(mine, value) } else { mine == value })
+            live.get(key).is_some_and(|mine| match value {
+                Value::Array(_) if key == "conditions" => holds_all(mine, value),
+                _ => holds(mine, value),
+            })
         }),
         _ => live == desired,
     }
@@ -156,7 +213,7 @@ mod tests {
     fn the_time_moves_only_when_the_status_of_the_condition_does() {
         let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
         let time = |status| {
-            let desired = desired(None, &[available(status)], &parent, 2, NOW).unwrap();
+            let desired = desired(None, &[available(status)], &parent, "hotshoe/m", 2, NOW).unwrap();
             desired.pointer("/status/conditions/0/lastTransitionTime").unwrap().as_str().unwrap().to_owned()
         };
         assert_eq!(time(Truth::True), "2020-01-01T00:00:00Z");
@@ -167,7 +224,7 @@ mod tests {
     fn an_equal_status_is_current_and_a_different_one_is_not() {
         let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
         let current = |status: &str, conditions: &[Condition]| {
-            is_current(&desired(Some(status), conditions, &parent, 2, NOW).unwrap(), &parent, "hotshoe/m")
+            is_current(&desired(Some(status), conditions, &parent, "hotshoe/m", 2, NOW).unwrap(), &parent, "hotshoe/m")
         };
         assert!(current(r#"{"nodes":[]}"#, &[available(Truth::True)]));
         assert!(!current(r#"{"nodes":["x"]}"#, &[available(Truth::True)]));
@@ -177,7 +234,7 @@ mod tests {
     #[test]
     fn what_is_no_longer_stated_is_not_current() {
         let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
-        let desired = desired(Some(r#"{"nodes":[]}"#), &[], &parent, 2, NOW).unwrap();
+        let desired = desired(Some(r#"{"nodes":[]}"#), &[], &parent, "hotshoe/m", 2, NOW).unwrap();
         assert!(!is_current(&desired, &parent, "hotshoe/m"));
     }
 
@@ -185,7 +242,39 @@ mod tests {
     fn saying_nothing_where_nothing_was_said_is_current() {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: vec![], status: true };
         let parent = Object::read(r#"{"metadata":{"name":"a"}}"#, &lens).unwrap();
-        assert!(is_current(&desired(None, &[], &parent, 2, NOW).unwrap(), &parent, "hotshoe/m"));
+        assert!(is_current(&desired(None, &[], &parent, "hotshoe/m", 2, NOW).unwrap(), &parent, "hotshoe/m"));
+    }
+
+    #[test]
+    fn a_status_that_is_left_out_is_said_again_and_conditions_are_taken_back() {
+        let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
+        let silent = desired(None, &[], &parent, "hotshoe/m", 2, NOW).unwrap();
+        assert_eq!(silent, json!({ "status": { "nodes": [] } }));
+        let others = desired(None, &[], &parent, "hotshoe/other", 2, NOW).unwrap();
+        assert_eq!(others, json!({ "status": {} }));
+    }
+
+    #[test]
+    fn only_what_was_ours_is_said_again() {
+        let fields = r#"{"f:status":{"f:a":{"f:b":{}},"f:list":{"k:{\"x\":1}":{}}}}"#;
+        let parent = parent(r#"{"a":{"b":1,"c":2},"list":[{"x":1}],"theirs":true}"#, fields);
+        let silent = desired(None, &[], &parent, "hotshoe/m", 2, NOW).unwrap();
+        assert_eq!(silent, json!({ "status": { "a": { "b": 1 }, "list": [{ "x": 1 }] } }));
+        assert!(is_current(&silent, &parent, "hotshoe/m"));
+    }
+
+    #[test]
+    fn the_last_word_is_taken_back_by_an_empty_list() {
+        let before = r#"{"conditions":[{"type":"Available","status":"True"}]}"#;
+        let stated =
+            r#"{"f:status":{"f:conditions":{"k:{\"type\":\"Available\"}":{".":{},"f:type":{},"f:status":{}}}}}"#;
+        let before = parent(before, stated);
+        let silent = desired(None, &[], &before, "hotshoe/m", 2, NOW).unwrap();
+        assert_eq!(silent, nothing());
+        assert!(says_anything(&before, "hotshoe/m") && !is_current(&silent, &before, "hotshoe/m"));
+        let after = parent(r#"{"conditions":[]}"#, r#"{"f:status":{"f:conditions":{}}}"#);
+        let silent = desired(None, &[], &after, "hotshoe/m", 2, NOW).unwrap();
+        assert!(is_current(&silent, &after, "hotshoe/m") && !says_anything(&after, "hotshoe/m"));
     }
 
     #[test]
@@ -193,6 +282,6 @@ mod tests {
         let parent = parent("{}", "{}");
         let mut condition = available(Truth::True);
         condition.name = RECONCILED.into();
-        assert!(desired(None, &[condition], &parent, 2, NOW).is_err());
+        assert!(desired(None, &[condition], &parent, "hotshoe/m", 2, NOW).is_err());
     }
 }

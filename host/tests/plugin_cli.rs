@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use plugin_support::{Guest, HOTSHOE, core_module, folder, owner_of_config_maps, reconcile};
+use plugin_support::{Guest, HOTSHOE, folder, owner_of_config_maps, reconcile};
 use tempfile::TempDir;
 
 const MANIFEST: &str =
@@ -168,7 +168,7 @@ fn a_component_that_is_not_built_is_told_how_to() {
 #[test]
 fn a_core_module_is_taken_and_the_same_bytes_come_out_each_time() {
     let dir = folder();
-    fs::write(dir.path().join("plugin.wasm"), core_module(&Guest::default())).unwrap();
+    fs::write(dir.path().join("plugin.wasm"), Guest::default().core_module()).unwrap();
     for out in ["a.wasm", "b.wasm"] {
         let output = hotshoe(dir.path(), &["build", "--from", "plugin.wasm", "--out", out]);
         assert!(output.status.success(), "{}", stderr(&output));

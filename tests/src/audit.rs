@@ -15,6 +15,8 @@ pub struct Entry {
     pub resource: String,
     /// For example `status`; empty for the object itself.
     pub subresource: String,
+    /// The object's namespace; empty where it has none.
+    pub namespace: String,
     /// The object's name.
     pub name: String,
     /// HTTP status code.
@@ -41,13 +43,22 @@ impl Entry {
 /// The entries about a namespace, in the order in which the requests came in.
 pub(crate) fn entries(log: &str, namespace: &str) -> Vec<Entry> {
     let hint = format!("\"namespace\":\"{namespace}\"");
+    matching(log, &hint, |entry| entry.namespace == namespace)
+}
+
+/// What was asked for in the name of this account, in that order.
+pub(crate) fn entries_of(log: &str, user: &str) -> Vec<Entry> {
+    matching(log, user, |entry| entry.user == user)
+}
+
+fn matching(log: &str, hint: &str, wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
     let mut entries: Vec<Entry> = log
         .lines()
-        .filter(|line| line.contains(&hint))
+        .filter(|line| line.contains(hint))
         // The last line may be half written.
         .filter_map(|line| serde_json::from_str(line).ok())
-        .filter(|event: &Value| event["objectRef"]["namespace"] == namespace)
         .map(|event| entry(&event))
+        .filter(wanted)
         .collect();
     entries.sort_by(|a, b| a.at.cmp(&b.at));
     entries
@@ -63,6 +74,7 @@ fn entry(event: &Value) -> Entry {
         verb: text("/verb"),
         resource: text("/objectRef/resource"),
         subresource: text("/objectRef/subresource"),
+        namespace: text("/objectRef/namespace"),
         name: text("/objectRef/name"),
         code: event.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or_default(),
         at: text("/requestReceivedTimestamp"),

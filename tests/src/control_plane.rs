@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::audit::{Entry, entries};
+use crate::audit::{Entry, entries, entries_of};
 use crate::kinds::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CRD, NAMESPACE, ROLE, ROLE_BINDING, SERVICE_ACCOUNT};
 use crate::kube::Kube;
 use crate::{repository, wait};
@@ -119,13 +119,31 @@ impl ControlPlane {
         self.person.apply("tests", &account).await.expect("an account");
     }
 
-    /// Gives a ServiceAccount of the host's namespace rights in all namespaces.
-    pub async fn grant(&self, account: &str, name: &str, rules: &Value) {
+    /// Rights that nobody has yet.
+    pub async fn create_role(&self, name: &str, rules: &Value) {
+        let (api_version, kind) = (CLUSTER_ROLE.api_version(), CLUSTER_ROLE.kind);
         let metadata = json!({ "name": name });
-        let api_version = CLUSTER_ROLE.api_version();
-        let kind = CLUSTER_ROLE.kind;
         let role = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "rules": rules });
         self.person.apply("tests", &role).await.expect("a role");
+    }
+
+    /// Gives a ServiceAccount of the host's namespace the rights of a ClusterRole in one namespace.
+    pub async fn bind(&self, account: &str, role: &str, namespace: &str) {
+        let binding = json!({
+            "apiVersion": ROLE_BINDING.api_version(),
+            "kind": ROLE_BINDING.kind,
+            "metadata": { "name": format!("{role}-{account}"), "namespace": namespace },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": CLUSTER_ROLE.kind, "name": role },
+            "subjects": [{ "kind": "ServiceAccount", "namespace": SYSTEM, "name": account }],
+        });
+        self.person.apply("tests", &binding).await.expect("a binding");
+    }
+
+    /// Gives a ServiceAccount of the host's namespace rights in all namespaces.
+    pub async fn grant(&self, account: &str, name: &str, rules: &Value) {
+        self.create_role(name, rules).await;
+        let (api_version, kind) = (CLUSTER_ROLE.api_version(), CLUSTER_ROLE.kind);
+        let metadata = json!({ "name": name });
         let binding = json!({
             "apiVersion": api_version,
             "kind": CLUSTER_ROLE_BINDING.kind,
@@ -206,6 +224,11 @@ impl ControlPlane {
     /// What the API server recorded of requests in a namespace.
     pub fn audit(&self, namespace: &str) -> Vec<Entry> {
         entries(&read(&self.dir.join("audit.log")), namespace)
+    }
+
+    /// What the API server recorded of requests in the name of this account, wherever.
+    pub fn audit_of(&self, user: &str) -> Vec<Entry> {
+        entries_of(&read(&self.dir.join("audit.log")), user)
     }
 }
 

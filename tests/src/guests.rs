@@ -24,6 +24,13 @@ pub fn faulty() -> PathBuf {
     BUILT.get_or_init(|| build("tests/fixtures/faulty", "faulty")).clone()
 }
 
+/// The folder of a plugin that attacks its host in the way that its parent asks for, its component
+/// built.
+pub fn hostile() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("tests/fixtures/hostile", "hostile")).clone()
+}
+
 /// Builds a plugin where everybody's build products are, as `just build` does.
 pub fn product(source: &str) {
     let output = Command::new(program()).arg("build").arg(repository(source)).output().expect("the program runs");
@@ -65,6 +72,11 @@ impl Folder {
         Self::of(&faulty(), "faulty")
     }
 
+    /// The plugin that attacks.
+    pub fn of_hostile() -> Self {
+        Self::of(&hostile(), "hostile")
+    }
+
     fn of(source: &Path, name: &'static str) -> Self {
         let folder = TempDir::new().expect("a folder");
         std::fs::copy(source.join("plugin.yaml"), folder.path().join("plugin.yaml")).expect("plugin.yaml is copied");
@@ -86,10 +98,30 @@ impl Folder {
 
     /// Replaces the component, at once as `hotshoe build` does.
     pub fn put(&self, component: &[u8]) {
-        let path = self.folder.path().join(format!("{}.wasm", self.name));
+        let path = self.component();
         let new = path.with_extension("new");
         std::fs::write(&new, component).expect("the component is written");
         std::fs::rename(&new, &path).expect("the component is replaced");
+    }
+
+    /// Puts a file of this size in its place, without anything in it.
+    pub fn put_hole(&self, size: u64) {
+        let new = self.component().with_extension("new");
+        File::create(&new).and_then(|file| file.set_len(size)).expect("a file");
+        std::fs::rename(&new, self.component()).expect("the component is replaced");
+    }
+
+    /// Puts a pipe in its place.
+    pub fn put_pipe(&self) {
+        let new = self.component().with_extension("new");
+        let made = Command::new("mkfifo").arg(&new).status().expect("mkfifo runs");
+        assert!(made.success(), "no pipe at {}", new.display());
+        std::fs::rename(&new, self.component()).expect("the component is replaced");
+    }
+
+    /// Where the component lies.
+    pub fn component(&self) -> PathBuf {
+        self.folder.path().join(format!("{}.wasm", self.name))
     }
 
     /// Edits `plugin.yaml`.

@@ -30,6 +30,7 @@ kinds! {
     MEMCACHED = "cache.example.com" / "v1alpha1" "Memcached" "memcacheds";
     MEMCACHED_V1 = "cache.example.com" / "v1" "Memcached" "memcacheds";
     FAULT = "fixtures.example.com" / "v1" "Fault" "faults";
+    ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
     DEPLOYMENT = "apps" / "v1" "Deployment" "deployments";
     REPLICA_SET = "apps" / "v1" "ReplicaSet" "replicasets";
     SERVICE = "" / "v1" "Service" "services";
@@ -46,6 +47,10 @@ kinds! {
     CLUSTER_ROLE_BINDING = "rbac.authorization.k8s.io" / "v1" "ClusterRoleBinding" "clusterrolebindings";
     ADMISSION_POLICY = "admissionregistration.k8s.io" / "v1" "ValidatingAdmissionPolicy" "validatingadmissionpolicies";
     ADMISSION_BINDING = "admissionregistration.k8s.io" / "v1" "ValidatingAdmissionPolicyBinding" "validatingadmissionpolicybindings";
+    MUTATING_WEBHOOK = "admissionregistration.k8s.io" / "v1" "MutatingWebhookConfiguration" "mutatingwebhookconfigurations";
+    PERSISTENT_VOLUME = "" / "v1" "PersistentVolume" "persistentvolumes";
+    LEASE = "coordination.k8s.io" / "v1" "Lease" "leases";
+    PLUGIN = "hotshoe.dev" / "v1alpha1" "Plugin" "plugins";
     CRD = "apiextensions.k8s.io" / "v1" "CustomResourceDefinition" "customresourcedefinitions";
 }
 
@@ -60,8 +65,9 @@ impl Kind {
 
     /// Whether its objects live in namespaces.
     pub fn is_namespaced(&self) -> bool {
-        let global = ["Namespace", "CustomResourceDefinition"];
-        !(global.contains(&self.kind) || self.kind.starts_with("Cluster") || self.kind.starts_with("Validating"))
+        let global = ["Namespace", "CustomResourceDefinition", "PersistentVolume", "Plugin"];
+        let starts = ["Cluster", "Validating", "Mutating"];
+        !(global.contains(&self.kind) || starts.iter().any(|start| self.kind.starts_with(start)))
     }
 
     /// The path of the list, or of one object.

@@ -9,6 +9,7 @@
 //! | `guests.rs` | components: built, changed in a word, broken |
 //! | `kube.rs` | the plain client |
 //! | `kinds.rs` | the kinds that the tests speak of |
+//! | `attacks/` | the table of attacks, and what they are made of |
 //! | `audit.rs` | who wrote what, as the API server recorded it |
 //! | `wait.rs` | waiting for a condition with a deadline |
 //!
@@ -23,6 +24,7 @@
     reason = "a harness says what is wrong by panicking in the test that uses it"
 )]
 
+pub mod attacks;
 pub mod audit;
 pub mod control_plane;
 pub mod guests;

@@ -1,0 +1,399 @@
+//! What a plugin that attacks costs the others: the time from a change of a healthy parent until its
+//! child is written, in runs without the attacker and in one run for each class of attack.
+//!
+//! A steady trickle of changes goes through the healthy plugin all the time. The attacker's parents are
+//! changed as steadily, so that it is called again whatever the host's back-off says; where the attack
+//! is the component itself, it is replaced over and over. Every run is held against the slower of the
+//! two without an attacker, the first and the last of all, whose spread is what this machine does to
+//! itself.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use hotshoe_tests::attacks::components::Offered;
+use hotshoe_tests::attacks::{How, markdown, named};
+use hotshoe_tests::guests::Folder;
+use http::Method;
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::client::{JSON, MERGE};
+use crate::figure::{Figure, Target};
+use crate::load::{self, name, resize};
+use crate::plane::{Manifests, Plane};
+use crate::process::Process;
+use crate::subject::{Programs, Subject};
+use crate::watcher::{Named, Seen, Watcher, follow};
+use crate::{IMAGE, NAMESPACE, report, repository};
+
+/// One of each class, by its row in the table of attacks.
+const CLASSES: [(&str, &str); 12] = [
+    ("loop", "endless loop"),
+    ("memory", "memory bomb"),
+    ("recursion", "recursion on the guest's stack"),
+    ("panic", "panic"),
+    ("long-text", "text of 20 MB"),
+    ("large-child", "child of 2 MB"),
+    ("deep-json", "JSON 100,000 objects deep"),
+    ("host-calls", "flood of host calls"),
+    ("log-lines", "flood of log lines"),
+    ("flip", "another decision at every call"),
+    ("denied", "the host's own condition"),
+    ("compile-bomb", "compile bomb: one huge function"),
+];
+
+/// Between two changes of healthy parents.
+const TRICKLE: Duration = Duration::from_millis(25);
+/// Between two changes of the attacker's parents.
+const ATTACKS: Duration = Duration::from_millis(50);
+/// The attacker's parents.
+const ATTACKERS: usize = 4;
+/// What is left of a run is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+const LIST: &str = "/apis/fixtures.example.com/v1/namespaces/bench/attacks";
+
+/// Measure what a plugin that attacks costs the others
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example: just bench-hostile --only loop --only flip --seconds 20")]
+pub struct Args {
+    /// How many healthy parents
+    #[arg(short = 'n', long, default_value_t = 40)]
+    count: usize,
+    /// How long each run lasts
+    #[arg(long, default_value_t = 12)]
+    seconds: u64,
+    /// Only these classes of attack
+    #[arg(long)]
+    only: Vec<String>,
+    /// Print the table of attacks and measure nothing
+    #[arg(long)]
+    table: bool,
+    /// The program under test
+    #[arg(long, env = "HOTSHOE", value_name = "FILE", default_value_os_t = repository("target/release/hotshoe"))]
+    hotshoe: PathBuf,
+    /// The manifest of the host's accounts
+    #[arg(long, value_name = "FILE", default_value_os_t = repository("deploy/rbac.yaml"))]
+    accounts: PathBuf,
+}
+
+/// What one run came to. Seconds.
+#[derive(Clone, Debug, Serialize)]
+struct Run {
+    class: String,
+    samples: usize,
+    p50: f64,
+    p99: f64,
+    most: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    alone: Vec<Run>,
+    attacked: Vec<Run>,
+    rss_before: f64,
+    rss_after: f64,
+}
+
+impl Args {
+    /// Measures, prints and writes `target/bench/hostile.json`.
+    ///
+    /// # Errors
+    /// When a run is void: a change was not acted upon, or the host ended.
+    pub async fn run(self) -> Result<()> {
+        print!("{}", markdown());
+        if self.table {
+            return Ok(());
+        }
+        ensure!(self.hotshoe.exists(), "{} is missing; `just bench-hostile` builds it", self.hotshoe.display());
+        let classes: Vec<_> = CLASSES
+            .into_iter()
+            .filter(|(class, _)| self.only.is_empty() || self.only.iter().any(|o| o == class))
+            .collect();
+        ensure!(!classes.is_empty(), "there is no such class; there are {:?}", CLASSES.map(|(class, _)| class));
+        report::machine(self.count, classes.len());
+        let measured = self.measure(&classes).await?;
+        let figures = figures(&measured);
+        figures.iter().for_each(|figure| println!("{figure} ({})", figure.range()));
+        let folder = repository("target/bench");
+        std::fs::create_dir_all(&folder)?;
+        let json = json!({ "figures": figures, "measured": measured });
+        std::fs::write(folder.join("hostile.json"), serde_json::to_vec_pretty(&json)?)?;
+        Ok(())
+    }
+
+    async fn measure(&self, classes: &[(&'static str, &'static str)]) -> Result<Measured> {
+        let plane = Plane::up(&Manifests { host: self.accounts.clone() }).await?;
+        plane.apply(&repository("tests/fixtures/hostile/crd.yaml")).await?;
+        plane.apply(&repository("bench/hostile.yaml")).await?;
+        let bench = Bench { plane, count: self.count, lasts: Duration::from_secs(self.seconds) };
+        let alone = bench.host(self, None).await?;
+        let watcher = Watcher::start(&bench.plane.admin);
+        load::create(&bench.plane.user, self.count, |name, at| watcher.sent(name, at)).await?;
+        watcher.converged(self.count, PATIENCE).await?;
+        drop(watcher);
+        let first = bench.trickle("alone").await?;
+        alone.stop()?;
+        let folder = Folder::of_hostile();
+        let host = bench.host(self, Some(&folder)).await?;
+        let rss_before = bench.warm(&host).await?;
+        let mut attacked = Vec::new();
+        for (class, row) in classes {
+            attacked.push(bench.attacked(class, row, &folder).await?);
+        }
+        host.rest().await?;
+        let rss_after = host.memory()?.rss;
+        host.stop()?;
+        let alone = bench.host(self, None).await?;
+        let last = bench.trickle("alone").await?;
+        alone.stop()?;
+        bench.plane.down().await?;
+        Ok(Measured { alone: vec![first, last], attacked, rss_before, rss_after })
+    }
+}
+
+struct Bench {
+    plane: Plane,
+    count: usize,
+    lasts: Duration,
+}
+
+impl Bench {
+    /// A host with the healthy plugin, and with the attacker where there is one.
+    async fn host(&self, args: &Args, attacker: Option<&Folder>) -> Result<Process> {
+        let programs = Programs { host: args.hotshoe.clone(), native: PathBuf::new() };
+        let mut command = Command::new(&programs.host);
+        command.arg("run").arg(repository("plugins/memcached")).args(attacker.map(Folder::path));
+        command.args(["--listen", "127.0.0.1:0", "--cache"]).arg(repository("target/bench/cache"));
+        command.arg("--kubeconfig").arg(Subject::Host.kubeconfig(&self.plane).await?);
+        command.env_remove("KUBECONFIG").env_remove("RUST_LOG").env("MEMCACHED_IMAGE", IMAGE);
+        let log = repository("target/bench/log");
+        std::fs::create_dir_all(&log)?;
+        let host = Process::start(command, log.join("hostile.log"))?;
+        host.rest().await?;
+        Ok(host)
+    }
+
+    /// Resident memory of a host that has served parents of both.
+    async fn warm(&self, host: &Process) -> Result<f64> {
+        self.create_attackers("").await?;
+        self.trickle("warm").await?;
+        self.delete_attackers().await?;
+        host.rest().await?;
+        Ok(host.memory()?.rss)
+    }
+
+    async fn attacked(&self, class: &str, row: &str, folder: &Folder) -> Result<Run> {
+        eprintln!("hostile: {class}");
+        let word = match named(row).how {
+            How::Called(word) => word,
+            How::Offered(offered) => return self.offered(class, offered, folder).await,
+            _ => anyhow::bail!("{row} is of no class that is measured"),
+        };
+        self.create_attackers(word).await?;
+        let run = tokio::select! {
+            run = self.trickle(class) => run?,
+            error = self.provoke() => return Err(error),
+        };
+        self.heal_attackers().await?;
+        self.delete_attackers().await?;
+        Ok(run)
+    }
+
+    /// The component is replaced as soon as the one before was refused, by other bytes each time.
+    async fn offered(&self, class: &str, offered: fn(&[u8]) -> Offered, folder: &Folder) -> Result<Run> {
+        let Offered::Bytes(bytes) = offered(folder.original()) else {
+            anyhow::bail!("{class} is of no class that is measured")
+        };
+        let replace = async {
+            let mut pace = interval(Duration::from_secs(3));
+            for number in 0_u8.. {
+                pace.tick().await;
+                // A custom section of the name `n`, with another byte in it each time.
+                let other = [bytes.as_slice(), &[0, 3, 1, b'n', number]].concat();
+                folder.put(&other);
+            }
+        };
+        let run = tokio::select! {
+            run = self.trickle(class) => run?,
+            () = replace => anyhow::bail!("there were no more components"),
+        };
+        folder.put(folder.original());
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        Ok(run)
+    }
+
+    async fn create_attackers(&self, word: &str) -> Result<()> {
+        for number in 0..ATTACKERS {
+            let body = json!({
+                "apiVersion": "fixtures.example.com/v1", "kind": "Attack",
+                "metadata": { "name": attacker(number), "namespace": NAMESPACE }, "spec": { "attack": word },
+            });
+            self.plane.admin.send(Method::POST, LIST, JSON, body.to_string().into_bytes()).await?;
+        }
+        Ok(())
+    }
+
+    async fn patch_attacker(&self, number: usize, spec: serde_json::Value) -> Result<()> {
+        let path = format!("{LIST}/{}", attacker(number));
+        self.plane.admin.send(Method::PATCH, &path, MERGE, json!({ "spec": spec }).to_string().into_bytes()).await
+    }
+
+    /// Has the attacker called again and again; ends only with an error.
+    async fn provoke(&self) -> anyhow::Error {
+        let mut pace = interval(ATTACKS);
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        for round in 0_usize.. {
+            pace.tick().await;
+            if let Err(error) = self.patch_attacker(round % ATTACKERS, json!({ "round": round })).await {
+                return error;
+            }
+        }
+        anyhow::anyhow!("there were no more rounds")
+    }
+
+    async fn heal_attackers(&self) -> Result<()> {
+        for number in 0..ATTACKERS {
+            self.patch_attacker(number, json!({ "attack": "" })).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete_attackers(&self) -> Result<()> {
+        for number in 0..ATTACKERS {
+            let path = format!("{LIST}/{}", attacker(number));
+            self.plane.admin.send(Method::DELETE, &path, JSON, Vec::new()).await?;
+        }
+        let began = Instant::now();
+        while !self
+            .plane
+            .admin
+            .get(LIST)
+            .await?
+            .get("items")
+            .and_then(|items| items.as_array())
+            .is_some_and(Vec::is_empty)
+        {
+            ensure!(began.elapsed() < PATIENCE, "void: the attacker's parents do not go");
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Changes healthy parents one after the other, and says how long each took to be acted upon.
+    async fn trickle(&self, class: &str) -> Result<Run> {
+        let board = Arc::new(Mutex::new(Board::default()));
+        let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
+        let task = follow(&self.plane.admin, path, &board, |board: &mut Board, child: Deployment| board.note(&child));
+        let ends = Instant::now() + self.lasts;
+        let mut pace = interval(TRICKLE);
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut turn = 0_usize;
+        while Instant::now() < ends {
+            pace.tick().await;
+            let name = name(turn % self.count);
+            let size = board.lock().unwrap_or_else(PoisonError::into_inner).wish(&name);
+            resize(&self.plane.user, &name, size).await?;
+            turn += 1;
+        }
+        let began = Instant::now();
+        while !board.lock().unwrap_or_else(PoisonError::into_inner).waiting.is_empty() {
+            ensure!(began.elapsed() < PATIENCE, "void: a change was not acted upon within {PATIENCE:?} ({class})");
+            tokio::time::sleep(LOOK).await;
+        }
+        task.abort();
+        let mut took = std::mem::take(&mut board.lock().unwrap_or_else(PoisonError::into_inner).took);
+        took.sort_unstable();
+        Run::of(class, &took)
+    }
+}
+
+fn attacker(number: usize) -> String {
+    format!("attacker-{number}")
+}
+
+/// What was wished for and is not there yet, and how long the rest took.
+#[derive(Default)]
+struct Board {
+    sizes: HashMap<String, i32>,
+    waiting: HashMap<String, (i32, Instant)>,
+    took: Vec<Duration>,
+}
+
+impl Board {
+    /// Another size than the one before. Where that is not there yet, its time goes on.
+    fn wish(&mut self, name: &str) -> i32 {
+        let size = self.sizes.get(name).map_or(2, |size| size % 3 + 1);
+        self.sizes.insert(name.to_owned(), size);
+        let since = self.waiting.get(name).map_or_else(Instant::now, |(_, since)| *since);
+        self.waiting.insert(name.to_owned(), (size, since));
+        size
+    }
+
+    fn note(&mut self, child: &Deployment) {
+        let name = &child.seen.metadata().name;
+        if let Some((size, since)) = self.waiting.get(name).copied()
+            && child.spec.replicas == size
+        {
+            self.waiting.remove(name);
+            self.took.push(since.elapsed());
+        }
+    }
+}
+
+#[derive(Clone, serde::Deserialize)]
+struct Deployment {
+    #[serde(flatten)]
+    seen: Seen,
+    spec: Spec,
+}
+
+#[derive(Clone, serde::Deserialize)]
+struct Spec {
+    #[serde(default)]
+    replicas: i32,
+}
+
+impl Named for Deployment {
+    fn metadata(&self) -> &crate::watcher::Metadata {
+        self.seen.metadata()
+    }
+}
+
+impl Run {
+    fn of(class: &str, sorted: &[Duration]) -> Result<Self> {
+        let at = |percent: usize| {
+            let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+            sorted.get(index).map(Duration::as_secs_f64).context("nothing was measured")
+        };
+        let run = Self { class: class.to_owned(), samples: sorted.len(), p50: at(50)?, p99: at(99)?, most: at(100)? };
+        let milliseconds = |seconds: f64| (seconds * 1e4).round() / 10.0;
+        let (p50, p99, most) = (milliseconds(run.p50), milliseconds(run.p99), milliseconds(run.most));
+        println!("run {class}: {} changes, p50 {p50} ms, p99 {p99} ms, most {most} ms", run.samples);
+        Ok(run)
+    }
+}
+
+fn figures(measured: &Measured) -> Vec<Figure> {
+    let alone: Vec<f64> = measured.alone.iter().map(|run| run.p99).collect();
+    let (best, worst) = alone.iter().fold((f64::MAX, 0.0_f64), |(best, worst), p99| (best.min(*p99), worst.max(*p99)));
+    let one = |name: &str, unit, value: f64| Figure::of(name, unit, &[value]);
+    let of_class = |run: &Run| {
+        let figure = one(&format!("hostile-p99-{}", run.class), "ratio", run.p99 / worst)?;
+        // Against the faster one it is this much.
+        Some(Figure { max: run.p99 / best, ..figure }.target(Target::AtMost(1.2)))
+    };
+    let growth = measured.rss_after - measured.rss_before;
+    let mut figures: Vec<_> = measured.attacked.iter().map(of_class).collect();
+    figures.push(one("hostile-rss-growth", "MB", growth).map(|figure| figure.target(Target::AtMost(8.0))));
+    figures.push(one("hostile-p99-spread", "ratio", worst / best));
+    figures.push(Figure::of("hostile-p99-alone", "s", &alone));
+    figures.push(one("hostile-rss-before", "MB", measured.rss_before));
+    figures.push(one("hostile-rss-after", "MB", measured.rss_after));
+    figures.into_iter().flatten().collect()
+}

@@ -1,0 +1,150 @@
+//! What passes the gate.
+
+use serde_json::Value;
+
+use super::{depth, sections};
+use crate::check::{Context, Desired, check};
+use crate::decision::{Children, Decision, Descriptor, Document, Kind, ObjectRef, OwnedKind, WriteVerb};
+use crate::grant::{Grant, Rule, Verb};
+
+/// Group, version, kind, and whether it has a namespace: what the API server of the fuzzer serves.
+const KINDS: [(&str, &str, &str, bool); 8] = [
+    ("", "v1", "ConfigMap", true),
+    ("", "v1", "Secret", true),
+    ("", "v1", "Pod", true),
+    ("", "v1", "Namespace", false),
+    ("apps", "v1", "Deployment", true),
+    ("rbac.authorization.k8s.io", "v1", "RoleBinding", true),
+    ("rbac.authorization.k8s.io", "v1", "ClusterRole", false),
+    ("coordination.k8s.io", "v1", "Lease", true),
+];
+
+/// What no grant may open; listed anew, so that the gate's own list can be wrong.
+const NEVER: [&str; 3] = ["RoleBinding", "ClusterRole", "Lease"];
+
+const UID: &str = "2c5bc8a5-0000-0000-0000-000000000000";
+
+/// A decision against a grant. The first section grants: a number a line, each a kind of `KINDS` and,
+/// from 8 on, without the right to change. The others are children: `KIND NAMESPACE NAME` by number,
+/// then JSON.
+pub fn gate(bytes: &[u8]) {
+    let Some(sections) = sections(bytes) else { return };
+    let [granted, children @ ..] = &sections[..] else { return };
+    let (grant, owns) = granted_by(granted);
+    let descriptor = descriptor(owns);
+    let parent = ObjectRef {
+        kind: Kind::new("example.com", "v1", "Parent"),
+        namespace: Some("home".into()),
+        name: "parent".into(),
+    };
+    let decision = Decision {
+        children: Children::Exactly(children.iter().filter_map(|section| child(section)).collect()),
+        status: None,
+        conditions: Vec::new(),
+        events: Vec::new(),
+        requeue_after: None,
+    };
+    let context = Context {
+        parent: &parent,
+        uid: UID,
+        plugin: "plugin",
+        grant: &grant,
+        descriptor: &descriptor,
+        namespaced: Box::new(|kind| Some(known(kind)?.3)),
+    };
+    let Ok(passed) = check(&decision, 0, &context) else { return };
+    let passed = passed.expect("the decision is about children");
+    let Children::Exactly(wished) = &decision.children else { return };
+    assert_eq!(passed.len(), wished.len(), "all or nothing");
+    for (index, desired) in passed.iter().enumerate() {
+        holds(desired, &grant);
+        assert!(!passed.iter().skip(index + 1).any(|other| other.reference == desired.reference));
+    }
+}
+
+fn known(kind: &Kind) -> Option<&'static (&'static str, &'static str, &'static str, bool)> {
+    KINDS.iter().find(|(group, version, name, _)| *kind == Kind::new(group, version, name))
+}
+
+fn granted_by(text: &str) -> (Grant, Vec<OwnedKind>) {
+    let (mut rules, mut owns) = (Vec::new(), Vec::new());
+    for number in text.lines().filter_map(|line| line.trim().parse::<usize>().ok()) {
+        let (group, version, kind, _) = KINDS[number % KINDS.len()];
+        let verbs = match number < KINDS.len() {
+            true => vec![Verb::Get, Verb::Create, Verb::Update, Verb::Delete],
+            false => vec![Verb::Get, Verb::Create],
+        };
+        rules.push(Rule { group: group.into(), kind: kind.into(), verbs, prune_data: false });
+        let verbs = vec![WriteVerb::Create, WriteVerb::Update, WriteVerb::Delete];
+        owns.push(OwnedKind { kind: Kind::new(group, version, kind), verbs, fields: Vec::new() });
+    }
+    (Grant { rules, prune_all: false }, owns)
+}
+
+fn descriptor(owns: Vec<OwnedKind>) -> Descriptor {
+    Descriptor {
+        name: "fuzz".into(),
+        version: "0".into(),
+        parent: Kind::new("example.com", "v1", "Parent"),
+        parent_fields: Vec::new(),
+        owns,
+        reads: Vec::new(),
+        finalizer: None,
+        wants_now: false,
+        wants_attempt: false,
+        config_schema: None,
+    }
+}
+
+fn child(section: &str) -> Option<Document> {
+    let (head, json) = section.split_once('\n')?;
+    let mut words = head.split(' ');
+    let (group, version, kind, _) = KINDS[words.next()?.parse::<usize>().ok()? % KINDS.len()];
+    let namespace = words.next().filter(|word| *word != "-").map(Into::into);
+    let name = words.next()?.into();
+    Some(Document {
+        reference: ObjectRef { kind: Kind::new(group, version, kind), namespace, name },
+        json: json.into(),
+    })
+}
+
+/// Judged without a look at how the gate comes to its answer.
+fn holds(desired: &Desired, grant: &Grant) {
+    let reference = &desired.reference;
+    let kind = &*reference.kind.kind;
+    assert!(!NEVER.contains(&kind), "{reference} was let through");
+    let is_granted = |rule: &Rule| {
+        *rule.group == *reference.kind.group
+            && *rule.kind == *reference.kind.kind
+            && [Verb::Create, Verb::Update].iter().all(|verb| rule.verbs.contains(verb))
+    };
+    assert!(grant.rules.iter().any(is_granted), "{reference} is not granted");
+    assert_eq!(reference.namespace.as_deref(), Some("home"), "{reference} is elsewhere");
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+    assert!(!reference.name.is_empty() && reference.name.len() <= 253 && reference.name.chars().all(fits));
+    let body = &*desired.body;
+    let at = |pointer: &str| body.pointer(pointer).cloned().unwrap_or_default();
+    assert_eq!(at("/apiVersion"), reference.kind.api_version().as_str());
+    assert_eq!(at("/kind"), kind);
+    assert_eq!(at("/metadata/name"), &*reference.name);
+    assert_eq!(at("/metadata/namespace"), "home");
+    assert_eq!(at("/metadata/ownerReferences/0/uid"), UID);
+    assert_eq!(at("/metadata/ownerReferences").as_array().map(Vec::len), Some(1));
+    assert_eq!(at("/metadata/labels/hotshoe.dev~1plugin"), "plugin");
+    assert_eq!(at("/metadata/annotations/hotshoe.dev~1applied"), &*desired.digest);
+    let ours = ["name", "namespace", "ownerReferences", "labels", "annotations"];
+    for (field, _) in at("/metadata").as_object().expect("metadata") {
+        assert!(ours.contains(&field.as_str()), "metadata.{field} was let through");
+    }
+    assert!(body.get("status").is_none() && depth(body) <= 65);
+    says_something(body);
+}
+
+fn says_something(value: &Value) {
+    match value {
+        Value::Null => panic!("a null was let through"),
+        Value::Array(elements) => elements.iter().for_each(says_something),
+        Value::Object(members) => members.values().for_each(says_something),
+        _ => {}
+    }
+}

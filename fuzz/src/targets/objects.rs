@@ -1,0 +1,156 @@
+//! What the API server tells of objects.
+
+use serde_json::{Map, Value};
+
+use super::sections;
+use crate::diff::{covers, exceeds, repairs};
+use crate::object::{Lens, Object};
+use crate::projection::Projection;
+
+/// An object and what is kept of it. Sections: the paths that were asked for, one a line; the object.
+pub fn pruning(bytes: &[u8]) {
+    let Some(sections) = sections(bytes) else { return };
+    let [paths, json] = sections[..] else { return };
+    let paths: Vec<&str> = paths.lines().collect();
+    let projection = Projection::new(&paths);
+    let lens = Lens { projection: projection.clone(), labels: vec!["app".into()], status: true };
+    let Ok(object) = Object::read(json, &lens) else { return };
+    // What is shown to a plugin is a projection of what is cached, so that must change nothing.
+    let again = projection.project(&object.body).expect("it is an object");
+    assert_eq!(again, *object.body);
+    // Texts are kept as they stand: one that is none, such as half a surrogate pair, stays one. An API
+    // server sends none.
+    let Ok(whole) = serde_json::from_str::<Value>(json) else { return };
+    let kept: Value = serde_json::from_str(&object.body).expect("what is kept is JSON");
+    assert!(kept.is_object());
+    // Where keys are unique, all that is kept was there and was asked for.
+    if has_unique_keys(json) {
+        is_part_of(&kept, &whole);
+        let mut asked: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
+        asked.push(vec!["metadata"]);
+        was_asked_for(&kept, &asked, 0);
+    }
+}
+
+fn has_unique_keys(json: &str) -> bool {
+    serde_json::from_str::<Members>(json).is_ok()
+}
+
+/// JSON whose keys are unique at every level.
+struct Members(Value);
+
+impl<'de> serde::Deserialize<'de> for Members {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Unique;
+        impl<'de> serde::de::Visitor<'de> for Unique {
+            type Value = Value;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("JSON with unique keys")
+            }
+            fn visit_unit<E>(self) -> Result<Value, E> {
+                Ok(Value::Null)
+            }
+            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+                Ok(value.into())
+            }
+            fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+            fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+            fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+                Ok(value.into())
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+                let mut list = Vec::new();
+                while let Some(Members(item)) = items.next_element()? {
+                    list.push(item);
+                }
+                Ok(list.into())
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+                let mut members = Map::new();
+                while let Some((key, Members(value))) = entries.next_entry::<String, _>()? {
+                    if members.insert(key, value).is_some() {
+                        return Err(serde::de::Error::custom("a key stands twice"));
+                    }
+                }
+                Ok(members.into())
+            }
+        }
+        deserializer.deserialize_any(Unique).map(Members)
+    }
+}
+
+/// Members may be missing, and elements of lists that have nothing to show.
+fn is_part_of(part: &Value, whole: &Value) {
+    match (part, whole) {
+        (Value::Object(part), Value::Object(whole)) => {
+            for (key, value) in part {
+                is_part_of(value, whole.get(key).unwrap_or_else(|| panic!("{key} was not there")));
+            }
+        }
+        (Value::Array(part), Value::Array(whole)) => assert!(part.len() <= whole.len()),
+        (part, whole) => assert_eq!(part, whole),
+    }
+}
+
+fn was_asked_for(kept: &Value, asked: &[Vec<&str>], at: usize) {
+    let Value::Object(members) = kept else { return };
+    for (key, value) in members {
+        let below: Vec<Vec<&str>> = asked.iter().filter(|path| path.get(at) == Some(&key.as_str())).cloned().collect();
+        assert!(!below.is_empty(), "{key} was not asked for");
+        if below.iter().all(|path| path.len() > at + 1) {
+            was_asked_for(value, &below, at + 1);
+        }
+    }
+}
+
+/// Field ownership. Sections: `fieldsV1`, what is desired, the live object.
+pub fn ownership(bytes: &[u8]) {
+    let Some(sections) = sections(bytes) else { return };
+    let [fields, desired, live] = sections[..] else { return };
+    let read = |json: &str| serde_json::from_str::<Value>(json).ok();
+    let (Some(desired), Some(live)) = (read(desired), read(live)) else { return };
+    let covered = covers(fields, &desired);
+    let _ = exceeds(fields, &desired);
+    if covered && let Value::Object(members) = &desired {
+        // Whatever holds every leaf holds every leaf of less.
+        for key in members.keys() {
+            let mut less = members.clone();
+            less.remove(key);
+            assert!(covers(fields, &less.into()), "less without {key} is not covered");
+        }
+    }
+    for repair in repairs(fields, &desired, &live) {
+        let there = live.pointer(&repair.pointer).expect("a repair points into the live object");
+        assert!(there.is_array() && repair.value.is_array());
+    }
+    // What the API server writes down for an apply of maps alone is covered by it and exceeds nothing.
+    if let Some(own) = fields_of(&desired) {
+        let own = own.to_string();
+        assert!(covers(&own, &desired), "{own} does not cover {desired}");
+        assert!(!exceeds(&own, &desired), "{own} exceeds {desired}");
+    }
+}
+
+/// The entry that an apply would leave, where all lists are atomic; none where nobody owns a member.
+fn fields_of(desired: &Value) -> Option<Value> {
+    let Value::Object(members) = desired else { return None };
+    if members.contains_key("apiVersion") || members.contains_key("kind") || members.contains_key("metadata") {
+        return None;
+    }
+    Some(leaves(members))
+}
+
+fn leaves(members: &Map<String, Value>) -> Value {
+    let leaf = |value: &Value| match value {
+        Value::Object(below) => leaves(below),
+        _ => Value::Object(Map::new()),
+    };
+    members.iter().map(|(key, value)| (format!("f:{key}"), leaf(value))).collect::<Map<_, _>>().into()
+}

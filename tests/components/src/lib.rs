@@ -1,0 +1,118 @@
+//! Components made from a few lines of text, for what no compiler would write: a plugin whose
+//! allocator loops, whose answer lies outside its memory, or which is made to be hard to compile.
+
+#![allow(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "who makes a component that cannot be is told by a panic in the test that wants it"
+)]
+
+use std::path::Path;
+
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+/// A plugin in text. The default answers `decided(exactly([]))` to everything.
+///
+/// The memory's first page holds, from 16 on, the descriptor, and from 256 on an answer that is all
+/// zero: `ok(decided(exactly([])))` or `ok(waiting(exactly([])))`. What follows 4096 is the
+/// allocator's.
+pub struct Guest {
+    /// Group, version and kind of the parent.
+    pub parent: [String; 3],
+    /// Statements of `reconcile`, which leave the address of the answer.
+    pub reconcile: String,
+    /// Statements of `describe`, which leave the address of the descriptor.
+    pub describe: String,
+    /// Statements of the allocator, which leave an address. Locals: `$old`, `$size`, `$align`, `$new`.
+    pub realloc: String,
+    /// Further fields of the core module.
+    pub fields: String,
+    /// Pages of memory at the start.
+    pub pages: u32,
+}
+
+impl Default for Guest {
+    fn default() -> Self {
+        Self {
+            parent: ["example.com", "v1", "Test"].map(str::to_owned),
+            reconcile: "(i32.const 256)".into(),
+            describe: "(i32.const 16)".into(),
+            realloc: "(global.set $top (i32.and (i32.add (global.get $top) (i32.add (local.get $new) (i32.const 15))) (i32.const -16)))
+                      (i32.sub (global.get $top) (i32.and (i32.add (local.get $new) (i32.const 15)) (i32.const -16)))".into(),
+            fields: String::new(),
+            pages: 2,
+        }
+    }
+}
+
+/// A plugin whose `reconcile` is these statements.
+pub fn reconcile(body: &str) -> Guest {
+    Guest { reconcile: body.into(), ..Guest::default() }
+}
+
+/// A plugin that says of itself that it owns ConfigMaps, which it wants to create and to update.
+pub fn owner_of_config_maps() -> Guest {
+    let fields = r#"
+        ;; owns: a list of one
+        (data (i32.const 64) "\00\05\00\00\01\00\00\00")
+        ;; group, version, kind; verbs, fields
+        (data (i32.const 0x500) "\00\00\00\00\00\00\00\00" "\80\04\00\00\02\00\00\00" "\00\06\00\00\09\00\00\00"
+            "\10\06\00\00\02\00\00\00" "\00\00\00\00\00\00\00\00")
+        (data (i32.const 0x600) "ConfigMap") (data (i32.const 0x610) "\00\01")"#;
+    Guest { fields: fields.into(), ..Guest::default() }
+}
+
+impl Guest {
+    /// The same for parents of another kind.
+    #[must_use]
+    pub fn of(self, group: &str, version: &str, kind: &str) -> Self {
+        Self { parent: [group, version, kind].map(str::to_owned), ..self }
+    }
+
+    fn module(&self) -> String {
+        let Guest { parent: [group, version, kind], reconcile, describe, realloc, fields, pages } = self;
+        let (group_length, version_length, kind_length) = (group.len(), version.len(), kind.len());
+        format!(
+            r#"(module
+            (import "hotshoe:reconciler/log@0.1.0" "log" (func $log (param i32 i32 i32)))
+            (memory (export "memory") {pages})
+            (global $top (mut i32) (i32.const 4096))
+            (data (i32.const 16)
+                ;; name, version, parent {{group, version, kind}}
+                "\00\04\00\00\04\00\00\00" "\08\04\00\00\05\00\00\00"
+                "\10\04\00\00\{group_length:02x}\00\00\00" "\80\04\00\00\{version_length:02x}\00\00\00" "\90\04\00\00\{kind_length:02x}\00\00\00")
+            (data (i32.const 0x400) "test") (data (i32.const 0x408) "0.1.0")
+            (data (i32.const 0x410) "{group}") (data (i32.const 0x480) "{version}") (data (i32.const 0x490) "{kind}")
+            (func (export "hotshoe:reconciler/reconciler@0.1.0#describe") (result i32) {describe})
+            (func (export "hotshoe:reconciler/reconciler@0.1.0#reconcile") (param $request i32) (result i32) {reconcile})
+            (func (export "hotshoe:reconciler/reconciler@0.1.0#finalize") (param i32) (result i32) (i32.const 256))
+            (func (export "cabi_realloc") (param $old i32) (param $size i32) (param $align i32) (param $new i32) (result i32)
+                {realloc})
+            {fields})"#
+        )
+    }
+
+    /// A core module that says which world it is for: a guest before it is made a component.
+    pub fn core_module(&self) -> Vec<u8> {
+        let module = self.module();
+        let mut core = wat::parse_str(&module).unwrap_or_else(|error| panic!("{error}\n{module}"));
+        let mut resolve = Resolve::default();
+        let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
+        let (package, _) = resolve.push_dir(wit).expect("the contract");
+        let world = resolve.select_world(&[package], Some("plugin")).expect("the world");
+        embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8).expect("a core module");
+        core
+    }
+
+    /// The component's bytes.
+    pub fn component(&self) -> Vec<u8> {
+        ComponentEncoder::default().module(&self.core_module()).unwrap().validate(true).encode().unwrap()
+    }
+}
+
+/// The bytes of a component, or of a core module, in the text format.
+pub fn text(text: &str) -> Vec<u8> {
+    wat::parse_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}

@@ -1,0 +1,85 @@
+//! What a plugin does when it is called: it costs the decision, which is said, and nothing else.
+
+use hotshoe_tests::attacks::components::harmless;
+use hotshoe_tests::attacks::{ATTACKS, Attack, How, SERVED};
+use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP};
+use hotshoe_tests::run;
+
+use crate::stand::{Stand, attack};
+
+/// The rows that have a test of their own.
+const SEVERAL_CALLS: [&str; 3] =
+    ["a trap after a hundred good calls", "no children after a good life", "retry after u64::MAX"];
+
+fn rows(wanted: impl Fn(&How) -> bool) -> impl Iterator<Item = &'static Attack> {
+    let here =
+        move |attack: &&Attack| wanted(&attack.how) && attack.reason != SERVED && !SEVERAL_CALLS.contains(&attack.name);
+    ATTACKS.iter().filter(here)
+}
+
+#[test]
+fn an_attack_in_a_call_costs_that_decision_and_nothing_else() {
+    run(async {
+        let stand = Stand::new("calls").await;
+        let mut children = vec!["first".to_owned()];
+        for (number, row) in rows(|how| matches!(how, How::Called(_))).enumerate() {
+            let How::Called(word) = row.how else { continue };
+            let name = format!("call-{number}");
+            stand.scene.create(attack(&name, word)).await;
+            stand.reports(&name, row).await;
+            assert!(stand.scene.find(&CONFIG_MAP, &name).await.is_none(), "{}: a child was written", row.name);
+            stand.is_well(row.name).await;
+            stand.heals(&name).await;
+            stand.forget(&name).await;
+            children.push(name);
+        }
+        stand.wrote_only(&children).await;
+    });
+}
+
+#[test]
+fn an_attack_that_no_compiler_writes_costs_that_decision_and_nothing_else() {
+    run(async {
+        let stand = Stand::new("components").await;
+        let mut children = vec!["first".to_owned()];
+        for (number, row) in rows(|how| matches!(how, How::Component(_))).enumerate() {
+            let How::Component(component) = row.how else { continue };
+            let (name, good) = (format!("component-{number}"), format!("good-{number}"));
+            stand.publishes(&component()).await;
+            stand.scene.create(attack(&name, "")).await;
+            stand.reports(&name, row).await;
+            stand.is_well(row.name).await;
+            stand.scene.delete(&ATTACK, &name).await;
+            stand.scene.gone(&ATTACK, &name).await;
+            stand.publishes(stand.folder.original()).await;
+            stand.scene.create(attack(&good, "")).await;
+            stand.serves(&good).await;
+            stand.forget(&good).await;
+            children.push(good);
+        }
+        stand.wrote_only(&children).await;
+    });
+}
+
+#[test]
+fn a_component_that_fails_for_a_parent_that_is_there_is_not_taken() {
+    run(async {
+        let stand = Stand::new("first-call").await;
+        stand.scene.create(attack("one", "")).await;
+        stand.serves("one").await;
+        let good = stand.plugin().await["digest"].clone();
+        for row in rows(|how| matches!(how, How::Component(_))).take(3) {
+            let How::Component(component) = row.how else { continue };
+            stand.folder.put(&component());
+            let (status, words) = stand.host.ask(&["reload", "hostile"]);
+            assert!(!status.success() && words.contains("SelfTestFailed"), "{}: {words}", row.name);
+            assert_eq!(stand.plugin().await["digest"], good, "{}", row.name);
+            stand.is_well(row.name).await;
+        }
+        stand.folder.put(&harmless());
+        stand.folder.put(stand.folder.original());
+        let (status, words) = stand.host.ask(&["reload", "hostile"]);
+        assert!(status.success(), "{words}");
+        stand.serves("one").await;
+    });
+}
