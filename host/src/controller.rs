@@ -113,8 +113,14 @@ pub struct Decided {
     pub basis: u64,
     /// Fingerprint of the decision.
     pub decision: u64,
+    /// Fingerprint of the one before it, where that was another.
+    pub before: u64,
     /// How often it changed since the basis did.
     pub changes: u32,
+    /// How often it changed back.
+    pub turns: u32,
+    /// When it changed last.
+    pub at: Option<Instant>,
 }
 
 /// A child whose last write was refused.

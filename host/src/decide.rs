@@ -6,10 +6,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::breaker::Trial;
-use crate::controller::{self, Controller, Logic, Memory};
+use crate::controller::{Controller, Decided, Logic, Memory};
 use crate::decision::{Answer, Call, Decision, Document, ObjectRef, Observation, Related, Requirement};
 use crate::error::{CallError, Error};
 use crate::grant::{Access, Request, Verb};
+use crate::object::Object;
 use crate::plugin::{Level, LogLine};
 use crate::reconcile::{self, Next, Observed};
 
@@ -17,8 +18,15 @@ use crate::reconcile::{self, Next, Observed};
 /// a Secret is never in a cache; a look by name every so often is what tells of a change.
 const FETCHED: Duration = Duration::from_secs(15);
 
+/// So often may a parent, unchanged, be decided as it was before last.
+const TURNS: u32 = 10;
+/// Turns longer ago than this are forgotten.
+const FORGET_TURNS: Duration = Duration::from_secs(600);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
 /// An answer that is final.
-pub struct Decided<'a> {
+pub struct Final<'a> {
     /// Told to the breaker once the answer is checked.
     pub trial: Trial<'a>,
     /// The answer; never `needs`.
@@ -48,14 +56,14 @@ pub async fn decide<'a>(
     call: Call,
     observed: &Observed,
     memory: &Memory,
-) -> Result<Decided<'a>, Error> {
+) -> Result<Final<'a>, Error> {
     let basis = reconcile::hold_basis(controller, logic, &observed.parent);
     let failed_before = memory.hold.is_some_and(|(_, failed)| failed == basis);
     let admitted = controller.breaker.admit(Instant::now(), failed_before);
     let trial = admitted.map_err(CallError::CircuitOpen)?;
     let decided = ask(controller, logic, call, observed).await;
     match decided {
-        Ok((answer, fetched)) => Ok(Decided { trial, answer, fetched }),
+        Ok((answer, fetched)) => Ok(Final { trial, answer, fetched }),
         Err(error) => {
             match &error {
                 Error::Call(CallError::Stopped) | Error::Api(_) => drop(trial),
@@ -83,16 +91,45 @@ pub fn settle<T>(controller: &Controller, trial: Trial<'_>, checked: Result<T, E
 /// cannot make up its mind.
 pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decision: &Decision, memory: &mut Memory) {
     let basis = reconcile::hold_basis(controller, logic, &observed.parent);
-    let fingerprint = decision.fingerprint(&controller.hasher);
     let known = memory.decided;
-    let changes = match (known.basis == basis, known.decision == fingerprint) {
-        (false, _) => 0,
-        (true, true) => known.changes,
-        (true, false) => known.changes + 1,
-    };
-    memory.decided = controller::Decided { basis, decision: fingerprint, changes };
-    if changes > known.changes {
-        controller.probation.changed_its_mind(Instant::now(), &observed.parent.key.to_string(), changes);
+    memory.decided = known.then(basis, decision.fingerprint(&controller.hasher), Instant::now());
+    if memory.decided.changes > known.changes {
+        let parent = observed.parent.key.to_string();
+        controller.probation.changed_its_mind(Instant::now(), &parent, memory.decided.changes);
+    }
+}
+
+/// A parent that is decided now so, now so, is decided more and more seldom: each turn is a write,
+/// and each write wakes the plugin again.
+pub fn slow_down(controller: &Controller, logic: &Logic, parent: &Object, memory: &mut Memory, next: Next) -> Next {
+    let Some(pause) = memory.decided.pause() else { return next };
+    let basis = reconcile::hold_basis(controller, logic, parent);
+    if memory.decided.basis != basis {
+        return next;
+    }
+    tracing::warn!(plugin = &*controller.plugin.name, digest = %logic.revision.digest(), object = %parent.key, turns = memory.decided.turns, ?pause, "the plugin decides this object now so, now so; it is slowed down");
+    memory.hold = Some((Instant::now() + pause, basis));
+    Next::After(pause)
+}
+
+impl Decided {
+    /// What is remembered after one more decision.
+    fn then(self, basis: u64, decision: u64, now: Instant) -> Self {
+        let forgotten = self.at.is_some_and(|at| now.saturating_duration_since(at) > FORGET_TURNS);
+        if self.basis != basis || forgotten {
+            return Self { basis, decision, ..Self::default() };
+        }
+        if self.decision == decision {
+            return self;
+        }
+        let turns = self.turns + u32::from(self.before == decision);
+        Self { decision, before: self.decision, changes: self.changes + 1, turns, at: Some(now), ..self }
+    }
+
+    /// How long to rest after so many turns.
+    fn pause(&self) -> Option<Duration> {
+        let beyond = self.turns.checked_sub(TURNS)?;
+        Some((FIRST_PAUSE * 2u32.saturating_pow(beyond.min(16))).min(LONGEST_PAUSE))
     }
 }
 
@@ -183,5 +220,33 @@ async fn fetch_one(
         Ok(json) => Ok(Some(Document { reference, json: json.into() })),
         Err(error) if error.code == 404 => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(decisions: &[u64]) -> Decided {
+        let now = Instant::now();
+        decisions.iter().fold(Decided::default(), |known, decision| known.then(1, *decision, now))
+    }
+
+    #[test]
+    fn progress_is_no_turn_and_going_back_and_forth_is() {
+        let progress: Vec<u64> = (10..100).collect();
+        assert_eq!(after(&progress).pause(), None, "each decision is new");
+        let flips: Vec<u64> = (0..12).map(|n| 10 + n % 2).collect();
+        assert_eq!(after(&flips).pause(), Some(FIRST_PAUSE));
+        let flips: Vec<u64> = (0..100).map(|n| 10 + n % 2).collect();
+        assert_eq!(after(&flips).pause(), Some(LONGEST_PAUSE));
+    }
+
+    #[test]
+    fn turns_are_forgotten_when_the_parent_changes_or_after_a_while() {
+        let flips: Vec<u64> = (0..40).map(|n| 10 + n % 2).collect();
+        let known = after(&flips);
+        assert_eq!(known.then(2, 10, Instant::now()).pause(), None);
+        assert_eq!(known.then(1, 10, Instant::now() + 2 * FORGET_TURNS).pause(), None);
     }
 }

@@ -12,7 +12,7 @@ use crate::carry_out::Wishes;
 use crate::check::{self, Context};
 use crate::cluster::observe;
 use crate::controller::{Controller, Logic, Memory};
-use crate::decide::Decided;
+use crate::decide::Final;
 use crate::decision::{Answer, Call, Decision, Document, ObjectRef, Observation};
 use crate::diff::Children;
 use crate::error::{ApiError, CallError, Error};
@@ -73,6 +73,7 @@ pub async fn reconcile(controller: &Controller, key: &Key) -> Pass {
     };
     let failed = result.is_err();
     let next = report::report(controller, &logic, &parent, &mut memory, result).await;
+    let next = decide::slow_down(controller, &logic, &parent, &mut memory, next);
     controller.remember(key, memory);
     Pass { next, failed }
 }
@@ -89,7 +90,7 @@ async fn converge(
         return Ok(next);
     }
     let decided = decide::decide(controller, logic, Call::Reconcile, &observed, memory).await?;
-    let Decided { answer, fetched, trial } = decided;
+    let Final { answer, fetched, trial } = decided;
     let checked = judge(controller, logic, &observed, answer, memory);
     let (decision, wishes) = decide::settle(controller, trial, checked)?;
     decide::note(controller, logic, &observed, &decision, memory);

@@ -13,7 +13,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use plugin_support::{Guest, HOTSHOE, folder, owner_of_config_maps, reconcile};
+use hotshoe_components::owner_of_config_maps;
+use plugin_support::{Guest, HOTSHOE, folder, reconcile};
 use tempfile::TempDir;
 
 const MANIFEST: &str =

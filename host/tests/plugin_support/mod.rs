@@ -13,7 +13,7 @@ use hotshoe::plugin::engine::Engine;
 use hotshoe::plugin::limits::{Limits, Overrides};
 use hotshoe::plugin::revision::Revision;
 
-pub use hotshoe_components::{Guest, owner_of_config_maps, reconcile};
+pub use hotshoe_components::{Guest, reconcile};
 
 /// The binary under test.
 pub const HOTSHOE: &str = env!("CARGO_BIN_EXE_hotshoe");

@@ -104,23 +104,6 @@ impl Attack {
 use How::{AtTheEnd, Called, Component, Offered as Lies, Read};
 use Layer::{Answer, Gate, Load, PodSecurity, Rbac, Sandbox, Tamed, Write};
 
-/// Rows whose check is not there yet: they are said aloud and not run.
-pub const NEEDS_POD_POLICY: &[&str] = &[
-    "a privileged Pod",
-    "a Pod that mounts the node's files",
-    "a Pod in the node's network",
-    "a Pod under another ServiceAccount",
-    "a Pod on a node of its choice",
-    "a Pod that mounts a Secret",
-    "a Pod that takes a Secret as its environment",
-    "a Deployment of privileged Pods",
-    "a Deployment of Pods that mount the node's files",
-    "a ServiceAccount's token, where Secrets are granted",
-];
-
-/// The same of the limit on writes.
-pub const NEEDS_WRITE_LIMIT: &[&str] = &["another decision at every call"];
-
 const fn row(name: &'static str, how: How, reason: &'static str, stopped: &'static [Layer]) -> Attack {
     Attack { name, how, reason, stopped }
 }
@@ -271,10 +254,8 @@ pub fn named(name: &str) -> &'static Attack {
 pub fn markdown() -> String {
     let mut table = "| what a plugin tries | what is said | where it is stopped |\n|---|---|---|\n".to_owned();
     for attack in ATTACKS {
-        let waiting = NEEDS_POD_POLICY.iter().chain(NEEDS_WRITE_LIMIT).any(|name| *name == attack.name);
-        let waits = if waiting { " (not yet)" } else { "" };
         let reason = if attack.reason == SERVED { "–".to_owned() } else { format!("`{}`", attack.reason) };
-        table += &format!("| {} | {reason} | {}{waits} |\n", attack.name, attack.stopped());
+        table += &format!("| {} | {reason} | {} |\n", attack.name, attack.stopped());
     }
     table
 }

@@ -3,7 +3,7 @@
 //! before it.
 
 use hotshoe_tests::attacks::forged::{Forged, Place};
-use hotshoe_tests::attacks::{ATTACKS, Attack, How, Layer, NEEDS_POD_POLICY, named};
+use hotshoe_tests::attacks::{ATTACKS, Attack, How, Layer, named};
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, SECRET};
@@ -25,15 +25,6 @@ fn rows() -> impl Iterator<Item = (&'static Attack, fn(&Place<'_>) -> Vec<Forged
     })
 }
 
-/// Says aloud which rows are not run.
-fn is_run(row: &Attack) -> bool {
-    let waits = NEEDS_POD_POLICY.contains(&row.name);
-    if waits {
-        println!("not run, for there is no policy for Pods yet: {}", row.name);
-    }
-    !waits
-}
-
 fn dictating(name: &str, objects: &[Forged]) -> Value {
     let children: Vec<Value> = objects.iter().map(Forged::dictated).collect();
     with_spec(name, json!({ "attack": "dictated", "children": children }))
@@ -46,7 +37,7 @@ fn the_gate_denies_what_the_account_would_be_allowed() {
         let theirs = stand.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await;
         let mut children = vec!["first".to_owned()];
         for (number, (row, objects)) in rows().enumerate() {
-            if !row.stopped.contains(&Layer::Gate) || row.name == SECRETS_GRANTED || !is_run(row) {
+            if !row.stopped.contains(&Layer::Gate) || row.name == SECRETS_GRANTED {
                 continue;
             }
             let (name, child) = (format!("row-{number}"), format!("forged-{number}"));
@@ -86,9 +77,6 @@ fn the_gate_denies_a_token_also_where_secrets_are_granted() {
     run(async {
         let row = named(SECRETS_GRANTED);
         let How::Forged(objects) = row.how else { panic!("{}", row.name) };
-        if !is_run(row) {
-            return;
-        }
         let folder = Folder::of_hostile();
         let said = "owns too: v1 Service                                                    ";
         let secret = format!("{:<width$}", "owns too: v1 Secret", width = said.len());

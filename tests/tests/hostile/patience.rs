@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hotshoe_tests::attacks::{NEEDS_WRITE_LIMIT, named};
+use hotshoe_tests::attacks::named;
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP};
 use hotshoe_tests::run;
 use hotshoe_tests::scene::said;
@@ -206,11 +206,7 @@ fn a_plugin_that_decides_otherwise_each_time_holds_up_no_other() {
         let writes = stand.scene.recorded_writes().await.len() - before;
         let rate = writes as f64 / began.elapsed().as_secs_f64();
         println!("{}: {rate:.1} writes a second", row.name);
-        if NEEDS_WRITE_LIMIT.contains(&row.name) {
-            println!("not run, for there is no limit on writes yet: {}", row.name);
-        } else {
-            assert!(rate <= 20.0, "{rate:.1} writes a second");
-        }
+        assert!(rate <= 20.0, "{rate:.1} writes a second");
         stand.is_well(row.name).await;
         stand.heals("one").await;
     });
