@@ -218,7 +218,7 @@ lint: toolchain
     cargo clippy {{ cargo }} --workspace --all-targets -- -D warnings
     cd plugins && cargo clippy {{ guests }} --workspace --all-targets --all-features -- -D warnings
     cd plugins && cargo clippy {{ guests }} --release --target wasm32-unknown-unknown --workspace --lib -- -D warnings
-    cd fuzz && cargo clippy {{ fuzz }} --all-targets -- -D warnings
+    cd fuzz && cargo clippy {{ fuzz }} --lib --test short -- -D warnings
 
 # Check licences, advisories and sources of all dependencies
 [group('test')]

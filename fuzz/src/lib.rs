@@ -23,11 +23,23 @@ mod diff;
 mod error;
 #[path = "../../host/src/grant.rs"]
 mod grant;
+#[path = "../../host/src/never.rs"]
+mod never;
 #[path = "../../host/src/object.rs"]
 mod object;
+#[path = "../../host/src/ownership.rs"]
+mod ownership;
+#[path = "../../host/src/pattern.rs"]
+mod pattern;
 mod plugin;
+#[path = "../../host/src/pod_policy.rs"]
+mod pod_policy;
 #[path = "../../host/src/projection.rs"]
 mod projection;
+#[path = "../../host/src/service_policy.rs"]
+mod service_policy;
+#[path = "../../host/src/shape.rs"]
+mod shape;
 
 mod targets;
 

@@ -5,7 +5,9 @@ use serde_json::Value;
 use super::{depth, sections};
 use crate::check::{Context, Desired, check};
 use crate::decision::{Children, Decision, Descriptor, Document, Kind, ObjectRef, OwnedKind, WriteVerb};
-use crate::grant::{Grant, Rule, Verb};
+use crate::grant::{Grant, Namespaces, Rule, Verb};
+use crate::pod_policy::Pods;
+use crate::service_policy::Services;
 
 /// Group, version, kind, and whether it has a namespace: what the API server of the fuzzer serves.
 const KINDS: [(&str, &str, &str, bool); 8] = [
@@ -51,6 +53,7 @@ pub fn gate(bytes: &[u8]) {
         grant: &grant,
         descriptor: &descriptor,
         namespaced: Box::new(|kind| Some(known(kind)?.3)),
+        label_of: Box::new(|_, _| None),
     };
     let Ok(passed) = check(&decision, 0, &context) else { return };
     let passed = passed.expect("the decision is about children");
@@ -74,11 +77,20 @@ fn granted_by(text: &str) -> (Grant, Vec<OwnedKind>) {
             true => vec![Verb::Get, Verb::Create, Verb::Update, Verb::Delete],
             false => vec![Verb::Get, Verb::Create],
         };
-        rules.push(Rule { group: group.into(), kind: kind.into(), verbs, prune_data: false });
+        rules.push(Rule {
+            group: group.into(),
+            kind: kind.into(),
+            verbs,
+            namespaces: Namespaces::default(),
+            names: Vec::new(),
+            prune_data: false,
+            pods: Pods::default(),
+            services: Services::default(),
+        });
         let verbs = vec![WriteVerb::Create, WriteVerb::Update, WriteVerb::Delete];
         owns.push(OwnedKind { kind: Kind::new(group, version, kind), verbs, fields: Vec::new() });
     }
-    (Grant { rules, prune_all: false }, owns)
+    (Grant { rules, prune_all: false, host_namespace: "host".into() }, owns)
 }
 
 fn descriptor(owns: Vec<OwnedKind>) -> Descriptor {
@@ -138,6 +150,28 @@ fn holds(desired: &Desired, grant: &Grant) {
     }
     assert!(body.get("status").is_none() && depth(body) <= 65);
     says_something(body);
+    let pod = if kind == "Pod" { body.get("spec") } else { body.pointer("/spec/template/spec") };
+    if let Some(pod) = pod.filter(|_| matches!(kind, "Pod" | "Deployment")) {
+        does_not_escalate(pod);
+    }
+}
+
+/// Nothing was opened, so no Pod may have these, wherever they stand in it.
+fn does_not_escalate(value: &Value) {
+    const FLAGS: [&str; 5] = ["hostNetwork", "hostPID", "hostIPC", "privileged", "hostProcess"];
+    const OBJECTS: [&str; 6] =
+        ["hostPath", "secretKeyRef", "secretRef", "configMapKeyRef", "configMapRef", "projected"];
+    match value {
+        Value::Array(elements) => elements.iter().for_each(does_not_escalate),
+        Value::Object(members) => {
+            for (key, value) in members {
+                assert!(!(FLAGS.contains(&key.as_str()) && *value == Value::Bool(true)), "{key} was let through");
+                assert!(!(OBJECTS.contains(&key.as_str()) && value.is_object()), "{key} was let through");
+                does_not_escalate(value);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn says_something(value: &Value) {
