@@ -32,7 +32,7 @@ cp "$root/Cargo.lock" "$crate/"
     printf '[package]\nname = "hotshoe"\nversion = "0.0.0"\nedition = "2024"\n\n[workspace]\n\n[dependencies]\n'
     # The versions are the workspace's.
     for dependency in schemars serde serde_json sha2 thiserror; do grep "^$dependency = " "$root/Cargo.toml"; done
-    printf '\n[profile.dev]\ndebug = false\n'
+    printf '\n[lib]\ndoctest = false\n\n[profile.dev]\ndebug = false\n'
 } >"$crate/Cargo.toml"
 
 cd "$crate"

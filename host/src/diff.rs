@@ -260,4 +260,98 @@ mod tests {
         assert!(!covers("not json", &json!({})));
         assert!(!covers("[]", &json!({"a": 1})));
     }
+
+    const KIND: (&str, &str) = ("apps", "Deployment");
+    const MANAGER: &str = "hotshoe/demo";
+
+    fn wish(name: &str, digest: &str) -> Desired {
+        let kind = Kind::new(KIND.0, "v1", KIND.1);
+        let reference = crate::decision::ObjectRef { kind, namespace: Some("n".into()), name: name.into() };
+        let body = json!({ "metadata": { "name": name, "namespace": "n" }, "spec": { "replicas": 1 } });
+        Desired { reference, body: Arc::new(body), digest: digest.into() }
+    }
+
+    /// A child as it is after such a wish was applied, with these changes.
+    fn child(name: &str, change: impl FnOnce(&mut Value)) -> (Kind, Arc<Object>) {
+        let mut object = json!({ "metadata": {
+            "name": name, "namespace": "n", "uid": format!("uid-{name}"),
+            "labels": { "hotshoe.dev/plugin": "demo" }, "annotations": { "hotshoe.dev/applied": "d" },
+            "managedFields": [{ "manager": MANAGER, "operation": "Apply", "fieldsV1": { "f:metadata": {}, "f:spec": { "f:replicas": {} } } }],
+        } });
+        change(&mut object);
+        let lens = crate::object::Lens {
+            projection: crate::projection::Projection::new::<&str>(&[]),
+            labels: Vec::new(),
+            status: false,
+        };
+        (Kind::new(KIND.0, "v1", KIND.1), Arc::new(Object::read(&object.to_string(), &lens).unwrap()))
+    }
+
+    fn planned(desired: Vec<Desired>, observed: Children) -> (Vec<(String, Precondition)>, Vec<String>) {
+        let plan = plan(desired, &observed, "demo", MANAGER);
+        let applied =
+            plan.apply.into_iter().map(|apply| (apply.desired.reference.name.to_string(), apply.precondition));
+        (applied.collect(), plan.prune.iter().map(|(_, child)| child.key.name.to_string()).collect())
+    }
+
+    #[test]
+    fn what_is_missing_is_made_and_what_differs_is_applied_to_the_very_object() {
+        let as_it_is = |_: &mut Value| {};
+        assert_eq!(planned(vec![wish("a", "d")], vec![]).0, [("a".to_owned(), Precondition::Absent)]);
+        assert_eq!(planned(vec![wish("a", "d")], vec![child("a", as_it_is)]), (vec![], vec![]));
+        let this_one = [("a".to_owned(), Precondition::Uid("uid-a".into()))];
+        assert_eq!(planned(vec![wish("a", "other")], vec![child("a", as_it_is)]).0, this_one);
+        let taken =
+            child("a", |object| object["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"] = json!({ "f:x": {} }));
+        assert_eq!(planned(vec![wish("a", "d")], vec![taken]).0, this_one);
+        let disowned = child("a", |object| object["metadata"]["managedFields"] = json!([]));
+        assert_eq!(planned(vec![wish("a", "d")], vec![disowned]).0, this_one);
+        let going = child("a", |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+        assert_eq!(
+            planned(vec![wish("a", "other")], vec![going]),
+            (vec![], vec![]),
+            "it is going, and made anew later"
+        );
+    }
+
+    #[test]
+    fn what_is_ours_and_not_wished_for_is_pruned_once() {
+        let observed = || vec![child("a", |_| {}), child("b", |_| {})];
+        assert_eq!(planned(vec![], observed()).1, ["a", "b"]);
+        assert_eq!(planned(vec![wish("a", "d")], observed()).1, ["b"]);
+        let going = child("b", |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+        assert_eq!(planned(vec![], vec![going]).1, [""; 0]);
+        for label in [json!({}), json!({ "hotshoe.dev/plugin": "other" })] {
+            let foreign = child("b", |object| object["metadata"]["labels"] = label);
+            assert_eq!(planned(vec![], vec![foreign]).1, [""; 0]);
+        }
+    }
+
+    #[test]
+    fn nobody_owns_what_says_which_object_it_is() {
+        let fields = r#"{"f:metadata":{"f:labels":{"f:app":{}}}}"#;
+        let desired = json!({ "apiVersion": "v1", "kind": "K", "metadata": { "name": "a", "namespace": "n", "labels": { "app": "x" } } });
+        assert!(covers(fields, &desired));
+        assert!(!covers(fields, &json!({ "metadata": { "uid": "u", "labels": { "app": "x" } } })));
+        assert!(!covers(fields, &json!({ "spec": { "name": "a" } })));
+        let named = r#"{"f:spec":{"f:x":{}}}"#;
+        assert!(!covers(named, &json!({ "spec": { "x": 1, "name": "a" } })));
+    }
+
+    #[test]
+    fn a_set_of_texts_is_nothing_to_repair() {
+        let fields = r#"{"f:texts":{"v:\"a\"":{}}}"#;
+        assert_eq!(repairs(fields, &json!({ "texts": ["a"] }), &json!({ "texts": ["b"] })), []);
+        assert!(!exceeds(fields, &json!({ "texts": ["a"] })));
+        assert!(exceeds(fields, &json!({ "texts": [] })));
+    }
+
+    #[test]
+    fn a_pointer_escapes_what_a_pointer_means_otherwise() {
+        let fields = r#"{"f:a/b~c":{"k:{\"name\":\"x\"}":{"f:list":{".":{}}}}}"#;
+        let desired = json!({ "a/b~c": [{ "name": "x", "list": [{ "name": "y" }] }] });
+        let live = json!({ "a/b~c": [{ "name": "x", "list": [] }] });
+        let repairs = repairs(fields, &desired, &live);
+        assert_eq!(repairs.iter().map(|repair| repair.pointer.as_str()).collect::<Vec<_>>(), ["/a~1b~0c/0/list"]);
+    }
 }

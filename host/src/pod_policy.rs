@@ -122,7 +122,7 @@ const POD_SECURITY: [&str; 8] = [
     "supplementalGroupsPolicy",
 ];
 
-const CONTAINER: [&str; 16] = [
+const CONTAINER: [&str; 17] = [
     "args",
     "command",
     "image",
@@ -139,6 +139,7 @@ const CONTAINER: [&str; 16] = [
     "tty",
     "volumeDevices",
     "volumeMounts",
+    "workingDir",
 ];
 
 const CONTAINER_SECURITY: [&str; 4] = ["readOnlyRootFilesystem", "runAsGroup", "runAsNonRoot", "runAsUser"];
@@ -1010,6 +1011,25 @@ mod tests {
         ] {
             assert_eq!(broken(&spec, &json!({})), None, "{spec}");
         }
+    }
+
+    #[test]
+    fn no_field_of_kubernetes_1_36_is_unknown_but_those_that_nothing_opens() {
+        let unknown = |fields: &str, spec: &dyn Fn(&str) -> Value| {
+            let unknown =
+                fields.split(' ').filter(|field| broken(&spec(field), &everything()) == Some("field-unknown"));
+            unknown.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let of_pod = "activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy priority priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName schedulerName schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes";
+        assert_eq!(unknown(of_pod, &|field| pod(json!({ field: 1 }))), ["ephemeralContainers", "schedulingGroup"]);
+        let of_container = "args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe resizePolicy resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir";
+        assert_eq!(unknown(of_container, &|field| container(json!({ field: 1 }))), [""; 0]);
+        let of_pods_context = "appArmorProfile fsGroup fsGroupChangePolicy runAsGroup runAsNonRoot runAsUser seLinuxChangePolicy seLinuxOptions seccompProfile supplementalGroups supplementalGroupsPolicy sysctls windowsOptions";
+        assert_eq!(unknown(of_pods_context, &|field| pod(json!({ "securityContext": { field: 1 } }))), [""; 0]);
+        let of_containers_context = "allowPrivilegeEscalation appArmorProfile capabilities privileged procMount readOnlyRootFilesystem runAsGroup runAsNonRoot runAsUser seLinuxOptions seccompProfile windowsOptions";
+        assert_eq!(unknown(of_containers_context, &|field| security(json!({ field: 1 }))), [""; 0]);
+        let of_probe = "exec failureThreshold grpc httpGet initialDelaySeconds periodSeconds successThreshold tcpSocket terminationGracePeriodSeconds timeoutSeconds";
+        assert_eq!(unknown(of_probe, &|field| container(json!({ "livenessProbe": { field: 1 } }))), [""; 0]);
     }
 
     #[test]
