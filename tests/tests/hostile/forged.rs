@@ -81,7 +81,7 @@ fn the_gate_denies_a_token_also_where_secrets_are_granted() {
         let said = "owns too: v1 Service                                                    ";
         let secret = format!("{:<width$}", "owns too: v1 Secret", width = said.len());
         folder.put(&reworded(folder.original(), said, &secret));
-        folder.edit("kind: Service\n", "kind: Secret\n");
+        folder.edit("kind: Service\n", "kind: Secret\n      names: [forged]\n");
         let stand = Stand::with("token", ADMIN, folder).await;
         let place = Place { namespace: &stand.scene.namespace, name: "forged" };
         stand.scene.create(dictating("one", &objects(&place))).await;
