@@ -12,13 +12,20 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(after_help = "Example: just bench-quick -n 300 --runs 3\n\nThe report is in target/bench/.")]
 enum Args {
     Quick(hotshoe_bench::quick::Args),
+    Swap(hotshoe_bench::swap::Args),
 }
 
 /// A figure that is short of its target is a fact and no failure; a run without a result is one.
 fn main() -> ExitCode {
-    let Args::Quick(quick) = Args::parse();
+    let args = Args::parse();
+    let measure = async {
+        match args {
+            Args::Quick(quick) => quick.run().await,
+            Args::Swap(swap) => swap.run().await,
+        }
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(quick.run())) {
+    match runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(measure)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

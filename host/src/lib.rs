@@ -14,6 +14,8 @@
 //! | apply | [`diff`] says what must be written; [`cluster::apply`] is the only writer |
 //! | all four | [`reconcile`]; deletion in [`finalize`] |
 //!
+//! [`shadow`] does the first three with a revision that is not yet at work, and shows what would change.
+//!
 //! `kube` is used only below [`cluster`] and [`server`], `wasmtime` only below [`plugin`].
 
 pub mod api;
@@ -39,6 +41,7 @@ pub mod queue;
 pub mod reconcile;
 pub mod report;
 pub mod server;
+pub mod shadow;
 pub mod status;
 pub mod supervisor;
 pub mod wiring;

@@ -127,6 +127,11 @@ async fn hold_finalizer(controller: &Controller, logic: &Logic, parent: Arc<Obje
 
 /// Reads everything that a decision may depend on from the caches, through the grant.
 pub fn observe(controller: &Controller, logic: &Logic, parent: Arc<Object>, memory: &Memory) -> Observed {
+    observe_at(controller, logic, parent, memory, report::unix_millis())
+}
+
+/// The same at this time, milliseconds since the epoch, for two revisions that are to see the same.
+pub fn observe_at(controller: &Controller, logic: &Logic, parent: Arc<Object>, memory: &Memory, now: u64) -> Observed {
     let document = shown_parent(logic, &parent);
     let children = observe::children(&logic.owned, &parent.uid);
     let grant = &controller.plugin.grant;
@@ -137,7 +142,7 @@ pub fn observe(controller: &Controller, logic: &Logic, parent: Arc<Object>, memo
         parent: document,
         refusals: memory.refused.iter().map(|refused| refused.refusal.clone()).collect(),
         config: controller.plugin.config.clone(),
-        now: descriptor.wants_now.then(report::unix_millis),
+        now: descriptor.wants_now.then_some(now),
         attempt: descriptor.wants_attempt.then_some(memory.failures),
     };
     Observed { parent, children, shown: Arc::new(shown) }

@@ -65,7 +65,10 @@ pub struct Shared {
 pub struct Supervised {
     /// The plugin at work.
     pub controller: Arc<Controller>,
-    shared: Arc<Shared>,
+    /// What all plugins share.
+    pub shared: Arc<Shared>,
+    /// One permit: whoever runs a revision in the shadow of the one that decides holds it.
+    pub shadow: Arc<Semaphore>,
     state: Mutex<State>,
     reloads: mpsc::Sender<oneshot::Sender<PluginStatus>>,
 }
@@ -133,7 +136,13 @@ impl Supervised {
         let pace = Pace::new(&plugin.name, &plugin.limits, shared.metrics.clone());
         let writer = Writer::new(shared.cluster.clone(), kinds.clone(), &plugin.name, identity, pace);
         let controller = Controller::new(plugin, writer, shared.recorder.clone(), kinds, shared.metrics.clone());
-        let supervised = Arc::new(Self { controller: Arc::new(controller), shared, state: Mutex::default(), reloads });
+        let supervised = Arc::new(Self {
+            controller: Arc::new(controller),
+            shared,
+            shadow: Arc::new(Semaphore::new(1)),
+            state: Mutex::default(),
+            reloads,
+        });
         tokio::spawn(dispatch(supervised.controller.clone()));
         tokio::spawn(follow(supervised.clone(), requests));
         supervised
@@ -255,7 +264,10 @@ impl Supervised {
 }
 
 /// What `describe` asks for must have been given; asking gives nothing.
-fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), LoadError> {
+///
+/// # Errors
+/// What is asked for and not given.
+pub fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), LoadError> {
     let missing = |verb: Verb, kind: &Kind| !plugin.grant.allows(verb, kind);
     let watching = [Verb::Get, Verb::List, Verb::Watch];
     let writing =

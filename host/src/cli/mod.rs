@@ -6,6 +6,7 @@ mod folder;
 pub mod host_client;
 pub mod reload;
 pub mod run;
+pub mod shadow;
 pub mod status;
 pub mod test;
 pub mod version;
@@ -22,7 +23,7 @@ pub struct Cli {
     verb: Verb,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage.";
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage; `shadow` has two more, see its --help.";
 
 #[derive(Subcommand, Debug)]
 enum Verb {
@@ -30,6 +31,7 @@ enum Verb {
     Build(build::Args),
     Test(test::Args),
     Reload(reload::Args),
+    Shadow(shadow::Args),
     Status(status::Args),
     Version(version::Args),
     /// Print a completion script for a shell
@@ -53,6 +55,7 @@ impl Cli {
             Verb::Build(args) => args.run(),
             Verb::Test(args) => runtime()?.block_on(args.run()),
             Verb::Reload(args) => args.run(),
+            Verb::Shadow(args) => args.run(),
             Verb::Status(args) => args.run(),
             Verb::Version(args) => args.run(commit),
             Verb::Completion { shell } => {

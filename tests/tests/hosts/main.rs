@@ -14,6 +14,7 @@ mod configuration;
 mod crowd;
 mod reload;
 mod restart;
+mod shadow;
 mod telling;
 
 use hotshoe_tests::{ControlPlane, Scene, repository};
