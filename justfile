@@ -116,10 +116,27 @@ undeploy image=IMG:
 run name="memcached" *options: (build-plugin name) install
     @. deploy/cluster.sh && deploy/run.sh "$@"
 
-# Build a plugin again and have the running host take it
+# Build a plugin again and have the running host take it; with --dry-run, only show what would change
 [group('run')]
-reload name="memcached": (build-plugin name)
-    @"{{ hotshoe }}" reload "$1"
+[no-exit-message]
+reload name="memcached" *options: build-host
+    #!/usr/bin/env bash
+    set -euo pipefail
+    case $1 in -*) set -- memcached "$@" ;; esac
+    name=$1
+    shift
+    if [ "${1:-}" = --dry-run ]; then
+        shift
+        exec "{{ just_executable() }}" --justfile "{{ justfile() }}" shadow "$name" "$@"
+    fi
+    "{{ hotshoe }}" build "plugins/$name"
+    "{{ hotshoe }}" reload "$name" "$@"
+
+# Build a plugin where no host follows it, and show what it would change; exit code 3 says that it would
+[group('run')]
+[no-exit-message]
+shadow name="memcached" *options: build-host
+    @name=$1; shift; "{{ hotshoe }}" build "plugins/$name" --out "target/shadow/$name.wasm"; "{{ hotshoe }}" shadow "$name" "target/shadow/$name.wasm" "$@"
 
 # Have the running host go back to the component before: just rollback memcached --to DIGEST
 [group('run')]
@@ -250,6 +267,12 @@ bench-quick *arguments: build control-plane
 bench-hostile *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench
     @"target/{{ target }}/release/hotshoe-bench" hostile "$@"
+
+# Measure what another component costs while the host runs; each figure is printed with its target
+[group('test')]
+bench-swap *arguments: build control-plane
+    cargo build {{ cargo }} -p hotshoe-bench
+    @"target/{{ target }}/release/hotshoe-bench" swap "$@"
 
 [private]
 fmt-check: (fmt "--check")

@@ -12,7 +12,7 @@
 //! | file | what is told there |
 //! |---|---|
 //! | `main.rs` | the command line |
-//! | `quick.rs` | which cells are run, in which order, and what is made of them |
+//! | `quick.rs`, `swap.rs` | which cells are run, in which order, and what is made of them |
 //! | `hostile.rs` | another run by itself: the host with a plugin that attacks the others |
 //! | `cells/` | one measurement each: from a fresh control plane to an [`Outcome`](cells::Outcome) |
 //! | `subject.rs` | who is measured: the three of the picture |
@@ -38,6 +38,7 @@ pub mod raw;
 pub mod report;
 pub mod resource;
 pub mod subject;
+pub mod swap;
 pub mod watcher;
 
 use std::path::PathBuf;

@@ -13,20 +13,21 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 enum Args {
     Quick(hotshoe_bench::quick::Args),
     Hostile(hotshoe_bench::hostile::Args),
+    Swap(hotshoe_bench::swap::Args),
 }
 
 /// A figure that is short of its target is a fact and no failure; a run without a result is one.
 fn main() -> ExitCode {
     let args = Args::parse();
+    let measure = async {
+        match args {
+            Args::Quick(quick) => quick.run().await,
+            Args::Hostile(hostile) => hostile.run().await,
+            Args::Swap(swap) => swap.run().await,
+        }
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.map_err(Into::into).and_then(|runtime| {
-        runtime.block_on(async {
-            match args {
-                Args::Quick(quick) => quick.run().await,
-                Args::Hostile(hostile) => hostile.run().await,
-            }
-        })
-    }) {
+    match runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(measure)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

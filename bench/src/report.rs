@@ -43,7 +43,8 @@ pub fn write(measured: &Measured) -> Result<()> {
     Ok(())
 }
 
-fn on(count: usize, runs: usize) -> String {
+/// What is measured on.
+pub fn on(count: usize, runs: usize) -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown");

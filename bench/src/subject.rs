@@ -100,12 +100,20 @@ fn log(subject: Subject) -> Result<PathBuf> {
 /// # Errors
 /// When it does not serve its metrics.
 pub async fn plugin_calls(host: &Process) -> Result<u64> {
-    let said = host.said();
-    let address = said.lines().find_map(|line| line.split_once("on http://")).context("the host does not serve")?.1;
-    let text = get(address.trim(), "/metrics").await?;
+    let text = get(&address(host)?, "/metrics").await?;
     let lines = text.lines().filter(|line| line.starts_with("hotshoe_plugin_call_seconds_count"));
     let counts = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
     Ok(counts.sum())
+}
+
+/// Where a host serves, as it says.
+///
+/// # Errors
+/// When it does not serve.
+pub fn address(host: &Process) -> Result<String> {
+    let said = host.said();
+    let address = said.lines().find_map(|line| line.split_once("on http://")).context("the host does not serve")?.1;
+    Ok(address.trim().to_owned())
 }
 
 async fn get(address: &str, path: &str) -> Result<String> {

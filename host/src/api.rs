@@ -51,9 +51,22 @@ pub struct PluginSpec {
     /// Whether an answer without any child may delete all children that are there.
     #[serde(default)]
     pub prune_all: bool,
+    /// When another component may decide unasked.
+    #[serde(default)]
+    pub swap: Swap,
     /// Limits other than the defaults, within the host's caps.
     #[serde(default)]
     pub limits: Overrides,
+}
+
+/// When another component may decide unasked.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct Swap {
+    /// Of how many parents in 100 it may delete children; one that would of more is held until
+    /// `hotshoe approve`. 10 unless said otherwise.
+    #[schemars(range(max = 100))]
+    pub max_losing: Option<u8>,
 }
 
 /// Where a component comes from.

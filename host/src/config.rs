@@ -24,6 +24,8 @@ pub const HOST_NAMESPACE: &str = "hotshoe-system";
 pub const REQUEUE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(24 * 3600));
 /// How many reconciles of one plugin run at once; the writes of all of them share a lower bound.
 pub const CONCURRENCY: usize = 10;
+/// Of how many parents in 100 another component may delete children unasked.
+pub const MAX_LOSING: u8 = 10;
 /// How often a component's file is looked at.
 pub const SOURCE_POLL: Duration = Duration::from_millis(500);
 
@@ -49,6 +51,8 @@ pub struct PluginConfig {
     pub grant: Grant,
     /// What it may use up.
     pub limits: Limits,
+    /// Of how many parents in 100 another component may delete children unasked.
+    pub max_losing: u8,
 }
 
 /// What the host says about all of its plugins.
@@ -108,6 +112,8 @@ impl PluginConfig {
         for (index, rule) in spec.grants.iter().enumerate() {
             rule.validate().map_err(|error| anyhow!("spec.grants[{index}] ({}): {error}", rule.kind))?;
         }
+        let max_losing = spec.swap.max_losing.unwrap_or(MAX_LOSING);
+        ensure!(max_losing <= 100, "spec.swap.maxLosing is {max_losing}, but is of 100 parents; lower it");
         Ok(Self {
             name: plugin.metadata.name.into(),
             path: path.to_owned(),
@@ -115,6 +121,7 @@ impl PluginConfig {
             config: configuration(&spec.config, &host.allow_env, env)?.into(),
             grant: Grant { rules: spec.grants, prune_all: spec.prune_all, host_namespace: host.namespace.clone() },
             limits: Limits::with(&spec.limits)?,
+            max_losing,
         })
     }
 

@@ -11,6 +11,7 @@ use crate::decision::{Answer, Call, Decision, Document, ObjectRef, Observation, 
 use crate::error::{CallError, Error};
 use crate::grant::{Access, Request, Verb};
 use crate::object::Object;
+use crate::plugin::call::{Aborted, Outcome};
 use crate::plugin::{Level, LogLine};
 use crate::reconcile::{self, Next, Observed};
 
@@ -61,7 +62,13 @@ pub async fn decide<'a>(
     let failed_before = memory.hold.is_some_and(|(_, failed)| failed == basis);
     let admitted = controller.breaker.admit(Instant::now(), failed_before);
     let trial = admitted.map_err(CallError::CircuitOpen)?;
-    let decided = ask(controller, logic, call, observed).await;
+    let parent = &observed.shown.parent.reference;
+    let heard = |heard: Heard<'_>| {
+        controller.metrics.called(&controller.plugin.name, heard.elapsed);
+        controller.probation.called(Instant::now(), heard.failed, heard.elapsed);
+        log(controller, logic, parent, heard.logs);
+    };
+    let decided = ask(controller, logic, call, observed.shown.clone(), heard).await;
     match decided {
         Ok((answer, fetched)) => Ok(Final { trial, answer, fetched }),
         Err(error) => {
@@ -133,21 +140,48 @@ impl Decided {
     }
 }
 
-/// The answer, and whether it rests on objects that were fetched for it.
-async fn ask(controller: &Controller, logic: &Logic, call: Call, observed: &Observed) -> Result<(Answer, bool), Error> {
+/// What one call took, and what the plugin said in it.
+pub struct Heard<'a> {
+    /// Its log lines.
+    pub logs: &'a [LogLine],
+    /// Whether it came to nothing.
+    pub failed: bool,
+    /// How long it ran.
+    pub elapsed: Duration,
+    /// The most memory that it had, bytes.
+    pub memory: usize,
+}
+
+impl<'a> From<&'a Result<Outcome, Aborted>> for Heard<'a> {
+    fn from(called: &'a Result<Outcome, Aborted>) -> Self {
+        match called {
+            Ok(outcome) => {
+                Self { logs: &outcome.logs, failed: false, elapsed: outcome.elapsed, memory: outcome.memory }
+            }
+            Err(aborted) => {
+                Self { logs: &aborted.logs, failed: true, elapsed: aborted.elapsed, memory: aborted.memory }
+            }
+        }
+    }
+}
+
+/// The answer, and whether it rests on objects that were fetched for it. `heard` is told of each
+/// call.
+///
+/// # Errors
+/// When a call fails, the plugin says that it cannot decide, or it needs what it may not see.
+pub async fn ask(
+    controller: &Controller,
+    logic: &Logic,
+    call: Call,
+    mut shown: Arc<Observation>,
+    mut heard: impl FnMut(Heard<'_>),
+) -> Result<(Answer, bool), Error> {
     let rounds = controller.plugin.limits.request_rounds;
-    let parent = &observed.shown.parent.reference;
-    let mut shown = observed.shown.clone();
     for round in 0..=rounds {
-        let outcome = logic.revision.decide(call, shown.clone()).await;
-        let (logs, elapsed) = match &outcome {
-            Ok(outcome) => (&outcome.logs, outcome.elapsed),
-            Err(aborted) => (&aborted.logs, aborted.elapsed),
-        };
-        controller.metrics.called(&controller.plugin.name, elapsed);
-        controller.probation.called(Instant::now(), outcome.is_err(), elapsed);
-        log(controller, logic, parent, logs);
-        match outcome?.result.map_err(Error::Plugin)? {
+        let called = logic.revision.decide(call, shown.clone()).await;
+        heard(Heard::from(&called));
+        match called?.result.map_err(Error::Plugin)? {
             Answer::Needs(requirements) => shown = Arc::new(fetch(controller, logic, &shown, requirements).await?),
             answer => return Ok((answer, round > 0)),
         }

@@ -36,10 +36,7 @@ pub async fn finalize(
     parent: Arc<Object>,
     memory: &mut Memory,
 ) -> Result<Next, Error> {
-    let Some(finalizer) = &logic.revision.descriptor().finalizer else { return Ok(Next::Wait) };
-    if !parent.finalizers.iter().any(|held| **held == **finalizer) {
-        return Ok(Next::Wait);
-    }
+    let Some(finalizer) = held_finalizer(logic, &parent) else { return Ok(Next::Wait) };
     let observed = observe(controller, logic, parent, memory);
     let decided = decide::decide(controller, logic, Call::Finalize, &observed, memory).await?;
     let checked = judge(controller, logic, &observed, decided.answer);
@@ -48,6 +45,12 @@ pub async fn finalize(
         false => wait(controller, logic, &observed, cleanup, memory).await,
         true => finish(controller, logic, &observed, cleanup, finalizer, memory).await,
     }
+}
+
+/// The finalizer that the plugin asks for, if the parent holds it; otherwise clean-up is over.
+pub fn held_finalizer<'a>(logic: &'a Logic, parent: &Object) -> Option<&'a str> {
+    let finalizer = logic.revision.descriptor().finalizer.as_deref()?;
+    parent.finalizers.iter().any(|held| **held == *finalizer).then_some(finalizer)
 }
 
 /// A checked answer of `finalize`.
@@ -109,7 +112,10 @@ async fn finish(
 }
 
 /// Clean-up may change and delete children; one that it creates would outlive its parent.
-fn check_cleanup(
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn check_cleanup(
     controller: &Controller,
     logic: &Logic,
     observed: &Observed,

@@ -14,6 +14,8 @@
 //! | apply | [`diff`] says what must be written; [`cluster::apply`] is the only writer |
 //! | all four | [`reconcile`]; deletion in [`finalize`] |
 //!
+//! [`shadow`] does the first three with a revision that is not yet at work, and shows what would change.
+//!
 //! `kube` is used only below [`cluster`] and [`server`], `wasmtime` only below [`plugin`].
 
 pub mod api;
@@ -46,6 +48,7 @@ pub mod report;
 pub mod rollout;
 pub mod server;
 pub mod service_policy;
+pub mod shadow;
 pub mod shape;
 pub mod status;
 pub mod supervisor;

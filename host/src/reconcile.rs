@@ -131,6 +131,11 @@ async fn hold_finalizer(controller: &Controller, logic: &Logic, parent: Arc<Obje
 
 /// Reads everything that a decision may depend on from the caches, through the grant.
 pub fn observe(controller: &Controller, logic: &Logic, parent: Arc<Object>, memory: &Memory) -> Observed {
+    observe_at(controller, logic, parent, memory, report::unix_millis())
+}
+
+/// The same at this time, milliseconds since the epoch, for two revisions that are to see the same.
+pub fn observe_at(controller: &Controller, logic: &Logic, parent: Arc<Object>, memory: &Memory, now: u64) -> Observed {
     let document = shown_parent(logic, &parent);
     let children = observe::children(&logic.owned, &parent.uid);
     let descriptor = logic.revision.descriptor();
@@ -145,7 +150,7 @@ pub fn observe(controller: &Controller, logic: &Logic, parent: Arc<Object>, memo
         parent: document,
         refusals: memory.refused.iter().map(|refused| refused.refusal.clone()).collect(),
         config: controller.plugin.config.clone(),
-        now: descriptor.wants_now.then(report::unix_millis),
+        now: descriptor.wants_now.then_some(now),
         attempt: descriptor.wants_attempt.then_some(memory.failures),
     };
     Observed { parent, children, shown: Arc::new(shown) }
@@ -216,9 +221,19 @@ fn visible(controller: &Controller, shown: &Observation) -> u64 {
 
 /// What the checks need to know.
 pub fn context<'a>(controller: &'a Controller, logic: &'a Logic, observed: &'a Observed) -> Context<'a> {
+    context_of(controller, logic, &observed.shown.parent.reference, &observed.parent.uid)
+}
+
+/// The same, of a parent that was not observed.
+pub fn context_of<'a>(
+    controller: &'a Controller,
+    logic: &'a Logic,
+    parent: &'a ObjectRef,
+    uid: &'a str,
+) -> Context<'a> {
     Context {
-        parent: &observed.shown.parent.reference,
-        uid: &observed.parent.uid,
+        parent,
+        uid,
         plugin: &controller.plugin.name,
         grant: &controller.plugin.grant,
         descriptor: logic.revision.descriptor(),

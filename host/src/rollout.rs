@@ -1,8 +1,9 @@
 //! From a component's bytes to the logic that decides, and back.
 //!
 //! ```text
-//! bytes ─▶ Revision::load ─▶ grants ─▶ own cases ─▶ watches synced ─▶ first call ─▶ publish ─▶ all decided again
-//!              └───────────────┴───────────┴── anything wrong: the last good revision goes on
+//! bytes ─▶ Revision::load ─▶ grants ─▶ own cases ─▶ watches synced ─▶ first call ─▶ survey ─▶ publish
+//!              └───────────────┴───────────┴──────────────┴──────────────┘         │        all are decided again
+//!               anything wrong: the last good revision goes on                     └▶ too much at once: held until approved
 //!
 //! publish ─▶ on probation ─▶ worse than the one before: that one is published again
 //! ```
@@ -25,6 +26,7 @@ use crate::plugin::history::{Entry, Event};
 use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Refused;
 use crate::plugin::source::Candidate;
+use crate::shadow::survey::{self, Survey};
 use crate::supervisor::{State, Supervised};
 use crate::{reconcile, wiring};
 
@@ -118,8 +120,24 @@ impl Supervised {
         self.loading("the caches are being filled");
         let logic = wiring::wire(&self.controller, &self.shared.watches, revision).await?;
         first_call(&self.controller, &logic).await?;
+        if let Start::Swap = start {
+            self.hold(&logic).await?;
+        }
         self.publish(logic, start, began);
         Ok(())
+    }
+
+    /// A revision that would break much waits for a person, unless one has said already that it may.
+    async fn hold(&self, logic: &Logic) -> Result<(), LoadError> {
+        if self.controller.logic().is_none() || self.history().is_approved(logic.revision.digest()) {
+            return Ok(());
+        }
+        self.loading("the component is asked about every parent");
+        let survey = survey::survey(&self.controller, logic).await;
+        match too_much(&survey, self.controller.plugin.max_losing) {
+            Some(why) => Err(LoadError::Held(why)),
+            None => Ok(()),
+        }
     }
 
     fn publish(&self, logic: Logic, start: Start<'_>, began: Instant) {
@@ -246,7 +264,10 @@ impl Supervised {
 }
 
 /// What `describe` asks for must have been given; asking gives nothing.
-fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), LoadError> {
+///
+/// # Errors
+/// What is asked for and not given.
+pub fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), LoadError> {
     for (kind, verbs) in grant::asked(descriptor) {
         let missing = |verb: &Verb| !plugin.grant.allows(*verb, &kind);
         let lacking: Vec<_> = verbs.into_iter().filter(missing).map(Verb::as_str).collect();
@@ -255,6 +276,29 @@ fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), Lo
         }
     }
     Ok(())
+}
+
+/// Why a revision should not decide unasked: it fails where the present one does not, or deletes
+/// children of more than so many parents of 100.
+fn too_much(survey: &Survey, max_losing: u8) -> Option<String> {
+    let parents = survey.parents;
+    let failing = &survey.failing;
+    if failing.count > 0 {
+        let first = failing.first.join("; ");
+        return Some(format!(
+            "it fails on {} of {parents} parents on which the present one does not: {first}",
+            failing.count
+        ));
+    }
+    let losing = &survey.losing;
+    if losing.count * 100 > parents * usize::from(max_losing) {
+        let first = losing.first.join("; ");
+        return Some(format!(
+            "it would delete children of {} of {parents} parents, more than {max_losing} of 100 (spec.swap.maxLosing): {first}",
+            losing.count
+        ));
+    }
+    None
 }
 
 /// A component that carries cases proves itself on them.
@@ -284,4 +328,32 @@ async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadEr
     let observed = reconcile::observe(controller, logic, parent, &memory);
     let outcome = logic.revision.decide(call, observed.shown).await;
     outcome.map(drop).map_err(|error| LoadError::SelfTestFailed(format!("{name}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shadow::survey::Noted;
+
+    fn noted(count: usize) -> Noted {
+        Noted { count, first: vec!["default/cache: Service default/cache".into()] }
+    }
+
+    fn survey(losing: usize, failing: usize) -> Survey {
+        Survey { parents: 50, looked_at: 50, losing: noted(losing), failing: noted(failing) }
+    }
+
+    #[test]
+    fn a_revision_that_deletes_children_of_too_many_waits() {
+        assert_eq!(too_much(&survey(5, 0), 10), None);
+        let why = too_much(&survey(6, 0), 10).unwrap();
+        assert!(why.contains("6 of 50") && why.contains("default/cache"), "{why}");
+        assert_eq!(too_much(&survey(50, 0), 100), None);
+        assert!(too_much(&survey(1, 0), 0).is_some());
+    }
+
+    #[test]
+    fn a_revision_that_fails_where_the_present_one_does_not_waits() {
+        assert!(too_much(&survey(0, 1), 100).unwrap().starts_with("it fails on 1 of 50"));
+    }
 }

@@ -1,20 +1,38 @@
-//! What the host tells about itself over HTTP: metrics, health, readiness, status; and the wish to
-//! look at a component now.
+//! What the host tells about itself over HTTP: metrics, health, readiness, status; and the wishes to
+//! look at a component now, and to show what another one would change.
+//!
+//! The last two are only for those who are on this machine, or come by way of `kubectl
+//! port-forward` or `exec`, which the API server has let through: both have plugins' code run, and one shows what is
+//! in objects.
 
-use std::net::SocketAddr;
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
-use axum::extract::{Path, Query, State};
-use axum::http::{StatusCode, header};
+use axum::body::{Body, to_bytes};
+use axum::extract::{ConnectInfo, Path, Query, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
+use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
+use crate::error::LoadError;
 use crate::metrics::Metrics;
+use crate::shadow::{Line, NotRun, Turn};
 use crate::supervisor::{PluginStatus, Supervised, Wish};
+
+/// How much of an unwanted body is read, and for how long.
+const DRAINED: usize = 8 << 20;
+const DRAIN: Duration = Duration::from_secs(5);
+/// How many lines of a shadow run wait for who reads them.
+const LINES: usize = 16;
 
 /// What the server tells about.
 #[derive(Clone)]
@@ -41,7 +59,7 @@ pub struct HostStatus {
     pub plugins: Vec<PluginStatus>,
 }
 
-/// An error in words, for `/reload`.
+/// An error in words, for `/reload` and `/shadow`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Problem {
     /// What happened, to what, and what to do next.
@@ -59,16 +77,21 @@ pub async fn serve(listen: SocketAddr, about: About) -> anyhow::Result<SocketAdd
         )
     })?;
     let address = listener.local_addr()?;
+    let guarded = Router::new()
+        .route("/reload/{plugin}", post(reload))
+        .route("/rollback/{plugin}", post(roll_back))
+        .route("/approve/{plugin}", post(approve))
+        .route("/history/{plugin}", get(history))
+        .route("/shadow/{plugin}", post(shadow))
+        .layer(middleware::from_fn(from_here));
     let routes = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/status", get(status))
-        .route("/reload/{plugin}", post(reload))
-        .route("/rollback/{plugin}", post(roll_back))
-        .route("/approve/{plugin}", post(approve))
-        .route("/history/{plugin}", get(history))
-        .with_state(about);
+        .merge(guarded)
+        .with_state(about)
+        .into_make_service_with_connect_info::<SocketAddr>();
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, routes).await {
             tracing::error!(%error, "the HTTP server ended");
@@ -110,6 +133,59 @@ async fn status(State(about): State<About>) -> Json<HostStatus> {
     })
 }
 
+/// Lets nobody through but those who are here.
+async fn from_here(ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request, next: Next) -> Response {
+    match why_not(peer.ip(), request.headers()) {
+        None => next.run(request).await,
+        Some(why) => {
+            let error = format!("{} is not for you: {why}", request.uri().path());
+            drain(request.into_body()).await;
+            problem(StatusCode::FORBIDDEN, error)
+        }
+    }
+}
+
+/// Why a peer may not have a component run, or see what is in objects.
+fn why_not(peer: IpAddr, headers: &HeaderMap) -> Option<String> {
+    // A connection to [::] shows an IPv4 peer as an IPv6 address.
+    if !peer.to_canonical().is_loopback() {
+        return Some(format!(
+            "it answers only on a loopback address, and you come from {peer}; use `kubectl port-forward` or `kubectl exec`, or run hotshoe on the host's machine"
+        ));
+    }
+    // A page that a browser here has open reaches loopback as well. It cannot leave this header out.
+    let from_page = headers.contains_key(header::ORIGIN);
+    from_page.then(|| "it does not answer web pages".to_owned())
+}
+
+/// Who still sends when the answer comes does not read it, so what is not wanted is read and
+/// dropped; no more of it than a component has by far, and not for long.
+async fn drain(body: Body) {
+    let all = async {
+        let (mut body, mut length) = (body.into_data_stream(), 0);
+        while let Some(Ok(bytes)) = body.next().await
+            && length < DRAINED
+        {
+            length += bytes.len();
+        }
+    };
+    drop(tokio::time::timeout(DRAIN, all).await);
+}
+
+fn problem(status: StatusCode, error: String) -> Response {
+    (status, Json(Problem { error })).into_response()
+}
+
+impl About {
+    #[expect(clippy::result_large_err, reason = "the error is the response")]
+    fn plugin(&self, name: &str) -> Result<&Arc<Supervised>, Response> {
+        self.plugins.iter().find(|plugin| *plugin.controller.plugin.name == *name).ok_or_else(|| {
+            let known: Vec<_> = self.plugins.iter().map(|plugin| plugin.controller.plugin.name.to_string()).collect();
+            problem(StatusCode::NOT_FOUND, format!("this host has no plugin {name}; it has {}", known.join(", ")))
+        })
+    }
+}
+
 /// Which revision is meant.
 #[derive(Deserialize)]
 struct Revision {
@@ -147,18 +223,102 @@ async fn fulfil(State(about): State<About>, Path(name): Path<String>, wish: Wish
     }
 }
 
-fn problem(code: StatusCode, error: String) -> Response {
-    (code, Json(Problem { error })).into_response()
+/// What `/shadow` may be asked beside its body.
+#[derive(Deserialize)]
+struct Wanted {
+    /// Whether to tell how far the run has come, too.
+    #[serde(default)]
+    progress: bool,
 }
 
-impl About {
-    /// A plugin by name.
-    #[expect(clippy::result_large_err, reason = "the error is the response")]
-    fn plugin(&self, name: &str) -> Result<&Arc<Supervised>, Response> {
-        let found = self.plugins.iter().find(|plugin| *plugin.controller.plugin.name == *name);
-        found.ok_or_else(|| {
-            let known: Vec<_> = self.plugins.iter().map(|plugin| plugin.controller.plugin.name.to_string()).collect();
-            problem(StatusCode::NOT_FOUND, format!("this host has no plugin {name}; it has {}", known.join(", ")))
-        })
+async fn shadow(
+    State(about): State<About>,
+    Path(name): Path<String>,
+    Query(wanted): Query<Wanted>,
+    body: Body,
+) -> Response {
+    let plugin = match about.plugin(&name) {
+        Ok(plugin) => plugin,
+        Err(unknown) => return unknown,
+    };
+    let run = async {
+        // Before the body: who has to wait does not fill the memory meanwhile.
+        let turn = match Turn::take(plugin) {
+            Ok(turn) => turn,
+            Err(busy) => {
+                drain(body).await;
+                return Err(busy);
+            }
+        };
+        let limit = plugin.controller.plugin.limits.component_bytes.0;
+        let bytes = to_bytes(body, usize::try_from(limit).unwrap_or(usize::MAX)).await;
+        let bytes = bytes.map_err(|_| NotRun::NotRead { limit })?;
+        turn.load(bytes.into()).await
+    };
+    match run.await {
+        Ok(shadow) => {
+            let (send, lines) = mpsc::channel(LINES);
+            tokio::spawn(shadow.run(send));
+            let content_type = [(header::CONTENT_TYPE, "application/jsonl")];
+            (content_type, as_lines(lines, wanted.progress)).into_response()
+        }
+        Err(error) => problem(status_of(&error), error.to_string()),
+    }
+}
+
+fn status_of(error: &NotRun) -> StatusCode {
+    match error {
+        NotRun::Busy(_) => StatusCode::CONFLICT,
+        NotRun::NothingDecides(_) => StatusCode::SERVICE_UNAVAILABLE,
+        NotRun::NotRead { .. } | NotRun::Load(LoadError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
+        NotRun::Load(_) | NotRun::Watches(_) => StatusCode::UNPROCESSABLE_ENTITY,
+    }
+}
+
+/// A body of one JSON document a line. When its reader goes, so does the receiver, and the run ends.
+fn as_lines(lines: mpsc::Receiver<Line>, progress: bool) -> Body {
+    let next = move |mut lines: mpsc::Receiver<Line>| async move {
+        loop {
+            let line = lines.recv().await?;
+            if matches!(line, Line::Progress { .. }) && !progress {
+                continue;
+            }
+            // What we say ourselves is always JSON.
+            let text = serde_json::to_string(&line).unwrap_or_default() + "\n";
+            return Some((Ok::<_, Infallible>(text), lines));
+        }
+    };
+    Body::from_stream(futures::stream::unfold(lines, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(address: &str, origin: Option<&'static str>) -> Option<String> {
+        let headers = origin.map(|origin| (header::ORIGIN, header::HeaderValue::from_static(origin)));
+        why_not(address.parse().unwrap(), &headers.into_iter().collect())
+    }
+
+    #[test]
+    fn who_is_on_loopback_is_let_through() {
+        for address in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(peer(address, None), None, "{address}");
+        }
+    }
+
+    #[test]
+    fn who_is_elsewhere_is_told_how_to_come_here() {
+        for address in ["10.0.0.7", "192.168.1.2", "0.0.0.0", "fe80::1", "::ffff:10.0.0.7", "2001:db8::1"] {
+            let why = peer(address, None).unwrap();
+            assert!(why.contains("loopback") && why.contains("port-forward"), "{address}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_web_page_is_refused_wherever_its_browser_is() {
+        for origin in ["https://example.com", "http://127.0.0.1:8080", "null"] {
+            assert!(peer("127.0.0.1", Some(origin)).is_some_and(|why| why.contains("web pages")));
+        }
     }
 }

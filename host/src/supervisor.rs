@@ -59,7 +59,10 @@ pub struct Shared {
 pub struct Supervised {
     /// The plugin at work.
     pub controller: Arc<Controller>,
-    pub(crate) shared: Arc<Shared>,
+    /// What all plugins share.
+    pub shared: Arc<Shared>,
+    /// One permit: whoever runs a revision in the shadow of the one that decides holds it.
+    pub shadow: Arc<Semaphore>,
     pub(crate) state: Mutex<State>,
     history: Mutex<History>,
     requests: mpsc::Sender<Request>,
@@ -153,6 +156,7 @@ impl Supervised {
         let supervised = Arc::new(Self {
             controller: Arc::new(controller),
             shared,
+            shadow: Arc::new(Semaphore::new(1)),
             state: Mutex::default(),
             history: Mutex::new(history),
             requests,

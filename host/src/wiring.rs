@@ -1,8 +1,8 @@
 //! From a descriptor to open watches: which kinds, with which selector and fields, and whom a
 //! change wakes.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use crate::cluster::observe::{ReadView, View, named_by, parent_label};
 use crate::cluster::watch::{Change, Scope, Subscriber, Watched, Watches};
@@ -13,6 +13,13 @@ use crate::object::{Key, Lens, Object, PLUGIN_LABEL};
 use crate::plugin::revision::Revision;
 use crate::projection::Projection;
 
+/// Who opens a watch, and whom a change wakes.
+struct Interest<'a> {
+    watches: &'a Watches,
+    name: Arc<str>,
+    woken: Weak<Controller>,
+}
+
 /// Opens the watches of a revision and waits until they are synced.
 ///
 /// # Errors
@@ -22,20 +29,47 @@ pub async fn wire(
     watches: &Watches,
     revision: Arc<Revision>,
 ) -> Result<Logic, LoadError> {
+    let interest = Interest { watches, name: controller.plugin.name.clone(), woken: Arc::downgrade(controller) };
+    open(controller, &interest, revision).await
+}
+
+/// The same for a revision that only looks: its watches wake nobody, are not a part of the plugin's
+/// health, and stay open until [`end`] under the same name.
+///
+/// # Errors
+/// As for [`wire`].
+pub async fn wire_to_look(
+    controller: &Arc<Controller>,
+    watches: &Watches,
+    revision: Arc<Revision>,
+    name: &Arc<str>,
+) -> Result<Logic, LoadError> {
+    let interest = Interest { watches, name: name.clone(), woken: Weak::new() };
+    open(controller, &interest, revision).await
+}
+
+/// Ends every subscription under a name.
+pub fn end(watches: &Watches, name: &str) {
+    for watched in watches.all() {
+        watches.unsubscribe(&watched.scope, name);
+    }
+}
+
+async fn open(
+    controller: &Arc<Controller>,
+    interest: &Interest<'_>,
+    revision: Arc<Revision>,
+) -> Result<Logic, LoadError> {
     let descriptor = revision.descriptor();
-    let parents = open_parents(controller, watches, descriptor);
-    let mut owned: Vec<View> = descriptor
-        .owns
-        .iter()
-        .map(|owned| open_owned(controller, watches, descriptor, &owned.kind, &owned.fields))
-        .collect();
-    let reads: Vec<ReadView> =
-        descriptor.reads.iter().map(|read| open_read(controller, watches, &parents, read)).collect();
+    let parents = open_parents(interest, descriptor);
+    let mut owned: Vec<View> =
+        descriptor.owns.iter().map(|owned| open_owned(interest, descriptor, &owned.kind, &owned.fields)).collect();
+    let reads: Vec<ReadView> = descriptor.reads.iter().map(|read| open_read(interest, &parents, read)).collect();
     parents.watched.synced().await;
     for view in owned.iter().chain(reads.iter().map(|read| &read.view)) {
         view.watched.synced().await;
     }
-    let namespaces = open_namespaces(controller, watches, &parents);
+    let namespaces = open_namespaces(controller, interest, &parents);
     if let Some(namespaces) = &namespaces {
         namespaces.synced().await;
     }
@@ -78,41 +112,35 @@ fn dropped_kinds(controller: &Controller, owned: &[View]) -> Vec<View> {
     before.owned.iter().filter(dropped).cloned().collect()
 }
 
-fn open_parents(controller: &Arc<Controller>, watches: &Watches, descriptor: &Descriptor) -> View {
+fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor) -> View {
     let mut projection = Projection::new(&descriptor.parent_fields);
     projection.add("spec");
     let lens = Lens { projection: projection.clone(), labels: Vec::new(), status: true };
     let scope = Scope { kind: descriptor.parent.clone(), selector: String::new() };
-    let woken = Arc::downgrade(controller);
+    let woken = interest.woken.clone();
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };
         controller.queue.add(object_of(change).key.clone());
     });
-    View { watched: subscribe(controller, watches, &scope, &lens, "parent", subscriber), projection }
+    View { watched: subscribe(interest, &scope, &lens, "parent", subscriber), projection }
 }
 
-fn open_owned(
-    controller: &Arc<Controller>,
-    watches: &Watches,
-    descriptor: &Descriptor,
-    kind: &Kind,
-    fields: &[String],
-) -> View {
+fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fields: &[String]) -> View {
     let projection = Projection::new(fields);
     let lens = Lens { projection: projection.clone(), labels: Vec::new(), status: false };
     let scope = Scope { kind: kind.clone(), selector: PLUGIN_LABEL.to_owned() };
     let parent = descriptor.parent.clone();
-    let woken = Arc::downgrade(controller);
+    let woken = interest.woken.clone();
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };
         for object in objects_of(change) {
             wake_owner(&controller, &parent, object);
         }
     });
-    View { watched: subscribe(controller, watches, &scope, &lens, "child", subscriber), projection }
+    View { watched: subscribe(interest, &scope, &lens, "child", subscriber), projection }
 }
 
-fn open_read(controller: &Arc<Controller>, watches: &Watches, parents: &View, read: &ReadKind) -> ReadView {
+fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadView {
     let projection = Projection::new(&read.fields);
     let labels = match &read.rule {
         MatchRule::ParentLabel(label) => vec![label.clone()],
@@ -120,27 +148,27 @@ fn open_read(controller: &Arc<Controller>, watches: &Watches, parents: &View, re
     };
     let lens = Lens { projection: projection.clone(), labels, status: false };
     let scope = Scope { kind: read.kind.clone(), selector: read.selector.clone() };
-    let (woken, parents, rule) = (Arc::downgrade(controller), parents.watched.clone(), read.rule.clone());
+    let (woken, parents, rule) = (interest.woken.clone(), parents.watched.clone(), read.rule.clone());
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };
         for object in objects_of(change) {
             wake_readers(&controller, &parents, &rule, object);
         }
     });
-    let watched = subscribe(controller, watches, &scope, &lens, &read.key, subscriber);
+    let watched = subscribe(interest, &scope, &lens, &read.key, subscriber);
     ReadView { read: read.clone(), view: View { watched, projection } }
 }
 
 /// Only where some rule selects namespaces are they watched, and of them no more is kept than the
 /// labels in question.
-fn open_namespaces(controller: &Arc<Controller>, watches: &Watches, parents: &View) -> Option<Arc<Watched>> {
+fn open_namespaces(controller: &Controller, interest: &Interest<'_>, parents: &View) -> Option<Arc<Watched>> {
     let labels: Vec<String> = controller.plugin.grant.namespace_labels().into_iter().collect();
     if labels.is_empty() {
         return None;
     }
     let lens = Lens { projection: Projection::new::<&str>(&[]), labels, status: false };
     let scope = Scope { kind: Kind::new("", "v1", "Namespace"), selector: String::new() };
-    let (woken, parents) = (Arc::downgrade(controller), parents.watched.clone());
+    let (woken, parents) = (interest.woken.clone(), parents.watched.clone());
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };
         let relabelled = match change {
@@ -152,18 +180,11 @@ fn open_namespaces(controller: &Arc<Controller>, watches: &Watches, parents: &Vi
             wake_all(&controller, &parents, |_| true);
         }
     });
-    Some(subscribe(controller, watches, &scope, &lens, "namespace", subscriber))
+    Some(subscribe(interest, &scope, &lens, "namespace", subscriber))
 }
 
-fn subscribe(
-    controller: &Controller,
-    watches: &Watches,
-    scope: &Scope,
-    lens: &Lens,
-    role: &str,
-    subscriber: Subscriber,
-) -> Arc<Watched> {
-    watches.subscribe(scope, lens, (&controller.plugin.name, role), subscriber)
+fn subscribe(interest: &Interest<'_>, scope: &Scope, lens: &Lens, role: &str, subscriber: Subscriber) -> Arc<Watched> {
+    interest.watches.subscribe(scope, lens, (&interest.name, role), subscriber)
 }
 
 fn object_of(change: &Change) -> &Object {

@@ -75,6 +75,8 @@ fn pure_modules_do_not_await() {
         "projection.rs",
         "rbac.rs",
         "service_policy.rs",
+        "shadow/compare.rs",
+        "shadow/fields.rs",
         "shape.rs",
         "status.rs",
     ];

@@ -26,6 +26,7 @@ pub struct Start {
     kubeconfig: PathBuf,
     namespace: Option<String>,
     image: Option<String>,
+    listen: &'static str,
 }
 
 /// A host that runs, or has run. It ends with this value, and with this process.
@@ -50,6 +51,7 @@ impl Start {
             kubeconfig: plane.kubeconfig_of(SYSTEM, "hotshoe").await,
             namespace: None,
             image: Some(IMAGE.to_owned()),
+            listen: "127.0.0.1:0",
         }
     }
 
@@ -81,11 +83,18 @@ impl Start {
         self
     }
 
+    /// Serve here instead of on a port of loopback.
+    #[must_use]
+    pub fn listen(mut self, address: &'static str) -> Self {
+        self.listen = address;
+        self
+    }
+
     /// The command, for tests that add to it.
     pub fn command(&self) -> Command {
         let mut command = Command::new(program());
         command.arg("run").args(&self.plugins).arg("--kubeconfig").arg(&self.kubeconfig);
-        command.args(["--listen", "127.0.0.1:0", "--cache"]).arg(repository("target/tests/cache"));
+        command.args(["--listen", self.listen, "--cache"]).arg(repository("target/tests/cache"));
         if let Some(namespace) = &self.namespace {
             command.args(["--namespace", namespace]);
         }
@@ -207,6 +216,15 @@ impl Host {
         let output = output.expect("the program runs");
         let said = [output.stdout, output.stderr].concat();
         (output.status, String::from_utf8_lossy(&said).into_owned())
+    }
+
+    /// The same, with what it prints for scripts apart from what it says.
+    pub fn ask_for_output(&self, verb: &[&str]) -> (Option<i32>, String, String) {
+        let address = self.address().expect("the host serves");
+        let output = Command::new(program()).args(verb).env("HOTSHOE_LISTEN", address).output();
+        let output = output.expect("the program runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
     }
 
     /// Its process.

@@ -5,11 +5,13 @@
 //! | `cold.rs` | a start with CRs waiting |
 //! | `live.rs` | CRs created while the subject runs |
 //! | `steady.rs` | converged CRs: quiet, touched, after a restart, after the API server was away |
+//! | `shadow.rs` | another component in the shadow of the one at work |
 //! | `decision.rs` | one decision, in a fresh instance and natively |
 
 pub mod cold;
 pub mod decision;
 pub mod live;
+pub mod shadow;
 pub mod steady;
 
 use std::collections::BTreeMap;

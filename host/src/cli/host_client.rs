@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::config::LISTEN;
 use crate::server::Problem;
@@ -39,20 +40,54 @@ impl HostOptions {
     }
 
     async fn ask(&self, method: &str, path: &str) -> anyhow::Result<Value> {
-        let answer = tokio::time::timeout(PATIENCE, self.exchange(method, path))
+        let answer = timeout(PATIENCE, self.exchange(method, path))
             .await
             .with_context(|| format!("the host on {} did not answer within {PATIENCE:?}", self.address))?;
-        let (status, body) = answer.with_context(|| {
-            format!(
-                "no host answers on {}; start one with `hotshoe run`, or name its address with --address",
-                self.address
-            )
-        })?;
+        let (status, body) = answer.with_context(|| self.nobody())?;
         if !(200..300).contains(&status) {
-            let problem = serde_json::from_str(&body).map_or(body, |problem: Problem| problem.error);
-            bail!("{problem}");
+            bail!("{}", problem(body));
         }
         serde_json::from_str(&body).with_context(|| format!("what listens on {} is no hotshoe", self.address))
+    }
+
+    /// Hands bytes over, and each line of the answer on as it comes.
+    ///
+    /// # Errors
+    /// When no host answers, it says no or falls silent, or whoever takes a line does.
+    pub async fn post_lines(
+        &self,
+        path: &str,
+        body: &[u8],
+        mut take: impl FnMut(&str) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let silent = || format!("the host on {} said nothing for {PATIENCE:?}", self.address);
+        let mut connection = TcpStream::connect(&self.address).await.with_context(|| self.nobody())?;
+        let head = format!("POST {path} HTTP/1.0\r\nHost: hotshoe\r\nContent-Length: {}\r\n\r\n", body.len());
+        connection.write_all(head.as_bytes()).await.with_context(|| self.nobody())?;
+        // A host that says no at once reads no further; what it says is read below.
+        drop(connection.write_all(body).await);
+        let mut answer = BufReader::new(connection).lines();
+        let mut next =
+            async || timeout(PATIENCE, answer.next_line()).await.with_context(silent)?.with_context(|| self.nobody());
+        let first = next().await?.with_context(|| self.nobody())?;
+        let status: u16 =
+            first.split(' ').nth(1).and_then(|code| code.parse().ok()).context("the answer is no HTTP")?;
+        while next().await?.is_some_and(|line| !line.is_empty()) {}
+        let mut said = String::new();
+        while let Some(line) = next().await? {
+            match status {
+                200..300 => take(&line)?,
+                _ => said.push_str(&line),
+            }
+        }
+        if !(200..300).contains(&status) {
+            bail!("{}", problem(said));
+        }
+        Ok(())
+    }
+
+    fn nobody(&self) -> String {
+        format!("no host answers on {}; start one with `hotshoe run`, or name its address with --address", self.address)
     }
 
     /// One request of HTTP/1.0, so that the end of the answer is the end of the connection: too
@@ -66,4 +101,9 @@ impl HostOptions {
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).context("the answer is no HTTP")?;
         Ok((status, body.to_owned()))
     }
+}
+
+/// What a host says that says no.
+fn problem(body: String) -> String {
+    serde_json::from_str(&body).map_or(body, |problem: Problem| problem.error)
 }

@@ -13,6 +13,7 @@ pub mod rbac;
 pub mod reload;
 pub mod rollback;
 pub mod run;
+pub mod shadow;
 pub mod status;
 pub mod test;
 pub mod version;
@@ -29,7 +30,7 @@ pub struct Cli {
     verb: Verb,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage.";
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage; `shadow` has two more, see its --help.";
 
 #[derive(Subcommand, Debug)]
 enum Verb {
@@ -42,6 +43,7 @@ enum Verb {
     Rollback(rollback::Args),
     Approve(approve::Args),
     History(history::Args),
+    Shadow(shadow::Args),
     Status(status::Args),
     Version(version::Args),
     /// Print a completion script for a shell
@@ -70,6 +72,7 @@ impl Cli {
             Verb::Rollback(args) => args.run(),
             Verb::Approve(args) => args.run(),
             Verb::History(args) => args.run(),
+            Verb::Shadow(args) => args.run(),
             Verb::Status(args) => args.run(),
             Verb::Version(args) => args.run(commit),
             Verb::Completion { shell } => {

@@ -26,7 +26,7 @@ pub mod revision;
 mod sandbox;
 pub mod slot;
 pub mod source;
-mod text;
+pub mod text;
 mod threads;
 
 pub use bindings::CONTRACT;

@@ -9,7 +9,7 @@ const ELLIPSIS: &str = "…";
 
 /// `text` without control, escape and bidirectional characters, on one line, and of at most
 /// `limit` bytes (which must leave room for an ellipsis).
-pub(super) fn clean(text: String, limit: usize) -> String {
+pub fn clean(text: String, limit: usize) -> String {
     if text.len() <= limit && text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return text;
     }

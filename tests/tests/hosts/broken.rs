@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::scene_with_faults;
 
-fn fault(name: &str, fault: &str) -> Value {
+pub(crate) fn fault(name: &str, fault: &str) -> Value {
     json!({
         "apiVersion": FAULT.api_version(), "kind": FAULT.kind,
         "metadata": { "name": name }, "spec": { "fault": fault },

@@ -16,6 +16,7 @@ mod granted;
 mod reload;
 mod restart;
 mod rollback;
+mod shadow;
 mod telling;
 
 use hotshoe_tests::{ControlPlane, Scene, repository};

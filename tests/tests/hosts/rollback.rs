@@ -1,7 +1,7 @@
 //! Going back to an earlier component: by hand, and by itself.
 
 use hotshoe_tests::guests::{Folder, reworded};
-use hotshoe_tests::kinds::FAULT;
+use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
 use hotshoe_tests::scene::said;
 use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use crate::scene_with_faults;
 
 const WORKS: &str = "this revision works";
 const SLIPS: &str = "this revision slips";
+const DROPS: &str = "this revision drops";
 
 async fn start(scene: &mut Scene, folder: &Folder) -> Host {
     let host = scene.start().await.plugins(&[folder.path()]).ready().await;
@@ -87,6 +88,62 @@ fn a_person_goes_back_and_forth_between_components() {
         assert_eq!(digest(&host).await, first);
         let (status, words) = host.ask(&["rollback", "faulty", "--to", "123456"]);
         assert!(!status.success() && words.contains("hotshoe history"), "{words}");
+    });
+}
+
+#[test]
+fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
+    run(async {
+        let mut scene = scene_with_faults("held").await;
+        let folder = Folder::of_faulty();
+        folder.edit("spec:\n", "spec:\n  pruneAll: true\n");
+        let host = start(&mut scene, &folder).await;
+        let first = digest(&host).await;
+        for number in 0..3 {
+            scene.create(fault(&format!("fault-{number}"), "")).await;
+        }
+        for number in 0..3 {
+            scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_kept).await;
+        }
+        folder.put(&reworded(folder.original(), WORKS, DROPS));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains("Held") && words.contains("3 of 3 parents"), "{words}");
+        assert_eq!(digest(&host).await, first);
+        scene.get(&CONFIG_MAP, "fault-0").await;
+        let (status, words) = host.ask(&["approve", "faulty"]);
+        assert!(status.success(), "{words}");
+        assert_ne!(digest(&host).await, first);
+        for number in 0..3 {
+            let name = format!("fault-{number}");
+            scene
+                .until("the child is gone", async || match scene.find(&CONFIG_MAP, &name).await {
+                    None => Ok(()),
+                    Some(_) => Err(name.clone()),
+                })
+                .await;
+        }
+    });
+}
+
+#[test]
+fn a_component_that_fails_where_the_one_at_work_does_not_waits() {
+    run(async {
+        let mut scene = scene_with_faults("held-failing").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        let first = digest(&host).await;
+        for number in 0..8 {
+            scene.create(fault(&format!("fault-{number}"), if number == 7 { "slip" } else { "" })).await;
+        }
+        for number in 0..8 {
+            scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_kept).await;
+        }
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        // The first call may have met the very parent.
+        assert!(!status.success() && (words.contains("Held") || words.contains("SelfTestFailed")), "{words}");
+        assert!(words.contains("fault-7"), "{words}");
+        assert_eq!(digest(&host).await, first);
     });
 }
 

@@ -1,0 +1,133 @@
+//! A component in the shadow of the one at work, over converged CRs: how long it takes, and how
+//! much larger the host is meanwhile. It differs in a word that every CR's status has, so that
+//! every CR is a line of the answer.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::{Setup, audit, verify};
+use crate::figure::Figure;
+use crate::figure::Target::AtMost;
+use crate::plane::Plane;
+use crate::process::Process;
+use crate::subject::{Subject, address};
+use crate::watcher::Watcher;
+use crate::{load, repository};
+
+/// The host reconciles them all first, with some hundred writes a second.
+const PATIENCE: Duration = Duration::from_secs(1200);
+/// How often the host's memory is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+/// What the plugin says when all is well, and another wording of the same length.
+const WORDS: [&str; 2] = ["Nothing stands in", "Nowhere stands in"];
+
+/// What one run took.
+#[derive(Clone, Copy, Debug)]
+struct Took {
+    /// From the start of the command line until its end.
+    wall: f64,
+    /// Processor time of the host, and of the compiler where it ran.
+    cpu: f64,
+    /// The most memory of the host that was seen, megabytes.
+    rss: f64,
+}
+
+/// Measures.
+///
+/// # Errors
+/// When a run is void: the CRs do not converge, the answer is another than is expected, or
+/// something is written.
+pub async fn run(setup: &Setup, runs: usize) -> Result<Vec<Figure>> {
+    let plane = Plane::up(&setup.manifests).await?;
+    let mut audit = audit(&plane, Subject::Host)?;
+    eprintln!("shadow: {} CRs are created", setup.count);
+    let watcher = Watcher::start(&plane.admin);
+    load::create(&plane.user, setup.count, |_, _| ()).await?;
+    eprintln!("shadow: the host makes what they ask for");
+    let process = Subject::Host.start(&plane, &setup.programs).await?;
+    watcher.converged(setup.count, PATIENCE).await?;
+    drop(watcher);
+    audit.settled().await?;
+    verify(&plane, setup.count).await?;
+    process.rest().await?;
+    let (same, other) = components(&plane)?;
+    let before = (audit.total()?, process.rss()?);
+    // The first of each is also compiled, which happens once.
+    let first = shadow(setup, &process, &other, setup.count).await?;
+    let unchanged = shadow(setup, &process, &same, 0).await?;
+    let mut took = Vec::new();
+    for number in 0..runs {
+        eprintln!("shadow: run {}", number + 1);
+        process.rest().await?;
+        took.push(shadow(setup, &process, &other, setup.count).await?);
+    }
+    process.rest().await?;
+    let after = process.rss()?;
+    audit.settled().await?;
+    ensure!(audit.total()? == before.0, "void: something was written");
+    plane.down().await?;
+    Ok(figures(setup.count, before.1, after, first, unchanged, &took))
+}
+
+/// The component at work, and one that says a word otherwise.
+fn components(plane: &Plane) -> Result<(std::path::PathBuf, std::path::PathBuf)> {
+    let same = repository("target/plugins/memcached.wasm");
+    let mut component = fs::read(&same).with_context(|| format!("{}", same.display()))?;
+    let [word, other] = WORDS.map(str::as_bytes);
+    let places: Vec<usize> =
+        (0..component.len()).filter(|at| component.get(*at..).is_some_and(|rest| rest.starts_with(word))).collect();
+    ensure!(!places.is_empty(), "the component does not say {:?}", WORDS[0]);
+    for at in places {
+        component.get_mut(at..at + word.len()).context("a place in it")?.copy_from_slice(other);
+    }
+    let path = plane.file("other.wasm");
+    fs::write(&path, component)?;
+    Ok((same, path))
+}
+
+async fn shadow(setup: &Setup, host: &Process, component: &Path, changes: usize) -> Result<Took> {
+    let (cpu, began) = (host.cpu()?, Instant::now());
+    let mut command = Command::new(&setup.programs.host);
+    command.args(["shadow", "memcached"]).arg(component).args(["-o", "json", "--address", &address(host)?]);
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
+    tokio::pin!(output);
+    let mut rss: f64 = 0.0;
+    let output = loop {
+        tokio::select! {
+            output = &mut output => break output?,
+            () = tokio::time::sleep(LOOK) => rss = rss.max(host.rss()?),
+        }
+    };
+    let wall = began.elapsed().as_secs_f64();
+    let took = Took { wall, cpu: host.cpu()? - cpu, rss };
+    let answer: Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("void: {}", String::from_utf8_lossy(&output.stderr)))?;
+    let number = |pointer: &str| answer.pointer(pointer).and_then(Value::as_u64).unwrap_or_default() as usize;
+    let found = (number("/summary/parents"), number("/summary/changed"));
+    ensure!(found == (setup.count, changes), "void: {found:?} looked at and changed of {}", setup.count);
+    Ok(took)
+}
+
+fn figures(count: usize, before: f64, after: f64, first: Took, unchanged: Took, took: &[Took]) -> Vec<Figure> {
+    let name = |what: &str| format!("shadow-{count}{what}");
+    let of = |value: fn(&Took) -> f64| took.iter().map(value).collect::<Vec<_>>();
+    let grown: Vec<f64> = [&first, &unchanged].into_iter().chain(took).map(|took| took.rss - before).collect();
+    let most = grown.iter().copied().fold(f64::MIN, f64::max);
+    let figures = [
+        Figure::of(&name(""), "s", &of(|took| took.wall)).map(|figure| figure.target(AtMost(5.0))),
+        Figure::of(&name("-cpu"), "s", &of(|took| took.cpu)).map(|figure| figure.target(AtMost(5.0))),
+        // Of all runs, not their middle: a host that is killed is killed by the largest.
+        Figure::of("shadow-memory", "MB", &[most]).map(|figure| figure.target(AtMost(10.0))),
+        Figure::of("shadow-memory-kept", "MB", &[after - before]),
+        Figure::of(&name("-with-compilation"), "s", &[first.wall]),
+        Figure::of(&name("-unchanged"), "s", &[unchanged.wall]),
+        Figure::of("rss-before-shadow", "MB", &[before]),
+    ];
+    figures.into_iter().flatten().collect()
+}

@@ -1,0 +1,441 @@
+//! `hotshoe shadow`: what another component would change, before it is taken.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde_json::json;
+
+use super::host_client::HostOptions;
+use crate::plugin::text::clean;
+use crate::shadow::Line;
+use crate::shadow::compare::{Changed, Difference, Failed, Named};
+use crate::shadow::fields::Field;
+use crate::shadow::summary::{Measured, Summary};
+
+/// Something would change.
+const CHANGES: u8 = 3;
+/// The new revision fails where the present one does not.
+const FAILURES: u8 = 4;
+/// The most bytes of one text of a plugin's that are printed.
+const TEXT: usize = 4096;
+
+/// Show what a component would change, and change nothing
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Example: hotshoe build plugins/memcached --out new.wasm && hotshoe shadow memcached new.wasm\n\n\
+    The running host asks the component about every object that is there, as it does the one at work, compares both, \
+    and writes nothing. The host answers only from its own machine; with one in a cluster: \
+    kubectl port-forward -n hotshoe-system deployment/hotshoe 8080\n\n\
+    Exit codes: 0 nothing would change, 3 something would, 4 the component fails where the one at work does not, \
+    1 an error, 2 wrong usage."
+)]
+pub struct Args {
+    /// Which plugin
+    plugin: String,
+    /// The component
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Show so many objects, and so many failures; 0 for all
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    show: usize,
+    /// How to print: one document, or one a line as they come
+    #[arg(short, long)]
+    output: Option<Output>,
+    #[command(flatten)]
+    host: HostOptions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    Json,
+    Jsonl,
+}
+
+/// What was heard so far, as much of it as will be printed.
+#[derive(Default)]
+struct Heard {
+    changes: Vec<Difference>,
+    failures: Vec<Difference>,
+    summary: Option<Summary>,
+}
+
+impl Args {
+    /// Asks and prints.
+    ///
+    /// # Errors
+    /// When the file cannot be read, no host answers, or it cannot run the component.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let component = std::fs::read(&self.file).with_context(|| {
+            format!("cannot read the component {}; build it with `hotshoe build`", self.file.display())
+        })?;
+        let heard = super::runtime()?.block_on(self.ask(&component))?;
+        let summary = heard.summary.as_ref().context(
+            "the host's answer ends before the summary; it may have been stopped, its log says more. Try again",
+        )?;
+        match self.output {
+            None => print!("{}", Page::new(colours()).of(summary, &heard, self.show)),
+            Some(Output::Json) => {
+                let parents: Vec<_> = heard.changes.iter().chain(&heard.failures).collect();
+                println!("{}", serde_json::to_string_pretty(&json!({ "summary": summary, "parents": parents }))?);
+            }
+            Some(Output::Jsonl) => {}
+        }
+        Ok(ExitCode::from(exit_code(summary)))
+    }
+
+    async fn ask(&self, component: &[u8]) -> anyhow::Result<Heard> {
+        let mut heard = Heard::default();
+        let path = format!("/shadow/{}?progress=true", self.plugin);
+        let mut progress = Progress::default();
+        self.host
+            .post_lines(&path, component, |line| {
+                let line: Line = serde_json::from_str(line)
+                    .context("the host's answer has another shape; is it of this version?")?;
+                progress.tell(&line);
+                self.hear(line, &mut heard)
+            })
+            .await?;
+        Ok(heard)
+    }
+
+    fn hear(&self, line: Line, heard: &mut Heard) -> anyhow::Result<()> {
+        if self.output == Some(Output::Jsonl) && !matches!(line, Line::Progress { .. }) {
+            println!("{}", serde_json::to_string(&line)?);
+        }
+        match line {
+            Line::Progress { .. } => {}
+            Line::Summary(summary) => heard.summary = Some(*summary),
+            Line::Parent(difference) => {
+                let kept = if difference.breaks() { &mut heard.failures } else { &mut heard.changes };
+                let keeps = match self.output {
+                    None => self.show == 0 || kept.len() < self.show,
+                    Some(Output::Json) => true,
+                    Some(Output::Jsonl) => false,
+                };
+                if keeps {
+                    kept.push(*difference);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a script acts upon.
+fn exit_code(summary: &Summary) -> u8 {
+    match (summary.counts.failures.new, summary.counts.changed) {
+        (0, 0) => 0,
+        (0, _) => CHANGES,
+        _ => FAILURES,
+    }
+}
+
+fn colours() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// A line on a terminal that says how far the run has come.
+#[derive(Default)]
+struct Progress {
+    shown: bool,
+}
+
+impl Progress {
+    fn tell(&mut self, line: &Line) {
+        let mut terminal = std::io::stderr();
+        if !terminal.is_terminal() {
+            return;
+        }
+        // A terminal that is gone needs no progress.
+        match line {
+            Line::Progress { parents, of } => {
+                drop(write!(terminal, "\r{parents} of {of} objects"));
+                self.shown = true;
+            }
+            Line::Summary(_) if self.shown => drop(write!(terminal, "\r\x1b[K")),
+            Line::Summary(_) | Line::Parent(_) => {}
+        }
+    }
+}
+
+/// What a person reads.
+struct Page {
+    text: String,
+    colours: bool,
+}
+
+/// What becomes of something, with its sign and colour.
+#[derive(Clone, Copy)]
+enum Fate {
+    Created,
+    Deleted,
+    Changed,
+}
+
+impl Fate {
+    fn sign(self) -> (char, &'static str) {
+        match self {
+            Self::Created => ('+', "32"),
+            Self::Deleted => ('-', "31"),
+            Self::Changed => ('~', "33"),
+        }
+    }
+}
+
+impl Page {
+    fn new(colours: bool) -> Self {
+        Self { text: String::new(), colours }
+    }
+
+    fn of(mut self, summary: &Summary, heard: &Heard, show: usize) -> String {
+        self.counts(summary);
+        heard.changes.iter().for_each(|difference| self.difference(difference));
+        let failing = summary.counts.failures.new;
+        self.rest(summary.counts.changed.saturating_sub(failing), show, "change");
+        if !heard.failures.is_empty() {
+            self.line("\nThe new revision fails, and the present one does not:");
+            for difference in &heard.failures {
+                if let Some(failed) = &difference.new_failure {
+                    self.line(&format!("  {}: {}", named(&difference.parent), why(failed)));
+                }
+            }
+            self.rest(failing, show, "fail");
+        }
+        self.measured(summary);
+        if let Some(why) = &summary.stopped {
+            self.line(&format!("\nThe run was ended: {why}"));
+        }
+        self.line("\nNothing was written.");
+        self.text
+    }
+
+    fn counts(&mut self, summary: &Summary) {
+        let (counts, children, failures) = (&summary.counts, &summary.counts.children, &summary.counts.failures);
+        let short = |measured: &Measured| measured.digest.chars().take(12).collect::<String>();
+        let (old, new) = (&summary.old, &summary.new);
+        let versions = (clean(old.version.clone(), TEXT), clean(new.version.clone(), TEXT));
+        self.line(&format!(
+            "{}: {} (version {}) in the shadow of {} (version {})",
+            summary.plugin,
+            short(new),
+            versions.1,
+            short(old),
+            versions.0
+        ));
+        self.line(&format!(
+            "  objects   {}: {} would change, {} not",
+            counts.parents, counts.changed, counts.unchanged
+        ));
+        self.line(&format!(
+            "  children  {} created, {} changed, {} deleted, of {} objects",
+            children.created, children.changed, children.deleted, counts.parents_losing_children
+        ));
+        if children.left > 0 {
+            self.line(&format!("            {} no longer wanted, and not deleted: that is not granted", children.left));
+        }
+        self.line(&format!("  status    {} objects", counts.status_changes));
+        self.line(&format!(
+            "  failures  {} new, {} of both revisions, {} mended",
+            failures.new, failures.both, failures.mended
+        ));
+    }
+
+    fn difference(&mut self, difference: &Difference) {
+        self.line(&format!("\n{}", named(&difference.parent)));
+        for child in &difference.created {
+            self.mark(1, Fate::Created, &named(child));
+        }
+        for child in &difference.deleted {
+            self.mark(1, Fate::Deleted, &named(child));
+        }
+        for child in &difference.left {
+            self.mark(1, Fate::Changed, &format!("{} is no longer wanted, and stays", named(child)));
+        }
+        difference.changed.iter().for_each(|child| self.changed(child));
+        difference.status.iter().for_each(|field| self.field(1, "status ", field));
+        difference.conditions.iter().for_each(|field| self.field(1, "condition ", field));
+        difference.events.iter().for_each(|field| self.field(1, "Event ", field));
+        difference.requeue.iter().chain(&difference.answer).for_each(|field| self.field(1, "", field));
+        match (&difference.old_failure, &difference.new_failure) {
+            (Some(old), Some(new)) => {
+                self.mark(
+                    1,
+                    Fate::Changed,
+                    &format!("fails as before, for another reason: {}, and not: {}", why(new), why(old)),
+                );
+            }
+            (Some(old), None) => self.mark(1, Fate::Changed, &format!("no longer fails: {}", why(old))),
+            (None, _) => {}
+        }
+    }
+
+    fn changed(&mut self, child: &Changed) {
+        self.mark(1, Fate::Changed, &named(&child.object));
+        child.fields.iter().for_each(|field| self.field(2, "", field));
+        if child.more > 0 {
+            self.line(&format!("    and {} more fields", child.more));
+        }
+    }
+
+    fn field(&mut self, depth: usize, what: &str, field: &Field) {
+        let path = clean(field.path.clone(), TEXT);
+        let value = |value: &String| clean(value.clone(), TEXT);
+        let (fate, values) = match (&field.old, &field.new) {
+            (None, Some(new)) => (Fate::Created, value(new)),
+            (Some(old), None) => (Fate::Deleted, value(old)),
+            (Some(old), Some(new)) if old == new => (Fate::Changed, value(new)),
+            (old, new) => {
+                let (old, new) = (old.as_ref().map(value), new.as_ref().map(value));
+                (Fate::Changed, format!("{} -> {}", old.unwrap_or_default(), new.unwrap_or_default()))
+            }
+        };
+        self.mark(depth, fate, &format!("{what}{path}: {values}"));
+    }
+
+    fn mark(&mut self, depth: usize, fate: Fate, text: &str) {
+        let ((sign, colour), indent) = (fate.sign(), "  ".repeat(depth));
+        match self.colours {
+            true => self.line(&format!("{indent}\x1b[{colour}m{sign} {text}\x1b[0m")),
+            false => self.line(&format!("{indent}{sign} {text}")),
+        }
+    }
+
+    fn rest(&mut self, all: usize, show: usize, what: &str) {
+        let rest = if show == 0 { 0 } else { all.saturating_sub(show) };
+        if rest > 0 {
+            self.line(&format!("\n{rest} more objects {what}; `--show 0` shows them all"));
+        }
+    }
+
+    fn measured(&mut self, summary: &Summary) {
+        self.line(&format!(
+            "\n{:<12}{:>8}{:>12}{:>12}{:>12}{:>12}",
+            "per call", "calls", "half", "99 of 100", "longest", "memory"
+        ));
+        for (which, measured) in [("present", &summary.old), ("new", &summary.new)] {
+            let millis = |micros: u32| format!("{:.3} ms", f64::from(micros) / 1e3);
+            self.line(&format!(
+                "{:<12}{:>8}{:>12}{:>12}{:>12}{:>12}",
+                which,
+                measured.calls,
+                millis(measured.p50_micros),
+                millis(measured.p99_micros),
+                millis(measured.max_micros),
+                format!("{:.1} MB", measured.memory_bytes as f64 / 1e6),
+            ));
+        }
+        self.line(&format!("{} objects in {:.2} s", summary.counts.parents, summary.seconds));
+    }
+
+    fn line(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.text.push('\n');
+    }
+}
+
+/// A plugin chooses names of kinds and children, and a terminal obeys what it is shown.
+fn named(named: &Named) -> String {
+    let name = match &named.namespace {
+        Some(namespace) => format!("{} {namespace}/{}", named.kind, named.name),
+        None => format!("{} {}", named.kind, named.name),
+    };
+    clean(name, TEXT)
+}
+
+fn why(failed: &Failed) -> String {
+    clean(format!("{}: {}", failed.reason, failed.message), TEXT)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn summary(changed: usize, failing: usize) -> Summary {
+        let measured = json!({ "digest": "0123456789abcdef", "version": "1", "calls": 3, "p50Micros": 80, "p99Micros": 900, "maxMicros": 1234, "memoryBytes": 1_100_000 });
+        serde_json::from_value(json!({
+            "plugin": "demo", "parents": 9, "unchanged": 9 - changed, "changed": changed,
+            "children": { "created": 1, "changed": 1, "deleted": 1, "left": 0 },
+            "parentsLosingChildren": 1, "statusChanges": 1,
+            "failures": { "new": failing, "both": 0, "mended": 0 },
+            "old": measured, "new": measured, "seconds": 0.5, "stopped": null,
+        }))
+        .unwrap()
+    }
+
+    fn difference(more: Value) -> Difference {
+        let mut value = json!({ "parent": { "kind": "Demo.example.com", "namespace": "n", "name": "a" } });
+        value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn page(changes: Vec<Difference>, failures: Vec<Difference>, show: usize, colours: bool) -> String {
+        let (changed, failing) = (changes.len() + failures.len(), failures.len());
+        let shown = |mut all: Vec<Difference>| {
+            all.truncate(if show == 0 { usize::MAX } else { show });
+            all
+        };
+        let heard = Heard { changes: shown(changes), failures: shown(failures), summary: None };
+        Page::new(colours).of(&summary(changed, failing), &heard, show)
+    }
+
+    #[test]
+    fn the_exit_code_tells_no_change_from_changes_and_from_failures() {
+        assert_eq!([(0, 0), (2, 0), (2, 1)].map(|(changed, failing)| exit_code(&summary(changed, failing))), [0, 3, 4]);
+    }
+
+    #[test]
+    fn a_page_has_counts_first_then_objects_then_failures_then_times() {
+        let change = difference(json!({
+            "created": [{ "kind": "Service", "namespace": "n", "name": "new" }],
+            "deleted": [{ "kind": "Service", "namespace": "n", "name": "old" }],
+            "changed": [{ "object": { "kind": "Deployment.apps", "namespace": "n", "name": "a" }, "more": 2,
+                "fields": [{ "path": "spec.replicas", "old": "1", "new": "3" }, { "path": "spec.paused", "old": "true" }] }],
+            "conditions": [{ "path": "Ready.message", "old": "\"x\"", "new": "\"y\"" }],
+            "requeue": { "path": "requeue", "new": "5s" },
+        }));
+        let failure = difference(json!({ "newFailure": { "reason": "Trapped", "message": "it trapped" } }));
+        let page = page(vec![change], vec![failure], 20, false);
+        let expected = [
+            "  objects   9: 2 would change, 7 not",
+            "Demo.example.com n/a",
+            "  + Service n/new",
+            "  - Service n/old",
+            "  ~ Deployment.apps n/a",
+            "    ~ spec.replicas: 1 -> 3",
+            "    - spec.paused: true",
+            "    and 2 more fields",
+            "  ~ condition Ready.message: \"x\" -> \"y\"",
+            "  + requeue: 5s",
+            "The new revision fails, and the present one does not:",
+            "  Demo.example.com n/a: Trapped: it trapped",
+            "new                3    0.080 ms    0.900 ms    1.234 ms      1.1 MB",
+            "Nothing was written.",
+        ];
+        let mut rest = page.as_str();
+        for line in expected {
+            let (_, after) = rest.split_once(&format!("{line}\n")).unwrap_or_else(|| panic!("no {line:?} in\n{rest}"));
+            rest = after;
+        }
+        assert!(!page.contains('\x1b'));
+    }
+
+    #[test]
+    fn only_so_many_objects_are_shown_and_the_rest_is_counted() {
+        let changes = || vec![difference(json!({ "requeue": { "path": "requeue", "new": "5s" } })); 5];
+        assert!(page(changes(), Vec::new(), 2, false).contains("3 more objects change; `--show 0`"));
+        assert!(!page(changes(), Vec::new(), 0, false).contains("more objects"));
+        assert!(!page(changes(), Vec::new(), 5, false).contains("more objects"));
+    }
+
+    #[test]
+    fn what_a_plugin_says_does_not_reach_the_terminal_as_it_is() {
+        let change = difference(json!({ "status": [{ "path": "a\u{1b}[2J", "new": "\"\u{202e}evil\u{9b}\"" }] }));
+        let page = page(vec![change], Vec::new(), 20, true);
+        assert!(!page.contains("\x1b[2J") && !page.contains('\u{202e}') && !page.contains('\u{9b}'), "{page:?}");
+        assert!(page.contains("\x1b[32m+ status a: \"evil\"\x1b[0m"), "{page:?}");
+    }
+}

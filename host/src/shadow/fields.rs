@@ -1,0 +1,236 @@
+//! Which fields of two JSON values differ, as lines that a person reads. Pure.
+//!
+//! A plugin chooses how much there is of everything, so all of it is bounded: the length of a
+//! value, and how many fields are told. What is beyond is counted.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The most characters of a value that are shown.
+const VALUE: usize = 200;
+/// The most characters of a path that are shown.
+const PATH: usize = 300;
+/// What is shown in the place of a value that nobody may see.
+pub const HIDDEN: &str = "(changed)";
+
+/// A field that differs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Field {
+    /// Where, for example `spec.template.spec.containers[memcached].image`.
+    pub path: String,
+    /// What it was, as JSON text that may be cut; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old: Option<String>,
+    /// What it would be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new: Option<String>,
+}
+
+/// The fields that differ, as far as they are told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    /// Those that are told.
+    pub told: Vec<Field>,
+    /// How many are not.
+    pub more: usize,
+}
+
+/// What to make of members.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules<'a> {
+    /// Members of the value itself below which no value is shown.
+    pub secret: &'a [&'a str],
+    /// A member that is not looked at, wherever it is.
+    pub ignored: &'a str,
+}
+
+/// What differs between two values; at most so many fields are told.
+pub fn compare(old: Option<&Value>, new: Option<&Value>, most: usize, rules: Rules<'_>) -> Fields {
+    let mut walk = Walk { found: Fields::default(), most, rules };
+    walk.value("", old, new, false);
+    walk.found
+}
+
+/// A value as JSON text, cut where it is long.
+pub fn text(value: &Value) -> String {
+    cut(&value.to_string(), VALUE)
+}
+
+/// A text of at most so many characters, and a mark where it was cut.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
+}
+
+struct Walk<'a> {
+    found: Fields,
+    most: usize,
+    rules: Rules<'a>,
+}
+
+impl Walk<'_> {
+    fn value(&mut self, path: &str, old: Option<&Value>, new: Option<&Value>, hidden: bool) {
+        match (old, new) {
+            _ if old == new => {}
+            (Some(Value::Object(old)), Some(Value::Object(new))) => self.members(path, old, new, hidden),
+            (Some(Value::Array(old)), Some(Value::Array(new))) => self.elements(path, old, new, hidden),
+            _ => self.tell(path, old.map(|value| shown(value, hidden)), new.map(|value| shown(value, hidden))),
+        }
+    }
+
+    fn members(&mut self, path: &str, old: &Map<String, Value>, new: &Map<String, Value>, hidden: bool) {
+        let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        for key in keys.into_iter().filter(|key| **key != *self.rules.ignored) {
+            let secret = path.is_empty() && self.rules.secret.contains(&key.as_str());
+            self.value(&member(path, key), old.get(key), new.get(key), hidden || secret);
+        }
+    }
+
+    /// Elements that have names are the same where their names are; others where their places are.
+    fn elements(&mut self, path: &str, old: &[Value], new: &[Value], hidden: bool) {
+        let (Some(before), Some(after)) = (names(old), names(new)) else {
+            for index in 0..old.len().max(new.len()) {
+                self.value(&format!("{path}[{index}]"), old.get(index), new.get(index), hidden);
+            }
+            return;
+        };
+        let told = (self.found.told.len(), self.found.more);
+        let find = |list: &'_ [&str], name: &str| list.iter().position(|other| *other == name);
+        for name in before.iter().chain(after.iter().filter(|name| !before.contains(name))) {
+            let (was, is) = (find(&before, name), find(&after, name));
+            let (was, is) = (was.and_then(|at| old.get(at)), is.and_then(|at| new.get(at)));
+            self.value(&format!("{path}[{name}]"), was, is, hidden);
+        }
+        if told == (self.found.told.len(), self.found.more) {
+            let order = |names: &[&str]| Some(cut(&names.join(", "), VALUE));
+            self.tell(path, order(&before), order(&after));
+        }
+    }
+
+    fn tell(&mut self, path: &str, old: Option<String>, new: Option<String>) {
+        if self.found.told.len() < self.most {
+            self.found.told.push(Field { path: cut(path, PATH), old, new });
+        } else {
+            self.found.more += 1;
+        }
+    }
+}
+
+fn shown(value: &Value, hidden: bool) -> String {
+    if hidden { HIDDEN.to_owned() } else { text(value) }
+}
+
+/// A member's path. A key that has dots of its own, as those of labels do, stands in brackets.
+fn member(path: &str, key: &str) -> String {
+    match (path, key.contains(['.', '['])) {
+        ("", false) => key.to_owned(),
+        (_, false) => format!("{path}.{key}"),
+        (_, true) => format!("{path}[{key}]"),
+    }
+}
+
+/// The names of a list's elements, where each has one of its own.
+fn names(list: &[Value]) -> Option<Vec<&str>> {
+    let names: Option<Vec<&str>> = list.iter().map(|element| element.get("name")?.as_str()).collect();
+    names.filter(|names| names.iter().collect::<BTreeSet<_>>().len() == names.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(old: &Value, new: &Value) -> Vec<(String, String, String)> {
+        let none = || "-".to_owned();
+        let fields = compare(Some(old), Some(new), 100, Rules { secret: &["data"], ignored: "ignored" });
+        let line = |field: Field| (field.path, field.old.unwrap_or_else(none), field.new.unwrap_or_else(none));
+        fields.told.into_iter().map(line).collect()
+    }
+
+    fn line(path: &str, old: &str, new: &str) -> (String, String, String) {
+        (path.to_owned(), old.to_owned(), new.to_owned())
+    }
+
+    #[test]
+    fn a_field_is_told_by_its_path_with_both_values() {
+        let (old, new) =
+            (json!({"spec": {"replicas": 1, "paused": true}}), json!({"spec": {"replicas": 3, "new": "x"}}));
+        let lines = [line("spec.new", "-", "\"x\""), line("spec.paused", "true", "-"), line("spec.replicas", "1", "3")];
+        assert_eq!(told(&old, &new), lines);
+    }
+
+    #[test]
+    fn elements_with_names_are_told_by_them_wherever_they_stand() {
+        let old = json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]});
+        let new = json!({"containers": [{"name": "b", "image": "2"}, {"name": "c"}, {"name": "a", "image": "1"}]});
+        let lines = [line("containers[b].image", "\"1\"", "\"2\""), line("containers[c]", "-", r#"{"name":"c"}"#)];
+        assert_eq!(told(&old, &new), lines);
+    }
+
+    #[test]
+    fn another_order_of_the_same_elements_is_told() {
+        let (old, new) = (json!({"l": [{"name": "a"}, {"name": "b"}]}), json!({"l": [{"name": "b"}, {"name": "a"}]}));
+        assert_eq!(told(&old, &new), [line("l", "a, b", "b, a")]);
+    }
+
+    #[test]
+    fn elements_without_names_are_told_by_their_places() {
+        let (old, new) = (json!({"args": ["-v", "-m"]}), json!({"args": ["-v", "-n", "x"]}));
+        assert_eq!(told(&old, &new), [line("args[1]", "\"-m\"", "\"-n\""), line("args[2]", "-", "\"x\"")]);
+        let (old, new) =
+            (json!({"l": [{"name": "a"}, {"name": "a", "x": 1}]}), json!({"l": [{"name": "a"}, {"name": "a"}]}));
+        assert_eq!(told(&old, &new), [line("l[1].x", "1", "-")]);
+    }
+
+    #[test]
+    fn a_key_with_dots_stands_in_brackets() {
+        let (old, new) = (json!({"labels": {"app.example.com/a": "1"}}), json!({"labels": {"app.example.com/a": "2"}}));
+        assert_eq!(told(&old, &new), [line("labels[app.example.com/a]", "\"1\"", "\"2\"")]);
+    }
+
+    #[test]
+    fn no_value_of_a_secret_is_told_however_it_changes() {
+        for (old, new) in [
+            (json!({"data": {"password": "hunter2"}}), json!({"data": {"password": "hunter3"}})),
+            (json!({}), json!({"data": {"password": "hunter2"}})),
+            (json!({"data": {"password": "hunter2"}}), json!({})),
+            (
+                json!({"data": {"password": {"deep": ["hunter2"]}}}),
+                json!({"data": {"password": {"deep": ["hunter3"]}}}),
+            ),
+            (json!({"data": "hunter2"}), json!({"data": ["hunter3"]})),
+            (json!({"data": {"a": "hunter2"}}), json!({"data": {"b": "hunter2"}})),
+        ] {
+            let told = told(&old, &new);
+            assert!(!told.is_empty() && !format!("{told:?}").contains("hunter"), "{told:?}");
+            assert!(
+                told.iter().all(|(_, old, new)| [old, new].iter().all(|value| ["-", HIDDEN].contains(&value.as_str())))
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_ignored_is_not_told() {
+        assert_eq!(told(&json!({"a": {"ignored": 1}}), &json!({"a": {"ignored": 2}})), []);
+    }
+
+    #[test]
+    fn a_long_value_is_cut_on_a_character_boundary() {
+        let fields = compare(Some(&json!("é".repeat(500))), Some(&json!(1)), 1, Rules::default());
+        let old = fields.told[0].old.clone().unwrap();
+        assert_eq!(old.chars().count(), VALUE + 1);
+        assert!(old.ends_with('…'));
+        assert_eq!(cut("abc", 3), "abc");
+    }
+
+    #[test]
+    fn fields_beyond_the_bound_are_counted() {
+        let many = |value: u8| json!((0..150).map(|n| (format!("f{n:03}"), json!(value))).collect::<Map<_, _>>());
+        let fields = compare(Some(&many(1)), Some(&many(2)), 100, Rules::default());
+        assert_eq!((fields.told.len(), fields.more), (100, 50));
+    }
+}

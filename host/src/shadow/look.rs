@@ -1,0 +1,123 @@
+//! What one revision says of one parent: observe, decide and check as for a reconcile, without
+//! anything that a reconcile leaves behind.
+
+use std::sync::Arc;
+
+use crate::cluster::observe;
+use crate::controller::{Controller, Logic, Memory};
+use crate::decision::{Answer, Call, Decision, ObjectRef};
+use crate::error::{CallError, Error};
+use crate::object::{Object, PLUGIN_LABEL};
+use crate::reconcile::{self, Observed};
+use crate::shadow::compare::{Failed, Judged, Side};
+use crate::shadow::summary::Times;
+use crate::{check, decide, finalize, status};
+
+/// The answer, and whether it rests on objects that were fetched for it.
+type Said = Result<(Answer, bool), Error>;
+
+/// What a revision says of a parent, unchecked.
+pub(super) struct Looked {
+    /// What it was shown, and what it answered; none where it is not called at all.
+    said: Option<(Observed, Said)>,
+}
+
+impl Looked {
+    /// Asks; without a parent, there is nothing to say.
+    pub(super) async fn at(
+        controller: &Controller,
+        logic: &Logic,
+        parent: Option<Arc<Object>>,
+        memory: &Memory,
+        now: u64,
+        times: &mut Times,
+    ) -> Self {
+        let Some(parent) = parent else { return Self { said: None } };
+        if parent.deleting && finalize::held_finalizer(logic, &parent).is_none() {
+            return Self { said: None };
+        }
+        let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
+        let observed = reconcile::observe_at(controller, logic, parent, memory, now);
+        let shown = observed.shown.clone();
+        let answer = decide::ask(controller, logic, call, shown, |heard| times.add(heard.elapsed, heard.memory)).await;
+        Self { said: Some((observed, answer)) }
+    }
+
+    /// Whether it used up all of its time.
+    pub(super) fn is_overdue(&self) -> bool {
+        matches!(&self.said, Some((_, Err(Error::Call(CallError::DeadlineExceeded(_))))))
+    }
+
+    /// Whether another revision answered the same, over the same number of children.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        match (&self.said, &other.said) {
+            (Some((shown, Ok(answer))), Some((other_shown, Ok(other)))) => {
+                answer == other && shown.children.len() == other_shown.children.len()
+            }
+            _ => false,
+        }
+    }
+
+    /// What the checks say of it.
+    pub(super) fn judged(self, controller: &Controller, logic: &Logic) -> Side {
+        let Some((observed, said)) = self.said else { return Side::Idle };
+        match said.and_then(|(answer, fetched)| judge(controller, logic, &observed, answer, fetched)) {
+            Ok(judged) => Side::Decided(Box::new(judged)),
+            Err(error) => Side::Failed(Failed::from(&error)),
+        }
+    }
+
+    /// The same, with what was shown.
+    pub(super) fn into_parts(
+        self,
+        controller: &Controller,
+        logic: &Logic,
+    ) -> Option<(Observed, Result<Judged, Error>)> {
+        let (observed, said) = self.said?;
+        let judged = said.and_then(|(answer, fetched)| judge(controller, logic, &observed, answer, fetched));
+        Some((observed, judged))
+    }
+}
+
+fn judge(
+    controller: &Controller,
+    logic: &Logic,
+    observed: &Observed,
+    answer: Answer,
+    fetched: bool,
+) -> Result<Judged, Error> {
+    let (word, decision) = match (observed.parent.deleting, answer) {
+        (false, Answer::Decided(decision)) => ("decided", decision),
+        (true, Answer::Waiting(decision)) => ("waiting", decision),
+        (true, Answer::Done(decision)) => ("done", decision),
+        _ => return Err(CallError::InvalidOutput("it answered as the other function does".into()).into()),
+    };
+    let desired = desired(controller, logic, observed, &decision)?;
+    status::check(decision.status.as_deref(), &decision.conditions)?;
+    Ok(Judged { word, fetched, decision, desired })
+}
+
+fn desired(
+    controller: &Controller,
+    logic: &Logic,
+    observed: &Observed,
+    decision: &Decision,
+) -> Result<Option<Vec<check::Desired>>, Error> {
+    if observed.parent.deleting {
+        return finalize::check_cleanup(controller, logic, observed, decision);
+    }
+    let context = reconcile::context(controller, logic, observed);
+    Ok(check::check(decision, observed.children.len(), &context)?)
+}
+
+/// The children of a parent that are there and are the plugin's to prune.
+pub(super) fn there(controller: &Controller, logic: &Logic, parent: &Object) -> Vec<ObjectRef> {
+    let children = observe::children(&logic.owned, &parent.uid);
+    let ours = children.iter().filter(|(_, child)| is_ours(controller, child));
+    ours.map(|(kind, child)| observe::reference(kind, &child.key)).collect()
+}
+
+/// Whether a child would be pruned if it were no longer wanted, as far as that is up to it.
+pub(super) fn is_ours(controller: &Controller, child: &Object) -> bool {
+    !child.deleting && child.label(PLUGIN_LABEL) == Some(&controller.plugin.name)
+}

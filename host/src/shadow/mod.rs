@@ -1,0 +1,254 @@
+//! A revision in the shadow of the one that decides: it is asked about every parent, and nothing of
+//! what it says is done.
+//!
+//! ```text
+//!                       ┌─▶ old: observe ─▶ decide ─▶ check ─┐
+//! each parent, one time ┤                                    ├─▶ compare ─▶ a line, where they differ
+//!                       └─▶ new: observe ─▶ decide ─▶ check ─┘                 …  the summary at last
+//! ```
+//!
+//! Both see the same caches at the same time, so that what differs is the plugin's doing. Neither
+//! call is logged, counted or told to the circuit breaker. Parents are looked at one after the
+//! other and each line is handed on at once, so that ten thousand take no more memory than ten.
+
+pub mod compare;
+pub mod fields;
+mod look;
+pub mod summary;
+pub mod survey;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use crate::cluster::watch::{Health, Watches};
+use crate::controller::Logic;
+use crate::decision::ObjectRef;
+use crate::error::LoadError;
+use crate::object::{Key, Object};
+use crate::plugin::revision::Revision;
+use crate::report::unix_millis;
+use crate::rollout::check_grants;
+use crate::supervisor::{Shared, Supervised};
+use crate::{check, reconcile, wiring};
+use compare::Difference;
+use look::Looked;
+use summary::{Counts, Measured, Summary, Times};
+
+/// How long a kind that the new revision wants to see may take to be there.
+const WATCHES: Duration = Duration::from_secs(30);
+/// How often it is told how far a run has come.
+const PROGRESS: Duration = Duration::from_secs(1);
+/// So many calls that use up their whole time end a run: ten thousand would take an hour.
+pub(crate) const OVERDUE: usize = 20;
+
+/// What is told of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Line {
+    /// A parent for which something would change, or the new revision would fail.
+    Parent(Box<Difference>),
+    /// How far it has come.
+    Progress {
+        /// So many parents were looked at.
+        parents: usize,
+        /// So many there are.
+        of: usize,
+    },
+    /// The last line.
+    Summary(Box<Summary>),
+}
+
+/// Why there is no run.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRun {
+    /// There is one.
+    #[error("a shadow run of {0} is under way; wait for its end, or end it, and try again")]
+    Busy(Arc<str>),
+    /// The plugin has no revision yet.
+    #[error("{0} does not decide yet, so there is nothing to compare with; `hotshoe status` says what it waits for")]
+    NothingDecides(Arc<str>),
+    /// The component did not arrive, or is too large.
+    #[error("the component cannot be read, or has more than the {limit} bytes that are accepted")]
+    NotRead {
+        /// The cap.
+        limit: u64,
+    },
+    /// The component cannot be taken.
+    #[error("{reason}: {0}", reason = .0.reason())]
+    Load(#[from] LoadError),
+    /// It wants to see a kind that cannot be seen.
+    #[error("the new revision was not run: {0}")]
+    Watches(String),
+}
+
+/// The right to run one revision in the shadow of a plugin; there is one at a time.
+pub struct Turn {
+    plugin: Arc<Supervised>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Turn {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// When somebody else has it.
+    pub fn take(plugin: &Arc<Supervised>) -> Result<Self, NotRun> {
+        let permit = plugin.shadow.clone().try_acquire_owned();
+        let busy = |_| NotRun::Busy(plugin.controller.plugin.name.clone());
+        Ok(Self { plugin: plugin.clone(), _permit: permit.map_err(busy)? })
+    }
+
+    /// Loads a component as for a reload, up to its watches, and publishes nothing.
+    ///
+    /// # Errors
+    /// When it could not be taken for a reload either, or nothing decides yet.
+    pub async fn load(self, bytes: Vec<u8>) -> Result<Shadow, NotRun> {
+        let (controller, shared) = (self.plugin.controller.clone(), self.plugin.shared.clone());
+        let plugin = &controller.plugin;
+        let old = controller.logic().ok_or_else(|| NotRun::NothingDecides(plugin.name.clone()))?;
+        let revision = Revision::load(&shared.engine, &shared.compiler, bytes, plugin.limits.clone()).await?;
+        check_grants(revision.descriptor(), plugin)?;
+        let views = Views { shared, name: format!("{} (shadow)", plugin.name).into() };
+        let wired = wiring::wire_to_look(&controller, &views.shared.watches, Arc::new(revision), &views.name);
+        let wired = tokio::time::timeout(WATCHES, wired).await;
+        let new = wired.map_err(|_| NotRun::Watches(not_seen(&views.shared.watches, &views.name)))??;
+        Ok(Shadow { turn: self, _views: views, old, new })
+    }
+}
+
+/// What could not be seen in time, and why.
+fn not_seen(watches: &Watches, name: &str) -> String {
+    let missing = watches.all().into_iter().filter(|watched| watched.is_subscribed(name));
+    let why = missing.filter_map(|watched| match watched.health() {
+        Health::Synced => None,
+        Health::Failing(why) => Some(why),
+        Health::Starting => Some(format!("{} was not listed within {WATCHES:?}", watched.scope.kind)),
+    });
+    why.collect::<Vec<_>>().join("; ")
+}
+
+/// The watches that are open for a run. They end with it, however it ends.
+struct Views {
+    shared: Arc<Shared>,
+    name: Arc<str>,
+}
+
+impl Drop for Views {
+    fn drop(&mut self) {
+        wiring::end(&self.shared.watches, &self.name);
+    }
+}
+
+/// A revision that is ready to be run.
+pub struct Shadow {
+    turn: Turn,
+    _views: Views,
+    old: Arc<Logic>,
+    new: Logic,
+}
+
+impl Shadow {
+    /// Runs it over every parent, and tells of each that would change as it comes, of progress, and
+    /// of the whole at last. Ends early when nobody listens any more.
+    pub async fn run(self, lines: mpsc::Sender<Line>) {
+        let began = Instant::now();
+        let keys = self.new.parents.watched.cache.keys();
+        let mut run = Run { counts: Counts::default(), old: Times::default(), new: Times::default(), overdue: 0 };
+        let mut told = began;
+        for (number, key) in keys.iter().enumerate() {
+            if let Some(difference) = self.one(key, &mut run).await
+                && lines.send(Line::Parent(Box::new(difference))).await.is_err()
+            {
+                return;
+            }
+            if run.overdue >= OVERDUE {
+                break;
+            }
+            if told.elapsed() >= PROGRESS {
+                told = Instant::now();
+                if lines.send(Line::Progress { parents: number + 1, of: keys.len() }).await.is_err() {
+                    return;
+                }
+            }
+        }
+        let summary = self.summary(run, keys.len(), began.elapsed());
+        tracing::info!(
+            plugin = &*summary.plugin,
+            old = summary.old.digest,
+            new = summary.new.digest,
+            parents = summary.counts.parents,
+            changed = summary.counts.changed,
+            failing = summary.counts.failures.new,
+            "a component was run in the shadow of the one that decides; nothing was written"
+        );
+        // Nobody may listen any more.
+        drop(lines.send(Line::Summary(Box::new(summary))).await);
+    }
+
+    async fn one(&self, key: &Key, run: &mut Run) -> Option<Difference> {
+        let parent = self.new.parents.watched.cache.get(key)?;
+        let before = self.as_before(&parent);
+        let controller = &self.turn.plugin.controller;
+        let memory = controller.recall(&parent);
+        let now = unix_millis();
+        let old = Looked::at(controller, &self.old, before, &memory, now, &mut run.old).await;
+        let new = Looked::at(controller, &self.new, Some(parent.clone()), &memory, now, &mut run.new).await;
+        run.overdue += usize::from(new.is_overdue());
+        let (old, new) = if old.is_as(&new) && self.has_the_same_rules() {
+            let side = new.judged(controller, &self.new);
+            (side.clone(), side)
+        } else {
+            (old.judged(controller, &self.old), new.judged(controller, &self.new))
+        };
+        let there = look::there(controller, &self.new, &parent);
+        let reference = self.new.resource.reference(key);
+        let context = reconcile::context_of(controller, &self.new, &reference, &parent.uid);
+        let may_prune = |child: &ObjectRef| check::check_prune(child, &context).is_ok();
+        let difference = compare::compare(&reference, &old, &new, &there, may_prune);
+        run.counts.count(&old, &new, difference.as_ref());
+        difference
+    }
+
+    /// The parent as the old revision is shown it: the same object, unless the two speak of
+    /// different kinds.
+    fn as_before(&self, parent: &Arc<Object>) -> Option<Arc<Object>> {
+        if self.old.parents.watched.scope == self.new.parents.watched.scope {
+            return Some(parent.clone());
+        }
+        self.old.parents.watched.cache.get(&parent.key)
+    }
+
+    /// Whether the checks say the same of the same answer.
+    fn has_the_same_rules(&self) -> bool {
+        let (old, new) = (self.old.revision.descriptor(), self.new.revision.descriptor());
+        old.parent == new.parent && old.owns == new.owns
+    }
+
+    fn summary(&self, run: Run, parents: usize, took: Duration) -> Summary {
+        let stopped = (run.overdue >= OVERDUE).then(|| {
+            format!(
+                "{OVERDUE} calls of the new revision ran for longer than they may, so {} of {parents} parents were looked at",
+                run.counts.parents
+            )
+        });
+        Summary {
+            plugin: self.turn.plugin.controller.plugin.name.to_string(),
+            counts: run.counts,
+            old: Measured::of(&self.old.revision, run.old),
+            new: Measured::of(&self.new.revision, run.new),
+            seconds: took.as_secs_f64(),
+            stopped,
+        }
+    }
+}
+
+/// What a run has found so far.
+struct Run {
+    counts: Counts,
+    old: Times,
+    new: Times,
+    overdue: usize,
+}

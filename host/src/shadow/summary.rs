@@ -1,0 +1,163 @@
+//! What a run came to, in numbers.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::compare::{Difference, Side};
+use crate::plugin::revision::Revision;
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// The plugin.
+    pub plugin: String,
+    /// What was found.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// The revision that decides.
+    pub old: Measured,
+    /// The one that was run in its shadow.
+    pub new: Measured,
+    /// How long the run took, without loading.
+    pub seconds: f64,
+    /// Why not every parent was looked at.
+    pub stopped: Option<String>,
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// Parents that were looked at.
+    pub parents: usize,
+    /// Those for which nothing would change.
+    pub unchanged: usize,
+    /// Those for which something would, or the new revision would fail.
+    pub changed: usize,
+    /// What would become of children.
+    pub children: ChildCounts,
+    /// Parents of which a child would be deleted.
+    pub parents_losing_children: usize,
+    /// Parents of which the status or a condition would change.
+    pub status_changes: usize,
+    /// Failures.
+    pub failures: FailureCounts,
+}
+
+/// What would become of children.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildCounts {
+    /// Would be made.
+    pub created: usize,
+    /// Would be written otherwise.
+    pub changed: usize,
+    /// Would be deleted.
+    pub deleted: usize,
+    /// Would stay, and no longer be wanted.
+    pub left: usize,
+}
+
+/// Parents for which a revision fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureCounts {
+    /// The new one fails, the old one does not.
+    pub new: usize,
+    /// Both fail.
+    pub both: usize,
+    /// The old one fails, the new one does not.
+    pub mended: usize,
+}
+
+impl Counts {
+    /// Counts one parent.
+    pub fn count(&mut self, old: &Side, new: &Side, difference: Option<&Difference>) {
+        self.parents += 1;
+        match (old, new) {
+            (Side::Failed(_), Side::Failed(_)) => self.failures.both += 1,
+            (_, Side::Failed(_)) => self.failures.new += 1,
+            (Side::Failed(_), _) => self.failures.mended += 1,
+            _ => {}
+        }
+        let Some(difference) = difference else { return self.unchanged += 1 };
+        self.changed += 1;
+        self.children.created += difference.created.len();
+        self.children.changed += difference.changed.len();
+        self.children.deleted += difference.deleted.len();
+        self.children.left += difference.left.len();
+        self.parents_losing_children += usize::from(!difference.deleted.is_empty());
+        self.status_changes += usize::from(difference.changes_status());
+    }
+}
+
+/// A revision and what its calls took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Measured {
+    /// Its digest.
+    pub digest: String,
+    /// Its version, as it says.
+    pub version: String,
+    /// How many calls there were.
+    pub calls: usize,
+    /// Half of the calls took no longer, microseconds.
+    pub p50_micros: u32,
+    /// 99 of 100 calls took no longer.
+    pub p99_micros: u32,
+    /// None took longer.
+    pub max_micros: u32,
+    /// The most memory of a call, bytes.
+    pub memory_bytes: usize,
+}
+
+impl Measured {
+    /// What the calls of a revision took.
+    pub fn of(revision: &Revision, mut times: Times) -> Self {
+        times.micros.sort_unstable();
+        Self {
+            digest: revision.digest().full(),
+            version: revision.descriptor().version.clone(),
+            calls: times.micros.len(),
+            p50_micros: times.percentile(50),
+            p99_micros: times.percentile(99),
+            max_micros: times.percentile(100),
+            memory_bytes: times.memory,
+        }
+    }
+}
+
+/// What calls took: 4 bytes each.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    micros: Vec<u32>,
+    memory: usize,
+}
+
+impl Times {
+    /// Adds one call.
+    pub fn add(&mut self, elapsed: Duration, memory: usize) {
+        self.micros.push(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX));
+        self.memory = self.memory.max(memory);
+    }
+
+    /// Of sorted times, the one that so many of 100 do not pass.
+    fn percentile(&self, percent: usize) -> u32 {
+        let rank = (self.micros.len() * percent).div_ceil(100);
+        self.micros.get(rank.saturating_sub(1)).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_a_time_that_was_measured() {
+        let times = |micros: &[u32]| Times { micros: micros.to_vec(), memory: 0 };
+        let hundred: Vec<u32> = (1..=100).collect();
+        assert_eq!([50, 99, 100].map(|percent| times(&hundred).percentile(percent)), [50, 99, 100]);
+        assert_eq!([50, 99, 100].map(|percent| times(&[7]).percentile(percent)), [7, 7, 7]);
+        assert_eq!(times(&[]).percentile(99), 0);
+    }
+}

@@ -1,0 +1,117 @@
+//! What a revision would break, asked of it alone before it is published: children that it would
+//! delete, and parents on which it fails. Nothing is compared, so it takes half of a run.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+
+use super::OVERDUE;
+use super::look::{Looked, is_ours};
+use super::summary::Times;
+use crate::check;
+use crate::cluster::observe::reference;
+use crate::controller::{Controller, Logic};
+use crate::object::{Key, Object};
+use crate::reconcile::{self, Observed};
+use crate::report::unix_millis;
+use crate::shadow::compare::Judged;
+
+/// While one parent is decided, the next are observed and the last checked.
+const AT_ONCE: usize = 4;
+/// How many parents are named.
+const NAMED: usize = 5;
+
+/// What a revision would break.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// How many parents there are.
+    pub parents: usize,
+    /// How many were looked at: fewer only where the revision used up its time again and again.
+    pub looked_at: usize,
+    /// Parents of which a child that is there and is the plugin's would be deleted.
+    pub losing: Noted,
+    /// Parents on which it fails and the present revision did not at its last try.
+    pub failing: Noted,
+}
+
+/// So many parents, and the first few in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Noted {
+    /// How many.
+    pub count: usize,
+    /// The first few, for example `default/cache: Service default/cache-service`.
+    pub first: Vec<String>,
+}
+
+impl Noted {
+    fn note(&mut self, parent: &Key, words: &str) {
+        self.count += 1;
+        if self.first.len() < NAMED {
+            self.first.push(format!("{parent}: {words}"));
+        }
+    }
+}
+
+/// What one parent says of a revision.
+struct Found {
+    key: Key,
+    losing: Option<String>,
+    failing: Option<String>,
+    overdue: bool,
+}
+
+/// Asks a revision that is not at work about every parent that is there.
+pub async fn survey(controller: &Controller, new: &Logic) -> Survey {
+    let keys = new.parents.watched.cache.keys();
+    let mut survey = Survey { parents: keys.len(), ..Survey::default() };
+    let (mut running, mut overdue) = (FuturesUnordered::new(), 0);
+    let mut parents = keys.iter().filter_map(|key| new.parents.watched.cache.get(key));
+    loop {
+        while running.len() < AT_ONCE && overdue < OVERDUE {
+            let Some(parent) = parents.next() else { break };
+            running.push(look(controller, new, parent));
+        }
+        let Some(found) = running.next().await else { return survey };
+        overdue += usize::from(found.overdue);
+        survey.add(&found);
+    }
+}
+
+impl Survey {
+    fn add(&mut self, found: &Found) {
+        self.looked_at += 1;
+        if let Some(words) = &found.losing {
+            self.losing.note(&found.key, words);
+        }
+        if let Some(words) = &found.failing {
+            self.failing.note(&found.key, words);
+        }
+    }
+}
+
+async fn look(controller: &Controller, new: &Logic, parent: Arc<Object>) -> Found {
+    let memory = controller.recall(&parent);
+    let key = parent.key.clone();
+    let looked = Looked::at(controller, new, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
+    let overdue = looked.is_overdue();
+    let mut found = Found { key, losing: None, failing: None, overdue };
+    match looked.into_parts(controller, new) {
+        None => {}
+        Some((observed, Ok(judged))) => found.losing = loses(controller, new, &observed, &judged),
+        Some((_, Err(error))) => found.failing = (memory.failures == 0).then(|| error.to_string()),
+    }
+    found
+}
+
+/// The first child that would be deleted. Of a parent that is being deleted they all are to go.
+fn loses(controller: &Controller, new: &Logic, observed: &Observed, judged: &Judged) -> Option<String> {
+    let desired = judged.desired.as_ref().filter(|_| !observed.parent.deleting)?;
+    let context = reconcile::context(controller, new, observed);
+    let gone = observed.children.iter().find(|(kind, child)| {
+        is_ours(controller, child)
+            && check::check_prune(&reference(kind, &child.key), &context).is_ok()
+            && !desired.iter().any(|one| one.is(kind, &child.key))
+    });
+    gone.map(|(kind, child)| reference(kind, &child.key).to_string())
+}
