@@ -131,7 +131,8 @@ impl Args {
         let plane = Plane::up(&Manifests { host: self.accounts.clone() }).await?;
         plane.apply(&repository("tests/fixtures/hostile/crd.yaml")).await?;
         plane.apply(&repository("bench/hostile.yaml")).await?;
-        let bench = Bench { plane, count: self.count, lasts: Duration::from_secs(self.seconds) };
+        let bench =
+            Bench { plane, count: self.count, lasts: Duration::from_secs(self.seconds), sizes: Mutex::default() };
         let alone = bench.host(self, None).await?;
         let watcher = Watcher::start(&bench.plane.admin);
         load::create(&bench.plane.user, self.count, |name, at| watcher.sent(name, at)).await?;
@@ -161,6 +162,8 @@ struct Bench {
     plane: Plane,
     count: usize,
     lasts: Duration,
+    /// What each healthy parent has now, over all runs.
+    sizes: Mutex<HashMap<String, i32>>,
 }
 
 impl Bench {
@@ -285,6 +288,14 @@ impl Bench {
         Ok(())
     }
 
+    /// Another size than the one before, or there would be nothing to write.
+    fn another_size(&self, name: &str) -> i32 {
+        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        let size = sizes.entry(name.to_owned()).or_insert(1);
+        *size = *size % 3 + 1;
+        *size
+    }
+
     /// Changes healthy parents one after the other, and says how long each took to be acted upon.
     async fn trickle(&self, class: &str) -> Result<Run> {
         let board = Arc::new(Mutex::new(Board::default()));
@@ -297,7 +308,8 @@ impl Bench {
         while Instant::now() < ends {
             pace.tick().await;
             let name = name(turn % self.count);
-            let size = board.lock().unwrap_or_else(PoisonError::into_inner).wish(&name);
+            let size = self.another_size(&name);
+            board.lock().unwrap_or_else(PoisonError::into_inner).wish(&name, size);
             resize(&self.plane.user, &name, size).await?;
             turn += 1;
         }
@@ -320,19 +332,15 @@ fn attacker(number: usize) -> String {
 /// What was wished for and is not there yet, and how long the rest took.
 #[derive(Default)]
 struct Board {
-    sizes: HashMap<String, i32>,
     waiting: HashMap<String, (i32, Instant)>,
     took: Vec<Duration>,
 }
 
 impl Board {
-    /// Another size than the one before. Where that is not there yet, its time goes on.
-    fn wish(&mut self, name: &str) -> i32 {
-        let size = self.sizes.get(name).map_or(2, |size| size % 3 + 1);
-        self.sizes.insert(name.to_owned(), size);
+    /// Where the wish before is not there yet, its time goes on.
+    fn wish(&mut self, name: &str, size: i32) {
         let since = self.waiting.get(name).map_or_else(Instant::now, |(_, since)| *since);
         self.waiting.insert(name.to_owned(), (size, since));
-        size
     }
 
     fn note(&mut self, child: &Deployment) {
