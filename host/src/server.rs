@@ -1,9 +1,8 @@
 //! What the host tells about itself over HTTP: metrics, health, readiness, status; and the wishes to
 //! look at a component now, and to show what another one would change.
 //!
-//! The last two are only for those who are on this machine, or come by way of `kubectl
-//! port-forward` or `exec`, which the API server has let through: both have plugins' code run, and one shows what is
-//! in objects.
+//! The last two are only for those who are on this machine, or whom the API server has let through
+//! with `kubectl port-forward` or `exec`: both have a component run, and one shows what is in objects.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};

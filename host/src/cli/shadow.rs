@@ -228,9 +228,13 @@ impl Page {
             "  objects   {}: {} would change, {} not",
             counts.parents, counts.changed, counts.unchanged
         ));
+        let losing = match counts.parents_losing_children {
+            0 => String::new(),
+            parents => format!(" (of {parents} objects)"),
+        };
         self.line(&format!(
-            "  children  {} created, {} changed, {} deleted, of {} objects",
-            children.created, children.changed, children.deleted, counts.parents_losing_children
+            "  children  {} created, {} changed, {} deleted{losing}",
+            children.created, children.changed, children.deleted
         ));
         if children.left > 0 {
             self.line(&format!("            {} no longer wanted, and not deleted: that is not granted", children.left));
@@ -401,6 +405,7 @@ mod tests {
         let page = page(vec![change], vec![failure], 20, false);
         let expected = [
             "  objects   9: 2 would change, 7 not",
+            "  children  1 created, 1 changed, 1 deleted (of 1 objects)",
             "Demo.example.com n/a",
             "  + Service n/new",
             "  - Service n/old",

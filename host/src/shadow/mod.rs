@@ -10,6 +10,9 @@
 //! Both see the same caches at the same time, so that what differs is the plugin's doing. Neither
 //! call is logged, counted or told to the circuit breaker. Parents are looked at one after the
 //! other and each line is handed on at once, so that ten thousand take no more memory than ten.
+//!
+//! A kind that only the new revision wants to see is watched for as long as the run takes. A field
+//! that only it wants to see stays in the caches afterwards, as after a reload.
 
 pub mod compare;
 pub mod fields;
@@ -115,7 +118,7 @@ impl Turn {
         let wired = wiring::wire_to_look(&controller, &views.shared.watches, Arc::new(revision), &views.name);
         let wired = tokio::time::timeout(WATCHES, wired).await;
         let new = wired.map_err(|_| NotRun::Watches(not_seen(&views.shared.watches, &views.name)))??;
-        Ok(Shadow { turn: self, _views: views, old, new })
+        Ok(Shadow { _views: views, old, new, turn: self })
     }
 }
 
@@ -144,10 +147,11 @@ impl Drop for Views {
 
 /// A revision that is ready to be run.
 pub struct Shadow {
-    turn: Turn,
+    // Goes before the turn, or it would end the watches of the next run.
     _views: Views,
     old: Arc<Logic>,
     new: Logic,
+    turn: Turn,
 }
 
 impl Shadow {
@@ -197,12 +201,12 @@ impl Shadow {
         let old = Looked::at(controller, &self.old, before, &memory, now, &mut run.old).await;
         let new = Looked::at(controller, &self.new, Some(parent.clone()), &memory, now, &mut run.new).await;
         run.overdue += usize::from(new.is_overdue());
-        let (old, new) = if old.is_as(&new) && self.has_the_same_rules() {
+        if old.is_as(&new) && self.has_the_same_rules() {
             let side = new.judged(controller, &self.new);
-            (side.clone(), side)
-        } else {
-            (old.judged(controller, &self.old), new.judged(controller, &self.new))
-        };
+            run.counts.count(&side, &side, None);
+            return None;
+        }
+        let (old, new) = (old.judged(controller, &self.old), new.judged(controller, &self.new));
         let there = look::there(controller, &self.new, &parent);
         let reference = self.new.resource.reference(key);
         let context = reconcile::context_of(controller, &self.new, &reference, &parent.uid);

@@ -115,3 +115,23 @@ fn loses(controller: &Controller, new: &Logic, observed: &Observed, judged: &Jud
     });
     gone.map(|(kind, child)| reference(kind, &child.key).to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_counted_and_the_first_few_are_named() {
+        let mut noted = Noted::default();
+        for number in 0..NAMED + 3 {
+            noted.note(&Key::new(Some("n"), &format!("p{number}")), "why");
+        }
+        assert_eq!((noted.count, noted.first.len(), &*noted.first[0]), (NAMED + 3, NAMED, "n/p0: why"));
+    }
+
+    /// Whoever publishes does so on a task of its own.
+    #[expect(dead_code, reason = "that it compiles is the test")]
+    fn a_survey_can_be_sent(controller: &Controller, new: &Logic) -> impl Send {
+        survey(controller, new)
+    }
+}
