@@ -305,12 +305,13 @@ fn too_much(survey: &Survey, max_losing: u8) -> Option<String> {
 async fn try_carried_cases(revision: &Arc<Revision>) -> Result<(), LoadError> {
     let failed = |message: String| LoadError::SelfTestFailed(message);
     for case in Case::carried(revision.cases()).map_err(failed)? {
-        match case.run(revision).await.verdict {
-            Verdict::Failed(message) => return Err(failed(format!("case {:?}: {message}", case.name))),
-            Verdict::Differs { .. } if case.expect.is_some() => {
-                return Err(failed(format!("case {:?}: it answers something else than the case expects", case.name)));
-            }
-            Verdict::Passed | Verdict::Differs { .. } => {}
+        let report = case.run(revision).await;
+        if !report.holds(&case) {
+            let why = match report.verdict {
+                Verdict::Failed(message) => message,
+                _ => "it answers something else than the case expects".to_owned(),
+            };
+            return Err(failed(format!("case {:?}: {why}", case.name)));
         }
     }
     Ok(())

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
@@ -11,8 +12,10 @@ use wit_component::ComponentEncoder;
 
 use super::folder::{Folder, shown, write_atomically};
 use crate::plugin::cases::Case;
+use crate::plugin::compile::Compiler;
 use crate::plugin::contract::{self, CASES};
-use crate::plugin::revision::Digest;
+use crate::plugin::engine::Engine;
+use crate::plugin::revision::{Digest, Revision};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 /// The build products of guests stand apart from the host's.
@@ -43,23 +46,60 @@ impl Args {
     /// # Errors
     /// Where a tool is missing, the crate does not compile, or a host would refuse the component.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let (core, cases, out) = match (&self.from, self.out) {
+        let (component, cases, out) = match (&self.from, self.out) {
             (Some(from), Some(out)) => {
-                (fs::read(from).with_context(|| format!("cannot read {}", from.display()))?, Vec::new(), out)
+                let core = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+                (component(core, &[])?, 0, out)
             }
             (_, out) => {
                 let folder = Folder::open(&self.plugin)?;
                 let out = out.unwrap_or_else(|| folder.product());
-                let cases = folder.cases()?.into_iter().map(|file| file.case).collect();
-                (compile(&folder)?, cases, out)
+                let (component, cases) = with_cases(&folder)?;
+                (component, cases, out)
             }
         };
-        let component = component(core, &cases)?;
         write_atomically(&out, &component)?;
         let (size, digest) = (component.len(), Digest::of(&component));
-        println!("{}: {size} bytes, digest {digest}, {} cases", shown(&out).display(), cases.len());
+        println!("{}: {size} bytes, digest {digest}, {cases} cases", shown(&out).display());
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The component of a plugin with the cases that hold, and how many these are.
+///
+/// A host takes no component that fails on a case that it carries. Who changes a word and looks at
+/// it in a running host before the cases are changed as well is told, and not stopped.
+fn with_cases(folder: &Folder) -> anyhow::Result<(Vec<u8>, usize)> {
+    let core = compile(folder)?;
+    let mut cases: Vec<Case> = folder.cases()?.into_iter().map(|file| file.case).collect();
+    let all = component(core.clone(), &cases)?;
+    let broken = super::runtime()?.block_on(broken_cases(folder, &all, &cases));
+    if broken.is_empty() {
+        return Ok((all, cases.len()));
+    }
+    cases.retain(|case| !broken.contains(&case.name));
+    eprintln!(
+        "warning: not as its case expects, so the component does not carry it: {}; `hotshoe test` shows the difference, \
+         `hotshoe test --accept` takes it",
+        broken.join(", ")
+    );
+    Ok((component(core, &cases)?, cases.len()))
+}
+
+/// The names of the cases that do not hold. A component that cannot be tried is for whoever loads it
+/// to refuse.
+async fn broken_cases(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<String> {
+    let mut broken = Vec::new();
+    let Ok(engine) = Engine::new() else { return broken };
+    let compiler = Compiler::of_this_binary(None);
+    let loaded = Revision::load(&engine, &compiler, component.to_vec(), folder.limits.clone()).await;
+    let Ok(revision) = loaded.map(Arc::new) else { return broken };
+    for case in cases {
+        if !case.run(&revision).await.holds(case) {
+            broken.push(case.name.clone());
+        }
+    }
+    broken
 }
 
 /// A component with its cases, which the loader would take.

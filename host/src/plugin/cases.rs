@@ -212,6 +212,15 @@ impl Case {
 }
 
 impl Report {
+    /// Whether a component may carry the case: it is answered, and as expected where something is.
+    pub fn holds(&self, case: &Case) -> bool {
+        match &self.verdict {
+            Verdict::Passed => true,
+            Verdict::Differs { .. } => case.expect.is_none(),
+            Verdict::Failed(_) => false,
+        }
+    }
+
     fn unusable(message: String) -> Self {
         let verdict = Verdict::Failed(format!("the case cannot be used: {message}"));
         Self { verdict, logs: Vec::new(), elapsed: Duration::ZERO, memory: 0 }
