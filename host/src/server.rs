@@ -173,10 +173,10 @@ fn problem(status: StatusCode, error: String) -> Response {
 }
 
 impl About {
-    fn plugin(&self, name: &str) -> Result<&Arc<Supervised>, Response> {
+    fn plugin(&self, name: &str) -> Result<&Arc<Supervised>, String> {
         self.plugins.iter().find(|plugin| *plugin.controller.plugin.name == *name).ok_or_else(|| {
             let known: Vec<_> = self.plugins.iter().map(|plugin| plugin.controller.plugin.name.to_string()).collect();
-            problem(StatusCode::NOT_FOUND, format!("this host has no plugin {name}; it has {}", known.join(", ")))
+            format!("this host has no plugin {name}; it has {}", known.join(", "))
         })
     }
 }
@@ -184,7 +184,7 @@ impl About {
 async fn reload(State(about): State<About>, Path(name): Path<String>) -> Response {
     let plugin = match about.plugin(&name) {
         Ok(plugin) => plugin,
-        Err(unknown) => return unknown,
+        Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
     };
     match plugin.reload().await {
         Some(status) => Json(status).into_response(),
@@ -208,7 +208,7 @@ async fn shadow(
 ) -> Response {
     let plugin = match about.plugin(&name) {
         Ok(plugin) => plugin,
-        Err(unknown) => return unknown,
+        Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
     };
     let run = async {
         // Before the body: who has to wait does not fill the memory meanwhile.

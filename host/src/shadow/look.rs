@@ -13,10 +13,13 @@ use crate::shadow::compare::{Failed, Judged, Side};
 use crate::shadow::summary::Times;
 use crate::{check, decide, finalize, status};
 
+/// The answer, and whether it rests on objects that were fetched for it.
+type Said = Result<(Answer, bool), Error>;
+
 /// What a revision says of a parent, unchecked.
 pub(super) struct Looked {
     /// What it was shown, and what it answered; none where it is not called at all.
-    said: Option<(Observed, Result<(Answer, bool), Error>)>,
+    said: Option<(Observed, Said)>,
 }
 
 impl Looked {
