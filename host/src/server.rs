@@ -180,7 +180,7 @@ impl About {
     fn plugin(&self, name: &str) -> Result<&Arc<Supervised>, Response> {
         self.plugins.iter().find(|plugin| *plugin.controller.plugin.name == *name).ok_or_else(|| {
             let known: Vec<_> = self.plugins.iter().map(|plugin| plugin.controller.plugin.name.to_string()).collect();
-            problem(StatusCode::NOT_FOUND, format!("this host has no plugin {name}; it has {}", known.join(", ")))
+            format!("this host has no plugin {name}; it has {}", known.join(", "))
         })
     }
 }
@@ -213,7 +213,7 @@ async fn history(State(about): State<About>, Path(name): Path<String>) -> Respon
 async fn fulfil(State(about): State<About>, Path(name): Path<String>, wish: Wish) -> Response {
     let plugin = match about.plugin(&name) {
         Ok(plugin) => plugin,
-        Err(unknown) => return unknown,
+        Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
     };
     match plugin.wish(wish).await {
         Some(Ok(status)) => Json(status).into_response(),
@@ -238,7 +238,7 @@ async fn shadow(
 ) -> Response {
     let plugin = match about.plugin(&name) {
         Ok(plugin) => plugin,
-        Err(unknown) => return unknown,
+        Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
     };
     let run = async {
         // Before the body: who has to wait does not fill the memory meanwhile.
