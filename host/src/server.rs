@@ -176,8 +176,7 @@ fn problem(status: StatusCode, error: String) -> Response {
 }
 
 impl About {
-    #[expect(clippy::result_large_err, reason = "the error is the response")]
-    fn plugin(&self, name: &str) -> Result<&Arc<Supervised>, Response> {
+    fn plugin(&self, name: &str) -> Result<&Arc<Supervised>, String> {
         self.plugins.iter().find(|plugin| *plugin.controller.plugin.name == *name).ok_or_else(|| {
             let known: Vec<_> = self.plugins.iter().map(|plugin| plugin.controller.plugin.name.to_string()).collect();
             format!("this host has no plugin {name}; it has {}", known.join(", "))
@@ -206,7 +205,7 @@ async fn approve(about: State<About>, name: Path<String>, Query(which): Query<Re
 async fn history(State(about): State<About>, Path(name): Path<String>) -> Response {
     match about.plugin(&name) {
         Ok(plugin) => Json(plugin.shown_history()).into_response(),
-        Err(unknown) => unknown,
+        Err(unknown) => problem(StatusCode::NOT_FOUND, unknown),
     }
 }
 
