@@ -27,6 +27,9 @@ use crate::plugin::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_STRIKES, BRE
 
 /// Between two trials.
 const TRIAL_GAP: Duration = Duration::from_millis(250);
+/// After a bad trial so many times as long as it took: a plugin that loops on each new parent must
+/// not have a processor to itself.
+const TRIAL_REST: u32 = 9;
 
 /// The circuit breaker of one plugin.
 #[derive(Debug, Default)]
@@ -98,6 +101,7 @@ pub struct Trial<'a> {
     breaker: &'a Breaker,
     era: u64,
     decisive: bool,
+    began: Instant,
 }
 
 /// What a verdict did to the circuit.
@@ -125,7 +129,7 @@ impl Breaker {
                 true
             }
         };
-        Ok(Trial { breaker: self, era: inner.era, decisive })
+        Ok(Trial { breaker: self, era: inner.era, decisive, began: now })
     }
 
     /// A new revision begins anew.
@@ -192,8 +196,11 @@ impl Inner {
         Turned::Closed
     }
 
-    fn bad(&mut self, decisive: bool, now: Instant) -> Turned {
+    fn bad(&mut self, decisive: bool, took: Duration, now: Instant) -> Turned {
         self.expire(now);
+        if let Some(open) = self.open.as_mut().filter(|_| decisive) {
+            open.next = open.next.max(now + took * TRIAL_REST);
+        }
         if self.strikes.len() < BREAKER_STRIKES {
             self.strikes.push_back(now);
         }
@@ -219,7 +226,8 @@ impl Trial<'_> {
     /// The call was bad: it failed, or answered what must not be done.
     pub fn failed(self, now: Instant) -> Turned {
         let mut inner = self.breaker.lock();
-        if inner.era == self.era { inner.bad(self.decisive, now) } else { Turned::No }
+        let took = now.saturating_duration_since(self.began);
+        if inner.era == self.era { inner.bad(self.decisive, took, now) } else { Turned::No }
     }
 }
 
@@ -314,6 +322,18 @@ mod tests {
         let waits: Vec<_> = (0..3).map(|_| breaker.admit(now, false).unwrap_err()).collect();
         assert_eq!(waits, [2 * TRIAL_GAP, 3 * TRIAL_GAP, 4 * TRIAL_GAP], "they wait in line");
         assert_eq!(breaker.admit(now + waits[0], false).unwrap().passed(), Turned::Closed);
+    }
+
+    #[test]
+    fn trials_that_use_up_their_time_are_far_between() {
+        let start = Instant::now();
+        let breaker = opened(start);
+        let now = after(start, 1);
+        let slow = breaker.admit(now, false).unwrap();
+        let end = now + Duration::from_millis(500);
+        assert_eq!(slow.failed(end), Turned::No);
+        assert!(breaker.admit(after(end, 4), false).is_err());
+        assert!(breaker.admit(after(end, 5), false).is_ok());
     }
 
     #[test]
