@@ -135,7 +135,7 @@ reload name="memcached" *options: build-host
 [group('run')]
 [no-exit-message]
 shadow name="memcached" *options: build-host
-    @name=$1; shift; "{{ hotshoe }}" build "plugins/$name" --out "target/shadow/$name.wasm"; "{{ hotshoe }}" shadow "$name" "target/shadow/$name.wasm" "$@"
+    @name=$1; shift; "{{ hotshoe }}" build "plugins/$name" --out "target/shadow/$name.wasm" >&2; "{{ hotshoe }}" shadow "$name" "target/shadow/$name.wasm" "$@"
 
 # Show how the running host and its plugins are
 [group('run')]

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hotshoe_tests::guests::{Folder, reworded, unusable};
@@ -25,7 +25,7 @@ fn file(folder: &Folder, name: &str, component: &[u8]) -> PathBuf {
 }
 
 /// The document that `hotshoe shadow -o json` prints, and its exit code.
-fn shadow(host: &Host, plugin: &str, file: &PathBuf) -> (Option<i32>, Value) {
+fn shadow(host: &Host, plugin: &str, file: &Path) -> (Option<i32>, Value) {
     let (code, printed, said) = host.ask_for_output(&["shadow", plugin, &file.to_string_lossy(), "-o", "json"]);
     let document = serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}{said}"));
     (code, document)
