@@ -136,7 +136,7 @@ reload name="memcached" *options: build-host
 [group('run')]
 [no-exit-message]
 shadow name="memcached" *options: build-host
-    @name=$1; shift; "{{ hotshoe }}" build "plugins/$name" --out "target/shadow/$name.wasm"; "{{ hotshoe }}" shadow "$name" "target/shadow/$name.wasm" "$@"
+    @name=$1; shift; "{{ hotshoe }}" build "plugins/$name" --out "target/shadow/$name.wasm" >&2; "{{ hotshoe }}" shadow "$name" "target/shadow/$name.wasm" "$@"
 
 # Have the running host go back to the component before: just rollback memcached --to DIGEST
 [group('run')]
