@@ -58,8 +58,8 @@ pub async fn decide<'a>(
     observed: &Observed,
     memory: &Memory,
 ) -> Result<Final<'a>, Error> {
-    let basis = reconcile::hold_basis(controller, logic, &observed.parent);
-    let failed_before = memory.hold.is_some_and(|(_, failed)| failed == basis);
+    let failed_before =
+        memory.hold.is_some_and(|(_, failed)| failed == reconcile::hold_basis(controller, logic, &observed.parent));
     let admitted = controller.breaker.admit(Instant::now(), failed_before);
     let trial = admitted.map_err(CallError::CircuitOpen)?;
     let parent = &observed.shown.parent.reference;

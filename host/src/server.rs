@@ -21,6 +21,7 @@ use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::error::LoadError;
 use crate::metrics::Metrics;
@@ -101,7 +102,8 @@ pub async fn serve(listen: SocketAddr, about: About) -> anyhow::Result<SocketAdd
 
 async fn metrics(State(about): State<About>) -> Response {
     for plugin in about.plugins.iter() {
-        about.metrics.breaker(&plugin.controller.plugin.name, plugin.status().breaker.state);
+        let controller = &plugin.controller;
+        about.metrics.breaker(&controller.plugin.name, controller.breaker.shown(Instant::now()).state);
     }
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, content_type)], about.metrics.encode()).into_response()

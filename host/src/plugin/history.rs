@@ -57,17 +57,6 @@ pub enum Event {
     Approved,
 }
 
-impl Event {
-    /// In words.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Event::Published => "published",
-            Event::TakenBack => "taken back",
-            Event::Approved => "approved",
-        }
-    }
-}
-
 /// The history of one plugin.
 #[derive(Debug, Default)]
 pub struct History {
