@@ -12,7 +12,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // A heap of a few megabytes would be rounded up to huge pages, and rest at twice its size. A
     // system that does not know the call has none.
-    let _ = nix::sys::prctl::set_thp_disable(true);
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     Cli::parse().run(option_env!("HOTSHOE_COMMIT").unwrap_or("unknown")).unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::FAILURE

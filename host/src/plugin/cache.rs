@@ -118,7 +118,7 @@ impl Cache {
 /// Ours, a directory, and closed to others; loose permissions of our own directory are tightened.
 fn make_private(dir: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(dir)?;
-    if !metadata.is_dir() || metadata.uid() != nix::unistd::geteuid().as_raw() {
+    if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::other("it is no directory, or belongs to another user"));
     }
     if metadata.mode() & 0o777 != PRIVATE_DIR {
@@ -134,7 +134,7 @@ fn read_key(dir: &Path) -> io::Result<[u8; 32]> {
     let private = metadata.is_file()
         && metadata.len() == 32
         && metadata.mode() & 0o077 == 0
-        && metadata.uid() == nix::unistd::geteuid().as_raw();
+        && metadata.uid() == rustix::process::geteuid().as_raw();
     if !private {
         return Err(io::Error::other("the key is not private"));
     }

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
-use nix::sys::resource::{Resource, setrlimit};
+use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
 use super::cache::Cache;
 use super::engine;
-use super::limits::{Limits, Span};
+use super::limits::{Limits, NICENESS, Span};
 use crate::error::LoadError;
 
 /// The hidden verb that the child is called with.
@@ -121,9 +121,12 @@ impl Compiler {
 /// # Errors
 /// Where the component cannot be compiled.
 pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64, bytes: u64) -> anyhow::Result<()> {
-    setrlimit(Resource::RLIMIT_AS, bytes, bytes)?;
-    setrlimit(Resource::RLIMIT_CPU, seconds, seconds)?;
-    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+    // A component that is slow to compile must not be what makes the others slow.
+    setpriority_process(None, NICENESS)?;
+    let at_most = |bound| Rlimit { current: Some(bound), maximum: Some(bound) };
+    setrlimit(Resource::As, at_most(bytes))?;
+    setrlimit(Resource::Cpu, at_most(seconds))?;
+    setrlimit(Resource::Core, at_most(0))?;
     let mut component = Vec::new();
     input.read_to_end(&mut component)?;
     let engine = wasmtime::Engine::new(&engine::config()).map_err(anyhow::Error::msg)?;

@@ -26,7 +26,7 @@ pub struct Bound<T> {
     pub cap: T,
 }
 
-/// Time for one call. Counted in ticks of the epoch clock, so it ends at most one tick late.
+/// Processor time for one call. Looked at in ticks of the epoch clock, so it ends a tick or two late.
 pub const CALL_TIME: Bound<Span> = bound("callTime", Span::millis(500), Span::millis(5_000));
 /// Linear memory of all memories of one call together. A Rust guest needs 2 MiB, one with a
 /// JavaScript or Python runtime 13 to 64 MiB.
@@ -80,6 +80,15 @@ pub const BREAKER_WINDOW: Duration = Duration::from_secs(60);
 pub const BREAKER_OPEN: Duration = Duration::from_secs(60);
 /// The longest that the circuit is open.
 pub const BREAKER_OPEN_MAX: Duration = Duration::from_secs(1_800);
+/// What takes longer has another priority. A Rust guest decides in microseconds, one with a language
+/// runtime in milliseconds.
+pub const SLOW: Duration = Duration::from_millis(20);
+/// The niceness of a call that is slow and of compiling: a tenth of what the threads beside it get
+/// that serve watches and writes, so that no plugin can slow down the others by being busy.
+pub const NICENESS: i32 = 10;
+/// A slow call may take so many times its [`CALL_TIME`] by the clock on the wall, for it may have to
+/// wait for a processor.
+pub const WALL_TIME: u32 = 4;
 /// Native stack of a guest, bytes. It belongs to the compiled code of all plugins, so it cannot be
 /// overridden.
 pub const WASM_STACK: usize = 512 * 1024;

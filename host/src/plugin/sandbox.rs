@@ -6,13 +6,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
-use wasmtime::{ResourceLimiter, Store};
+use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
 
-use super::limits::{LOG_LINE, Limits};
-use super::text;
+use super::limits::{LOG_LINE, Limits, SLOW, WALL_TIME};
+use super::{text, threads};
 
 /// The period of the epoch clock, and so the precision of deadlines.
 pub(super) const TICK: Duration = Duration::from_millis(10);
@@ -67,6 +68,7 @@ pub(super) struct Sandbox {
     host_calls: u32,
     logged: usize,
     crossed: usize,
+    slow: Option<Slow>,
     /// The last growth that was refused. The guest saw `-1` and may have coped; where the call
     /// failed, this is why.
     pub(super) breach: Option<Breach>,
@@ -76,13 +78,23 @@ pub(super) struct Sandbox {
     pub(super) logs_dropped: u32,
 }
 
+/// When a call was found slow.
+struct Slow {
+    processor: Duration,
+    wall: Instant,
+}
+
 impl Sandbox {
     /// A store for one call: limiter, deadline and bytes at the boundary, always all three.
     pub(super) fn store(engine: &wasmtime::Engine, limits: &Arc<Limits>) -> Store<Sandbox> {
         let mut store = Store::new(engine, Sandbox::new(Arc::clone(limits)));
         store.limiter(|sandbox| sandbox);
         store.set_hostcall_fuel(limits.boundary_bytes.bytes());
-        store.set_epoch_deadline(ticks(limits.call_time.0));
+        store.set_epoch_deadline(ticks(SLOW.min(limits.call_time.0)));
+        store.epoch_deadline_callback(|mut store| match store.data_mut().more_time() {
+            Some(more) => Ok(UpdateDeadline::Continue(ticks(more))),
+            None => Err(Trap::Interrupt.into()),
+        });
         store
     }
 
@@ -95,10 +107,25 @@ impl Sandbox {
             host_calls: 0,
             logged: 0,
             crossed: 0,
+            slow: None,
             breach: None,
             logs: Vec::new(),
             logs_dropped: 0,
         }
+    }
+
+    /// What is left to a call whose deadline has come. From [`SLOW`] on it runs at a low priority and
+    /// may have to wait, so what counts is the processor's time.
+    fn more_time(&mut self) -> Option<Duration> {
+        let time = self.limits.call_time.0;
+        let Some(slow) = &self.slow else {
+            threads::slow_down();
+            self.slow = Some(Slow { processor: processor_time(), wall: Instant::now() });
+            return time.checked_sub(SLOW).filter(|left| !left.is_zero());
+        };
+        let used = SLOW + processor_time().saturating_sub(slow.processor);
+        let waited_enough = slow.wall.elapsed() > time * WALL_TIME;
+        time.checked_sub(used).filter(|left| !left.is_zero() && !waited_enough)
     }
 
     /// The most linear memory that the call had, in bytes.
@@ -130,6 +157,12 @@ impl Sandbox {
             self.logs_dropped += 1;
         }
     }
+}
+
+/// What this thread has used.
+fn processor_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(now).unwrap_or_default()
 }
 
 /// So many ticks that the time is over whenever in the current tick the call begins.

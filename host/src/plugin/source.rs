@@ -3,11 +3,13 @@
 //! The file is polled, for a mounted volume swaps a symlink far above it and tells nobody. Size,
 //! time and inode are only a hint that saves reading; what counts is the digest.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+use rustix::fs::{Mode, OFlags};
 
 use super::limits::Size;
 use super::revision::Digest;
@@ -142,7 +144,8 @@ impl Source {
     /// was open.
     fn read(&self) -> io::Result<(Vec<u8>, Look)> {
         // Not blocking, or a pipe put there meanwhile would hold up the host.
-        let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::open(&self.path, flags, Mode::empty())?);
         let mut bytes = Vec::new();
         file.by_ref().take(self.cap.0).read_to_end(&mut bytes)?;
         let look = Look::from(&file.metadata()?);

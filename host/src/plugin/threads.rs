@@ -3,13 +3,24 @@
 //!
 //! Each plugin has a *lane*. A lane runs one call at a time and lanes take turns, so a plugin that
 //! always uses its whole time holds up nobody but itself as long as one thread is left.
+//!
+//! A call that turns out to be slow goes on at a low priority. Who has lowered it may not raise it
+//! again, so such a thread makes room for a new one when the call is over.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
 
+use rustix::process::setpriority_process;
 use tokio::sync::oneshot;
+
+use super::limits::NICENESS;
 
 /// Two, so that one plugin cannot take them all; more would only wait for each other in the kernel,
 /// where address spaces of instances are made and unmade.
@@ -17,6 +28,14 @@ pub(super) const THREADS: usize = 2;
 
 /// The stack of a decision thread: the guest's share of it with as much again for the host's.
 const STACK: usize = 2 * super::limits::WASM_STACK + 1024 * 1024;
+
+/// Until a thread that the system did not give is asked for again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// Whether this thread has a low priority.
+    static SLOWED: Cell<bool> = const { Cell::new(false) };
+}
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -37,6 +56,8 @@ pub(super) struct Threads {
 struct Shared {
     queues: Mutex<Queues>,
     wake: Condvar,
+    /// Numbers of threads that end and want a successor.
+    leaving: Sender<usize>,
 }
 
 #[derive(Default)]
@@ -56,15 +77,14 @@ struct Queue {
 impl Threads {
     /// # Errors
     /// When the system gives no threads.
-    pub(super) fn start() -> std::io::Result<Self> {
-        let shared = Arc::new(Shared { queues: Mutex::default(), wake: Condvar::new() });
+    pub(super) fn start() -> io::Result<Self> {
+        let (leaving, left) = mpsc::channel();
+        let shared = Arc::new(Shared { queues: Mutex::default(), wake: Condvar::new(), leaving });
         for number in 0..THREADS {
-            let shared = Arc::clone(&shared);
-            std::thread::Builder::new()
-                .name(format!("decide-{number}"))
-                .stack_size(STACK)
-                .spawn(move || shared.work())?;
+            Shared::start(&shared, number)?;
         }
+        let keeper = Arc::downgrade(&shared);
+        thread::Builder::new().name("decide".into()).stack_size(64 * 1024).spawn(move || keep(&keeper, &left))?;
         Ok(Self { shared, lanes: AtomicU64::new(0) })
     }
 
@@ -104,7 +124,31 @@ impl Drop for Threads {
     }
 }
 
+/// Starts a successor for each thread that ends; from a thread of its own, as a thread inherits its
+/// priority from who starts it.
+fn keep(shared: &Weak<Shared>, left: &Receiver<usize>) {
+    for number in left {
+        while let Some(shared) = shared.upgrade() {
+            let Err(error) = Shared::start(&shared, number) else { break };
+            tracing::error!(%error, "there are fewer threads for plugins: the system gives no more");
+            thread::sleep(AGAIN);
+        }
+    }
+}
+
+/// Lowers the priority of the decision thread that calls this until its job is done.
+pub(super) fn slow_down() {
+    // Only a sandbox forbids it, and then the call is no more than as loud as before.
+    SLOWED.set(setpriority_process(None, NICENESS).is_ok());
+}
+
 impl Shared {
+    fn start(shared: &Arc<Self>, number: usize) -> io::Result<()> {
+        let shared = Arc::clone(shared);
+        let thread = thread::Builder::new().name(format!("decide-{number}")).stack_size(STACK);
+        thread.spawn(move || shared.work(number)).map(drop)
+    }
+
     /// Jobs run outside the lock, so a panic cannot leave the queues half changed.
     fn lock(&self) -> MutexGuard<'_, Queues> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
@@ -115,13 +159,18 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    fn work(&self) {
+    fn work(&self, number: usize) {
         while let Some((lane, job)) = self.next() {
             // A panic of the host's own code costs one call and not the thread; the caller sees
             // that its answer never comes.
             let _ = catch_unwind(AssertUnwindSafe(job));
             if self.lock().finish(lane) {
                 self.wake.notify_one();
+            }
+            if SLOWED.get() {
+                // Where nobody listens any more, the host is at its end.
+                let _ = self.leaving.send(number);
+                return;
             }
         }
     }
@@ -220,6 +269,18 @@ mod tests {
             assert_eq!(threads.run(threads.lane(), || panic!("of the host")).await, Err::<(), _>(Stopped));
         }
         assert_eq!(threads.run(threads.lane(), || 7).await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn a_slow_call_has_a_low_priority_and_the_next_one_has_not() {
+        let priority = || rustix::process::getpriority_process(None).unwrap();
+        let threads = Threads::start().unwrap();
+        let normal = threads.run(threads.lane(), priority).await.unwrap();
+        for _ in 0..2 * THREADS {
+            let slow = threads.run(threads.lane(), move || (priority(), slow_down(), priority())).await.unwrap();
+            assert_eq!((slow.0, slow.2), (normal, normal.max(NICENESS)));
+        }
+        assert_eq!(threads.run(threads.lane(), priority).await, Ok(normal));
     }
 
     #[tokio::test]
