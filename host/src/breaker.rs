@@ -211,7 +211,8 @@ impl Inner {
             None if self.strikes.len() >= BREAKER_STRIKES => BREAKER_OPEN,
             None => return Turned::No,
         };
-        self.open = Some(Open { until: now + period, period, trying: false, next: now + TRIAL_GAP, line: now });
+        let next = now + TRIAL_GAP.max(took * TRIAL_REST);
+        self.open = Some(Open { until: now + period, period, trying: false, next, line: now });
         Turned::Open(period)
     }
 }

@@ -198,6 +198,9 @@ impl Controller {
                 "the plugin fails too often and is not called for a while: the circuit is open"
             );
             self.metrics.opened(&self.plugin.name);
+            if let Some(logic) = self.logic() {
+                logic.revision.forget_waiting();
+            }
         }
     }
 

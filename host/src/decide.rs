@@ -71,9 +71,15 @@ pub async fn decide<'a>(
     let decided = ask(controller, logic, call, observed.shown.clone(), heard).await;
     match decided {
         Ok((answer, fetched)) => Ok(Final { trial, answer, fetched }),
+        Err(Error::Call(CallError::Stopped)) => {
+            drop(trial);
+            // Its turn did not come before the circuit opened, or before the host stopped.
+            let open = controller.breaker.admit(Instant::now(), true).err();
+            Err(open.map_or(CallError::Stopped, CallError::CircuitOpen).into())
+        }
         Err(error) => {
             match &error {
-                Error::Call(CallError::Stopped) | Error::Api(_) => drop(trial),
+                Error::Api(_) => drop(trial),
                 Error::Call(_) | Error::Violation(_) => controller.failed(trial),
                 Error::Plugin(_) | Error::Conflict { .. } => controller.passed(trial),
             }
@@ -166,7 +172,7 @@ impl<'a> From<&'a Result<Outcome, Aborted>> for Heard<'a> {
 }
 
 /// The answer, and whether it rests on objects that were fetched for it. `heard` is told of each
-/// call.
+/// call that was made.
 ///
 /// # Errors
 /// When a call fails, the plugin says that it cannot decide, or it needs what it may not see.
@@ -180,7 +186,9 @@ pub async fn ask(
     let rounds = controller.plugin.limits.request_rounds;
     for round in 0..=rounds {
         let called = logic.revision.decide(call, shown.clone()).await;
-        heard(Heard::from(&called));
+        if !matches!(&called, Err(Aborted { error: CallError::Stopped, .. })) {
+            heard(Heard::from(&called));
+        }
         match called?.result.map_err(Error::Plugin)? {
             Answer::Needs(requirements) => shown = Arc::new(fetch(controller, logic, &shown, requirements).await?),
             answer => return Ok((answer, round > 0)),

@@ -44,7 +44,7 @@ pub enum CallError {
     /// It failed too often, so it is not called for now.
     #[error("the plugin failed too often and is not called for the next {}; mend and reload it, or wait", seconds(*.0))]
     CircuitOpen(Duration),
-    /// The host's decision threads are gone.
+    /// Its turn never came: the host's decision threads are gone, or the circuit opened meanwhile.
     #[error("the host is shutting down")]
     Stopped,
 }

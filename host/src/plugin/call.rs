@@ -83,6 +83,11 @@ impl Revision {
         };
         on_thread(&self.engine, self.lane, work).await
     }
+
+    /// Gives up the calls that wait for their turn: they come back as [`CallError::Stopped`].
+    pub fn forget_waiting(&self) {
+        self.engine.threads().clear(self.lane);
+    }
 }
 
 /// Calls `describe`.

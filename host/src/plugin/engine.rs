@@ -14,7 +14,7 @@ use wasmtime::{Config, OptLevel, PoolingAllocationConfig, WasmFeatures};
 use super::bindings;
 use super::limits::{INSTANCES, MEMORIES, MEMORY, TABLE_ELEMENTS, TABLES, WASM_STACK};
 use super::sandbox::{Sandbox, TICK};
-use super::threads::{THREADS, Threads};
+use super::threads::{CALLS, Threads};
 
 /// So much of a memory is zeroed by hand for the next call, bytes, and the rest given back to the
 /// system. A guest of ours fits, so its pages need no faults: 25 µs a call where 70 µs without.
@@ -92,12 +92,12 @@ pub(super) fn config() -> Config {
     config
 }
 
-/// Room for as many calls as there are threads, each at the caps of its limits. Slots are used
+/// Room for as many calls as run at once, each at the caps of its limits. Slots are used
 /// again and again, and zeroed between calls: reservations and guards have their full sizes, and
 /// the kernel is not asked which pages were written (`PAGEMAP_SCAN` misses those that were swapped
 /// out), so that what is zeroed depends on nothing but the memory's own size.
 fn allocation() -> PoolingAllocationConfig {
-    let calls = THREADS as u32;
+    let calls = CALLS as u32;
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
         .total_core_instances(calls * INSTANCES.cap)

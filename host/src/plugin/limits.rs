@@ -80,15 +80,17 @@ pub const BREAKER_WINDOW: Duration = Duration::from_secs(60);
 pub const BREAKER_OPEN: Duration = Duration::from_secs(60);
 /// The longest that the circuit is open.
 pub const BREAKER_OPEN_MAX: Duration = Duration::from_secs(1_800);
-/// What takes longer has another priority. A Rust guest decides in microseconds, one with a language
-/// runtime in milliseconds.
+/// A call that takes longer shares the processor with others. A Rust guest decides in microseconds,
+/// one with a language runtime in milliseconds.
 pub const SLOW: Duration = Duration::from_millis(20);
-/// The niceness of a call that is slow and of compiling: a tenth of what the threads beside it get
-/// that serve watches and writes, so that no plugin can slow down the others by being busy.
+/// A slow call rests for so many times as long as it runs: it gets a quarter of a processor.
+pub const REST: u32 = 3;
+/// The niceness of slow calls and of compiling: a tenth of what the threads beside them get that
+/// serve watches and writes.
 pub const NICENESS: i32 = 10;
-/// A slow call may take so many times its [`CALL_TIME`] by the clock on the wall, for it may have to
-/// wait for a processor.
-pub const WALL_TIME: u32 = 4;
+/// A call may take so many times its [`CALL_TIME`] by the clock on the wall: what it rests, and as
+/// long again for when it has to wait.
+pub const WALL_TIME: u32 = 2 * (REST + 1);
 /// Native stack of a guest, bytes. It belongs to the compiled code of all plugins, so it cannot be
 /// overridden.
 pub const WASM_STACK: usize = 512 * 1024;

@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
 
-use super::limits::{LOG_LINE, Limits, SLOW, WALL_TIME};
+use super::limits::{LOG_LINE, Limits, REST, SLOW, WALL_TIME};
 use super::{text, threads};
 
 /// The period of the epoch clock, and so the precision of deadlines.
@@ -78,10 +78,32 @@ pub(super) struct Sandbox {
     pub(super) logs_dropped: u32,
 }
 
-/// When a call was found slow.
+/// A call that was found slow.
 struct Slow {
-    processor: Duration,
-    wall: Instant,
+    since: Instant,
+    /// What its thread had used by then, and when it rested last.
+    began: Duration,
+    rested: Duration,
+}
+
+impl Slow {
+    fn begin() -> Self {
+        threads::leave_place();
+        let now = processor_time();
+        Self { since: Instant::now(), began: now, rested: now }
+    }
+
+    fn used(&self) -> Duration {
+        SLOW + processor_time().saturating_sub(self.began)
+    }
+
+    /// Leaves the processor to others. A low priority alone does that only among the threads of
+    /// this process: the next one is weighed against the process as a whole.
+    fn rest(&mut self) {
+        let used = processor_time().saturating_sub(self.rested);
+        std::thread::sleep(used * REST);
+        self.rested = processor_time();
+    }
 }
 
 impl Sandbox {
@@ -91,9 +113,9 @@ impl Sandbox {
         store.limiter(|sandbox| sandbox);
         store.set_hostcall_fuel(limits.boundary_bytes.bytes());
         store.set_epoch_deadline(ticks(SLOW.min(limits.call_time.0)));
-        store.epoch_deadline_callback(|mut store| match store.data_mut().more_time() {
-            Some(more) => Ok(UpdateDeadline::Continue(ticks(more))),
-            None => Err(Trap::Interrupt.into()),
+        store.epoch_deadline_callback(|mut store| match store.data_mut().go_on() {
+            true => Ok(UpdateDeadline::Continue(1)),
+            false => Err(Trap::Interrupt.into()),
         });
         store
     }
@@ -114,18 +136,15 @@ impl Sandbox {
         }
     }
 
-    /// What is left to a call whose deadline has come. From [`SLOW`] on it runs at a low priority and
-    /// may have to wait, so what counts is the processor's time.
-    fn more_time(&mut self) -> Option<Duration> {
+    /// Whether a call goes on that was found running at a tick. From [`SLOW`] on it shares the
+    /// processor, so what counts is the time that it had.
+    fn go_on(&mut self) -> bool {
         let time = self.limits.call_time.0;
-        let Some(slow) = &self.slow else {
-            threads::slow_down();
-            self.slow = Some(Slow { processor: processor_time(), wall: Instant::now() });
-            return time.checked_sub(SLOW).filter(|left| !left.is_zero());
-        };
-        let used = SLOW + processor_time().saturating_sub(slow.processor);
-        let waited_enough = slow.wall.elapsed() > time * WALL_TIME;
-        time.checked_sub(used).filter(|left| !left.is_zero() && !waited_enough)
+        let slow = self.slow.get_or_insert_with(Slow::begin);
+        slow.used() < time && slow.since.elapsed() < time * WALL_TIME && {
+            slow.rest();
+            true
+        }
     }
 
     /// The most linear memory that the call had, in bytes.

@@ -4,10 +4,11 @@
 //! Each plugin has a *lane*. A lane runs one call at a time and lanes take turns, so a plugin that
 //! always uses its whole time holds up nobody but itself as long as one thread is left.
 //!
-//! A call that turns out to be slow goes on at a low priority. Who has lowered it may not raise it
-//! again, so such a thread makes room for a new one when the call is over.
+//! A call that turns out to be slow leaves its place to another thread: it goes on beside them, at a
+//! low priority and for a part of the time only, and its thread ends with it, since who has lowered
+//! its priority may not raise it again.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +25,10 @@ use super::limits::NICENESS;
 
 /// Two, so that one plugin cannot take them all; more would only wait for each other in the kernel,
 /// where address spaces of instances are made and unmade.
-pub(super) const THREADS: usize = 2;
+const THREADS: usize = 2;
+
+/// The most calls that run at the same time, the slow ones with them.
+pub(super) const CALLS: usize = 6;
 
 /// The stack of a decision thread: the guest's share of it with as much again for the host's.
 const STACK: usize = 2 * super::limits::WASM_STACK + 1024 * 1024;
@@ -33,8 +37,8 @@ const STACK: usize = 2 * super::limits::WASM_STACK + 1024 * 1024;
 const AGAIN: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// Whether this thread has a low priority.
-    static SLOWED: Cell<bool> = const { Cell::new(false) };
+    /// What a decision thread knows of itself.
+    static PLACE: RefCell<Option<Place>> = const { RefCell::new(None) };
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -43,7 +47,7 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Lane(u64);
 
-/// The threads are gone, so the call was not made.
+/// The call was not made: the threads are gone, or its lane was cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stopped;
 
@@ -56,8 +60,22 @@ pub(super) struct Threads {
 struct Shared {
     queues: Mutex<Queues>,
     wake: Condvar,
-    /// Numbers of threads that end and want a successor.
-    leaving: Sender<usize>,
+    keeper: Sender<Notice>,
+}
+
+/// What the keeper is told.
+enum Notice {
+    /// This place wants another thread.
+    Left(usize),
+    /// A thread that left its place has ended.
+    Ended,
+}
+
+/// One of the [`THREADS`], by its number, until a slow call leaves it.
+struct Place {
+    number: usize,
+    keeper: Sender<Notice>,
+    left: bool,
 }
 
 #[derive(Default)]
@@ -78,19 +96,24 @@ impl Threads {
     /// # Errors
     /// When the system gives no threads.
     pub(super) fn start() -> io::Result<Self> {
-        let (leaving, left) = mpsc::channel();
-        let shared = Arc::new(Shared { queues: Mutex::default(), wake: Condvar::new(), leaving });
+        let (keeper, notices) = mpsc::channel();
+        let shared = Arc::new(Shared { queues: Mutex::default(), wake: Condvar::new(), keeper });
         for number in 0..THREADS {
             Shared::start(&shared, number)?;
         }
-        let keeper = Arc::downgrade(&shared);
-        thread::Builder::new().name("decide".into()).stack_size(64 * 1024).spawn(move || keep(&keeper, &left))?;
+        let kept = Arc::downgrade(&shared);
+        thread::Builder::new().name("decide".into()).stack_size(64 * 1024).spawn(move || keep(&kept, &notices))?;
         Ok(Self { shared, lanes: AtomicU64::new(0) })
     }
 
     /// A lane of its own.
     pub(super) fn lane(&self) -> Lane {
         Lane(self.lanes.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Forgets the calls that wait in a lane; who waits for them hears [`Stopped`].
+    pub(super) fn clear(&self, lane: Lane) {
+        self.shared.lock().clear(lane);
     }
 
     /// Runs `work` when the lane's turn comes. If the future is dropped before that, it is skipped;
@@ -124,22 +147,48 @@ impl Drop for Threads {
     }
 }
 
-/// Starts a successor for each thread that ends; from a thread of its own, as a thread inherits its
-/// priority from who starts it.
-fn keep(shared: &Weak<Shared>, left: &Receiver<usize>) {
-    for number in left {
-        while let Some(shared) = shared.upgrade() {
-            let Err(error) = Shared::start(&shared, number) else { break };
-            tracing::error!(%error, "there are fewer threads for plugins: the system gives no more");
-            thread::sleep(AGAIN);
+/// Fills the places that were left; from a thread of its own, as a thread inherits the priority of
+/// who starts it.
+fn keep(shared: &Weak<Shared>, notices: &Receiver<Notice>) {
+    let mut running = THREADS;
+    let mut free = Vec::new();
+    for notice in notices {
+        match notice {
+            Notice::Left(number) => free.push(number),
+            Notice::Ended => running -= 1,
+        }
+        while running < CALLS
+            && let Some(number) = free.pop()
+        {
+            fill(shared, number);
+            running += 1;
         }
     }
 }
 
-/// Lowers the priority of the decision thread that calls this until its job is done.
-pub(super) fn slow_down() {
-    // Only a sandbox forbids it, and then the call is no more than as loud as before.
-    SLOWED.set(setpriority_process(None, NICENESS).is_ok());
+fn fill(shared: &Weak<Shared>, number: usize) {
+    while let Some(shared) = shared.upgrade() {
+        let Err(error) = Shared::start(&shared, number) else { return };
+        tracing::error!(%error, "there are fewer threads for plugins: the system gives no more");
+        thread::sleep(AGAIN);
+    }
+}
+
+/// Said by a call that is slow, on its thread: it goes on, but at a low priority and in nobody's place.
+pub(super) fn leave_place() {
+    PLACE.with_borrow_mut(|place| {
+        let Some(place) = place.as_mut().filter(|place| !place.left) else { return };
+        place.left = true;
+        // Where it is forbidden, the call is as loud as before.
+        let _ = setpriority_process(None, NICENESS);
+        // Where nobody listens any more, the host is at its end.
+        let _ = place.keeper.send(Notice::Left(place.number));
+    });
+}
+
+/// Whether this thread has left its place, and ends now.
+fn has_left() -> bool {
+    PLACE.with_borrow(|place| place.as_ref().is_some_and(|place| place.left))
 }
 
 impl Shared {
@@ -160,6 +209,7 @@ impl Shared {
     }
 
     fn work(&self, number: usize) {
+        PLACE.set(Some(Place { number, keeper: self.keeper.clone(), left: false }));
         while let Some((lane, job)) = self.next() {
             // A panic of the host's own code costs one call and not the thread; the caller sees
             // that its answer never comes.
@@ -167,9 +217,8 @@ impl Shared {
             if self.lock().finish(lane) {
                 self.wake.notify_one();
             }
-            if SLOWED.get() {
-                // Where nobody listens any more, the host is at its end.
-                let _ = self.leaving.send(number);
+            if has_left() {
+                let _ = self.keeper.send(Notice::Ended);
                 return;
             }
         }
@@ -199,6 +248,16 @@ impl Queues {
             self.turns.push_back(lane);
         }
         queue.jobs.push_back(job);
+    }
+
+    fn clear(&mut self, lane: Lane) {
+        self.turns.retain(|turn| *turn != lane);
+        if let Some(queue) = self.lanes.get_mut(&lane) {
+            queue.jobs.clear();
+            if !queue.running {
+                self.lanes.remove(&lane);
+            }
+        }
     }
 
     fn next(&mut self) -> Option<(Lane, Job)> {
@@ -276,11 +335,55 @@ mod tests {
         let priority = || rustix::process::getpriority_process(None).unwrap();
         let threads = Threads::start().unwrap();
         let normal = threads.run(threads.lane(), priority).await.unwrap();
-        for _ in 0..2 * THREADS {
-            let slow = threads.run(threads.lane(), move || (priority(), slow_down(), priority())).await.unwrap();
-            assert_eq!((slow.0, slow.2), (normal, normal.max(NICENESS)));
+        let slow = move || {
+            leave_place();
+            priority()
+        };
+        for _ in 0..2 * CALLS {
+            assert_eq!(threads.run(threads.lane(), slow).await, Ok(normal.max(NICENESS)));
+            assert_eq!(threads.run(threads.lane(), priority).await, Ok(normal));
         }
-        assert_eq!(threads.run(threads.lane(), priority).await, Ok(normal));
+    }
+
+    #[tokio::test]
+    async fn as_many_slow_calls_as_there_may_be_hold_up_no_others() {
+        let threads = Threads::start().unwrap();
+        let (slow, release): (Vec<_>, Vec<_>) = (THREADS..CALLS)
+            .map(|_| {
+                let (release, wait) = mpsc::channel::<()>();
+                let work = move || {
+                    leave_place();
+                    wait.recv()
+                };
+                (threads.run(threads.lane(), work), release)
+            })
+            .unzip();
+        let others = async {
+            for _ in 0..100 {
+                threads.run(threads.lane(), || ()).await.unwrap();
+            }
+            drop(release);
+        };
+        let (slow, ()) = tokio::join!(futures::future::join_all(slow), others);
+        assert!(slow.into_iter().all(|waited| waited.is_ok()));
+    }
+
+    #[tokio::test]
+    async fn a_lane_that_is_cleared_forgets_what_waits_and_serves_what_comes() {
+        let threads = Threads::start().unwrap();
+        let lane = threads.lane();
+        let (release, wait) = mpsc::channel::<()>();
+        let running = threads.run(lane, move || wait.recv());
+        let waiting = threads.run(lane, || ());
+        let others = async {
+            // The first poll of the two before has put them into the lane.
+            threads.clear(lane);
+            release.send(()).unwrap();
+        };
+        let (running, waiting, ()) = tokio::join!(running, waiting, others);
+        assert!(running.unwrap().is_ok());
+        assert_eq!(waiting, Err(Stopped));
+        assert_eq!(threads.run(lane, || 7).await, Ok(7));
     }
 
     #[tokio::test]
