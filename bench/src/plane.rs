@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::client::Client;
+use crate::process::processor_time;
 use crate::repository;
 
 const BIN: &str = "target/control-plane/bin";
@@ -107,6 +108,25 @@ impl Plane {
     /// Where the API server records requests.
     pub fn audit_log(&self) -> &Path {
         &self.up.audit_log
+    }
+
+    /// Processor time of all its processes, seconds: of those that were told of its folder.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read.
+    pub fn cpu(&self) -> Result<f64> {
+        let dir = self.dir.path().to_string_lossy().into_owned();
+        let mut sum = 0.0;
+        for process in fs::read_dir("/proc")? {
+            let process = process?.path();
+            // Most entries are no process, and some end meanwhile.
+            let arguments = fs::read(process.join("cmdline")).unwrap_or_default();
+            if String::from_utf8_lossy(&arguments).contains(&dir) {
+                let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+                sum += processor_time(&stat).unwrap_or_default();
+            }
+        }
+        Ok(sum)
     }
 
     /// A file that goes with it.

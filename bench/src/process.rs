@@ -65,10 +65,7 @@ impl Process {
     /// When it has ended.
     pub fn cpu(&self) -> Result<f64> {
         let stat = fs::read_to_string(self.proc("stat")).context("the subject has ended")?;
-        // The name may have blanks and brackets in it; the numbers follow its last bracket.
-        let (_, numbers) = stat.rsplit_once(") ").context("/proc/PID/stat")?;
-        let ticks = numbers.split(' ').skip(11).take(4).map(str::parse::<f64>);
-        Ok(ticks.sum::<Result<f64, _>>()? / TICKS)
+        processor_time(&stat)
     }
 
     /// What it holds now.
@@ -127,6 +124,14 @@ impl Drop for Process {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// Processor time of a process and of its children that have ended, seconds, by its `/proc/PID/stat`.
+pub(crate) fn processor_time(stat: &str) -> Result<f64> {
+    // The name may have blanks and brackets in it; the numbers follow its last bracket.
+    let (_, numbers) = stat.rsplit_once(") ").context("/proc/PID/stat")?;
+    let ticks = numbers.split(' ').skip(11).take(4).map(str::parse::<f64>);
+    Ok(ticks.sum::<Result<f64, _>>()? / TICKS)
 }
 
 /// A field in kibibytes, as megabytes.

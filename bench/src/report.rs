@@ -79,6 +79,7 @@ fn speed(measured: &Measured) -> Figures {
     let slowed = |round: &Round| Some(round.host.as_ref()?.created / alone.as_ref()?.value);
     let per_second = |outcome: &Outcome| count / outcome.converged;
     let cpu = |outcome: &Outcome| outcome.cpu * 1000.0 / count;
+    let server_cpu = |outcome: &Outcome| outcome.server_cpu * 1000.0 / count;
     let target = |figure: Option<Figure>, target| figure.map(|figure| figure.target(target));
     vec![
         target(ratio("cold-start-to-raw", &ratios(cold, raw, host, |o| 1.0 / o.converged)), AtLeast(0.85)),
@@ -103,6 +104,11 @@ fn speed(measured: &Measured) -> Figures {
         values("cold-host-cpu-per-1000", "s", cold, host, cpu),
         values("live-native-cpu-per-1000", "s", live, native, cpu),
         values("live-host-cpu-per-1000", "s", live, host, cpu),
+        values("cold-raw-server-cpu-per-1000", "s", cold, raw, server_cpu),
+        values("cold-native-server-cpu-per-1000", "s", cold, native, server_cpu),
+        values("cold-host-server-cpu-per-1000", "s", cold, host, server_cpu),
+        values("live-native-server-cpu-per-1000", "s", live, native, server_cpu),
+        values("live-host-server-cpu-per-1000", "s", live, host, server_cpu),
     ]
 }
 

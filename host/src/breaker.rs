@@ -29,7 +29,7 @@ use crate::plugin::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_STRIKES, BRE
 const TRIAL_GAP: Duration = Duration::from_millis(250);
 /// After a bad trial so many times as long as it took: a plugin that loops on each new parent must
 /// not have a processor to itself.
-const TRIAL_REST: u32 = 9;
+const TRIAL_REST: u32 = 3;
 
 /// The circuit breaker of one plugin.
 #[derive(Debug, Default)]
@@ -211,8 +211,7 @@ impl Inner {
             None if self.strikes.len() >= BREAKER_STRIKES => BREAKER_OPEN,
             None => return Turned::No,
         };
-        let next = now + TRIAL_GAP.max(took * TRIAL_REST);
-        self.open = Some(Open { until: now + period, period, trying: false, next, line: now });
+        self.open = Some(Open { until: now + period, period, trying: false, next: now + TRIAL_GAP, line: now });
         Turned::Open(period)
     }
 }
@@ -333,8 +332,8 @@ mod tests {
         let slow = breaker.admit(now, false).unwrap();
         let end = now + Duration::from_millis(500);
         assert_eq!(slow.failed(end), Turned::No);
-        assert!(breaker.admit(after(end, 4), false).is_err());
-        assert!(breaker.admit(after(end, 5), false).is_ok());
+        assert!(breaker.admit(after(end, 1), false).is_err());
+        assert!(breaker.admit(after(end, 2), false).is_ok());
     }
 
     #[test]

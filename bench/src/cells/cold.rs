@@ -24,12 +24,14 @@ pub async fn run(subject: Subject, setup: &Setup) -> Result<Outcome> {
     let created = load::create(&plane.user, setup.count, |_, _| ()).await?.as_secs_f64();
     let mut outcome = Outcome { created, ..Outcome::default() };
     let mut audit = audit(&plane, subject)?;
+    let server_cpu = plane.cpu()?;
     let (process, began, converged) = match subject {
         Subject::Raw => write(&plane, setup).await?,
         _ => start(subject, &plane, setup).await?,
     };
     outcome.converged = converged.at.duration_since(began).as_secs_f64();
     audit.settled().await?;
+    outcome.server_cpu = plane.cpu()? - server_cpu;
     if let Some(process) = process {
         outcome.cpu = process.cpu()?;
         outcome.hold(subject, &process).await?;

@@ -32,7 +32,7 @@ pub async fn run(subject: Subject, setup: &Setup) -> Result<Live> {
     let process = subject.start(&plane, &setup.programs).await?;
     process.rest().await?;
     let mut outcome = Outcome { rss_idle: process.memory()?.rss, ..Outcome::default() };
-    let cpu = process.cpu()?;
+    let (cpu, server_cpu) = (process.cpu()?, plane.cpu()?);
     let watcher = Watcher::start(&plane.admin);
     let began = Instant::now();
     let created = load::create(&plane.user, setup.count, |name, at| watcher.sent(name, at)).await?;
@@ -43,6 +43,7 @@ pub async fn run(subject: Subject, setup: &Setup) -> Result<Live> {
     outcome.latency_p99 = percentile(&converged.latencies, 99);
     audit.settled().await?;
     outcome.cpu = process.cpu()? - cpu;
+    outcome.server_cpu = plane.cpu()? - server_cpu;
     outcome.hold(subject, &process).await?;
     outcome.count(audit.writes()?);
     verify(&plane, setup.count).await?;

@@ -54,6 +54,8 @@ pub struct Outcome {
     pub latency_p99: f64,
     /// Processor time until nothing was written any more.
     pub cpu: f64,
+    /// What it cost the API server meanwhile, with etcd.
+    pub server_cpu: f64,
     /// Memory at rest before the CRs.
     pub rss_idle: f64,
     /// Memory at rest with the CRs.
