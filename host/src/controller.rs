@@ -17,6 +17,7 @@ use crate::cluster::identity::Permit;
 use crate::cluster::observe::{ReadView, View};
 use crate::cluster::watch::Watched;
 use crate::config::PluginConfig;
+use crate::debut::Debut;
 use crate::decision::{Kind, Refusal};
 use crate::diff::Unsettled;
 use crate::metrics::Metrics;
@@ -67,6 +68,8 @@ pub struct Controller {
     pub metrics: Arc<Metrics>,
     /// What decides.
     pub slot: Slot<Logic>,
+    /// Whether what decides has done so yet.
+    pub debut: Debut,
     /// Whether it is called at all.
     pub breaker: Breaker,
     /// Whether the revision that decides does worse than the one before it.
@@ -156,6 +159,7 @@ impl Controller {
             kinds,
             metrics,
             slot: Slot::default(),
+            debut: Debut::default(),
             breaker: Breaker::default(),
             probation: Probation::default(),
             hasher: RandomState::new(),
@@ -179,6 +183,13 @@ impl Controller {
         self.breaker.reset();
         self.slot.publish(logic);
         self.decide_all_again();
+    }
+
+    /// A revision has answered: where it is the first answer since it was published, the swap is over.
+    pub fn answered(&self, revision: &Revision) {
+        if let Some(stopwatch) = self.debut.decided(revision.digest()) {
+            self.metrics.swapped(&self.plugin.name, &stopwatch);
+        }
     }
 
     /// Tells the breaker that a call was good.

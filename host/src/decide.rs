@@ -70,7 +70,10 @@ pub async fn decide<'a>(
     };
     let decided = ask(controller, logic, call, observed.shown.clone(), heard).await;
     match decided {
-        Ok((answer, fetched)) => Ok(Final { trial, answer, fetched }),
+        Ok((answer, fetched)) => {
+            controller.answered(&logic.revision);
+            Ok(Final { trial, answer, fetched })
+        }
         Err(error) => {
             match &error {
                 Error::Call(CallError::Stopped) | Error::Api(_) => drop(trial),
