@@ -9,7 +9,7 @@ use crate::cells::Setup;
 use crate::load;
 use crate::plane::Plane;
 use crate::process::Process;
-use crate::subject::{decides, start_host};
+use crate::subject::{decides, metrics, start_host};
 use crate::watcher::Watcher;
 
 /// A component may have to be compiled.
@@ -67,6 +67,39 @@ impl Stand {
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
+    }
+
+    /// Puts a component in its place that must not be taken, and waits until the host says so.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn refuse(&self, component: &[u8]) -> Result<()> {
+        let before = self.refusals().await?;
+        self.folder.put(component);
+        let began = Instant::now();
+        while self.refusals().await? <= before {
+            ensure!(began.elapsed() < PATIENCE, "void: a component is not refused; see {}", self.host.log().display());
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// How often the host said that it does not take a component.
+    ///
+    /// # Errors
+    /// When it does not serve its metrics.
+    pub async fn refusals(&self) -> Result<f64> {
+        let metrics = metrics(&self.host).await?;
+        let published = "hotshoe_plugin_revisions_total{controller=\"memcached\",reason=\"Published\"}";
+        Ok(metrics.of("hotshoe_plugin_revisions_total") - metrics.of(published))
+    }
+
+    /// How many swaps were over.
+    ///
+    /// # Errors
+    /// When it does not serve its metrics.
+    pub async fn swaps(&self) -> Result<f64> {
+        Ok(metrics(&self.host).await?.of("hotshoe_swap_seconds_count"))
     }
 
     /// The component at work with another digest, which decides the same.

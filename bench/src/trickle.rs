@@ -4,12 +4,12 @@
 //! Changes are sent when they are due, also while earlier ones are on their way: a host, or an API
 //! server, that is slow for a moment has no fewer changes to answer for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use serde::Deserialize;
@@ -51,7 +51,7 @@ impl Trickle {
         let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
         let task = follow(&plane.admin, path, &board, |board: &mut Board, child: Deployment| board.note(&child));
         let sent = self.send(plane, lasts, &board).await;
-        let settled = settled(&board).await;
+        let settled = settled(plane, &board).await;
         task.abort();
         sent.and(settled)?;
         let mut took = std::mem::take(&mut lock(&board).took);
@@ -64,17 +64,21 @@ impl Trickle {
         let ends = Instant::now() + lasts;
         let mut pace = interval(self.every);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut turn, mut sending) = (0_usize, FuturesUnordered::new());
+        let (mut turn, mut sending, mut on_its_way) = (0_usize, FuturesUnordered::new(), HashSet::new());
         while Instant::now() < ends {
             tokio::select! {
                 _ = pace.tick() => {
-                    let name = name(turn % self.count);
-                    let size = self.another_size(&name);
-                    lock(board).wish(&name, size);
-                    sending.push(async move { resize(&plane.user, &name, size).await });
+                    let number = turn % self.count;
                     turn += 1;
+                    // Of two changes of one CR at once, either may be the last.
+                    if on_its_way.insert(number) {
+                        let name = name(number);
+                        let size = self.another_size(&name);
+                        lock(board).wish(&name, size);
+                        sending.push(async move { resize(&plane.user, &name, size).await.map(|()| number) });
+                    }
                 }
-                Some(sent) = sending.next() => sent?,
+                Some(sent) = sending.next() => drop(on_its_way.remove(&sent?)),
             }
         }
         while let Some(sent) = sending.next().await {
@@ -92,13 +96,18 @@ impl Trickle {
     }
 }
 
-async fn settled(board: &Mutex<Board>) -> Result<()> {
+async fn settled(plane: &Plane, board: &Mutex<Board>) -> Result<()> {
     let began = Instant::now();
-    while !lock(board).waiting.is_empty() {
-        ensure!(began.elapsed() < PATIENCE, "void: a change was not acted upon within {PATIENCE:?}");
+    loop {
+        // Not held while somebody waits.
+        let laggard = lock(board).laggard();
+        let Some((name, words)) = laggard else { return Ok(()) };
+        if began.elapsed() > PATIENCE {
+            let child = plane.admin.get(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}")).await?;
+            bail!("void: {words}; it has {:?}", child.pointer("/spec/replicas"));
+        }
         tokio::time::sleep(LOOK).await;
     }
-    Ok(())
 }
 
 impl Times {
@@ -126,6 +135,7 @@ impl fmt::Display for Times {
 struct Board {
     waiting: HashMap<String, (i32, Instant)>,
     took: Vec<Duration>,
+    shown: HashMap<String, i32>,
 }
 
 impl Board {
@@ -135,8 +145,17 @@ impl Board {
         self.waiting.insert(name.to_owned(), (size, since));
     }
 
+    /// One whose child is not yet as it was wished.
+    fn laggard(&self) -> Option<(String, String)> {
+        let (name, (size, since)) = self.waiting.iter().next()?;
+        let (shown, since) = (self.shown.get(name), since.elapsed());
+        let words = format!("{name} was to have the size {size}, {since:.1?} ago, and its child showed {shown:?}");
+        Some((name.clone(), words))
+    }
+
     fn note(&mut self, child: &Deployment) {
         let name = &child.metadata.name;
+        self.shown.insert(name.clone(), child.spec.replicas);
         if let Some((size, since)) = self.waiting.get(name).copied()
             && child.spec.replicas == size
         {

@@ -181,8 +181,14 @@ impl Controller {
     /// Publishes new logic, and decides every parent again.
     pub fn publish(&self, logic: Arc<Logic>) {
         self.breaker.reset();
+        if self.logic().is_some() {
+            self.slot.publish(logic);
+            return self.decide_all_again();
+        }
+        // Nothing was decided yet: who wakes by its own writes has no right to be served first.
+        let parents = logic.parents.watched.cache.keys();
         self.slot.publish(logic);
-        self.decide_all_again();
+        parents.into_iter().for_each(|key| self.queue.add(key));
     }
 
     /// A revision has answered: where it is the first answer since it was published, the swap is over.
@@ -214,9 +220,7 @@ impl Controller {
 
     fn decide_all_again(&self) {
         let Some(logic) = self.logic() else { return };
-        for key in logic.parents.watched.cache.keys() {
-            self.queue.add(key);
-        }
+        self.queue.sweep(logic.parents.watched.cache.keys());
     }
 
     /// What is remembered of a parent, as long as it is the same object.

@@ -28,6 +28,10 @@ use crate::repository;
 const SWAPS: usize = 400;
 /// How long readers look at each.
 const AROUND: Duration = Duration::from_millis(1);
+/// How long they rest in between.
+const REST: Duration = Duration::from_micros(50);
+/// By then they should be at it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What readers see, and when they are to look.
 struct Scene {
@@ -79,7 +83,8 @@ impl Scene {
     fn read(&self) {
         while !self.ended.load(Ordering::Acquire) {
             if !self.looking.load(Ordering::Acquire) {
-                std::hint::spin_loop();
+                // Who has rested is let run at once when it is time to look.
+                thread::sleep(REST);
                 continue;
             }
             let began = Instant::now();
@@ -97,9 +102,10 @@ impl Scene {
         self.looking.store(true, Ordering::Release);
         let began = Instant::now();
         // Readers are at it when it begins.
-        while self.slowest.load(Ordering::Acquire) == 0 && began.elapsed() < AROUND {
+        while self.slowest.load(Ordering::Acquire) == 0 && began.elapsed() < PATIENCE {
             std::hint::spin_loop();
         }
+        let began = Instant::now();
         something();
         while began.elapsed() < AROUND {
             std::hint::spin_loop();

@@ -15,7 +15,6 @@ use super::Setup;
 use crate::figure::Figure;
 use crate::figure::Target::AtMost;
 use crate::stand::Stand;
-use crate::subject::metrics;
 use crate::trickle::{Times, Trickle};
 
 const CHANGE: Duration = Duration::from_millis(10);
@@ -60,7 +59,7 @@ async fn with(
     components: &[Vec<u8>; 2],
 ) -> Result<Times> {
     stand.host.rest().await?;
-    let before = metrics(&stand.host).await?;
+    let before = stand.swaps().await?;
     let swap = async {
         let mut pace = interval(SWAP);
         for component in components.iter().cycle() {
@@ -72,7 +71,7 @@ async fn with(
         times = trickle.run(&stand.plane, lasts) => times?,
         () = swap => anyhow::bail!("there were no more components"),
     };
-    let swaps = metrics(&stand.host).await?.of("hotshoe_swap_seconds_count") - before.of("hotshoe_swap_seconds_count");
+    let swaps = stand.swaps().await? - before;
     eprintln!("live: {what}, {swaps} swaps: {times}");
     let due = lasts.as_secs_f64() / SWAP.as_secs_f64();
     ensure!(swaps >= due - 2.0, "void: {swaps} swaps in {lasts:?}; see {}", stand.host.log().display());
