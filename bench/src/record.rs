@@ -58,6 +58,8 @@ pub struct Findings {
     pub revisions: usize,
     /// Writes for a change that an older revision had decided before.
     pub decided_again: usize,
+    /// How long it took from each change until a write showed it first, sorted.
+    pub took: Vec<Duration>,
     /// Changes that were not acted upon.
     pub lost: Vec<String>,
     /// Writes that undo what was newer.
@@ -129,7 +131,9 @@ impl Reader {
             return;
         };
         let Some(change) = parent.changes.get_mut(place) else { return };
-        change.is_shown = true;
+        if !std::mem::replace(&mut change.is_shown, true) {
+            self.findings.took.push(seen.at.saturating_sub(change.at));
+        }
         let newer = self.first.iter().find(|(newer, _)| *newer > revision);
         if change.newest.is_some_and(|newest| newest > revision) {
             self.findings.outdated.push(format!("{} by revision {revision} after {:?}", words(), change.newest));
@@ -169,6 +173,7 @@ impl Reader {
                 self.findings.lost.push(format!("{name}: in the end {shown:?} of {last:?} by {newest:?}"));
             }
         }
+        self.findings.took.sort_unstable();
         self.findings.revisions = self.first.len();
         self.findings
     }
@@ -180,14 +185,20 @@ impl Findings {
         self.backwards.len() + self.twice.len() + self.outdated.len() + self.unknown.len()
     }
 
+    /// So many of 100 changes were acted upon within so many seconds.
+    pub fn took(&self, percent: usize) -> f64 {
+        let index = (self.took.len() * percent / 100).min(self.took.len().saturating_sub(1));
+        self.took.get(index).map_or(0.0, Duration::as_secs_f64)
+    }
+
     /// Everything that is wrong, a line each.
     pub fn lines(&self) -> Vec<String> {
         let kinds = [
-            ("lost", &self.lost),
             ("backwards", &self.backwards),
             ("twice", &self.twice),
             ("outdated", &self.outdated),
             ("unknown", &self.unknown),
+            ("lost", &self.lost),
         ];
         kinds.iter().flat_map(|(kind, found)| found.iter().map(move |words| format!("{kind}: {words}"))).collect()
     }
@@ -227,7 +238,7 @@ mod tests {
         ]);
         assert_eq!(findings.lines(), Vec::<String>::new());
         assert_eq!((findings.changes, findings.writes, findings.revisions), (3, 4, 2));
-        assert_eq!(findings.decided_again, 1);
+        assert_eq!((findings.decided_again, findings.took.len(), findings.took(100)), (1, 3, 0.1));
     }
 
     #[test]
@@ -250,7 +261,7 @@ mod tests {
             let (at, parent) = (Duration::from_secs(seconds), "a".to_owned());
             Seen { version, at, parent, what }
         };
-        let between = |pause| {
+        let between = |pause: u64| {
             let then = 1 + pause;
             vec![seen(1, 1, Changed(1)), seen(2, then, Changed(2)), seen(3, then, Written(2, Some(0)))]
         };

@@ -28,7 +28,7 @@ pub struct Args {
     /// How long each run of `live` lasts
     #[arg(long, default_value_t = 30)]
     seconds: u64,
-    /// How many changes the recorder looks at, 40 a second
+    /// How many changes the recorder looks at, 33 a second
     #[arg(long, default_value_t = 10_000)]
     changes: u32,
     /// How many swaps, one in ten of them to a broken component

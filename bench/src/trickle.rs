@@ -73,7 +73,7 @@ impl Trickle {
                     // Of two changes of one CR at once, either may be the last.
                     if on_its_way.insert(number) {
                         let name = name(number);
-                        let size = self.another_size(&name);
+                        let size = self.another_size(&name, lock(board).shown.get(&name).copied());
                         lock(board).wish(&name, size);
                         sending.push(async move { resize(&plane.user, &name, size).await.map(|()| number) });
                     }
@@ -87,13 +87,20 @@ impl Trickle {
         Ok(())
     }
 
-    /// Another size than the one before, or there would be nothing to write.
-    fn another_size(&self, name: &str) -> i32 {
+    /// Another size than the one before, and than what a child shows that is behind, or there would be
+    /// nothing to write.
+    fn another_size(&self, name: &str, shown: Option<i32>) -> i32 {
         let mut sizes = lock(&self.sizes);
         let size = sizes.entry(name.to_owned()).or_insert(1);
-        *size = *size % 3 + 1;
+        *size = another(*size, shown);
         *size
     }
+}
+
+/// Of the three sizes that there are.
+fn another(size: i32, shown: Option<i32>) -> i32 {
+    let next = |size: i32| size % 3 + 1;
+    if shown == Some(next(size)) { next(next(size)) } else { next(size) }
 }
 
 async fn settled(plane: &Plane, board: &Mutex<Board>) -> Result<()> {
@@ -185,4 +192,19 @@ impl Named for Deployment {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_never_what_the_child_shows_already() {
+        for size in 1..=3 {
+            for shown in [None, Some(1), Some(2), Some(3)] {
+                let next = another(size, shown);
+                assert!((1..=3).contains(&next) && next != size && Some(next) != shown, "{size} {shown:?} {next}");
+            }
+        }
+    }
 }

@@ -33,6 +33,7 @@ pub async fn run(setup: &Setup, lasts: Duration) -> Result<Vec<Figure>> {
     for component in same.iter().chain(&other).chain([&stand.folder.original().to_vec()]) {
         stand.offer(component).await?;
     }
+    stand.host.rest().await?;
     let trickle = Trickle::over(COUNT, CHANGE);
     trickle.run(&stand.plane, Duration::from_secs(5)).await?;
     let first = without(&stand, &trickle, lasts).await?;
