@@ -268,7 +268,7 @@ bench-hostile *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench
     @"target/{{ target }}/release/hotshoe-bench" hostile "$@"
 
-# Measure what another component costs while the host runs; each figure is printed with its target
+# Measure what another component costs while the host runs, and that nothing is lost; each figure is printed with its target
 [group('test')]
 bench-swap *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench

@@ -7,10 +7,6 @@
 //! two without an attacker, the first and the last of all, whose spread is what this machine does to
 //! itself.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -24,12 +20,13 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::client::{JSON, MERGE};
 use crate::figure::{Figure, Target};
-use crate::load::{self, name, resize};
-use crate::plane::{Manifests, Plane};
+use crate::load;
+use crate::plane::Plane;
 use crate::process::Process;
-use crate::subject::{Programs, Subject};
-use crate::watcher::{Named, Seen, Watcher, follow};
-use crate::{IMAGE, NAMESPACE, report, repository};
+use crate::subject::{Programs, UnderTest, start_host};
+use crate::trickle::Trickle;
+use crate::watcher::Watcher;
+use crate::{NAMESPACE, report, repository};
 
 /// One of each class, by its row in the table of attacks.
 const CLASSES: [(&str, &str); 12] = [
@@ -74,12 +71,8 @@ pub struct Args {
     /// Print the table of attacks and measure nothing
     #[arg(long)]
     table: bool,
-    /// The program under test
-    #[arg(long, env = "HOTSHOE", value_name = "FILE", default_value_os_t = repository("target/release/hotshoe"))]
-    hotshoe: PathBuf,
-    /// The manifest of the host's accounts
-    #[arg(long, value_name = "FILE", default_value_os_t = repository("deploy/rbac.yaml"))]
-    accounts: PathBuf,
+    #[command(flatten)]
+    under_test: UnderTest,
 }
 
 /// What one run came to. Seconds.
@@ -110,7 +103,6 @@ impl Args {
         if self.table {
             return Ok(());
         }
-        ensure!(self.hotshoe.exists(), "{} is missing; `just bench-hostile` builds it", self.hotshoe.display());
         let classes: Vec<_> = CLASSES
             .into_iter()
             .filter(|(class, _)| self.only.is_empty() || self.only.iter().any(|o| o == class))
@@ -128,20 +120,21 @@ impl Args {
     }
 
     async fn measure(&self, classes: &[(&'static str, &'static str)]) -> Result<Measured> {
-        let plane = Plane::up(&Manifests { host: self.accounts.clone() }).await?;
+        let setup = self.under_test.setup(self.count, "bench-hostile")?;
+        let plane = Plane::up(&setup.manifests).await?;
         plane.apply(&repository("tests/fixtures/hostile/crd.yaml")).await?;
         plane.apply(&repository("bench/hostile.yaml")).await?;
-        let bench =
-            Bench { plane, count: self.count, lasts: Duration::from_secs(self.seconds), sizes: Mutex::default() };
-        let alone = bench.host(self, None).await?;
+        let lasts = Duration::from_secs(self.seconds);
+        let bench = Bench { plane, programs: setup.programs, lasts, trickle: Trickle::over(self.count, TRICKLE) };
+        let alone = bench.host(None).await?;
         let watcher = Watcher::start(&bench.plane.admin);
-        load::create(&bench.plane.user, self.count, |name, at| watcher.sent(name, at)).await?;
+        load::create(&bench.plane.user, 0..self.count, |name, at| watcher.sent(name, at)).await?;
         watcher.converged(self.count, PATIENCE).await?;
         drop(watcher);
         let first = bench.trickle("alone").await?;
         alone.stop()?;
         let folder = Folder::of_hostile();
-        let host = bench.host(self, Some(&folder)).await?;
+        let host = bench.host(Some(&folder)).await?;
         let rss_before = bench.warm(&host).await?;
         let mut attacked = Vec::new();
         for (class, row) in classes {
@@ -150,7 +143,7 @@ impl Args {
         host.rest().await?;
         let rss_after = host.memory()?.rss;
         host.stop()?;
-        let alone = bench.host(self, None).await?;
+        let alone = bench.host(None).await?;
         let last = bench.trickle("alone").await?;
         alone.stop()?;
         bench.plane.down().await?;
@@ -160,24 +153,17 @@ impl Args {
 
 struct Bench {
     plane: Plane,
-    count: usize,
+    programs: Programs,
     lasts: Duration,
-    /// What each healthy parent has now, over all runs.
-    sizes: Mutex<HashMap<String, i32>>,
+    trickle: Trickle,
 }
 
 impl Bench {
     /// A host with the healthy plugin, and with the attacker where there is one.
-    async fn host(&self, args: &Args, attacker: Option<&Folder>) -> Result<Process> {
-        let programs = Programs { host: args.hotshoe.clone(), native: PathBuf::new() };
-        let mut command = Command::new(&programs.host);
-        command.arg("run").arg(repository("plugins/memcached")).args(attacker.map(Folder::path));
-        command.args(["--listen", "127.0.0.1:0", "--cache"]).arg(repository("target/bench/cache"));
-        command.arg("--kubeconfig").arg(Subject::Host.kubeconfig(&self.plane).await?);
-        command.env_remove("KUBECONFIG").env_remove("RUST_LOG").env("MEMCACHED_IMAGE", IMAGE);
-        let log = repository("target/bench/log");
-        std::fs::create_dir_all(&log)?;
-        let host = Process::start(command, log.join("hostile.log"))?;
+    async fn host(&self, attacker: Option<&Folder>) -> Result<Process> {
+        let healthy = repository("plugins/memcached");
+        let plugins: Vec<_> = [healthy.as_path()].into_iter().chain(attacker.map(Folder::path)).collect();
+        let host = start_host(&self.plane, &self.programs, &plugins, "hostile").await?;
         host.rest().await?;
         Ok(host)
     }
@@ -288,103 +274,22 @@ impl Bench {
         Ok(())
     }
 
-    /// Another size than the one before, or there would be nothing to write.
-    fn another_size(&self, name: &str) -> i32 {
-        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = sizes.entry(name.to_owned()).or_insert(1);
-        *size = *size % 3 + 1;
-        *size
-    }
-
-    /// Changes healthy parents one after the other, and says how long each took to be acted upon.
     async fn trickle(&self, class: &str) -> Result<Run> {
-        let board = Arc::new(Mutex::new(Board::default()));
-        let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
-        let task = follow(&self.plane.admin, path, &board, |board: &mut Board, child: Deployment| board.note(&child));
-        let ends = Instant::now() + self.lasts;
-        let mut pace = interval(TRICKLE);
-        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut turn = 0_usize;
-        while Instant::now() < ends {
-            pace.tick().await;
-            let name = name(turn % self.count);
-            let size = self.another_size(&name);
-            board.lock().unwrap_or_else(PoisonError::into_inner).wish(&name, size);
-            resize(&self.plane.user, &name, size).await?;
-            turn += 1;
-        }
-        let began = Instant::now();
-        while !board.lock().unwrap_or_else(PoisonError::into_inner).waiting.is_empty() {
-            ensure!(began.elapsed() < PATIENCE, "void: a change was not acted upon within {PATIENCE:?} ({class})");
-            tokio::time::sleep(LOOK).await;
-        }
-        task.abort();
-        let mut took = std::mem::take(&mut board.lock().unwrap_or_else(PoisonError::into_inner).took);
-        took.sort_unstable();
-        Run::of(class, &took)
+        let times = self.trickle.run(&self.plane, self.lasts).await.with_context(|| class.to_owned())?;
+        println!("run {class}: {times}");
+        let class = class.to_owned();
+        Ok(Run {
+            class,
+            samples: times.count(),
+            p50: times.percentile(50.0),
+            p99: times.percentile(99.0),
+            most: times.percentile(100.0),
+        })
     }
 }
 
 fn attacker(number: usize) -> String {
     format!("attacker-{number}")
-}
-
-/// What was wished for and is not there yet, and how long the rest took.
-#[derive(Default)]
-struct Board {
-    waiting: HashMap<String, (i32, Instant)>,
-    took: Vec<Duration>,
-}
-
-impl Board {
-    /// Where the wish before is not there yet, its time goes on.
-    fn wish(&mut self, name: &str, size: i32) {
-        let since = self.waiting.get(name).map_or_else(Instant::now, |(_, since)| *since);
-        self.waiting.insert(name.to_owned(), (size, since));
-    }
-
-    fn note(&mut self, child: &Deployment) {
-        let name = &child.seen.metadata().name;
-        if let Some((size, since)) = self.waiting.get(name).copied()
-            && child.spec.replicas == size
-        {
-            self.waiting.remove(name);
-            self.took.push(since.elapsed());
-        }
-    }
-}
-
-#[derive(Clone, serde::Deserialize)]
-struct Deployment {
-    #[serde(flatten)]
-    seen: Seen,
-    spec: Spec,
-}
-
-#[derive(Clone, serde::Deserialize)]
-struct Spec {
-    #[serde(default)]
-    replicas: i32,
-}
-
-impl Named for Deployment {
-    fn metadata(&self) -> &crate::watcher::Metadata {
-        self.seen.metadata()
-    }
-}
-
-impl Run {
-    fn of(class: &str, sorted: &[Duration]) -> Result<Self> {
-        let at = |percent: usize| {
-            let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
-            sorted.get(index).map(Duration::as_secs_f64).context("nothing was measured")
-        };
-        let run = Self { class: class.to_owned(), samples: sorted.len(), p50: at(50)?, p99: at(99)?, most: at(100)? };
-        let milliseconds = |seconds: f64| (seconds * 1e4).round() / 10.0;
-        let (p50, p99, most) = (milliseconds(run.p50), milliseconds(run.p99), milliseconds(run.most));
-        println!("run {class}: {} changes, p50 {p50} ms, p99 {p99} ms, most {most} ms", run.samples);
-        Ok(run)
-    }
 }
 
 fn figures(measured: &Measured) -> Vec<Figure> {

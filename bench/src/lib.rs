@@ -14,6 +14,9 @@
 //! | `main.rs` | the command line |
 //! | `quick.rs`, `swap.rs` | which cells are run, in which order, and what is made of them |
 //! | `hostile.rs` | another run by itself: the host with a plugin that attacks the others |
+//! | `stand.rs` | the host with converged CRs, to which components are offered |
+//! | `trickle.rs` | CRs changed steadily, and how long each change takes |
+//! | `record.rs` | what must hold of every write while components are swapped |
 //! | `cells/` | one measurement each: from a fresh control plane to an [`Outcome`](cells::Outcome) |
 //! | `subject.rs` | who is measured: the three of the picture |
 //! | `raw.rs` | the raw writer |
@@ -35,10 +38,13 @@ pub mod plane;
 pub mod process;
 pub mod quick;
 pub mod raw;
+pub mod record;
 pub mod report;
 pub mod resource;
+pub mod stand;
 pub mod subject;
 pub mod swap;
+pub mod trickle;
 pub mod watcher;
 
 use std::path::PathBuf;

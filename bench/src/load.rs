@@ -1,12 +1,13 @@
 //! The CRs: created and touched as a user would, with a bounded number of requests in flight.
 
 use std::future::Future;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::NAMESPACE;
 use crate::client::{Client, JSON, MERGE};
@@ -30,14 +31,14 @@ pub fn path(name: &str) -> String {
     format!("{}/{name}", list_path())
 }
 
-/// Creates CRs; how long that took. `started` is told of each before it is sent.
+/// Creates the CRs of these numbers; how long that took. `started` is told of each before it is sent.
 ///
 /// # Errors
 /// When one is refused.
-pub async fn create(client: &Client, count: usize, started: impl Fn(&str, Instant)) -> Result<Duration> {
+pub async fn create(client: &Client, numbers: Range<usize>, started: impl Fn(&str, Instant)) -> Result<Duration> {
     let began = Instant::now();
     let (list, started) = (list_path(), &started);
-    each(0..count, IN_FLIGHT, |number| {
+    each(numbers, IN_FLIGHT, |number| {
         let (name, list) = (name(number), &list);
         async move {
             let body = json!({
@@ -72,7 +73,15 @@ pub async fn touch(client: &Client, count: usize, value: &str) -> Result<()> {
 /// # Errors
 /// When it is refused.
 pub async fn resize(client: &Client, name: &str, size: i32) -> Result<()> {
-    let body = json!({ "spec": { "size": size } }).to_string().into_bytes();
+    set(client, name, &json!({ "size": size })).await
+}
+
+/// Gives one CR other values in its spec.
+///
+/// # Errors
+/// When it is refused.
+pub async fn set(client: &Client, name: &str, spec: &Value) -> Result<()> {
+    let body = json!({ "spec": spec }).to_string().into_bytes();
     client.send(Method::PATCH, &path(name), MERGE, body).await
 }
 

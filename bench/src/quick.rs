@@ -3,18 +3,14 @@
 //! Subjects are interleaved, forwards in one round and backwards in the next, so that a machine
 //! that gets slower or faster meanwhile does not favour one of them.
 
-use std::path::PathBuf;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde::Serialize;
 
 use crate::cells::decision::{self, Times};
 use crate::cells::steady::{self, Steadiness};
 use crate::cells::{Outcome, Setup, cold, live};
-use crate::plane::Manifests;
 use crate::report;
-use crate::repository;
-use crate::subject::{Programs, Subject};
+use crate::subject::{Subject, UnderTest};
 
 /// Measure the host beside a native operator and a raw writer
 #[derive(clap::Args, Debug)]
@@ -31,12 +27,8 @@ pub struct Args {
     /// Measure only this
     #[arg(long, value_enum)]
     only: Option<Part>,
-    /// The program under test
-    #[arg(long, env = "HOTSHOE", value_name = "FILE", default_value_os_t = repository("target/release/hotshoe"))]
-    hotshoe: PathBuf,
-    /// The manifest of the host's accounts
-    #[arg(long, value_name = "FILE", default_value_os_t = repository("deploy/rbac.yaml"))]
-    accounts: PathBuf,
+    #[command(flatten)]
+    under_test: UnderTest,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
@@ -89,7 +81,8 @@ impl Args {
     /// # Errors
     /// When a run is void: not converged, or another end state. A figure that is short is none.
     pub async fn run(self) -> Result<()> {
-        let setup = self.setup()?;
+        ensure!(self.runs > 0 && self.count > 0, "nothing is measured with 0 runs or 0 CRs");
+        let setup = self.under_test.setup(self.count, "bench-quick")?;
         report::machine(self.count, self.runs);
         // First, for it also has the component compiled: a host does that once.
         let decision = decision::run(&setup.programs.host).await?;
@@ -112,20 +105,6 @@ impl Args {
 
     fn follows(&self) -> Follows {
         if self.no_quiet { Follows::Unrest } else { Follows::QuietAndUnrest }
-    }
-
-    fn setup(&self) -> Result<Setup> {
-        let own = std::env::current_exe()?;
-        let native = own.parent().context("a program lies in a folder")?.join("native-memcached");
-        for program in [&self.hotshoe, &native, &self.accounts] {
-            ensure!(program.exists(), "{} is missing; `just bench-quick` builds what is measured", program.display());
-        }
-        ensure!(self.runs > 0 && self.count > 0, "nothing is measured with 0 runs or 0 CRs");
-        Ok(Setup {
-            count: self.count,
-            programs: Programs { host: self.hotshoe.clone(), native },
-            manifests: Manifests { host: self.accounts.clone() },
-        })
     }
 }
 

@@ -1,14 +1,46 @@
 //! Who is measured.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use hotshoe::plugin::revision::Digest;
 use serde::Serialize;
 
-use crate::plane::Plane;
+use crate::cells::Setup;
+use crate::plane::{Manifests, Plane};
 use crate::process::Process;
 use crate::{IMAGE, repository};
+
+/// What is measured, in the words of every run.
+#[derive(clap::Args, Clone, Debug)]
+pub struct UnderTest {
+    /// The program under test
+    #[arg(long, env = "HOTSHOE", value_name = "FILE", default_value_os_t = repository("target/release/hotshoe"))]
+    hotshoe: PathBuf,
+    /// The manifest of the host's accounts
+    #[arg(long, value_name = "FILE", default_value_os_t = repository("deploy/rbac.yaml"))]
+    accounts: PathBuf,
+}
+
+impl UnderTest {
+    /// With so many CRs.
+    ///
+    /// # Errors
+    /// When something is missing that this recipe builds.
+    pub fn setup(&self, count: usize, recipe: &str) -> Result<Setup> {
+        let own = std::env::current_exe()?;
+        let native = own.parent().context("a program lies in a folder")?.join("native-memcached");
+        for program in [&self.hotshoe, &native, &self.accounts] {
+            ensure!(program.exists(), "{} is missing; `just {recipe}` builds what is measured", program.display());
+        }
+        Ok(Setup {
+            count,
+            programs: Programs { host: self.hotshoe.clone(), native },
+            manifests: Manifests { host: self.accounts.clone() },
+        })
+    }
+}
 
 /// An operator, or what stands for the fewest requests.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -70,29 +102,32 @@ impl Subject {
     /// # Errors
     /// When it cannot be started.
     pub async fn start(self, plane: &Plane, programs: &Programs) -> Result<Process> {
+        if self == Self::Host {
+            return start_host(plane, programs, &[&repository("plugins/memcached")], self.name()).await;
+        }
+        self.run(plane, Command::new(&programs.native), self.name()).await
+    }
+
+    async fn run(self, plane: &Plane, mut command: Command, log: &str) -> Result<Process> {
         let kubeconfig = self.kubeconfig(plane).await?;
-        let mut command = match self {
-            Self::Host => host(programs),
-            Self::Native | Self::Raw => Command::new(&programs.native),
-        };
         command.arg("--kubeconfig").arg(kubeconfig).env_remove("KUBECONFIG").env_remove("RUST_LOG");
         command.env("MEMCACHED_IMAGE", IMAGE);
-        Process::start(command, log(self)?)
+        let folder = repository("target/bench/log");
+        std::fs::create_dir_all(&folder)?;
+        Process::start(command, folder.join(format!("{log}.log")))
     }
 }
 
-fn host(programs: &Programs) -> Command {
+/// Starts a host with the plugins in these folders, its words in a log of this name.
+///
+/// # Errors
+/// When it cannot be started.
+pub async fn start_host(plane: &Plane, programs: &Programs, plugins: &[&Path], log: &str) -> Result<Process> {
     let mut command = Command::new(&programs.host);
-    command.arg("run").arg(repository("plugins/memcached")).args(["--listen", "127.0.0.1:0", "--cache"]);
+    command.arg("run").args(plugins).args(["--listen", "127.0.0.1:0", "--cache"]);
     // Kept between runs: a host compiles a component once.
     command.arg(repository("target/bench/cache"));
-    command
-}
-
-fn log(subject: Subject) -> Result<PathBuf> {
-    let folder = repository("target/bench/log");
-    std::fs::create_dir_all(&folder)?;
-    Ok(folder.join(format!("{}.log", subject.name())))
+    Subject::Host.run(plane, command, log).await
 }
 
 /// How often the host has called its plugin.
@@ -100,10 +135,36 @@ fn log(subject: Subject) -> Result<PathBuf> {
 /// # Errors
 /// When it does not serve its metrics.
 pub async fn plugin_calls(host: &Process) -> Result<u64> {
-    let text = get(&address(host)?, "/metrics").await?;
-    let lines = text.lines().filter(|line| line.starts_with("hotshoe_plugin_call_seconds_count"));
-    let counts = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
-    Ok(counts.sum())
+    Ok(metrics(host).await?.of("hotshoe_plugin_call_seconds_count") as u64)
+}
+
+/// What a host has counted, at one time.
+#[derive(Clone, Debug)]
+pub struct Metrics(String);
+
+impl Metrics {
+    /// The sum of all lines that begin so.
+    pub fn of(&self, begin: &str) -> f64 {
+        let lines = self.0.lines().filter(|line| line.starts_with(begin));
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+    }
+}
+
+/// What a host has counted so far.
+///
+/// # Errors
+/// When it does not serve its metrics.
+pub async fn metrics(host: &Process) -> Result<Metrics> {
+    get(&address(host)?, "/metrics").await.map(Metrics)
+}
+
+/// Whether this component is the one that decides.
+///
+/// # Errors
+/// When the host does not serve its status.
+pub async fn decides(host: &Process, component: &[u8]) -> Result<bool> {
+    let status = get(&address(host)?, "/status").await?;
+    Ok(status.contains(&format!("\"digest\":\"{}\",\"version\"", Digest::of(component).full())))
 }
 
 /// Where a host serves, as it says.

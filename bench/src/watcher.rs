@@ -63,7 +63,8 @@ pub(crate) struct Seen {
 pub(crate) struct Metadata {
     /// `metadata.name`.
     pub(crate) name: String,
-    resource_version: String,
+    /// `metadata.resourceVersion`.
+    pub(crate) resource_version: String,
     #[serde(default)]
     finalizers: Vec<String>,
 }

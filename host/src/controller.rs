@@ -17,6 +17,7 @@ use crate::cluster::identity::Permit;
 use crate::cluster::observe::{ReadView, View};
 use crate::cluster::watch::Watched;
 use crate::config::PluginConfig;
+use crate::debut::Debut;
 use crate::decision::{Kind, Refusal};
 use crate::diff::Unsettled;
 use crate::metrics::Metrics;
@@ -67,6 +68,8 @@ pub struct Controller {
     pub metrics: Arc<Metrics>,
     /// What decides.
     pub slot: Slot<Logic>,
+    /// Whether what decides has done so yet.
+    pub debut: Debut,
     /// Whether it is called at all.
     pub breaker: Breaker,
     /// Whether the revision that decides does worse than the one before it.
@@ -156,6 +159,7 @@ impl Controller {
             kinds,
             metrics,
             slot: Slot::default(),
+            debut: Debut::default(),
             breaker: Breaker::default(),
             probation: Probation::default(),
             hasher: RandomState::new(),
@@ -177,8 +181,21 @@ impl Controller {
     /// Publishes new logic, and decides every parent again.
     pub fn publish(&self, logic: Arc<Logic>) {
         self.breaker.reset();
+        if self.logic().is_some() {
+            self.slot.publish(logic);
+            return self.decide_all_again();
+        }
+        // Nothing was decided yet: who wakes by its own writes has no right to be served first.
+        let parents = logic.parents.watched.cache.keys();
         self.slot.publish(logic);
-        self.decide_all_again();
+        parents.into_iter().for_each(|key| self.queue.add(key));
+    }
+
+    /// A revision has answered: where it is the first answer since it was published, the swap is over.
+    pub fn answered(&self, revision: &Revision) {
+        if let Some(stopwatch) = self.debut.decided(revision.digest()) {
+            self.metrics.swapped(&self.plugin.name, &stopwatch);
+        }
     }
 
     /// Tells the breaker that a call was good.
@@ -206,9 +223,7 @@ impl Controller {
 
     fn decide_all_again(&self) {
         let Some(logic) = self.logic() else { return };
-        for key in logic.parents.watched.cache.keys() {
-            self.queue.add(key);
-        }
+        self.queue.sweep(logic.parents.watched.cache.keys());
     }
 
     /// What is remembered of a parent, as long as it is the same object.

@@ -70,7 +70,10 @@ pub async fn decide<'a>(
     };
     let decided = ask(controller, logic, call, observed.shown.clone(), heard).await;
     match decided {
-        Ok((answer, fetched)) => Ok(Final { trial, answer, fetched }),
+        Ok((answer, fetched)) => {
+            controller.answered(&logic.revision);
+            Ok(Final { trial, answer, fetched })
+        }
         Err(Error::Call(CallError::Stopped)) => {
             drop(trial);
             // Its turn did not come before the circuit opened, or before the host stopped.

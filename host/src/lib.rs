@@ -26,6 +26,7 @@ pub mod cli;
 pub mod cluster;
 pub mod config;
 pub mod controller;
+pub mod debut;
 pub mod decide;
 pub mod decision;
 pub mod diff;

@@ -11,6 +11,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::breaker::State;
+use crate::debut::Stopwatch;
 
 /// By plugin.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -39,6 +40,13 @@ pub struct ByState {
     state: &'static str,
 }
 
+/// By plugin and stage of a swap.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByStage {
+    controller: String,
+    stage: &'static str,
+}
+
 /// By plugin and the rule of the gate.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByRule {
@@ -58,6 +66,8 @@ pub struct Metrics {
     active: Family<ByController, Gauge>,
     calls: Seconds,
     swaps: Family<ByReason, Counter>,
+    swap_seconds: Seconds,
+    swap_stages: Family<ByStage, Histogram, fn() -> Histogram>,
     breaker: Family<ByState, Gauge>,
     openings: Family<ByController, Counter>,
     delayed: Family<ByController, Counter>,
@@ -75,6 +85,8 @@ impl Default for Metrics {
             active: Family::default(),
             calls: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_01, 2.0, 16))),
             swaps: Family::default(),
+            swap_seconds: Family::new_with_constructor(swap_histogram),
+            swap_stages: Family::new_with_constructor(swap_histogram),
             breaker: Family::default(),
             openings: Family::default(),
             delayed: Family::default(),
@@ -95,6 +107,12 @@ impl Metrics {
         registry.register("controller_runtime_active_workers", "Reconciles that run", self.active.clone());
         registry.register("hotshoe_plugin_call_seconds", "Time of a call of the plugin", self.calls.clone());
         registry.register("hotshoe_plugin_revisions", "Revisions by what became of them", self.swaps.clone());
+        registry.register(
+            "hotshoe_swap_seconds",
+            "From the digest of another component being known to its first decision",
+            self.swap_seconds.clone(),
+        );
+        registry.register("hotshoe_swap_stage_seconds", "The same by stage", self.swap_stages.clone());
         registry.register(
             "hotshoe_plugin_breaker",
             "1 for the state that the circuit breaker is in",
@@ -137,6 +155,15 @@ impl Metrics {
         self.swaps.get_or_create(&ByReason { controller: plugin.into(), reason: outcome.into() }).inc();
     }
 
+    /// Another revision has decided first.
+    pub fn swapped(&self, plugin: &str, stopwatch: &Stopwatch) {
+        self.swap_seconds.get_or_create(&by(plugin)).observe(stopwatch.elapsed().as_secs_f64());
+        for (stage, time) in stopwatch.stages() {
+            let labels = ByStage { controller: plugin.into(), stage: stage.as_str() };
+            self.swap_stages.get_or_create(&labels).observe(time.as_secs_f64());
+        }
+    }
+
     /// The circuit breaker of a plugin is in this state.
     pub fn breaker(&self, plugin: &str, now: State) {
         for state in [State::Closed, State::HalfOpen, State::Open] {
@@ -170,6 +197,11 @@ impl Metrics {
     }
 }
 
+/// From 20 µs to 10 s: a stage may be a store of a pointer, or the compiler.
+fn swap_histogram() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_02, 2.0, 20))
+}
+
 fn by(plugin: &str) -> ByController {
     ByController { controller: plugin.into() }
 }
@@ -177,6 +209,7 @@ fn by(plugin: &str) -> ByController {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::debut::Stage;
 
     #[test]
     fn metrics_have_the_names_that_boards_know() {
@@ -188,6 +221,9 @@ mod tests {
         metrics.opened("memcached");
         metrics.delayed("memcached");
         metrics.denied("memcached", "pod-token");
+        let mut stopwatch = Stopwatch::start();
+        stopwatch.over(Stage::FirstCall);
+        metrics.swapped("memcached", &stopwatch);
         let text = metrics.encode();
         for line in [
             r#"controller_runtime_reconcile_total{controller="memcached",result="success"} 1"#,
@@ -198,6 +234,8 @@ mod tests {
             r#"hotshoe_plugin_breaker{controller="memcached",state="closed"} 0"#,
             r#"hotshoe_plugin_breaker_openings_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_writes_delayed_total{controller="memcached"} 1"#,
+            r#"hotshoe_swap_seconds_count{controller="memcached"} 1"#,
+            r#"hotshoe_swap_stage_seconds_count{controller="memcached",stage="first-call"} 1"#,
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

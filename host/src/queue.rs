@@ -1,6 +1,9 @@
 //! Which parents are to be reconciled, and when: level-triggered, one entry for each key, never
 //! two reconciles of one key at once.
 //!
+//! Who is to be looked at again only because all are, after a swap, stands behind those of whom
+//! something has changed.
+//!
 //! Why a parent was woken is not kept: a plugin that cannot know the event cannot depend on it.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -11,6 +14,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::object::Key;
+
+/// So many parents of which something has changed are served before one that is only looked at again
+/// has its turn, also when changes never end.
+const AHEAD: u32 = 4;
 
 /// The work queue of one plugin.
 #[derive(Default)]
@@ -26,6 +33,10 @@ struct Inner {
     /// In `ready`, or woken while running.
     wanted: HashSet<Key>,
     running: HashSet<Key>,
+    /// What is left of those that are only to be looked at again; some may be wanted anyway.
+    swept: VecDeque<Key>,
+    /// How many were served from `ready` since one was from `swept`.
+    ahead: u32,
     later: BTreeSet<(Instant, Key)>,
     due: HashMap<Key, Instant>,
     closed: bool,
@@ -40,6 +51,14 @@ impl Queue {
             drop(inner);
             self.changed.notify_one();
         }
+    }
+
+    /// All parents are to be looked at again, behind those of which something has changed. What was
+    /// left of an earlier time is among them.
+    pub fn sweep(&self, all: Vec<Key>) {
+        let before = std::mem::replace(&mut self.lock().swept, all.into());
+        self.changed.notify_one();
+        drop(before);
     }
 
     /// The next parent to reconcile; [`Queue::done`] must follow.
@@ -93,7 +112,7 @@ impl Queue {
     /// Waiting and running parents.
     pub fn depth(&self) -> (usize, usize) {
         let inner = self.lock();
-        (inner.ready.len(), inner.running.len())
+        (inner.ready.len() + inner.swept.len(), inner.running.len())
     }
 
     /// Every change under this lock is a few moves of keys, so what a panic leaves is usable.
@@ -119,10 +138,24 @@ impl Inner {
         if self.closed {
             return None;
         }
-        let key = self.ready.pop_front()?;
+        let swept = if self.ahead < AHEAD && !self.ready.is_empty() { None } else { self.sweep() };
+        self.ahead = if swept.is_some() { 0 } else { self.ahead.saturating_add(1) };
+        let key = swept.or_else(|| self.ready.pop_front())?;
         self.wanted.remove(&key);
         self.running.insert(key.clone());
         Some(key)
+    }
+
+    /// The next of those that are looked at again, but for who has a turn anyway. A reconcile that
+    /// runs may have begun before, so its parent is wanted once more.
+    fn sweep(&mut self) -> Option<Key> {
+        while let Some(key) = self.swept.pop_front() {
+            if !self.wanted.contains(&key) && !self.running.contains(&key) {
+                return Some(key);
+            }
+            self.wanted.insert(key);
+        }
+        None
     }
 
     fn unschedule(&mut self, key: &Key) {
@@ -196,6 +229,73 @@ mod tests {
         queue.next().await;
         let end = async { queue.done(&key("a"), None) };
         futures::future::join(queue.close(), end).await;
+        assert!(nothing(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_comes_before_those_that_are_only_looked_at_again() {
+        let queue = Queue::default();
+        queue.sweep(vec![key("a"), key("b")]);
+        queue.add(key("c"));
+        assert_eq!([queue.next().await, queue.next().await, queue.next().await], [key("c"), key("a"), key("b")]);
+        assert!(nothing(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_looked_at_again_has_a_turn_also_when_changes_never_end() {
+        let queue = Queue::default();
+        queue.sweep(vec![key("again")]);
+        let served = async |turn: u32| {
+            queue.add(key(&turn.to_string()));
+            let next = queue.next().await;
+            queue.done(&next, None);
+            next == key("again")
+        };
+        for turn in 0..AHEAD {
+            assert!(!served(turn).await);
+        }
+        assert!(served(AHEAD).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_anyway_is_not_reconciled_twice_at_once_by_a_sweep() {
+        let queue = Queue::default();
+        let names = ["a", "b", "c", "d", "e", "f"];
+        names.iter().for_each(|name| queue.add(key(name)));
+        queue.sweep(names.iter().rev().map(|name| key(name)).collect());
+        for name in names {
+            assert_eq!(queue.next().await, key(name));
+        }
+        assert!(nothing(&queue).await);
+        names.iter().for_each(|name| queue.done(&key(name), None));
+        let mut again = 0;
+        while !nothing(&queue).await {
+            again += 1;
+        }
+        assert!(again <= names.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sweep_during_a_reconcile_is_one_more_after_it_and_not_beside_it() {
+        let queue = Queue::default();
+        queue.add(key("a"));
+        queue.next().await;
+        queue.sweep(vec![key("a")]);
+        assert!(nothing(&queue).await);
+        queue.done(&key("a"), None);
+        assert_eq!(queue.next().await, key("a"));
+        queue.done(&key("a"), None);
+        assert!(nothing(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_second_sweep_takes_the_place_of_what_is_left_of_the_first() {
+        let queue = Queue::default();
+        queue.sweep(vec![key("a"), key("b")]);
+        queue.next().await;
+        queue.sweep(vec![key("b"), key("c")]);
+        assert_eq!(queue.depth(), (2, 1));
+        assert_eq!([queue.next().await, queue.next().await], [key("b"), key("c")]);
         assert!(nothing(&queue).await);
     }
 

@@ -17,12 +17,13 @@ use serde::Serialize;
 
 use crate::config::PluginConfig;
 use crate::controller::{Controller, Logic};
+use crate::debut::{Stage, Stopwatch};
 use crate::decision::{Call, Descriptor};
 use crate::error::LoadError;
 use crate::grant::{self, Verb};
 use crate::object::Object;
 use crate::plugin::cases::{Case, Verdict};
-use crate::plugin::history::{Entry, Event};
+use crate::plugin::history::{Entry, Event, History};
 use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Refused;
 use crate::plugin::source::Candidate;
@@ -37,6 +38,15 @@ enum Start<'a> {
     Swap,
     /// It decided before, and does again for this reason.
     Return(&'a str),
+}
+
+impl Start<'_> {
+    fn why(&self) -> &str {
+        match self {
+            Self::Swap => "",
+            Self::Return(why) => why,
+        }
+    }
 }
 
 /// The history of a plugin as it is shown.
@@ -100,7 +110,7 @@ impl Supervised {
     }
 
     async fn try_take(&self, bytes: Vec<u8>, start: Start<'_>) -> Result<(), LoadError> {
-        let began = Instant::now();
+        let mut stopwatch = Stopwatch::start();
         let plugin = &self.controller.plugin;
         self.loading("the component is being compiled");
         let shared = &self.shared;
@@ -108,23 +118,52 @@ impl Supervised {
         let revision = Revision::load(&shared.engine, &shared.compiler, bytes, plugin.limits.clone()).await?;
         check_grants(revision.descriptor(), plugin)?;
         let revision = Arc::new(revision);
+        stopwatch.over(Stage::Load);
         try_carried_cases(&revision).await?;
-        tracing::debug!(plugin = &*plugin.name, digest = %revision.digest(), loaded = ?began.elapsed(), "the component is good");
-        self.history().keep(revision.digest(), &component);
-        self.install(revision, start).await
+        stopwatch.over(Stage::Cases);
+        tracing::debug!(plugin = &*plugin.name, digest = %revision.digest(), loaded = ?stopwatch.elapsed(), "the component is good");
+        self.install(revision, Some(component), start, stopwatch).await
     }
 
-    /// Has a revision decide that was loaded and found good.
-    async fn install(&self, revision: Arc<Revision>, start: Start<'_>) -> Result<(), LoadError> {
-        let began = Instant::now();
+    /// Has a revision decide that was loaded and found good. Its component is kept, unless it is kept
+    /// already.
+    async fn install(
+        &self,
+        revision: Arc<Revision>,
+        component: Option<Vec<u8>>,
+        start: Start<'_>,
+        mut stopwatch: Stopwatch,
+    ) -> Result<(), LoadError> {
         self.loading("the caches are being filled");
         let logic = wiring::wire(&self.controller, &self.shared.watches, revision).await?;
+        stopwatch.over(Stage::Watches);
         first_call(&self.controller, &logic).await?;
+        stopwatch.over(Stage::FirstCall);
         if let Start::Swap = start {
             self.hold(&logic).await?;
         }
-        self.publish(logic, start, began);
+        stopwatch.over(Stage::Survey);
+        let revision = logic.revision.clone();
+        let gone = self.publish(logic, start, stopwatch);
+        let why = start.why().to_owned();
+        self.remember(move |history| {
+            remember(history, &revision, component.as_deref(), &why);
+            // Taking native code out of memory is the kernel's work, and takes as long as a decision.
+            drop(gone);
+        })
+        .await;
         Ok(())
+    }
+
+    /// Changes the history where nobody waits for the disk: all reconciles share one thread.
+    async fn remember(&self, change: impl FnOnce(&mut History) + Send + 'static) {
+        let history = self.history.clone();
+        let changed = tokio::task::spawn_blocking(move || {
+            change(&mut history.lock().unwrap_or_else(PoisonError::into_inner));
+        });
+        if let Err(error) = changed.await {
+            tracing::warn!(plugin = &*self.controller.plugin.name, %error, "the history of revisions is not kept");
+        }
     }
 
     /// A revision that would break much waits for a person, unless one has said already that it may.
@@ -140,28 +179,29 @@ impl Supervised {
         }
     }
 
-    fn publish(&self, logic: Logic, start: Start<'_>, began: Instant) {
+    /// What no reconcile can go on beside, so it is short. Returns what is not needed any more.
+    #[must_use]
+    fn publish(&self, logic: Logic, start: Start<'_>, mut stopwatch: Stopwatch) -> State {
         let plugin = &*self.controller.plugin.name;
         let revision = logic.revision.clone();
         let (digest, version) = (revision.digest(), revision.descriptor().version.clone());
         let parents = logic.parents.watched.cache.len();
         let before = self.controller.logic().map(|logic| logic.revision.clone());
         let replaced = before.as_ref().map(|before| before.digest().to_string());
-        let (before, why) = match start {
-            Start::Swap => (before, ""),
-            Start::Return(why) => (None, why),
-        };
+        let before = before.filter(|_| matches!(start, Start::Swap));
         self.controller.probation.begin(tokio::time::Instant::now(), before.is_some());
         self.controller.publish(Arc::new(logic));
-        *self.state() = State { since: Some(Instant::now()), before, ..State::default() };
+        let state = State { since: Some(Instant::now()), before, ..State::default() };
+        let gone = std::mem::replace(&mut *self.state(), state);
         wiring::release(&self.controller, &self.shared.watches);
-        let mut history = self.history();
-        if history.current() != Some(digest) {
-            history.note(digest, &version, Event::Published, why);
-        }
-        drop(history);
         self.controller.metrics.revision(plugin, "Published");
-        tracing::info!(plugin, %digest, version, before = replaced, swapped = ?began.elapsed(), parents, "the component decides from now on");
+        stopwatch.over(Stage::Publish);
+        tracing::info!(plugin, %digest, version, before = replaced, swapped = ?stopwatch.elapsed(), parents, "the component decides from now on");
+        // Where nobody waits for a decision, the first one says nothing about the swap.
+        if replaced.is_some() && parents > 0 {
+            self.controller.debut.await_first(digest, stopwatch);
+        }
+        gone
     }
 
     /// The last good revision goes on; the reason is in the log, the status and the metrics.
@@ -188,7 +228,7 @@ impl Supervised {
         let error = LoadError::TakenBack(why.clone());
         self.history().note(bad.digest(), &bad.descriptor().version, Event::TakenBack, &why);
         let place = format!("in the place of {}", bad.digest());
-        match self.install(before, Start::Return(&place)).await {
+        match self.install(before, None, Start::Return(&place), Stopwatch::start()).await {
             Ok(()) => self.refuse(Some(bad.digest()), &error),
             Err(failed) => {
                 let plugin = &*self.controller.plugin.name;
@@ -260,6 +300,17 @@ impl Supervised {
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes that a revision decides now, and keeps its component for going back to it.
+fn remember(history: &mut History, revision: &Revision, component: Option<&[u8]>, why: &str) {
+    let digest = revision.digest();
+    if let Some(component) = component {
+        history.keep(digest, component);
+    }
+    if history.current() != Some(digest) {
+        history.note(digest, &revision.descriptor().version, Event::Published, why);
     }
 }
 

@@ -64,7 +64,7 @@ pub struct Supervised {
     /// One permit: whoever runs a revision in the shadow of the one that decides holds it.
     pub shadow: Arc<Semaphore>,
     pub(crate) state: Mutex<State>,
-    history: Mutex<History>,
+    pub(crate) history: Arc<Mutex<History>>,
     requests: mpsc::Sender<Request>,
 }
 
@@ -158,7 +158,7 @@ impl Supervised {
             shared,
             shadow: Arc::new(Semaphore::new(1)),
             state: Mutex::default(),
-            history: Mutex::new(history),
+            history: Arc::new(Mutex::new(history)),
             requests,
         });
         tokio::spawn(dispatch(supervised.controller.clone()));

@@ -21,7 +21,7 @@ use crate::watcher::{Converged, Watcher};
 pub async fn run(subject: Subject, setup: &Setup) -> Result<Outcome> {
     let plane = Plane::up(&setup.manifests).await?;
     // Nobody serves them yet, so this is also how fast a user is who is alone.
-    let created = load::create(&plane.user, setup.count, |_, _| ()).await?.as_secs_f64();
+    let created = load::create(&plane.user, 0..setup.count, |_, _| ()).await?.as_secs_f64();
     let mut outcome = Outcome { created, ..Outcome::default() };
     let mut audit = audit(&plane, subject)?;
     let server_cpu = plane.cpu()?;

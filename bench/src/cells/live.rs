@@ -35,7 +35,7 @@ pub async fn run(subject: Subject, setup: &Setup) -> Result<Live> {
     let (cpu, server_cpu) = (process.cpu()?, plane.cpu()?);
     let watcher = Watcher::start(&plane.admin);
     let began = Instant::now();
-    let created = load::create(&plane.user, setup.count, |name, at| watcher.sent(name, at)).await?;
+    let created = load::create(&plane.user, 0..setup.count, |name, at| watcher.sent(name, at)).await?;
     let converged = watcher.converged(setup.count, PATIENCE).await?;
     outcome.created = created.as_secs_f64();
     outcome.converged = converged.at.duration_since(began).as_secs_f64();

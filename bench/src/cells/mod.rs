@@ -6,13 +6,21 @@
 //! | `live.rs` | CRs created while the subject runs |
 //! | `steady.rs` | converged CRs: quiet, touched, after a restart, after the API server was away |
 //! | `shadow.rs` | another component in the shadow of the one at work |
+//! | `first.rs` | from the digest of another component to its first decision |
+//! | `pause.rs` | what a reconcile waits for while a component is published |
+//! | `swapping.rs` | changes acted upon while components are swapped |
+//! | `recorder.rs` | many changes and many swaps, looked at from outside |
 //! | `decision.rs` | one decision, in a fresh instance and natively |
 
 pub mod cold;
 pub mod decision;
+pub mod first;
 pub mod live;
+pub mod pause;
+pub mod recorder;
 pub mod shadow;
 pub mod steady;
+pub mod swapping;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use hotshoe_tests::guests::reworded;
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -48,7 +49,7 @@ pub async fn run(setup: &Setup, runs: usize) -> Result<Vec<Figure>> {
     let mut audit = audit(&plane, Subject::Host)?;
     eprintln!("shadow: {} CRs are created", setup.count);
     let watcher = Watcher::start(&plane.admin);
-    load::create(&plane.user, setup.count, |_, _| ()).await?;
+    load::create(&plane.user, 0..setup.count, |_, _| ()).await?;
     eprintln!("shadow: the host makes what they ask for");
     let process = Subject::Host.start(&plane, &setup.programs).await?;
     watcher.converged(setup.count, PATIENCE).await?;
@@ -78,14 +79,8 @@ pub async fn run(setup: &Setup, runs: usize) -> Result<Vec<Figure>> {
 /// The component at work, and one that says a word otherwise.
 fn components(plane: &Plane) -> Result<(std::path::PathBuf, std::path::PathBuf)> {
     let same = repository("target/plugins/memcached.wasm");
-    let mut component = fs::read(&same).with_context(|| format!("{}", same.display()))?;
-    let [word, other] = WORDS.map(str::as_bytes);
-    let places: Vec<usize> =
-        (0..component.len()).filter(|at| component.get(*at..).is_some_and(|rest| rest.starts_with(word))).collect();
-    ensure!(!places.is_empty(), "the component does not say {:?}", WORDS[0]);
-    for at in places {
-        component.get_mut(at..at + word.len()).context("a place in it")?.copy_from_slice(other);
-    }
+    let component = fs::read(&same).with_context(|| format!("{}", same.display()))?;
+    let component = reworded(&component, WORDS[0], WORDS[1]);
     let path = plane.file("other.wasm");
     fs::write(&path, component)?;
     Ok((same, path))

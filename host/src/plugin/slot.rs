@@ -60,8 +60,10 @@ impl<T> Slot<T> {
 
     /// Lets this decide from now on, and forgets the last refusal.
     pub fn publish(&self, next: Arc<T>) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(next);
+        let before = self.current.write().unwrap_or_else(PoisonError::into_inner).replace(next);
         self.forgive();
+        // Nobody waits for what it takes to be taken apart.
+        drop(before);
     }
 
     /// Records why a candidate was not taken; what decides stays.

@@ -29,6 +29,11 @@ pub fn harmless() -> Vec<u8> {
     called(Guest::default())
 }
 
+/// Traps whenever it is asked about an object of this kind.
+pub fn traps(group: &str, version: &str, kind: &str) -> Vec<u8> {
+    reconcile("unreachable").of(group, version, kind).component()
+}
+
 // === what happens in a call ===
 
 /// The host allocates the request in the guest, by the guest's allocator.

@@ -1,0 +1,101 @@
+//! From the digest of another component being known until it has decided first, as the host itself
+//! measures it in `hotshoe_swap_seconds`, over more and more CRs. The component's native code is
+//! cached. It decides what the one before it decided.
+//!
+//! All that happens in between is in the figure: the component is inspected, its native code read and
+//! verified, it describes itself, proves itself on the cases that it carries, is asked about one CR
+//! and then about every CR, and is published; and the first reconcile asks it. Only the last two
+//! concern those who wait; until then the one before it decides.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::Setup;
+use crate::figure::Figure;
+use crate::figure::Target::AtMost;
+use crate::stand::Stand;
+use crate::subject::{Metrics, metrics};
+
+/// How many CRs there are.
+const COUNTS: [usize; 3] = [10, 100, 1000];
+/// How often a component is swapped at each of these.
+const SWAPS: usize = 16;
+const STAGES: [&str; 7] = ["load", "cases", "watches", "first-call", "survey", "publish", "decision"];
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What one swap took, in seconds: all of it, and each stage.
+struct Took {
+    total: f64,
+    stages: [f64; STAGES.len()],
+}
+
+/// Measures.
+///
+/// # Errors
+/// When a run is void.
+pub async fn run(setup: &Setup) -> Result<Vec<Figure>> {
+    let mut before = 0;
+    let stand = Stand::up(&Setup { count: before, ..setup.clone() }, "swap-first").await?;
+    // A host compiles a component once.
+    for number in 0..2 {
+        stand.offer(&stand.renamed(number)).await?;
+    }
+    let mut figures = Vec::new();
+    for count in COUNTS {
+        eprintln!("first: {count} CRs");
+        stand.grow(before, count).await?;
+        before = count;
+        let mut took = Vec::new();
+        for swap in 0..SWAPS {
+            stand.host.rest().await?;
+            took.push(swapped(&stand, &stand.renamed((swap % 2) as u8)).await?);
+        }
+        figures.extend(of(count, &took));
+    }
+    stand.down().await?;
+    Ok(figures)
+}
+
+async fn swapped(stand: &Stand, component: &[u8]) -> Result<Took> {
+    let before = metrics(&stand.host).await?;
+    stand.folder.put(component);
+    let began = Instant::now();
+    loop {
+        let after = metrics(&stand.host).await?;
+        if after.of("hotshoe_swap_seconds_count") > before.of("hotshoe_swap_seconds_count") {
+            return Ok(Took::between(&before, &after));
+        }
+        ensure!(began.elapsed() < PATIENCE, "void: a component is not taken; see {}", stand.host.log().display());
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+impl Took {
+    /// Between two looks with one swap in between.
+    fn between(before: &Metrics, after: &Metrics) -> Self {
+        let grown = |name: &str| after.of(name) - before.of(name);
+        let stage =
+            |stage| grown(&format!("hotshoe_swap_stage_seconds_sum{{controller=\"memcached\",stage=\"{stage}\"}}"));
+        Self { total: grown("hotshoe_swap_seconds_sum"), stages: STAGES.map(stage) }
+    }
+}
+
+fn of(count: usize, took: &[Took]) -> Vec<Figure> {
+    let milliseconds = |name: String, value: &dyn Fn(&Took) -> f64| {
+        Figure::of(&name, "ms", &took.iter().map(|took| value(took) * 1000.0).collect::<Vec<_>>())
+    };
+    // What is promised is for a plugin with a few objects: every one of them is asked about.
+    let first = milliseconds(format!("swap-first-{count}"), &|took| took.total);
+    let first = first.map(|figure| if count == COUNTS[0] { figure.target(AtMost(10.0)) } else { figure });
+    let publish = |took: &Took| took.stages.get(5).copied().unwrap_or_default() * 1000.0;
+    let pause = milliseconds(format!("swap-pause-host-{count}"), &publish);
+    let pause = pause.map(|figure| Figure { unit: "µs", ..figure }.target(AtMost(100.0)));
+    let stages = STAGES.iter().enumerate().map(|(number, stage)| {
+        milliseconds(format!("swap-first-{count}-{stage}"), &|took| {
+            took.stages.get(number).copied().unwrap_or_default()
+        })
+    });
+    [first, pause].into_iter().chain(stages).flatten().collect()
+}

@@ -1,0 +1,157 @@
+//! What a reconcile waits for while a component is published: how long it takes to load what decides
+//! from the slot, by readers who do nothing else, on cores of their own as far as there are any.
+//!
+//! The slot holds real components, each loaded anew, so that what is replaced is taken apart in
+//! earnest. Of each publication the slowest load counts that any reader saw around it. Beside it are
+//! the same readers around the same moments without a publication: that is what the machine does to
+//! whoever measures.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use hotshoe::plugin::compile::Compiler;
+use hotshoe::plugin::engine::Engine;
+use hotshoe::plugin::limits::Limits;
+use hotshoe::plugin::revision::Revision;
+use hotshoe::plugin::slot::Slot;
+
+use super::Setup;
+use crate::figure::Figure;
+use crate::figure::Target::AtMost;
+use crate::repository;
+
+/// How many publications.
+const SWAPS: usize = 400;
+/// How long readers look at each.
+const AROUND: Duration = Duration::from_millis(1);
+/// How long they rest in between.
+const REST: Duration = Duration::from_micros(50);
+/// By then they should be at it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What readers see, and when they are to look.
+struct Scene {
+    slot: Slot<Revision>,
+    looking: AtomicBool,
+    ended: AtomicBool,
+    loads: AtomicU64,
+    /// Nanoseconds.
+    slowest: AtomicU64,
+}
+
+/// Measures.
+///
+/// # Errors
+/// When the component cannot be loaded.
+pub async fn run(setup: &Setup) -> Result<Vec<Figure>> {
+    let components = Components::of(&setup.programs.host)?;
+    let scene = Arc::new(Scene {
+        slot: Slot::default(),
+        looking: AtomicBool::new(false),
+        ended: AtomicBool::new(false),
+        loads: AtomicU64::new(0),
+        slowest: AtomicU64::new(0),
+    });
+    scene.slot.publish(components.load().await?);
+    let count = thread::available_parallelism().map_or(1, |cores| cores.get().saturating_sub(1).max(1));
+    let readers: Vec<_> = (0..count)
+        .map(|_| {
+            thread::spawn({
+                let scene = scene.clone();
+                move || scene.read()
+            })
+        })
+        .collect();
+    let (mut published, mut alone) = (Vec::new(), Vec::new());
+    for _ in 0..SWAPS {
+        let next = components.load().await?;
+        alone.push(scene.around(|| ()));
+        published.push(scene.around(|| scene.slot.publish(next)));
+    }
+    scene.ended.store(true, Ordering::Release);
+    for reader in readers {
+        reader.join().map_err(|_| anyhow!("void: a reader panicked"))?;
+    }
+    Ok(figures(count, &scene, &published, &alone))
+}
+
+impl Scene {
+    fn read(&self) {
+        while !self.ended.load(Ordering::Acquire) {
+            if !self.looking.load(Ordering::Acquire) {
+                // Who has rested is let run at once when it is time to look.
+                thread::sleep(REST);
+                continue;
+            }
+            let began = Instant::now();
+            let current = self.slot.current();
+            let took = began.elapsed();
+            drop(current);
+            self.loads.fetch_add(1, Ordering::Relaxed);
+            self.slowest.fetch_max(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::AcqRel);
+        }
+    }
+
+    /// The slowest load around something, in microseconds.
+    fn around(&self, something: impl FnOnce()) -> f64 {
+        self.slowest.store(0, Ordering::Release);
+        self.looking.store(true, Ordering::Release);
+        let began = Instant::now();
+        // Readers are at it when it begins.
+        while self.slowest.load(Ordering::Acquire) == 0 && began.elapsed() < PATIENCE {
+            std::hint::spin_loop();
+        }
+        let began = Instant::now();
+        something();
+        while began.elapsed() < AROUND {
+            std::hint::spin_loop();
+        }
+        self.looking.store(false, Ordering::Release);
+        self.slowest.load(Ordering::Acquire) as f64 / 1000.0
+    }
+}
+
+/// Loads the component again and again, out of the cache.
+struct Components {
+    engine: Engine,
+    compiler: Compiler,
+    bytes: Vec<u8>,
+}
+
+impl Components {
+    fn of(host: &Path) -> Result<Self> {
+        let compiler = Compiler::new(host.to_owned(), Some(&repository("target/bench/cache")));
+        let bytes = std::fs::read(repository("target/plugins/memcached.wasm"))?;
+        Ok(Self { engine: Engine::new()?, compiler, bytes })
+    }
+
+    async fn load(&self) -> Result<Arc<Revision>> {
+        let loaded = Revision::load(&self.engine, &self.compiler, self.bytes.clone(), Limits::default()).await;
+        Ok(Arc::new(loaded?))
+    }
+}
+
+fn figures(readers: usize, scene: &Scene, published: &[f64], alone: &[f64]) -> Vec<Figure> {
+    let at = |values: &[f64], share: f64| {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let index = (sorted.len() as f64 * share) as usize;
+        sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
+    };
+    let one = |name: &str, unit, value: f64| Figure::of(name, unit, &[value]);
+    let figures = [
+        Figure::of("swap-pause", "µs", published).map(|figure| figure.target(AtMost(100.0))),
+        one("swap-pause-p99", "µs", at(published, 0.99)).map(|figure| figure.target(AtMost(100.0))),
+        one("swap-pause-most", "µs", at(published, 1.0)),
+        Figure::of("swap-pause-without", "µs", alone),
+        one("swap-pause-without-p99", "µs", at(alone, 0.99)),
+        one("swap-pause-without-most", "µs", at(alone, 1.0)),
+        one("swap-pause-readers", "threads", readers as f64),
+        one("swap-pause-loads", "loads", scene.loads.load(Ordering::Acquire) as f64),
+    ];
+    figures.into_iter().flatten().collect()
+}

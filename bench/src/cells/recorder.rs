@@ -1,0 +1,388 @@
+//! Many changes and many swaps at once, one swap in ten to a component that is broken in some way, and
+//! a recorder that looks from outside: watches of the CRs and of their children, by a plain client.
+//! What must hold of what it sees is in [`record`](crate::record).
+//!
+//! Each change gives a CR another port, whose number is the change's; each component puts another
+//! word into every Deployment, and there are so many words that a word that comes back is long
+//! forgotten.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use hotshoe_tests::attacks::components::traps;
+use hotshoe_tests::guests::unusable;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::interval;
+
+use super::Setup;
+use crate::NAMESPACE;
+use crate::figure::Figure;
+use crate::figure::Target::{AtLeast, Exactly};
+use crate::load::{list_path, name, set};
+use crate::record::{self, Findings, Seen, What};
+use crate::stand::{Stand, mark};
+use crate::watcher::{Metadata, Named, follow};
+
+/// How many CRs: each is changed every 3.6 seconds.
+const COUNT: usize = 120;
+/// Between two changes.
+const CHANGE: Duration = Duration::from_millis(30);
+/// So many components that are good, in turn; a host keeps the native code of more.
+const WORDS: usize = 16;
+/// One in so many is broken.
+const BROKEN: usize = 10;
+/// A change that stands for longer must have been acted upon; on a busy machine it may take a while.
+const GRACE: Duration = Duration::from_secs(3);
+/// What is left is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(50);
+/// A host looks at a file four times a second, and takes it when it looks the same twice.
+const SOONEST: Duration = Duration::from_millis(750);
+/// The port of the first change.
+const FIRST: u32 = 20_000;
+/// The port of a CR that was never changed.
+const UNCHANGED: u32 = 11_211;
+/// How many of what is wrong are shown.
+const SHOWN: usize = 40;
+
+/// What was seen, and what was offered.
+struct Board {
+    began: Instant,
+    seen: Vec<Seen>,
+    /// The port of each Service at last.
+    services: HashMap<String, u32>,
+    /// Words of the good components, in the order in which they were offered.
+    offered: Vec<String>,
+    ports: HashMap<String, u32>,
+}
+
+/// Measures.
+///
+/// # Errors
+/// When the run is void. That something is lost, or decided twice, is a figure.
+pub async fn run(setup: &Setup, changes: u32, swaps: usize) -> Result<Vec<Figure>> {
+    let lasts = CHANGE * changes;
+    let pause = lasts / u32::try_from(swaps.max(1))?;
+    ensure!(
+        swaps > 0 && pause >= SOONEST,
+        "{swaps} swaps in {lasts:?} are more than a host looks at; make more changes"
+    );
+    ensure!(FIRST + changes < 65_536, "there are not so many ports; make fewer changes");
+    let stand = Stand::up(&Setup { count: COUNT, ..setup.clone() }, "swap-recorder").await?;
+    let good: Vec<_> = (0..WORDS).map(|number| stand.marked(number)).collect();
+    eprintln!("recorder: {WORDS} components are compiled");
+    let broken = broken(&stand);
+    for broken in &broken {
+        stand.refuse(broken.bytes()).await?;
+    }
+    for component in &good {
+        stand.offer(component).await?;
+    }
+    stand.host.rest().await?;
+    let board = Arc::new(Mutex::new(Board::new()));
+    lock(&board).offered.push(mark(WORDS - 1));
+    let tasks = watch(&stand, &board);
+    seen_all(&board).await?;
+    let before = (stand.swaps().await?, stand.refusals().await?);
+    eprintln!("recorder: {changes} changes and {swaps} swaps in {} s", lasts.as_secs());
+    let swapping = swap(&stand, &good, &broken, swaps, pause, &board);
+    let (changed, ()) = tokio::join!(change(&stand, changes), swapping);
+    changed?;
+    let is_final = settled(&board).await;
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    let (taken, refused) = (stand.swaps().await? - before.0, stand.refusals().await? - before.1);
+    stand.down().await?;
+    let board = std::mem::replace(&mut *lock(&board), Board::new());
+    let services = board.wrong_services();
+    let findings = record::check(board.seen, board.began.elapsed(), GRACE);
+    findings.lines().iter().take(SHOWN).for_each(|line| println!("wrong {line}"));
+    ensure!(is_final || !findings.lost.is_empty(), "void: the recorder did not see the end");
+    Ok(figures(&findings, services, swaps, taken, refused))
+}
+
+/// Changes CRs in turn.
+async fn change(stand: &Stand, changes: u32) -> Result<()> {
+    let (mut pace, mut sending) = (interval(CHANGE), FuturesUnordered::new());
+    let mut number = 0;
+    while number < changes {
+        tokio::select! {
+            _ = pace.tick() => {
+                let (name, port) = (name(number as usize % COUNT), FIRST + number);
+                sending.push(async move { set(&stand.plane.user, &name, &json!({ "containerPort": port })).await });
+                number += 1;
+            }
+            Some(sent) = sending.next() => sent?,
+        }
+    }
+    while let Some(sent) = sending.next().await {
+        sent?;
+    }
+    Ok(())
+}
+
+/// Puts one component after the other in the place of the one before it; the last is a good one.
+async fn swap(stand: &Stand, good: &[Vec<u8>], broken: &[Broken], swaps: usize, pause: Duration, board: &Mutex<Board>) {
+    let mut pace = interval(pause);
+    let (mut next_good, mut next_broken) = ((0..WORDS).cycle(), broken.iter().cycle());
+    for number in 1..=swaps {
+        pace.tick().await;
+        if number % BROKEN == BROKEN / 2
+            && let Some(broken) = next_broken.next()
+        {
+            match broken {
+                Broken::Renamed(bytes) => stand.folder.put(bytes),
+                // Nobody should, and somebody will.
+                Broken::Overwritten(bytes) => drop(std::fs::write(stand.folder.component(), bytes)),
+            }
+        } else if let Some(number) = next_good.next()
+            && let Some(component) = good.get(number)
+        {
+            lock(board).offered.push(mark(number));
+            stand.folder.put(component);
+        }
+    }
+}
+
+/// A component that must not be taken.
+enum Broken {
+    /// Put in its place at once.
+    Renamed(Vec<u8>),
+    /// Written where the one before it is.
+    Overwritten(Vec<u8>),
+}
+
+impl Broken {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Renamed(bytes) | Self::Overwritten(bytes) => bytes,
+        }
+    }
+}
+
+fn broken(stand: &Stand) -> Vec<Broken> {
+    let good = stand.folder.original();
+    let half = good.get(..good.len() / 2).unwrap_or_default().to_vec();
+    let mut broken = vec![
+        Broken::Renamed(traps("cache.example.com", "v1alpha1", "Memcached")),
+        Broken::Renamed(stand.unlike_its_cases("broken")),
+        Broken::Overwritten(half),
+    ];
+    broken.extend(unusable(good).into_iter().map(|(_, bytes, _)| Broken::Renamed(bytes)));
+    broken
+}
+
+/// Waits until everything was seen once: a change that the recorder had not seen the beginning of
+/// would be nobody's.
+async fn seen_all(board: &Mutex<Board>) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let (parents, services, all) = {
+            let board = lock(board);
+            (board.ports.len(), board.services.len(), board.seen.len())
+        };
+        if parents == COUNT && services == COUNT && all >= 2 * COUNT {
+            return Ok(());
+        }
+        ensure!(began.elapsed() < PATIENCE, "void: of {COUNT} CRs {parents} and {services} Services were seen");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Waits until every child shows the last change by the last component.
+async fn settled(board: &Mutex<Board>) -> bool {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if lock(board).is_settled() {
+            // Whatever comes now comes too much.
+            tokio::time::sleep(2 * GRACE).await;
+            return true;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    false
+}
+
+fn watch(stand: &Stand, board: &Arc<Mutex<Board>>) -> Vec<tokio::task::JoinHandle<()>> {
+    let deployments = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
+    let services = format!("/api/v1/namespaces/{NAMESPACE}/services");
+    let admin = &stand.plane.admin;
+    vec![
+        follow(admin, list_path(), board, |board: &mut Board, parent: Parent| board.parent(&parent)),
+        follow(admin, deployments, board, |board: &mut Board, child: Deployment| board.deployment(&child)),
+        follow(admin, services, board, |board: &mut Board, child: Service| board.service(&child)),
+    ]
+}
+
+impl Board {
+    fn new() -> Self {
+        let (services, ports) = (HashMap::new(), HashMap::new());
+        Self { began: Instant::now(), seen: Vec::new(), services, offered: Vec::new(), ports }
+    }
+
+    fn see(&mut self, metadata: &Metadata, what: What) {
+        let version = metadata.resource_version.parse().unwrap_or_default();
+        self.seen.push(Seen { version, at: self.began.elapsed(), parent: metadata.name.clone(), what });
+    }
+
+    /// Status and finalizers are no change.
+    fn parent(&mut self, parent: &Parent) {
+        let port = parent.spec.container_port;
+        if self.ports.insert(parent.metadata.name.clone(), port) != Some(port) {
+            self.see(&parent.metadata, What::Changed(port));
+        }
+    }
+
+    /// A word that comes back is of the component that was offered last.
+    fn deployment(&mut self, child: &Deployment) {
+        let container = child.spec.template.spec.containers.first();
+        let port = container.and_then(|container| container.ports.first()).map_or(0, |port| port.container_port);
+        let says = |word: &String| container.is_some_and(|container| container.command.contains(word));
+        let revision = self.offered.iter().rposition(says);
+        self.see(&child.metadata, What::Written(port, revision));
+    }
+
+    fn service(&mut self, child: &Service) {
+        let name = child.metadata.name.trim_end_matches("-service").to_owned();
+        let port = child.spec.ports.first().map_or(0, |port| port.target_port);
+        self.services.insert(name, port);
+    }
+
+    fn is_settled(&self) -> bool {
+        let mut shown = HashMap::new();
+        for seen in &self.seen {
+            if let What::Written(port, Some(revision)) = seen.what {
+                shown.insert(seen.parent.as_str(), (port, revision));
+            }
+        }
+        let last = self.offered.len().checked_sub(1);
+        let is_shown = |(name, port): (&String, &u32)| {
+            shown.get(name.as_str()).is_some_and(|shown| (shown.0, Some(shown.1)) == (*port, last))
+        };
+        self.ports.iter().all(is_shown) && self.wrong_services() == 0
+    }
+
+    fn wrong_services(&self) -> usize {
+        self.ports.iter().filter(|(name, port)| self.services.get(*name) != Some(port)).count()
+    }
+}
+
+fn figures(findings: &Findings, services: usize, swaps: usize, taken: f64, refused: f64) -> Vec<Figure> {
+    let one = |name: &str, value: f64| Figure::of(&format!("recorder-{name}"), "count", &[value]);
+    let zero = |name: &str, value: usize| one(name, value as f64).map(|figure| figure.target(Exactly(0.0)));
+    let broken = (1..=swaps).filter(|number| number % BROKEN == BROKEN / 2).count();
+    let figures = [
+        zero("lost", findings.lost.len() + services),
+        zero("decided-twice", findings.wrong()),
+        one("swaps-taken", taken).map(|figure| figure.target(AtLeast((swaps - broken) as f64))),
+        one("broken-not-taken", refused).map(|figure| figure.target(AtLeast(broken as f64))),
+        zero("unknown-writes", findings.unknown.len()),
+        // A CR counts as changed also when it is created.
+        one("changes", findings.changes.saturating_sub(COUNT) as f64),
+        one("changes-that-stood", findings.stood as f64),
+        Figure::of("recorder-acted-upon-p50", "s", &[findings.took(50)]),
+        Figure::of("recorder-acted-upon-p99", "s", &[findings.took(99)]),
+        Figure::of("recorder-acted-upon-most", "s", &[findings.took(100)]),
+        one("revisions-seen", findings.revisions as f64),
+        one("writes", findings.writes as f64),
+        one("decided-again-after-a-swap", findings.decided_again as f64),
+    ];
+    figures.into_iter().flatten().collect()
+}
+
+#[derive(Clone, Deserialize)]
+struct Parent {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: ParentSpec,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ParentSpec {
+    container_port: u32,
+}
+
+impl Default for ParentSpec {
+    fn default() -> Self {
+        Self { container_port: UNCHANGED }
+    }
+}
+
+#[derive(Clone, Deserialize)]
+struct Deployment {
+    metadata: Metadata,
+    spec: DeploymentSpec,
+}
+
+#[derive(Clone, Deserialize)]
+struct DeploymentSpec {
+    template: Template,
+}
+
+#[derive(Clone, Deserialize)]
+struct Template {
+    spec: PodSpec,
+}
+
+#[derive(Clone, Deserialize)]
+struct PodSpec {
+    containers: Vec<Container>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+struct Container {
+    command: Vec<String>,
+    ports: Vec<ContainerPort>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerPort {
+    container_port: u32,
+}
+
+#[derive(Clone, Deserialize)]
+struct Service {
+    metadata: Metadata,
+    spec: ServiceSpec,
+}
+
+#[derive(Clone, Deserialize)]
+struct ServiceSpec {
+    #[serde(default)]
+    ports: Vec<ServicePort>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ServicePort {
+    target_port: u32,
+}
+
+impl Named for Parent {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
+impl Named for Deployment {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
+impl Named for Service {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,105 @@
+//! How long a change of a CR takes until its child shows it, while another component is put in the
+//! place of the one at work every other second: one that decides the same, and one that decides
+//! every CR otherwise, so that each swap is also a write of every Deployment.
+//!
+//! Both are held against the slower of two runs without swaps, the first and the last of all, whose
+//! spread is what this machine does to itself. Only the first has a target: the second says what the
+//! writes cost that were wished for.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tokio::time::interval;
+
+use super::Setup;
+use crate::figure::Figure;
+use crate::figure::Target::AtMost;
+use crate::stand::Stand;
+use crate::trickle::{Times, Trickle};
+
+const CHANGE: Duration = Duration::from_millis(10);
+const SWAP: Duration = Duration::from_secs(2);
+const COUNT: usize = 100;
+
+/// Measures, each run for so long.
+///
+/// # Errors
+/// When a run is void.
+pub async fn run(setup: &Setup, lasts: Duration) -> Result<Vec<Figure>> {
+    let stand = Stand::up(&Setup { count: COUNT, ..setup.clone() }, "swap-live").await?;
+    let same = [stand.renamed(0), stand.renamed(1)];
+    let other = [stand.marked(0), stand.marked(1)];
+    // A host compiles a component once.
+    for component in same.iter().chain(&other).chain([&stand.folder.original().to_vec()]) {
+        stand.offer(component).await?;
+    }
+    stand.host.rest().await?;
+    let trickle = Trickle::over(COUNT, CHANGE);
+    trickle.run(&stand.plane, Duration::from_secs(5)).await?;
+    let first = without(&stand, &trickle, lasts).await?;
+    let same = with(&stand, &trickle, lasts, "same decisions", &same).await?;
+    let other = with(&stand, &trickle, lasts, "other decisions", &other).await?;
+    stand.offer(stand.folder.original()).await?;
+    let last = without(&stand, &trickle, lasts).await?;
+    stand.down().await?;
+    Ok(figures(&[first, last], &same, &other, lasts))
+}
+
+async fn without(stand: &Stand, trickle: &Trickle, lasts: Duration) -> Result<Times> {
+    stand.host.rest().await?;
+    let times = trickle.run(&stand.plane, lasts).await?;
+    eprintln!("live: no swaps: {times}");
+    Ok(times)
+}
+
+async fn with(
+    stand: &Stand,
+    trickle: &Trickle,
+    lasts: Duration,
+    what: &str,
+    components: &[Vec<u8>; 2],
+) -> Result<Times> {
+    stand.host.rest().await?;
+    let before = stand.swaps().await?;
+    let swap = async {
+        let mut pace = interval(SWAP);
+        for component in components.iter().cycle() {
+            pace.tick().await;
+            stand.folder.put(component);
+        }
+    };
+    let times = tokio::select! {
+        times = trickle.run(&stand.plane, lasts) => times?,
+        () = swap => anyhow::bail!("there were no more components"),
+    };
+    let swaps = stand.swaps().await? - before;
+    eprintln!("live: {what}, {swaps} swaps: {times}");
+    let due = lasts.as_secs_f64() / SWAP.as_secs_f64();
+    ensure!(swaps >= due - 2.0, "void: {swaps} swaps in {lasts:?}; see {}", stand.host.log().display());
+    Ok(times)
+}
+
+fn figures(without: &[Times; 2], same: &Times, other: &Times, lasts: Duration) -> Vec<Figure> {
+    let alone = without.each_ref().map(|times| times.percentile(99.0));
+    let (best, worst) = (alone[0].min(alone[1]), alone[0].max(alone[1]));
+    let one = |name: &str, unit, value: f64| Figure::of(name, unit, &[value]);
+    // Against the faster of the two it is this much.
+    let ratio = |name: &str, times: &Times| {
+        let p99 = times.percentile(99.0);
+        one(name, "ratio", p99 / worst).map(|figure| Figure { max: p99 / best, ..figure })
+    };
+    let ms = |times: &Times, percent| times.percentile(percent) * 1000.0;
+    let figures = [
+        ratio("swap-live-p99", same).map(|figure| figure.target(AtMost(1.1))),
+        one("swap-live-p99-spread", "ratio", worst / best),
+        Figure::of("swap-live-p99-without", "ms", &alone.map(|seconds| seconds * 1000.0)),
+        one("swap-live-p99-same-decisions", "ms", ms(same, 99.0)),
+        one("swap-live-p50-without", "ms", ms(&without[0], 50.0).midpoint(ms(&without[1], 50.0))),
+        one("swap-live-p50-same-decisions", "ms", ms(same, 50.0)),
+        ratio("swap-live-p99-other-decisions-ratio", other),
+        one("swap-live-p99-other-decisions", "ms", ms(other, 99.0)),
+        one("swap-live-p50-other-decisions", "ms", ms(other, 50.0)),
+        one("swap-live-changes", "1/s", same.count() as f64 / lasts.as_secs_f64()),
+    ];
+    figures.into_iter().flatten().collect()
+}
