@@ -396,6 +396,18 @@ impl std::fmt::Display for Namespaces {
     }
 }
 
+/// What a plugin asks for and a grant does not give, such as `create, delete on apps/v1 Deployment`;
+/// none where all is given. Asking gives nothing.
+pub fn lacking(descriptor: &Descriptor, grant: &Grant) -> Option<String> {
+    let of_kind = |(kind, verbs): (Kind, Vec<Verb>)| {
+        let missing = verbs.into_iter().filter(|verb| !grant.allows(*verb, &kind));
+        let missing: Vec<_> = missing.map(Verb::as_str).collect();
+        (!missing.is_empty()).then(|| format!("{} on {kind}", missing.join(", ")))
+    };
+    let lacking: Vec<_> = asked(descriptor).into_iter().filter_map(of_kind).collect();
+    (!lacking.is_empty()).then(|| lacking.join("; "))
+}
+
 /// What a plugin asks for by its descriptor, kind by kind, each verb once.
 pub fn asked(descriptor: &Descriptor) -> Vec<(Kind, Vec<Verb>)> {
     let mut asked: Vec<(Kind, Vec<Verb>)> = Vec::new();

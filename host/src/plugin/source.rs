@@ -81,9 +81,20 @@ impl Source {
         &self.path
     }
 
-    /// Has what is there offered once more, though it was before.
+    /// Has what is there offered once more, though it was before, and an error told once more.
     pub fn offer_again(&mut self) {
-        (self.seen.read, self.seen.offered) = (None, None);
+        (self.seen.read, self.seen.offered, self.seen.error) = (None, None, None);
+    }
+
+    /// Follows another file from now on, or the same one up to another size, and offers it in any case.
+    pub fn redirect(&mut self, path: impl Into<PathBuf>, cap: Size) {
+        (self.path, self.cap) = (path.into(), cap);
+        self.offer_again();
+    }
+
+    /// Whether the file looks other than when it was read. A look takes microseconds.
+    pub fn has_changed(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|metadata| self.seen.read != Some(Look::from(&metadata)))
     }
 
     /// Waits for bytes that were not offered before. Nothing is lost when the future is dropped.
@@ -109,7 +120,8 @@ impl Source {
                 Some(Ok(candidate))
             }
             Err(error) => {
-                self.seen.read = None;
+                // What is there again after that is offered again: whoever was told wants to know.
+                (self.seen.read, self.seen.offered) = (None, None);
                 let words = error.to_string();
                 let news = self.seen.error.as_ref() != Some(&words);
                 self.seen.error = Some(words);

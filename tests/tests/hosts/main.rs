@@ -12,6 +12,7 @@
 mod broken;
 mod configuration;
 mod crowd;
+mod followed;
 mod granted;
 mod reload;
 mod restart;
