@@ -319,6 +319,25 @@ mod tests {
     }
 
     #[test]
+    fn a_change_of_the_file_is_the_same_plugin_until_its_name_changes() {
+        let plugin = parse(PLUGIN).unwrap();
+        let changed = |text: &str| plugin.changed(text.as_bytes(), &HostSettings::default());
+        let same = changed(&PLUGIN.replace("{size: 1}", "{ \"size\": 1 } # as before")).unwrap();
+        assert_eq!(same.digest, plugin.digest, "it is only written differently");
+        for (what, into) in
+            [("{size: 1}", "{size: 2}"), ("[get, create]", "[get]"), ("  grants:", "  pruneAll: true\n  grants:")]
+        {
+            let changed = changed(&PLUGIN.replace(what, into)).unwrap();
+            assert_ne!(changed.digest, plugin.digest, "{into}");
+            assert_eq!((&changed.name, changed.place()), (&plugin.name, plugin.place()));
+        }
+        let error = format!("{:#}", changed(&PLUGIN.replace("name: memcached", "name: redis")).unwrap_err());
+        assert!(error.contains("redis") && error.contains("start the host again"), "{error}");
+        let error = format!("{:#}", plugin.changed(b"\xff", &HostSettings::default()).unwrap_err());
+        assert!(error.contains("plugin.yaml is no text"), "{error}");
+    }
+
+    #[test]
     fn an_unknown_key_is_named() {
         let error = parse(&PLUGIN.replace("source:", "sauce:")).unwrap_err();
         assert!(format!("{error:#}").contains("sauce"), "{error:#}");

@@ -64,7 +64,7 @@ impl Supervised {
         let present = self.plugin();
         let changed = match offered {
             Ok(Candidate { bytes, .. }) => {
-                present.changed(&bytes, &self.shared.host).map_err(|error| format!("{error:#}"))
+                present.changed(&bytes, &self.shared.host).map_err(|error| in_a_line(&error))
             }
             Err(error) => Err(unreadable(&present, &error)),
         };
@@ -126,6 +126,21 @@ impl Supervised {
     }
 }
 
+/// What went wrong, and why, without the lines of the file that the parser shows with it: there may be
+/// values in them that are not everybody's.
+fn in_a_line(error: &anyhow::Error) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        let mut lines = cause.lines();
+        words.extend(lines.next().map(str::to_owned));
+        if lines.next().is_some() {
+            break;
+        }
+    }
+    words.join(": ")
+}
+
 /// The words of a source are about components.
 fn unreadable(plugin: &PluginConfig, error: &LoadError) -> String {
     let path = plugin.path.display();
@@ -133,5 +148,19 @@ fn unreadable(plugin: &PluginConfig, error: &LoadError) -> String {
         LoadError::Unreadable { source, .. } => format!("cannot read {path}: {source}; put it back"),
         LoadError::TooLarge { size, limit } => format!("{path} has {size} bytes, more than the {limit} that are read"),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn an_error_is_one_line_and_shows_nothing_of_the_file() {
+        let parser: anyhow::Result<()> =
+            Err(anyhow::anyhow!("unknown field `a`\n |\n |  password: secret").context("b\n"));
+        let error = parser.context("plugin.yaml is no valid Plugin").unwrap_err();
+        assert_eq!(in_a_line(&error), "plugin.yaml is no valid Plugin: b: unknown field `a`");
     }
 }

@@ -396,7 +396,7 @@ impl std::fmt::Display for Namespaces {
     }
 }
 
-/// What a plugin asks for and a grant does not give, such as `create, delete on apps/v1 Deployment`;
+/// What a plugin asks for and a grant does not give, such as `create, delete on Deployment.apps`;
 /// none where all is given. Asking gives nothing.
 pub fn lacking(descriptor: &Descriptor, grant: &Grant) -> Option<String> {
     let of_kind = |(kind, verbs): (Kind, Vec<Verb>)| {
@@ -770,6 +770,12 @@ mod tests {
         let watching = vec![Verb::Get, Verb::List, Verb::Watch];
         let writing = [watching.clone(), vec![Verb::Create, Verb::Delete]].concat();
         assert_eq!(asked(&descriptor), [(kind, writing), (pod, watching)]);
+        let given =
+            grant(json!([{ "group": "apps", "kind": "Deployment", "verbs": ["get", "list", "watch", "update"] }]));
+        let missing = "create, delete on Deployment.apps; get, list, watch on Pod";
+        assert_eq!(lacking(&descriptor, &given).as_deref(), Some(missing));
+        let rule = |group: &str, kind: &str| json!({ "group": group, "kind": kind, "verbs": ALL });
+        assert_eq!(lacking(&descriptor, &grant(json!([rule("apps", "Deployment"), rule("", "Pod")]))), None);
     }
 
     #[test]

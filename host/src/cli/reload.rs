@@ -38,7 +38,12 @@ pub(super) fn path(verb: &str, plugin: &str, digest: Option<&str>) -> String {
 
 /// Says whether the component that was offered decides now.
 pub(super) fn print(plugin: &str, status: &Value) -> ExitCode {
+    let plugin_file = status.get("pluginFile").and_then(|file| file.get("refused")?.as_str());
+    if let Some(why) = plugin_file {
+        eprintln!("plugin.yaml is not taken, and what it said before holds: {why}");
+    }
     match status.get("refused").filter(|refused| !refused.is_null()) {
+        None if plugin_file.is_some() => ExitCode::FAILURE,
         Some(refused) => {
             eprintln!("not taken: {}: {}", text(refused, "reason"), text(refused, "message"));
             eprintln!("{plugin} goes on with {}", digest(status));

@@ -292,7 +292,36 @@ mod tests {
         fs::remove_file(folder.path("plugin.wasm")).unwrap();
         assert_eq!(source.look().unwrap().unwrap_err().reason(), "Unreadable");
         folder.write("plugin.wasm", b"one");
-        assert!(source.look().is_none() && source.look().is_none());
+        assert!(source.look().is_none());
+        assert_eq!(bytes(source.look()), Some(b"one".to_vec()), "the same bytes, but they were missed");
+        assert!(source.look().is_none());
+    }
+
+    #[test]
+    fn another_file_is_offered_whatever_is_in_it() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        folder.write("other.wasm", b"one");
+        let mut source = folder.source();
+        while source.look().is_none() {}
+        source.redirect(folder.path("other.wasm"), Size(2));
+        assert!(source.look().is_none());
+        assert_eq!(source.look().unwrap().unwrap_err().reason(), "ComponentTooLarge");
+        source.redirect(folder.path("other.wasm"), Size(3));
+        assert_eq!(bytes(source.look()), Some(b"one".to_vec()));
+    }
+
+    #[test]
+    fn a_file_has_changed_until_it_is_read() {
+        let folder = Folder::new();
+        let mut source = folder.source();
+        assert!(!source.has_changed(), "there is nothing to wait for");
+        folder.write("plugin.wasm", b"one");
+        assert!(source.has_changed());
+        while source.look().is_none() {}
+        assert!(!source.has_changed());
+        folder.write("plugin.wasm", b"other");
+        assert!(source.has_changed());
     }
 
     #[test]

@@ -49,11 +49,11 @@ fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_give
         folder.put(&reworded(folder.original(), WORKS, NEEDS));
         let waiting = until(&host, "it waits", |plugin| plugin["refused"]["reason"] == "NotGranted").await;
         let message = waiting["refused"]["message"].as_str().expect("a message");
-        for word in ["create on v1 Service", "plugin.yaml", "hotshoe grants", "without a restart"] {
+        for word in ["create on Service", "plugin.yaml", "hotshoe grants", "without a restart"] {
             assert!(message.contains(word), "{message}");
         }
         let (_, words) = host.ask(&["status"]);
-        assert!(words.contains("not taken") && words.contains("create on v1 Service"), "{words}");
+        assert!(words.contains("not taken") && words.contains("create on Service"), "{words}");
         assert_eq!((&waiting["digest"], &waiting["ready"]), (&first, &json!(true)), "{waiting:#}");
         serves(&scene, "one").await;
         folder.edit("  grants:\n", &format!("  grants:\n{SERVICES}"));
@@ -76,7 +76,7 @@ fn a_plugin_yaml_that_cannot_be_used_changes_nothing_and_is_said() {
             ("spec:\n", "spec:\n  sauce: {}\n", "sauce"),
             ("verbs: [get,", "verbs: [get, escalate,", "escalate"),
             ("name: faulty\n", "name: another\n", "start the host again"),
-            ("spec:\n", "spec:\n  limits: { memory: 2GiB }\n", "limits.memory"),
+            ("spec:\n", "spec:\n  limits: { memory: 2Gi }\n", "limits.memory"),
             ("apiVersion:", "\u{0}", "plugin.yaml"),
         ]
         .into_iter()
@@ -169,9 +169,9 @@ fn a_component_at_work_that_is_given_less_than_it_asks_for_goes_on_and_that_is_s
         folder.edit(CONFIG_MAPS, "verbs: [get, list, watch, update]");
         let plugin = until(&host, "it is said", |plugin| plugin["pluginFile"]["notGranted"].is_string()).await;
         let words = plugin["pluginFile"]["notGranted"].as_str().unwrap_or_default();
-        assert!(words.contains("create, delete on v1 ConfigMap") && words.contains("restart"), "{words}");
+        assert!(words.contains("create, delete on ConfigMap") && words.contains("restart"), "{words}");
         assert_eq!(plugin["ready"], true, "{plugin:#}");
-        host.says(&["WARN", "faulty", "create, delete on v1 ConfigMap"]).await;
+        host.says(&["WARN", "faulty", "create, delete on ConfigMap"]).await;
         let (_, shown) = host.ask(&["status"]);
         assert!(shown.contains("less granted") && shown.contains("create, delete"), "{shown}");
         scene.create(fault("two", "")).await;
@@ -191,9 +191,9 @@ fn other_limits_hold_for_the_component_at_work() {
         let host = start(&mut scene, &folder).await;
         serves(&scene, "one").await;
         let digest = plugin(&host).await["digest"].clone();
-        folder.edit("spec:\n", "spec:\n  limits: { statusBytes: 4B }\n");
+        folder.edit("spec:\n", "spec:\n  limits: { statusBytes: 4 }\n");
         scene.until_said_of(&FAULT, "one", "Reconciled", "False", "OutputTooLarge").await;
-        folder.edit("statusBytes: 4B", "statusBytes: 4KiB");
+        folder.edit("statusBytes: 4 }", "statusBytes: 4Ki }");
         let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
         scene.until_object(&FAULT, "one", "is well again", is_well).await;
         assert_eq!(plugin(&host).await["digest"], digest);

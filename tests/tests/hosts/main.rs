@@ -18,6 +18,7 @@ mod reload;
 mod restart;
 mod rollback;
 mod shadow;
+mod swapped;
 mod telling;
 
 use hotshoe_tests::{ControlPlane, Scene, repository};
