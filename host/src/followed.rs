@@ -154,13 +154,12 @@ fn unreadable(plugin: &PluginConfig, error: &LoadError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anyhow::Context;
 
     #[test]
     fn an_error_is_one_line_and_shows_nothing_of_the_file() {
-        let parser: anyhow::Result<()> =
-            Err(anyhow::anyhow!("unknown field `a`\n |\n |  password: secret").context("b\n"));
-        let error = parser.context("plugin.yaml is no valid Plugin").unwrap_err();
-        assert_eq!(in_a_line(&error), "plugin.yaml is no valid Plugin: b: unknown field `a`");
+        let parser =
+            anyhow::anyhow!("unknown field `a` at line 6").context("line 6: unknown field `a`\n  |  password: 1234");
+        let error = parser.context("plugin.yaml is no valid Plugin");
+        assert_eq!(in_a_line(&error), "plugin.yaml is no valid Plugin: line 6: unknown field `a`");
     }
 }

@@ -9,7 +9,7 @@ use super::host_client::HostOptions;
 /// Have a running host take the component that is there now
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example: hotshoe build plugins/memcached && hotshoe reload memcached\n\nThe host notices a new component by itself within a second; this says what came of it.\nExit code 1 means that it was not taken, and the last good one goes on."
+    after_help = "Example: hotshoe build plugins/memcached && hotshoe reload memcached\n\nThe host notices a new component, and another plugin.yaml, by itself within a second; this says what came of it.\nExit code 1 means that it was not taken, and the last good one goes on."
 )]
 pub struct Args {
     /// Which plugin

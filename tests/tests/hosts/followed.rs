@@ -26,7 +26,7 @@ async fn plugin(host: &Host) -> Value {
 
 async fn until(host: &Host, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
     host.until(what, async || {
-        let plugin = plugin(host).await;
+        let plugin = host.status().await?["plugins"][0].clone();
         if holds(&plugin) { Ok(plugin) } else { Err(format!("{plugin:#}")) }
     })
     .await
