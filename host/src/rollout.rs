@@ -118,20 +118,15 @@ impl Supervised {
     async fn install(&self, revision: Arc<Revision>, start: Start<'_>) -> Result<(), LoadError> {
         let began = Instant::now();
         self.loading("the caches are being filled");
-        loop {
-            let plugin = self.plugin();
-            let revision = revision.under(&plugin.limits);
-            let logic = wiring::wire(&self.controller, &self.shared.watches, plugin, revision).await?;
-            first_call(&self.controller, &logic).await?;
-            if let Start::Swap = start {
-                self.hold(&logic).await?;
-            }
-            // The administrator may have said something else meanwhile.
-            if Arc::ptr_eq(&logic.plugin, &self.plugin()) {
-                self.publish(logic, start, began);
-                return Ok(());
-            }
+        let plugin = self.plugin();
+        let revision = revision.under(&plugin.limits);
+        let logic = wiring::wire(&self.controller, &self.shared.watches, plugin, revision).await?;
+        first_call(&self.controller, &logic).await?;
+        if let Start::Swap = start {
+            self.hold(&logic).await?;
         }
+        self.publish(logic, start, began);
+        Ok(())
     }
 
     /// A revision that would break much waits for a person, unless one has said already that it may.

@@ -292,9 +292,11 @@ impl Following {
         (self.taking, self.going_back) = (None, false);
     }
 
-    /// What `plugin.yaml` says anew may open the way for what was not taken, or is being taken.
+    /// What `plugin.yaml` says anew may open the way for what was not taken, and what is being taken
+    /// begins again with it: nothing is published that was judged by what it said before.
     async fn take_plugin_file(&mut self, offered: Result<Candidate, LoadError>) {
         if self.supervised.take_plugin_file(offered).await {
+            self.end();
             let plugin = self.supervised.plugin();
             self.component.redirect(plugin.component_path(), plugin.limits.component_bytes);
         }
@@ -310,6 +312,7 @@ impl Following {
                 self.supervised.approve(digest.as_deref())?;
                 self.component.offer_again();
             }
+            Wish::Reload if self.going_back => self.finish().await,
             Wish::Reload => {}
         }
         // A file that was just written is read once it looks the same twice.
@@ -322,10 +325,15 @@ impl Following {
         if let Ok(offered) = tokio::time::timeout(settled, self.component.next()).await {
             self.take(offered);
         }
+        self.finish().await;
+        Ok(())
+    }
+
+    /// Waits for what is being taken, but no longer than whoever asked would.
+    async fn finish(&mut self) {
         if self.taking.is_some() && tokio::time::timeout(RELOAD, finished(&mut self.taking)).await.is_ok() {
             self.end();
         }
-        Ok(())
     }
 }
 
