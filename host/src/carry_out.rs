@@ -97,7 +97,7 @@ fn sync_fingerprint(
         .iter()
         .map(|(kind, child)| (kind, &child.key, &child.uid, child.deleting, &child.applied, fields(child)))
         .collect();
-    Some(controller.hasher.hash_one((logic.revision.digest(), wishes, children)))
+    Some(controller.hasher.hash_one((logic.basis, wishes, children)))
 }
 
 /// What remains after the writes.
@@ -157,17 +157,17 @@ async fn write_children(
     memory: &mut Memory,
     written: &mut Written,
 ) {
-    let mut plan = diff::plan(desired, &observed.children, &controller.plugin.name, controller.writer.manager());
+    let mut plan = diff::plan(desired, &observed.children, &controller.name, controller.writer.manager());
     let context = reconcile::context(controller, logic, observed);
     plan.prune.retain(|(kind, child)| match check::check_prune(&reference(kind, &child.key), &context) {
         Ok(()) => true,
         Err(violation) => {
-            controller.metrics.denied(&controller.plugin.name, violation.rule);
+            controller.metrics.denied(&controller.name, violation.rule);
             false
         }
     });
     memory.refused.retain(|refused| is_still_planned(refused, &plan));
-    let basis = controller.hasher.hash_one((observed.parent.generation, logic.revision.digest()));
+    let basis = controller.hasher.hash_one((observed.parent.generation, logic.basis));
     let due = |reference: &ObjectRef, child: Option<&Object>| {
         is_due(reference, child_basis(controller, basis, child), memory)
     };
@@ -269,7 +269,7 @@ fn note_child(
     };
     let (refusal, pause) = judge(&child.reference, error, tries);
     if tries == 0 {
-        tracing::warn!(plugin = &*controller.plugin.name, object = %observed.shown.parent.reference, child = %child.reference, code = refusal.code, "the API server refused a child: {}", refusal.message);
+        tracing::warn!(plugin = &*controller.name, object = %observed.shown.parent.reference, child = %child.reference, code = refusal.code, "the API server refused a child: {}", refusal.message);
         let event =
             Event { severity: Severity::Warning, reason: refusal.reason.clone(), message: event_text(&refusal) };
         say_once(controller, observed, &event, memory);
@@ -331,7 +331,7 @@ fn note_applied(controller: &Controller, object: &Object, desired: &Desired, mem
         let fields = object.owned_fields(manager, false).map(Box::from);
         let tried = Unsettled { digest: desired.digest.clone(), fields };
         memory.unsettled.push((kind.clone(), object.key.clone(), tried));
-        tracing::warn!(plugin = &*controller.plugin.name, child = %desired.reference, "not every field of the child stays as it was applied: something else rewrites it");
+        tracing::warn!(plugin = &*controller.name, child = %desired.reference, "not every field of the child stays as it was applied: something else rewrites it");
     }
 }
 
@@ -390,7 +390,7 @@ pub fn say_once(controller: &Controller, observed: &Observed, event: &Event, mem
     controller.recorder.record(Note {
         about: observed.shown.parent.reference.clone(),
         uid: observed.parent.uid.to_string(),
-        plugin: controller.plugin.name.to_string(),
+        plugin: controller.name.to_string(),
         event: event.clone(),
     });
 }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
 use crate::api;
 use crate::grant::Grant;
 use crate::pattern;
-use crate::plugin::limits::Limits;
+use crate::plugin::limits::{Limits, Size};
+use crate::plugin::revision::Digest;
 
 /// Where `plugin.yaml` is looked for when a folder is named.
 pub const PLUGIN_FILE: &str = "plugin.yaml";
@@ -26,8 +27,8 @@ pub const REQUEUE: (Duration, Duration) = (Duration::from_secs(1), Duration::fro
 pub const CONCURRENCY: usize = 10;
 /// Of how many parents in 100 another component may delete children unasked.
 pub const MAX_LOSING: u8 = 10;
-/// How often a component's file is looked at.
-pub const SOURCE_POLL: Duration = Duration::from_millis(500);
+/// A larger `plugin.yaml` is not read.
+pub const PLUGIN_FILE_BYTES: Size = Size(1 << 20);
 
 /// The variables of the host's environment that a plugin's configuration may take, unless the host
 /// is told others: names of images, which are no secrets.
@@ -53,6 +54,8 @@ pub struct PluginConfig {
     pub limits: Limits,
     /// Of how many parents in 100 another component may delete children unasked.
     pub max_losing: u8,
+    /// Of all that is said, however it is written: two of one digest mean the same.
+    pub digest: Digest,
 }
 
 /// What the host says about all of its plugins.
@@ -79,7 +82,24 @@ impl PluginConfig {
         let path = if path.is_dir() { path.join(PLUGIN_FILE) } else { path.to_owned() };
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("cannot read {}: name a plugin's folder or its {PLUGIN_FILE}", path.display()))?;
-        Self::parse(&text, &path, host, &|name| std::env::var(name).ok())
+        Self::parse(&text, &path, host, &environment)
+    }
+
+    /// The same plugin, as its file describes it now.
+    ///
+    /// # Errors
+    /// When it has unknown keys, says something impossible, or describes another plugin.
+    pub fn changed(&self, text: &[u8], host: &HostSettings) -> anyhow::Result<Self> {
+        let text = str::from_utf8(text).with_context(|| format!("{} is no text", self.path.display()))?;
+        let changed = Self::parse(text, &self.path, host, &environment)?;
+        ensure!(
+            changed.name == self.name,
+            "{} names the plugin {} now, which is another than {}; start the host again to have it, or give it its name back",
+            self.path.display(),
+            changed.name,
+            self.name
+        );
+        Ok(changed)
     }
 
     fn parse(
@@ -108,6 +128,7 @@ impl PluginConfig {
             api::KIND
         );
         check_name(&plugin.metadata.name)?;
+        let digest = Digest::of(&serde_json::to_vec(&plugin)?);
         let spec = plugin.spec;
         for (index, rule) in spec.grants.iter().enumerate() {
             rule.validate().map_err(|error| anyhow!("spec.grants[{index}] ({}): {error}", rule.kind))?;
@@ -122,6 +143,7 @@ impl PluginConfig {
             grant: Grant { rules: spec.grants, prune_all: spec.prune_all, host_namespace: host.namespace.clone() },
             limits: Limits::with(&spec.limits)?,
             max_losing,
+            digest,
         })
     }
 
@@ -140,6 +162,11 @@ impl PluginConfig {
         let found = self.component.iter().find(|path| path.exists());
         found.or(self.component.last()).unwrap_or(&self.path)
     }
+}
+
+/// A variable of the host's environment, which does not change while it runs.
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// The name becomes a ServiceAccount, a label value and part of a field manager.
@@ -289,6 +316,25 @@ mod tests {
         for word in ["matchLabels", "serviceAccountToken", "externalIPs", "fromEnv"] {
             assert!(schema.contains(word), "{word} is not in {schema}");
         }
+    }
+
+    #[test]
+    fn a_change_of_the_file_is_the_same_plugin_until_its_name_changes() {
+        let plugin = parse(PLUGIN).unwrap();
+        let changed = |text: &str| plugin.changed(text.as_bytes(), &HostSettings::default());
+        let same = changed(&PLUGIN.replace("{size: 1}", "{ \"size\": 1 } # as before")).unwrap();
+        assert_eq!(same.digest, plugin.digest, "it is only written differently");
+        for (what, into) in
+            [("{size: 1}", "{size: 2}"), ("[get, create]", "[get]"), ("  grants:", "  pruneAll: true\n  grants:")]
+        {
+            let changed = changed(&PLUGIN.replace(what, into)).unwrap();
+            assert_ne!(changed.digest, plugin.digest, "{into}");
+            assert_eq!((&changed.name, changed.place()), (&plugin.name, plugin.place()));
+        }
+        let error = format!("{:#}", changed(&PLUGIN.replace("name: memcached", "name: redis")).unwrap_err());
+        assert!(error.contains("redis") && error.contains("start the host again"), "{error}");
+        let error = format!("{:#}", plugin.changed(b"\xff", &HostSettings::default()).unwrap_err());
+        assert!(error.contains("plugin.yaml is no text"), "{error}");
     }
 
     #[test]

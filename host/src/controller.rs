@@ -27,11 +27,17 @@ use crate::plugin::slot::Slot;
 use crate::probation::Probation;
 use crate::queue::Queue;
 
-/// A revision with the views that its descriptor asked for: what one reconcile works with from
-/// beginning to end, even if another is published meanwhile.
+/// A revision with what the administrator said and the views that its descriptor asked for: what one
+/// reconcile works with from beginning to end, even if another is published meanwhile.
+#[derive(Clone)]
 pub struct Logic {
+    /// What the administrator said.
+    pub plugin: Arc<PluginConfig>,
     /// The component.
     pub revision: Arc<Revision>,
+    /// Component and administrator's word in one number: what is remembered of a parent holds no
+    /// longer than both do.
+    pub basis: u64,
     /// The parents.
     pub parents: View,
     /// The parents' kind as the API server serves it.
@@ -54,8 +60,8 @@ impl Logic {
 
 /// One plugin at work.
 pub struct Controller {
-    /// What the administrator said.
-    pub plugin: PluginConfig,
+    /// The plugin's name, which does not change while the host runs.
+    pub name: Arc<str>,
     /// Who is to be reconciled.
     pub queue: Queue,
     /// The only way to write.
@@ -144,15 +150,9 @@ pub struct Refused {
 
 impl Controller {
     /// A controller without logic yet.
-    pub fn new(
-        plugin: PluginConfig,
-        writer: Writer,
-        recorder: Recorder,
-        kinds: Arc<Kinds>,
-        metrics: Arc<Metrics>,
-    ) -> Self {
+    pub fn new(name: Arc<str>, writer: Writer, recorder: Recorder, kinds: Arc<Kinds>, metrics: Arc<Metrics>) -> Self {
         Self {
-            plugin,
+            name,
             queue: Queue::default(),
             writer,
             recorder,
@@ -194,14 +194,14 @@ impl Controller {
     /// A revision has answered: where it is the first answer since it was published, the swap is over.
     pub fn answered(&self, revision: &Revision) {
         if let Some(stopwatch) = self.debut.decided(revision.digest()) {
-            self.metrics.swapped(&self.plugin.name, &stopwatch);
+            self.metrics.swapped(&self.name, &stopwatch);
         }
     }
 
     /// Tells the breaker that a call was good.
     pub fn passed(&self, trial: Trial<'_>) {
         if trial.passed() == Turned::Closed {
-            tracing::info!(plugin = &*self.plugin.name, "the plugin decides again: the circuit is closed");
+            tracing::info!(plugin = &*self.name, "the plugin decides again: the circuit is closed");
             self.decide_all_again();
         }
     }
@@ -210,11 +210,11 @@ impl Controller {
     pub fn failed(&self, trial: Trial<'_>) {
         if let Turned::Open(period) = trial.failed(Instant::now()) {
             tracing::error!(
-                plugin = &*self.plugin.name,
+                plugin = &*self.name,
                 ?period,
                 "the plugin fails too often and is not called for a while: the circuit is open"
             );
-            self.metrics.opened(&self.plugin.name);
+            self.metrics.opened(&self.name);
             if let Some(logic) = self.logic() {
                 logic.revision.forget_waiting();
             }

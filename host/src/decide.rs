@@ -64,7 +64,7 @@ pub async fn decide<'a>(
     let trial = admitted.map_err(CallError::CircuitOpen)?;
     let parent = &observed.shown.parent.reference;
     let heard = |heard: Heard<'_>| {
-        controller.metrics.called(&controller.plugin.name, heard.elapsed);
+        controller.metrics.called(&controller.name, heard.elapsed);
         controller.probation.called(Instant::now(), heard.failed, heard.elapsed);
         log(controller, logic, parent, heard.logs);
     };
@@ -123,7 +123,7 @@ pub fn slow_down(controller: &Controller, logic: &Logic, parent: &Object, memory
     if memory.decided.basis != basis {
         return next;
     }
-    tracing::warn!(plugin = &*controller.plugin.name, digest = %logic.revision.digest(), object = %parent.key, turns = memory.decided.turns, ?pause, "the plugin decides this object now so, now so; it is slowed down");
+    tracing::warn!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, turns = memory.decided.turns, ?pause, "the plugin decides this object now so, now so; it is slowed down");
     memory.hold = Some((Instant::now() + pause, basis));
     Next::After(pause)
 }
@@ -186,7 +186,7 @@ pub async fn ask(
     mut shown: Arc<Observation>,
     mut heard: impl FnMut(Heard<'_>),
 ) -> Result<(Answer, bool), Error> {
-    let rounds = controller.plugin.limits.request_rounds;
+    let rounds = logic.plugin.limits.request_rounds;
     for round in 0..=rounds {
         let called = logic.revision.decide(call, shown.clone()).await;
         if !matches!(&called, Err(Aborted { error: CallError::Stopped, .. })) {
@@ -202,7 +202,7 @@ pub async fn ask(
 
 /// A plugin's lines carry its name and digest, so that nobody has to ask which revision spoke.
 fn log(controller: &Controller, logic: &Logic, parent: &ObjectRef, lines: &[LogLine]) {
-    let plugin = &*controller.plugin.name;
+    let plugin = &*controller.name;
     let digest = logic.revision.digest();
     for line in lines {
         let message = &line.message;
@@ -245,7 +245,7 @@ async fn fetch_one(
     parent: &ObjectRef,
     requirement: &Requirement,
 ) -> Result<Option<Document>, Error> {
-    let grant = &controller.plugin.grant;
+    let grant = &logic.plugin.grant;
     let kind = &requirement.reference.kind;
     // Of a kind that is closed anyway the API server is not even asked for its scope.
     let namespaced = match grant.allows(Verb::Get, kind) {

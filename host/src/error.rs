@@ -109,7 +109,9 @@ pub enum LoadError {
     #[error("describe failed: {0}")]
     DescribeFailed(String),
     /// The plugin asks for more than it was granted.
-    #[error("the plugin asks for more than it is granted: {0}; grant it in plugin.yaml or take another revision")]
+    #[error(
+        "the plugin asks for more than it is granted: {0}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), which is seen without a restart, or take another revision"
+    )]
     NotGranted(String),
     /// The configuration does not fit.
     #[error("the configuration does not fit the plugin: {0}")]

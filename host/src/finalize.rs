@@ -37,7 +37,7 @@ pub async fn finalize(
     memory: &mut Memory,
 ) -> Result<Next, Error> {
     let Some(finalizer) = held_finalizer(logic, &parent) else { return Ok(Next::Wait) };
-    let observed = observe(controller, logic, parent, memory);
+    let observed = observe(logic, parent, memory);
     let decided = decide::decide(controller, logic, Call::Finalize, &observed, memory).await?;
     let checked = judge(controller, logic, &observed, decided.answer);
     let cleanup = decide::settle(controller, decided.trial, checked)?;

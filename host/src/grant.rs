@@ -396,6 +396,18 @@ impl std::fmt::Display for Namespaces {
     }
 }
 
+/// What a plugin asks for and a grant does not give, such as `create, delete on Deployment.apps`;
+/// none where all is given. Asking gives nothing.
+pub fn lacking(descriptor: &Descriptor, grant: &Grant) -> Option<String> {
+    let of_kind = |(kind, verbs): (Kind, Vec<Verb>)| {
+        let missing = verbs.into_iter().filter(|verb| !grant.allows(*verb, &kind));
+        let missing: Vec<_> = missing.map(Verb::as_str).collect();
+        (!missing.is_empty()).then(|| format!("{} on {kind}", missing.join(", ")))
+    };
+    let lacking: Vec<_> = asked(descriptor).into_iter().filter_map(of_kind).collect();
+    (!lacking.is_empty()).then(|| lacking.join("; "))
+}
+
 /// What a plugin asks for by its descriptor, kind by kind, each verb once.
 pub fn asked(descriptor: &Descriptor) -> Vec<(Kind, Vec<Verb>)> {
     let mut asked: Vec<(Kind, Vec<Verb>)> = Vec::new();
@@ -758,6 +770,12 @@ mod tests {
         let watching = vec![Verb::Get, Verb::List, Verb::Watch];
         let writing = [watching.clone(), vec![Verb::Create, Verb::Delete]].concat();
         assert_eq!(asked(&descriptor), [(kind, writing), (pod, watching)]);
+        let given =
+            grant(json!([{ "group": "apps", "kind": "Deployment", "verbs": ["get", "list", "watch", "update"] }]));
+        let missing = "create, delete on Deployment.apps; get, list, watch on Pod";
+        assert_eq!(lacking(&descriptor, &given).as_deref(), Some(missing));
+        let rule = |group: &str, kind: &str| json!({ "group": group, "kind": kind, "verbs": ALL });
+        assert_eq!(lacking(&descriptor, &grant(json!([rule("apps", "Deployment"), rule("", "Pod")]))), None);
     }
 
     #[test]

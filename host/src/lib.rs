@@ -32,6 +32,7 @@ pub mod decision;
 pub mod diff;
 pub mod error;
 pub mod finalize;
+pub mod followed;
 pub mod grant;
 pub mod metrics;
 pub mod never;

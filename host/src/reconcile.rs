@@ -85,7 +85,7 @@ async fn converge(
     memory: &mut Memory,
 ) -> Result<Next, Error> {
     let parent = hold_finalizer(controller, logic, parent).await?;
-    let observed = observe(controller, logic, parent, memory);
+    let observed = observe(logic, parent, memory);
     if let Some(next) = settled(controller, logic, &observed, memory) {
         return Ok(next);
     }
@@ -130,26 +130,26 @@ async fn hold_finalizer(controller: &Controller, logic: &Logic, parent: Arc<Obje
 }
 
 /// Reads everything that a decision may depend on from the caches, through the grant.
-pub fn observe(controller: &Controller, logic: &Logic, parent: Arc<Object>, memory: &Memory) -> Observed {
-    observe_at(controller, logic, parent, memory, report::unix_millis())
+pub fn observe(logic: &Logic, parent: Arc<Object>, memory: &Memory) -> Observed {
+    observe_at(logic, parent, memory, report::unix_millis())
 }
 
 /// The same at this time, milliseconds since the epoch, for two revisions that are to see the same.
-pub fn observe_at(controller: &Controller, logic: &Logic, parent: Arc<Object>, memory: &Memory, now: u64) -> Observed {
+pub fn observe_at(logic: &Logic, parent: Arc<Object>, memory: &Memory, now: u64) -> Observed {
     let document = shown_parent(logic, &parent);
     let children = observe::children(&logic.owned, &parent.uid);
     let descriptor = logic.revision.descriptor();
     let may_read = |object: &ObjectRef| {
         let namespaced = object.namespace.is_some();
         let request = Request { parent: &document.reference, object, namespaced, access: Access::Read };
-        controller.plugin.grant.authorise(&request, &|namespace, key| logic.label_of(namespace, key)).is_ok()
+        logic.plugin.grant.authorise(&request, &|namespace, key| logic.label_of(namespace, key)).is_ok()
     };
     let shown = Observation {
         children: observe::show_children(&logic.owned, &children, &may_read),
         related: observe::related(&logic.reads, &parent, &may_read),
         parent: document,
         refusals: memory.refused.iter().map(|refused| refused.refusal.clone()).collect(),
-        config: controller.plugin.config.clone(),
+        config: logic.plugin.config.clone(),
         now: descriptor.wants_now.then_some(now),
         attempt: descriptor.wants_attempt.then_some(memory.failures),
     };
@@ -179,7 +179,7 @@ fn rests(controller: &Controller, logic: &Logic, parent: &Object, memory: &Memor
 /// What must change for a failed parent to be decided before its time.
 pub fn hold_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u64 {
     let relabelled = controller.relabelled.load(Ordering::Acquire);
-    controller.hasher.hash_one((&parent.body, parent.deleting, logic.revision.digest(), relabelled))
+    controller.hasher.hash_one((&parent.body, parent.deleting, logic.basis, relabelled))
 }
 
 /// Everything that a reconcile looks at, in one number: what the plugin sees, and what tells
@@ -190,7 +190,7 @@ pub fn fingerprint(controller: &Controller, logic: &Logic, observed: &Observed) 
         |child: &Object| controller.hasher.hash_one((&child.uid, child.deleting, &child.applied, owned_fields(child)));
     let children: Vec<u64> = observed.children.iter().map(|(_, child)| of_child(child)).collect();
     controller.hasher.hash_one((
-        logic.revision.digest(),
+        logic.basis,
         visible(controller, &observed.shown),
         (parent.generation, &parent.finalizers, &parent.status, owned_fields(parent)),
         children,
@@ -234,8 +234,8 @@ pub fn context_of<'a>(
     Context {
         parent,
         uid,
-        plugin: &controller.plugin.name,
-        grant: &controller.plugin.grant,
+        plugin: &controller.name,
+        grant: &logic.plugin.grant,
         descriptor: logic.revision.descriptor(),
         namespaced: Box::new(|kind| Some(controller.kinds.get(kind)?.namespaced)),
         label_of: Box::new(|namespace, key| logic.label_of(namespace, key)),

@@ -58,7 +58,7 @@ async fn succeed(controller: &Controller, logic: &Logic, parent: &Arc<Object>, m
         return;
     }
     memory.said.clear();
-    tracing::info!(plugin = &*controller.plugin.name, object = %parent.key, "recovered");
+    tracing::info!(plugin = &*controller.name, object = %parent.key, "recovered");
     write_condition(controller, logic, &live, status::nothing()).await;
 }
 
@@ -69,7 +69,7 @@ async fn fail(
     memory: &mut Memory,
     error: &Error,
 ) -> Next {
-    let plugin = &*controller.plugin.name;
+    let plugin = &*controller.name;
     if let Error::Api(api) = error
         && (reconcile::parent_is_gone(api) || api.is_namespace_terminating())
     {
@@ -121,7 +121,7 @@ fn pause(error: &Error, failures: u32) -> Option<Duration> {
 async fn tell(controller: &Controller, logic: &Logic, parent: &Arc<Object>, memory: &mut Memory, error: &Error) {
     let message = cut(&error.to_string());
     let event = Event { severity: Severity::Warning, reason: error.reason().into(), message: message.clone() };
-    let observed = reconcile::observe(controller, logic, parent.clone(), memory);
+    let observed = reconcile::observe(logic, parent.clone(), memory);
     carry_out::say_once(controller, &observed, &event, memory);
     let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return };
     let condition =

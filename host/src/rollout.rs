@@ -20,7 +20,7 @@ use crate::controller::{Controller, Logic};
 use crate::debut::{Stage, Stopwatch};
 use crate::decision::{Call, Descriptor};
 use crate::error::LoadError;
-use crate::grant::{self, Verb};
+use crate::grant;
 use crate::object::Object;
 use crate::plugin::cases::{Case, Verdict};
 use crate::plugin::history::{Entry, Event, History};
@@ -98,12 +98,12 @@ impl Supervised {
         let refused = self.controller.slot.refused();
         let earlier = self.history().before(instead_of);
         for digest in earlier {
-            let kept = self.history().component(digest, self.controller.plugin.limits.component_bytes);
+            let kept = self.history().component(digest, self.plugin().limits.component_bytes);
             let Some(bytes) = kept else { continue };
             match self.try_take(bytes, Start::Return("what was offered at the start could not be taken")).await {
                 Ok(()) => return refused.into_iter().for_each(|refused| self.controller.slot.refuse(refused)),
                 Err(error) => {
-                    tracing::warn!(plugin = &*self.controller.plugin.name, %digest, %error, "an earlier revision cannot be taken either")
+                    tracing::warn!(plugin = &*self.controller.name, %digest, %error, "an earlier revision cannot be taken either")
                 }
             }
         }
@@ -111,12 +111,12 @@ impl Supervised {
 
     async fn try_take(&self, bytes: Vec<u8>, start: Start<'_>) -> Result<(), LoadError> {
         let mut stopwatch = Stopwatch::start();
-        let plugin = &self.controller.plugin;
+        let plugin = self.plugin();
         self.loading("the component is being compiled");
         let shared = &self.shared;
         let component = bytes.clone();
         let revision = Revision::load(&shared.engine, &shared.compiler, bytes, plugin.limits.clone()).await?;
-        check_grants(revision.descriptor(), plugin)?;
+        check_grants(revision.descriptor(), &plugin)?;
         let revision = Arc::new(revision);
         stopwatch.over(Stage::Load);
         try_carried_cases(&revision).await?;
@@ -135,7 +135,9 @@ impl Supervised {
         mut stopwatch: Stopwatch,
     ) -> Result<(), LoadError> {
         self.loading("the caches are being filled");
-        let logic = wiring::wire(&self.controller, &self.shared.watches, revision).await?;
+        let plugin = self.plugin();
+        let revision = revision.under(&plugin.limits);
+        let logic = wiring::wire(&self.controller, &self.shared.watches, plugin, revision).await?;
         stopwatch.over(Stage::Watches);
         first_call(&self.controller, &logic).await?;
         stopwatch.over(Stage::FirstCall);
@@ -162,7 +164,7 @@ impl Supervised {
             change(&mut history.lock().unwrap_or_else(PoisonError::into_inner));
         });
         if let Err(error) = changed.await {
-            tracing::warn!(plugin = &*self.controller.plugin.name, %error, "the history of revisions is not kept");
+            tracing::warn!(plugin = &*self.controller.name, %error, "the history of revisions is not kept");
         }
     }
 
@@ -173,7 +175,7 @@ impl Supervised {
         }
         self.loading("the component is asked about every parent");
         let survey = survey::survey(&self.controller, logic).await;
-        match too_much(&survey, self.controller.plugin.max_losing) {
+        match too_much(&survey, logic.plugin.max_losing) {
             Some(why) => Err(LoadError::Held(why)),
             None => Ok(()),
         }
@@ -182,7 +184,7 @@ impl Supervised {
     /// What no reconcile can go on beside, so it is short. Returns what is not needed any more.
     #[must_use]
     fn publish(&self, logic: Logic, start: Start<'_>, mut stopwatch: Stopwatch) -> State {
-        let plugin = &*self.controller.plugin.name;
+        let plugin = &*self.controller.name;
         let revision = logic.revision.clone();
         let (digest, version) = (revision.digest(), revision.descriptor().version.clone());
         let parents = logic.parents.watched.cache.len();
@@ -206,7 +208,7 @@ impl Supervised {
 
     /// The last good revision goes on; the reason is in the log, the status and the metrics.
     fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
-        let plugin = &*self.controller.plugin.name;
+        let plugin = &*self.controller.name;
         let short = digest.map(|digest| digest.to_string());
         let kept = self.controller.logic().map(|logic| logic.revision.digest().to_string());
         tracing::error!(
@@ -231,7 +233,7 @@ impl Supervised {
         match self.install(before, None, Start::Return(&place), Stopwatch::start()).await {
             Ok(()) => self.refuse(Some(bad.digest()), &error),
             Err(failed) => {
-                let plugin = &*self.controller.plugin.name;
+                let plugin = &*self.controller.name;
                 tracing::error!(plugin, digest = %bad.digest(), "{error}; but the one before it cannot be taken either: {failed}");
             }
         }
@@ -255,7 +257,7 @@ impl Supervised {
         if current.as_ref().is_some_and(|current| current.digest() == target) {
             return Err(format!("{target} decides already"));
         }
-        let kept = self.history().component(target, self.controller.plugin.limits.component_bytes);
+        let kept = self.history().component(target, self.plugin().limits.component_bytes);
         let bytes = kept.ok_or_else(|| format!("{target} is not kept any more; build it again and reload it"))?;
         let why = "somebody went back to another revision";
         if self.history().taken_back(target).is_some() {
@@ -319,14 +321,7 @@ fn remember(history: &mut History, revision: &Revision, component: Option<&[u8]>
 /// # Errors
 /// What is asked for and not given.
 pub fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), LoadError> {
-    for (kind, verbs) in grant::asked(descriptor) {
-        let missing = |verb: &Verb| !plugin.grant.allows(*verb, &kind);
-        let lacking: Vec<_> = verbs.into_iter().filter(missing).map(Verb::as_str).collect();
-        if !lacking.is_empty() {
-            return Err(LoadError::NotGranted(format!("{} on {kind}", lacking.join(", "))));
-        }
-    }
-    Ok(())
+    grant::lacking(descriptor, &plugin.grant).map_or(Ok(()), |lacking| Err(LoadError::NotGranted(lacking)))
 }
 
 /// Why a revision should not decide unasked: it fails where the present one does not, or deletes
@@ -377,7 +372,7 @@ async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadEr
     let memory = controller.recall(&parent);
     let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
     let name = parent.key.to_string();
-    let observed = reconcile::observe(controller, logic, parent, &memory);
+    let observed = reconcile::observe(logic, parent, &memory);
     let outcome = logic.revision.decide(call, observed.shown).await;
     outcome.map(drop).map_err(|error| LoadError::SelfTestFailed(format!("{name}: {error}")))
 }

@@ -103,7 +103,7 @@ pub async fn serve(listen: SocketAddr, about: About) -> anyhow::Result<SocketAdd
 async fn metrics(State(about): State<About>) -> Response {
     for plugin in about.plugins.iter() {
         let controller = &plugin.controller;
-        about.metrics.breaker(&controller.plugin.name, controller.breaker.shown(Instant::now()).state);
+        about.metrics.breaker(&controller.name, controller.breaker.shown(Instant::now()).state);
     }
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, content_type)], about.metrics.encode()).into_response()
@@ -179,8 +179,8 @@ fn problem(status: StatusCode, error: String) -> Response {
 
 impl About {
     fn plugin(&self, name: &str) -> Result<&Arc<Supervised>, String> {
-        self.plugins.iter().find(|plugin| *plugin.controller.plugin.name == *name).ok_or_else(|| {
-            let known: Vec<_> = self.plugins.iter().map(|plugin| plugin.controller.plugin.name.to_string()).collect();
+        self.plugins.iter().find(|plugin| *plugin.controller.name == *name).ok_or_else(|| {
+            let known: Vec<_> = self.plugins.iter().map(|plugin| plugin.controller.name.to_string()).collect();
             format!("this host has no plugin {name}; it has {}", known.join(", "))
         })
     }
@@ -250,7 +250,7 @@ async fn shadow(
                 return Err(busy);
             }
         };
-        let limit = plugin.controller.plugin.limits.component_bytes.0;
+        let limit = plugin.plugin().limits.component_bytes.0;
         let bytes = to_bytes(body, usize::try_from(limit).unwrap_or(usize::MAX)).await;
         let bytes = bytes.map_err(|_| NotRun::NotRead { limit })?;
         turn.load(bytes.into()).await

@@ -17,8 +17,10 @@ use crate::cluster::events::Recorder;
 use crate::cluster::identity::Identity;
 use crate::cluster::pace::Pace;
 use crate::cluster::watch::{Health, Watches};
-use crate::config::{CONCURRENCY, PluginConfig};
+use crate::config::{CONCURRENCY, HostSettings, PLUGIN_FILE_BYTES, PluginConfig};
 use crate::controller::Controller;
+use crate::error::LoadError;
+use crate::followed::{Followed, PluginFileStatus};
 use crate::metrics::Metrics;
 use crate::object::Key;
 use crate::plugin::compile::Compiler;
@@ -26,7 +28,7 @@ use crate::plugin::engine::Engine;
 use crate::plugin::history::History;
 use crate::plugin::revision::Revision;
 use crate::plugin::slot::Refused;
-use crate::plugin::source::{self, Source};
+use crate::plugin::source::{self, Candidate, Source};
 use crate::reconcile::{self, Next, Pass};
 
 /// How long a parent rests whose reconcile panicked: a fault of the host, not of the plugin.
@@ -49,8 +51,8 @@ pub struct Shared {
     pub engine: Engine,
     /// What makes native code of them.
     pub compiler: Compiler,
-    /// The namespace of the plugins' ServiceAccounts.
-    pub namespace: String,
+    /// What is said about all plugins, the namespace of their ServiceAccounts above all.
+    pub host: HostSettings,
     /// Where earlier revisions are kept.
     pub kept: Option<PathBuf>,
 }
@@ -64,6 +66,7 @@ pub struct Supervised {
     /// One permit: whoever runs a revision in the shadow of the one that decides holds it.
     pub shadow: Arc<Semaphore>,
     pub(crate) state: Mutex<State>,
+    pub(crate) followed: Followed,
     pub(crate) history: Arc<Mutex<History>>,
     requests: mpsc::Sender<Request>,
 }
@@ -103,6 +106,8 @@ pub struct PluginStatus {
     pub name: String,
     /// The file of its component.
     pub source: String,
+    /// The file that describes it.
+    pub plugin_file: PluginFileStatus,
     /// Whether it decides.
     pub ready: bool,
     /// What it waits for, if it does not.
@@ -148,16 +153,18 @@ impl Supervised {
     pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<Self> {
         let (requests, wishes) = mpsc::channel(1);
         let history = History::open(shared.kept.as_deref(), &plugin.place());
-        let identity = Identity::plugin(&shared.namespace, &plugin.name);
+        let identity = Identity::plugin(&shared.host.namespace, &plugin.name);
         let kinds = shared.watches.kinds.clone();
         let pace = Pace::new(&plugin.name, &plugin.limits, shared.metrics.clone());
         let writer = Writer::new(shared.cluster.clone(), kinds.clone(), &plugin.name, identity, pace);
-        let controller = Controller::new(plugin, writer, shared.recorder.clone(), kinds, shared.metrics.clone());
+        let controller =
+            Controller::new(plugin.name.clone(), writer, shared.recorder.clone(), kinds, shared.metrics.clone());
         let supervised = Arc::new(Self {
             controller: Arc::new(controller),
             shared,
             shadow: Arc::new(Semaphore::new(1)),
             state: Mutex::default(),
+            followed: Followed::new(Arc::new(plugin)),
             history: Arc::new(Mutex::new(history)),
             requests,
         });
@@ -188,8 +195,9 @@ impl Supervised {
         let failing: Vec<String> = watches.iter().filter_map(|watch| watch.failing.clone()).collect();
         let failing = (!failing.is_empty()).then(|| failing.join("; "));
         PluginStatus {
-            name: self.controller.plugin.name.to_string(),
-            source: self.controller.plugin.component_path().display().to_string(),
+            name: self.controller.name.to_string(),
+            source: self.plugin().component_path().display().to_string(),
+            plugin_file: self.plugin_file(),
             ready: logic.is_some() && failing.is_none(),
             waiting: failing.or_else(|| match (&logic, &refused, &state.loading) {
                 (Some(_), ..) => None,
@@ -209,7 +217,7 @@ impl Supervised {
     }
 
     fn watches(&self) -> Vec<WatchStatus> {
-        let name = &self.controller.plugin.name;
+        let name = &self.controller.name;
         let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_subscribed(name)).collect();
         watches.sort_by(|a, b| a.scope.kind.cmp(&b.scope.kind));
         let status = |watched: &Arc<crate::cluster::watch::Watched>| {
@@ -229,19 +237,39 @@ impl Supervised {
     }
 }
 
-/// Follows the component's file, one revision after the other. Taking one may wait long, for a
-/// kind that is not there yet; a newer file takes its place.
+/// What is followed of one plugin.
+struct Following {
+    supervised: Arc<Supervised>,
+    /// `plugin.yaml`.
+    plugin_file: Source,
+    /// The component.
+    component: Source,
+    /// The revision that is being taken.
+    taking: Option<Taking>,
+    /// Whether that is the one before the present one, which did worse.
+    going_back: bool,
+}
+
+/// Follows `plugin.yaml` and the component's file, one revision after the other. Taking one may wait
+/// long, for a kind that is not there yet; a newer file takes its place.
 async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Receiver<Request>) {
-    let plugin = &supervised.controller.plugin;
-    let mut source = Source::file(plugin.component_path(), plugin.limits.component_bytes);
-    let mut taking: Option<Taking> = None;
+    let plugin = supervised.plugin();
+    let mut following = Following {
+        plugin_file: Source::file(&plugin.path, PLUGIN_FILE_BYTES),
+        component: Source::file(plugin.component_path(), plugin.limits.component_bytes),
+        taking: None,
+        going_back: false,
+        supervised: supervised.clone(),
+    };
     loop {
         tokio::select! {
-            offered = source.next() => taking = Some(supervised.clone().take(offered).boxed()),
-            () = finished(&mut taking) => taking = None,
-            why = supervised.controller.probation.relapsed() => taking = Some(supervised.clone().take_back(why).boxed()),
+            // Another plugin.yaml has components offered again, and a way back must not be lost to that.
+            offered = following.plugin_file.next(), if !following.going_back => following.take_plugin_file(offered).await,
+            offered = following.component.next() => following.take(offered),
+            () = finished(&mut following.taking) => following.end(),
+            why = supervised.controller.probation.relapsed() => following.go_back(why),
             Some(Request { wish, reply }) = requests.recv() => {
-                let done = fulfil(&supervised, wish, &mut source, &mut taking).await;
+                let done = following.fulfil(wish).await;
                 // Whoever asked may have gone.
                 drop(reply.send(done.map(|()| supervised.status())));
             }
@@ -249,31 +277,64 @@ async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Receiver<Reques
     }
 }
 
-async fn fulfil(
-    supervised: &Arc<Supervised>,
-    wish: Wish,
-    source: &mut Source,
-    taking: &mut Option<Taking>,
-) -> Result<(), String> {
-    match wish {
-        Wish::RollBack(to) => {
-            *taking = None;
-            return supervised.roll_back(to.as_deref()).await;
+impl Following {
+    fn take(&mut self, offered: Result<Candidate, LoadError>) {
+        self.taking = Some(self.supervised.clone().take(offered).boxed());
+        self.going_back = false;
+    }
+
+    fn go_back(&mut self, why: String) {
+        self.taking = Some(self.supervised.clone().take_back(why).boxed());
+        self.going_back = true;
+    }
+
+    fn end(&mut self) {
+        (self.taking, self.going_back) = (None, false);
+    }
+
+    /// What `plugin.yaml` says anew may open the way for what was not taken, and what is being taken
+    /// begins again with it: nothing is published that was judged by what it said before.
+    async fn take_plugin_file(&mut self, offered: Result<Candidate, LoadError>) {
+        if self.supervised.take_plugin_file(offered).await {
+            self.end();
+            let plugin = self.supervised.plugin();
+            self.component.redirect(plugin.component_path(), plugin.limits.component_bytes);
         }
-        Wish::Approve(digest) => {
-            supervised.approve(digest.as_deref())?;
-            source.offer_again();
+    }
+
+    async fn fulfil(&mut self, wish: Wish) -> Result<(), String> {
+        match wish {
+            Wish::RollBack(to) => {
+                self.end();
+                return self.supervised.roll_back(to.as_deref()).await;
+            }
+            Wish::Approve(digest) => {
+                self.supervised.approve(digest.as_deref())?;
+                self.component.offer_again();
+            }
+            Wish::Reload if self.going_back => self.finish().await,
+            Wish::Reload => {}
         }
-        Wish::Reload => {}
+        // A file that was just written is read once it looks the same twice.
+        let settled = 4 * source::POLL;
+        if self.plugin_file.has_changed()
+            && let Ok(offered) = tokio::time::timeout(settled, self.plugin_file.next()).await
+        {
+            self.take_plugin_file(offered).await;
+        }
+        if let Ok(offered) = tokio::time::timeout(settled, self.component.next()).await {
+            self.take(offered);
+        }
+        self.finish().await;
+        Ok(())
     }
-    // A file that was just written is read once it looks the same twice.
-    if let Ok(offered) = tokio::time::timeout(4 * source::POLL, source.next()).await {
-        *taking = Some(supervised.clone().take(offered).boxed());
+
+    /// Waits for what is being taken, but no longer than whoever asked would.
+    async fn finish(&mut self) {
+        if self.taking.is_some() && tokio::time::timeout(RELOAD, finished(&mut self.taking)).await.is_ok() {
+            self.end();
+        }
     }
-    if taking.is_some() && tokio::time::timeout(RELOAD, finished(taking)).await.is_ok() {
-        *taking = None;
-    }
-    Ok(())
 }
 
 type Taking = futures::future::BoxFuture<'static, ()>;
@@ -296,7 +357,7 @@ async fn dispatch(controller: Arc<Controller>) {
             let again = work(&controller, &key).await;
             controller.queue.done(&key, again);
             let (waiting, running) = controller.queue.depth();
-            controller.metrics.queue(&controller.plugin.name, waiting, running);
+            controller.metrics.queue(&controller.name, waiting, running);
             drop(slot);
         });
     }
@@ -311,11 +372,11 @@ async fn work(controller: &Controller, key: &Key) -> Option<Duration> {
         Ok(Pass { next: next @ Next::Again, .. }) => ("requeue", after(next)),
         Ok(Pass { next: next @ Next::After(_), .. }) => ("requeue_after", after(next)),
         Err(_) => {
-            tracing::error!(plugin = &*controller.plugin.name, object = %key, "a reconcile panicked; this is a fault of the host");
+            tracing::error!(plugin = &*controller.name, object = %key, "a reconcile panicked; this is a fault of the host");
             ("panic", Some(AFTER_PANIC))
         }
     };
-    controller.metrics.reconciled(&controller.plugin.name, result, began.elapsed());
+    controller.metrics.reconciled(&controller.name, result, began.elapsed());
     again
 }
 

@@ -1,14 +1,18 @@
 //! From a descriptor to open watches: which kinds, with which selector and fields, and whom a
 //! change wakes.
 
+use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use crate::cluster::observe::{ReadView, View, named_by, parent_label};
 use crate::cluster::watch::{Change, Scope, Subscriber, Watched, Watches};
+use crate::config::PluginConfig;
 use crate::controller::{Controller, Logic};
 use crate::decision::{Descriptor, Kind, MatchRule, ReadKind};
 use crate::error::LoadError;
+use crate::grant::Grant;
 use crate::object::{Key, Lens, Object, PLUGIN_LABEL};
 use crate::plugin::revision::Revision;
 use crate::projection::Projection;
@@ -20,6 +24,17 @@ struct Interest<'a> {
     woken: Weak<Controller>,
 }
 
+impl<'a> Interest<'a> {
+    /// Of a plugin whose queue is to hear of changes.
+    fn of(controller: &Arc<Controller>, watches: &'a Watches) -> Self {
+        Self { watches, name: controller.name.clone(), woken: Arc::downgrade(controller) }
+    }
+}
+
+/// How long the labels of namespaces are waited for when another `plugin.yaml` looks at them. Where
+/// they are not known, nothing is granted.
+const NAMESPACES: Duration = Duration::from_secs(10);
+
 /// Opens the watches of a revision and waits until they are synced.
 ///
 /// # Errors
@@ -27,10 +42,28 @@ struct Interest<'a> {
 pub async fn wire(
     controller: &Arc<Controller>,
     watches: &Watches,
+    plugin: Arc<PluginConfig>,
     revision: Arc<Revision>,
 ) -> Result<Logic, LoadError> {
-    let interest = Interest { watches, name: controller.plugin.name.clone(), woken: Arc::downgrade(controller) };
-    open(controller, &interest, revision).await
+    open(controller, &Interest::of(controller, watches), plugin, revision).await
+}
+
+/// The logic at work under another `plugin.yaml`. Its watches stay as they are but for that of the
+/// namespaces, which is not waited for at any price: what is narrowed is narrowed at once.
+pub async fn rewire(
+    controller: &Arc<Controller>,
+    watches: &Watches,
+    plugin: Arc<PluginConfig>,
+    present: &Logic,
+) -> Logic {
+    let revision = present.revision.under(&plugin.limits);
+    let namespaces = open_namespaces(&plugin.grant, &Interest::of(controller, watches), &present.parents);
+    if let Some(namespaces) = &namespaces {
+        // A time-out is told by the watch itself, in the status of the plugin.
+        drop(tokio::time::timeout(NAMESPACES, namespaces.synced()).await);
+    }
+    let basis = basis(controller, &revision, &plugin);
+    Logic { plugin, revision, basis, namespaces, ..present.clone() }
 }
 
 /// The same for a revision that only looks: its watches wake nobody, are not a part of the plugin's
@@ -41,11 +74,12 @@ pub async fn wire(
 pub async fn wire_to_look(
     controller: &Arc<Controller>,
     watches: &Watches,
+    plugin: Arc<PluginConfig>,
     revision: Arc<Revision>,
     name: &Arc<str>,
 ) -> Result<Logic, LoadError> {
     let interest = Interest { watches, name: name.clone(), woken: Weak::new() };
-    open(controller, &interest, revision).await
+    open(controller, &interest, plugin, revision).await
 }
 
 /// Ends every subscription under a name.
@@ -58,6 +92,7 @@ pub fn end(watches: &Watches, name: &str) {
 async fn open(
     controller: &Arc<Controller>,
     interest: &Interest<'_>,
+    plugin: Arc<PluginConfig>,
     revision: Arc<Revision>,
 ) -> Result<Logic, LoadError> {
     let descriptor = revision.descriptor();
@@ -69,7 +104,7 @@ async fn open(
     for view in owned.iter().chain(reads.iter().map(|read| &read.view)) {
         view.watched.synced().await;
     }
-    let namespaces = open_namespaces(controller, interest, &parents);
+    let namespaces = open_namespaces(&plugin.grant, interest, &parents);
     if let Some(namespaces) = &namespaces {
         namespaces.synced().await;
     }
@@ -84,7 +119,12 @@ async fn open(
             descriptor.parent
         )));
     }
-    Ok(Logic { revision, parents, resource, owned, reads, namespaces })
+    let basis = basis(controller, &revision, &plugin);
+    Ok(Logic { plugin, revision, basis, parents, resource, owned, reads, namespaces })
+}
+
+fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) -> u64 {
+    controller.hasher.hash_one((revision.digest(), plugin.digest))
 }
 
 /// Ends the subscriptions that the published logic does not use.
@@ -97,7 +137,7 @@ pub fn release(controller: &Controller, watches: &Watches) {
     };
     for watched in watches.all() {
         if !used(&watched.scope) {
-            watches.unsubscribe(&watched.scope, &controller.plugin.name);
+            watches.unsubscribe(&watched.scope, &controller.name);
         }
     }
 }
@@ -161,8 +201,8 @@ fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadVi
 
 /// Only where some rule selects namespaces are they watched, and of them no more is kept than the
 /// labels in question.
-fn open_namespaces(controller: &Controller, interest: &Interest<'_>, parents: &View) -> Option<Arc<Watched>> {
-    let labels: Vec<String> = controller.plugin.grant.namespace_labels().into_iter().collect();
+fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Option<Arc<Watched>> {
+    let labels: Vec<String> = grant.namespace_labels().into_iter().collect();
     if labels.is_empty() {
         return None;
     }

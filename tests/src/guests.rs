@@ -124,12 +124,18 @@ impl Folder {
         self.folder.path().join(format!("{}.wasm", self.name))
     }
 
-    /// Edits `plugin.yaml`.
+    /// Edits `plugin.yaml`, at once as editors do.
     pub fn edit(&self, what: &str, into: &str) {
-        let path = self.folder.path().join("plugin.yaml");
-        let text = std::fs::read_to_string(&path).expect("plugin.yaml is read");
+        let text = std::fs::read_to_string(self.plugin_file()).expect("plugin.yaml is read");
         assert!(text.contains(what), "plugin.yaml has no {what}");
-        std::fs::write(&path, text.replace(what, into)).expect("plugin.yaml is written");
+        let new = self.plugin_file().with_extension("new");
+        std::fs::write(&new, text.replace(what, into)).expect("plugin.yaml is written");
+        std::fs::rename(&new, self.plugin_file()).expect("plugin.yaml is replaced");
+    }
+
+    /// Where `plugin.yaml` lies.
+    pub fn plugin_file(&self) -> PathBuf {
+        self.folder.path().join("plugin.yaml")
     }
 }
 

@@ -26,6 +26,7 @@ pub struct Start {
     kubeconfig: PathBuf,
     namespace: Option<String>,
     image: Option<String>,
+    cache: PathBuf,
     listen: &'static str,
 }
 
@@ -51,6 +52,7 @@ impl Start {
             kubeconfig: plane.kubeconfig_of(SYSTEM, "hotshoe").await,
             namespace: None,
             image: Some(IMAGE.to_owned()),
+            cache: repository("target/tests/cache"),
             listen: "127.0.0.1:0",
         }
     }
@@ -83,6 +85,13 @@ impl Start {
         self
     }
 
+    /// Keep compiled components and earlier revisions here instead of where all tests do.
+    #[must_use]
+    pub fn cache(mut self, cache: &Path) -> Self {
+        self.cache = cache.to_owned();
+        self
+    }
+
     /// Serve here instead of on a port of loopback.
     #[must_use]
     pub fn listen(mut self, address: &'static str) -> Self {
@@ -94,7 +103,7 @@ impl Start {
     pub fn command(&self) -> Command {
         let mut command = Command::new(program());
         command.arg("run").args(&self.plugins).arg("--kubeconfig").arg(&self.kubeconfig);
-        command.args(["--listen", self.listen, "--cache"]).arg(repository("target/tests/cache"));
+        command.args(["--listen", self.listen, "--cache"]).arg(&self.cache);
         if let Some(namespace) = &self.namespace {
             command.args(["--namespace", namespace]);
         }

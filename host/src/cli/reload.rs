@@ -9,7 +9,7 @@ use super::host_client::HostOptions;
 /// Have a running host take the component that is there now
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example: hotshoe build plugins/memcached && hotshoe reload memcached\n\nThe host notices a new component by itself within a second; this says what came of it.\nExit code 1 means that it was not taken, and the last good one goes on."
+    after_help = "Example: hotshoe build plugins/memcached && hotshoe reload memcached\n\nThe host notices a new component, and another plugin.yaml, by itself within a second; this says what came of it.\nExit code 1 means that it was not taken, and the last good one goes on."
 )]
 pub struct Args {
     /// Which plugin
@@ -38,7 +38,12 @@ pub(super) fn path(verb: &str, plugin: &str, digest: Option<&str>) -> String {
 
 /// Says whether the component that was offered decides now.
 pub(super) fn print(plugin: &str, status: &Value) -> ExitCode {
+    let plugin_file = status.get("pluginFile").and_then(|file| file.get("refused")?.as_str());
+    if let Some(why) = plugin_file {
+        eprintln!("plugin.yaml is not taken, and what it said before holds: {why}");
+    }
     match status.get("refused").filter(|refused| !refused.is_null()) {
+        None if plugin_file.is_some() => ExitCode::FAILURE,
         Some(refused) => {
             eprintln!("not taken: {}: {}", text(refused, "reason"), text(refused, "message"));
             eprintln!("{plugin} goes on with {}", digest(status));

@@ -95,7 +95,7 @@ impl Args {
             engine: Engine::new()?,
             compiler: Compiler::of_this_binary(self.cache.as_deref()),
             kept: self.cache.clone().or_else(compile::cache_dir),
-            namespace: self.service_account_namespace.clone(),
+            host: self.host_settings(),
         });
         let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| Supervised::start(plugin, shared.clone())).collect();
         let about = About { plugins: plugins.clone(), metrics, context };
@@ -107,9 +107,13 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn read_plugins(&self) -> anyhow::Result<Vec<PluginConfig>> {
+    fn host_settings(&self) -> HostSettings {
         let namespace = self.service_account_namespace.as_str().into();
-        let host = HostSettings { namespace, allow_env: self.allow_env.clone() };
+        HostSettings { namespace, allow_env: self.allow_env.clone() }
+    }
+
+    fn read_plugins(&self) -> anyhow::Result<Vec<PluginConfig>> {
+        let host = self.host_settings();
         let mut plugins: Vec<PluginConfig> = Vec::new();
         for path in self.plugins.iter().chain(&self.files) {
             let plugin = PluginConfig::read(path, &host)?;

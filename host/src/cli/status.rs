@@ -91,6 +91,13 @@ pub fn print_plugin(plugin: &Value) -> Option<()> {
         let left = breaker("seconds").map(|seconds| format!(" for another {seconds} s")).unwrap_or_default();
         println!("  circuit {state}{left}: it failed too often to be called; a new component closes it");
     }
+    let of_file = |key: &str| plugin.get("pluginFile")?.get(key)?.as_str();
+    if let Some(why) = of_file("refused") {
+        println!("  plugin.yaml not taken, what it said before holds: {why}");
+    }
+    if let Some(lacking) = of_file("notGranted") {
+        println!("  less granted: {lacking}");
+    }
     let refused = plugin.get("refused").filter(|refused| !refused.is_null());
     if let Some(refused) = refused {
         let of = |key: &str| refused.get(key).and_then(Value::as_str).unwrap_or("-");

@@ -29,7 +29,7 @@ pub struct Writer {
     pub(super) kinds: Arc<Kinds>,
     pub(super) identity: Identity,
     pub(super) manager: String,
-    pub(super) pace: Pace,
+    pub(crate) pace: Pace,
 }
 
 /// What became of one child.

@@ -140,6 +140,24 @@ impl Revision {
         })
     }
 
+    /// The same component under other limits. Those that hold for its size and its compilation it has
+    /// passed already.
+    pub fn under(self: &Arc<Self>, limits: &Limits) -> Arc<Revision> {
+        if *self.limits == *limits {
+            return self.clone();
+        }
+        Arc::new(Revision {
+            digest: self.digest,
+            descriptor: self.descriptor.clone(),
+            limits: Arc::new(limits.clone()),
+            size: self.size,
+            cases: self.cases.clone(),
+            engine: self.engine.clone(),
+            lane: self.lane,
+            linked: self.linked.clone(),
+        })
+    }
+
     /// The SHA-256 of the component's bytes.
     pub fn digest(&self) -> Digest {
         self.digest

@@ -81,9 +81,20 @@ impl Source {
         &self.path
     }
 
-    /// Has what is there offered once more, though it was before.
+    /// Has what is there offered once more, though it was before, and an error told once more.
     pub fn offer_again(&mut self) {
-        (self.seen.read, self.seen.offered) = (None, None);
+        (self.seen.read, self.seen.offered, self.seen.error) = (None, None, None);
+    }
+
+    /// Follows another file from now on, or the same one up to another size, and offers it in any case.
+    pub fn redirect(&mut self, path: impl Into<PathBuf>, cap: Size) {
+        (self.path, self.cap) = (path.into(), cap);
+        self.offer_again();
+    }
+
+    /// Whether the file looks other than when it was read. A look takes microseconds.
+    pub fn has_changed(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|metadata| self.seen.read != Some(Look::from(&metadata)))
     }
 
     /// Waits for bytes that were not offered before. Nothing is lost when the future is dropped.
@@ -109,7 +120,8 @@ impl Source {
                 Some(Ok(candidate))
             }
             Err(error) => {
-                self.seen.read = None;
+                // What is there again after that is offered again: whoever was told wants to know.
+                (self.seen.read, self.seen.offered) = (None, None);
                 let words = error.to_string();
                 let news = self.seen.error.as_ref() != Some(&words);
                 self.seen.error = Some(words);
@@ -280,7 +292,36 @@ mod tests {
         fs::remove_file(folder.path("plugin.wasm")).unwrap();
         assert_eq!(source.look().unwrap().unwrap_err().reason(), "Unreadable");
         folder.write("plugin.wasm", b"one");
-        assert!(source.look().is_none() && source.look().is_none());
+        assert!(source.look().is_none());
+        assert_eq!(bytes(source.look()), Some(b"one".to_vec()), "the same bytes, but they were missed");
+        assert!(source.look().is_none());
+    }
+
+    #[test]
+    fn another_file_is_offered_whatever_is_in_it() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        folder.write("other.wasm", b"one");
+        let mut source = folder.source();
+        while source.look().is_none() {}
+        source.redirect(folder.path("other.wasm"), Size(2));
+        assert!(source.look().is_none());
+        assert_eq!(source.look().unwrap().unwrap_err().reason(), "ComponentTooLarge");
+        source.redirect(folder.path("other.wasm"), Size(3));
+        assert_eq!(bytes(source.look()), Some(b"one".to_vec()));
+    }
+
+    #[test]
+    fn a_file_has_changed_until_it_is_read() {
+        let folder = Folder::new();
+        let mut source = folder.source();
+        assert!(!source.has_changed(), "there is nothing to wait for");
+        folder.write("plugin.wasm", b"one");
+        assert!(source.has_changed());
+        while source.look().is_none() {}
+        assert!(!source.has_changed());
+        folder.write("plugin.wasm", b"other");
+        assert!(source.has_changed());
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Looked {
             return Self { said: None };
         }
         let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
-        let observed = reconcile::observe_at(controller, logic, parent, memory, now);
+        let observed = reconcile::observe_at(logic, parent, memory, now);
         let shown = observed.shown.clone();
         let answer = decide::ask(controller, logic, call, shown, |heard| times.add(heard.elapsed, heard.memory)).await;
         Self { said: Some((observed, answer)) }
@@ -119,5 +119,5 @@ pub(super) fn there(controller: &Controller, logic: &Logic, parent: &Object) -> 
 
 /// Whether a child would be pruned if it were no longer wanted, as far as that is up to it.
 pub(super) fn is_ours(controller: &Controller, child: &Object) -> bool {
-    !child.deleting && child.label(PLUGIN_LABEL) == Some(&controller.plugin.name)
+    !child.deleting && child.label(PLUGIN_LABEL) == Some(&controller.name)
 }

@@ -100,7 +100,7 @@ impl Turn {
     /// When somebody else has it.
     pub fn take(plugin: &Arc<Supervised>) -> Result<Self, NotRun> {
         let permit = plugin.shadow.clone().try_acquire_owned();
-        let busy = |_| NotRun::Busy(plugin.controller.plugin.name.clone());
+        let busy = |_| NotRun::Busy(plugin.controller.name.clone());
         Ok(Self { plugin: plugin.clone(), _permit: permit.map_err(busy)? })
     }
 
@@ -110,12 +110,12 @@ impl Turn {
     /// When it could not be taken for a reload either, or nothing decides yet.
     pub async fn load(self, bytes: Vec<u8>) -> Result<Shadow, NotRun> {
         let (controller, shared) = (self.plugin.controller.clone(), self.plugin.shared.clone());
-        let plugin = &controller.plugin;
+        let plugin = self.plugin.plugin();
         let old = controller.logic().ok_or_else(|| NotRun::NothingDecides(plugin.name.clone()))?;
         let revision = Revision::load(&shared.engine, &shared.compiler, bytes, plugin.limits.clone()).await?;
-        check_grants(revision.descriptor(), plugin)?;
+        check_grants(revision.descriptor(), &plugin)?;
         let views = Views { shared, name: format!("{} (shadow)", plugin.name).into() };
-        let wired = wiring::wire_to_look(&controller, &views.shared.watches, Arc::new(revision), &views.name);
+        let wired = wiring::wire_to_look(&controller, &views.shared.watches, plugin, Arc::new(revision), &views.name);
         let wired = tokio::time::timeout(WATCHES, wired).await;
         let new = wired.map_err(|_| NotRun::Watches(not_seen(&views.shared.watches, &views.name)))??;
         Ok(Shadow { _views: views, old, new, turn: self })
@@ -239,7 +239,7 @@ impl Shadow {
             )
         });
         Summary {
-            plugin: self.turn.plugin.controller.plugin.name.to_string(),
+            plugin: self.turn.plugin.controller.name.to_string(),
             counts: run.counts,
             old: Measured::of(&self.old.revision, run.old),
             new: Measured::of(&self.new.revision, run.new),

@@ -12,11 +12,13 @@
 mod broken;
 mod configuration;
 mod crowd;
+mod followed;
 mod granted;
 mod reload;
 mod restart;
 mod rollback;
 mod shadow;
+mod swapped;
 mod telling;
 
 use hotshoe_tests::{ControlPlane, Scene, repository};

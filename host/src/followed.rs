@@ -1,0 +1,165 @@
+//! `plugin.yaml` while the host runs: what the administrator says holds as soon as it is said.
+//!
+//! ```text
+//! plugin.yaml ─▶ valid? ─▶ what decides goes on under it ─▶ what was not taken is offered again
+//!                  └ no, or another plugin's: the one before it goes on, and that is said
+//! ```
+//!
+//! What a component at work asks for and is no longer granted is denied at each decision; the component
+//! itself goes on, for who narrows a grant wants less done and not everything left undone.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use crate::config::PluginConfig;
+use crate::error::LoadError;
+use crate::grant;
+use crate::plugin::source::Candidate;
+use crate::supervisor::Supervised;
+use crate::wiring;
+
+/// What the administrator said last.
+pub(crate) struct Followed {
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    plugin: Arc<PluginConfig>,
+    /// Why the file as it is now is not taken.
+    refused: Option<String>,
+}
+
+/// How `plugin.yaml` is, for people and scripts.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginFileStatus {
+    /// Where it is.
+    pub file: String,
+    /// Why it is not taken as it is now; what it said before holds.
+    pub refused: Option<String>,
+    /// What the component at work asks for and is no longer granted.
+    pub not_granted: Option<String>,
+}
+
+impl Followed {
+    /// As read at the start.
+    pub(crate) fn new(plugin: Arc<PluginConfig>) -> Self {
+        Self { inner: Mutex::new(Inner { plugin, refused: None }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Supervised {
+    /// What the administrator said last.
+    pub fn plugin(&self) -> Arc<PluginConfig> {
+        self.followed.lock().plugin.clone()
+    }
+
+    /// Takes `plugin.yaml` as it is offered, or says why not. Whether it says something new.
+    pub(crate) async fn take_plugin_file(&self, offered: Result<Candidate, LoadError>) -> bool {
+        let present = self.plugin();
+        let changed = match offered {
+            Ok(Candidate { bytes, .. }) => {
+                present.changed(&bytes, &self.shared.host).map_err(|error| in_a_line(&error))
+            }
+            Err(error) => Err(unreadable(&present, &error)),
+        };
+        match changed {
+            Ok(changed) if changed.digest == present.digest => {
+                if self.followed.lock().refused.take().is_some() {
+                    tracing::info!(plugin = &*present.name, "plugin.yaml says again what holds");
+                }
+                false
+            }
+            Ok(changed) => {
+                self.have_hold(Arc::new(changed)).await;
+                true
+            }
+            Err(error) => {
+                tracing::error!(
+                    plugin = &*present.name,
+                    "plugin.yaml is not taken, and what it said before holds: {error}"
+                );
+                self.followed.lock().refused = Some(error);
+                false
+            }
+        }
+    }
+
+    /// From now on this holds: for every decision that begins, and for components that are offered.
+    async fn have_hold(&self, plugin: Arc<PluginConfig>) {
+        *self.followed.lock() = Inner { plugin: plugin.clone(), refused: None };
+        let controller = &self.controller;
+        controller.writer.pace.set(&plugin.limits);
+        if let Some(present) = controller.logic() {
+            let logic = wiring::rewire(controller, &self.shared.watches, plugin.clone(), &present).await;
+            controller.publish(Arc::new(logic));
+            wiring::release(controller, &self.shared.watches);
+        }
+        tracing::info!(plugin = &*plugin.name, "plugin.yaml has changed; what it says holds from now on");
+        if let Some(lacking) = self.lacking() {
+            tracing::warn!(plugin = &*plugin.name, "{lacking}");
+        }
+    }
+
+    /// How `plugin.yaml` is.
+    pub(crate) fn plugin_file(&self) -> PluginFileStatus {
+        let Inner { plugin, refused } = &*self.followed.lock();
+        PluginFileStatus {
+            file: plugin.path.display().to_string(),
+            refused: refused.clone(),
+            not_granted: self.lacking(),
+        }
+    }
+
+    /// What the component at work asks for and is no longer granted, and what that means.
+    fn lacking(&self) -> Option<String> {
+        let logic = self.controller.logic()?;
+        let lacking = grant::lacking(logic.revision.descriptor(), &logic.plugin.grant)?;
+        Some(format!(
+            "the component at work asks for {lacking}, which plugin.yaml grants no longer: it is denied, and after a restart the component would not be taken; grant it again, or give the plugin a component that does without"
+        ))
+    }
+}
+
+/// What went wrong, and why, without the lines of the file that the parser shows with it: there may be
+/// values in them that are not everybody's.
+fn in_a_line(error: &anyhow::Error) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        let mut lines = cause.lines();
+        words.extend(lines.next().map(str::to_owned));
+        if lines.next().is_some() {
+            break;
+        }
+    }
+    words.join(": ")
+}
+
+/// The words of a source are about components.
+fn unreadable(plugin: &PluginConfig, error: &LoadError) -> String {
+    let path = plugin.path.display();
+    match error {
+        LoadError::Unreadable { source, .. } => format!("cannot read {path}: {source}; put it back"),
+        LoadError::TooLarge { size, limit } => format!("{path} has {size} bytes, more than the {limit} that are read"),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_and_shows_nothing_of_the_file() {
+        let parser =
+            anyhow::anyhow!("unknown field `a` at line 6").context("line 6: unknown field `a`\n  |  password: 1234");
+        let error = parser.context("plugin.yaml is no valid Plugin");
+        assert_eq!(in_a_line(&error), "plugin.yaml is no valid Plugin: line 6: unknown field `a`");
+    }
+}
