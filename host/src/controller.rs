@@ -177,6 +177,7 @@ impl Controller {
     /// Publishes new logic, and decides every parent again.
     pub fn publish(&self, logic: Arc<Logic>) {
         self.breaker.reset();
+        self.metrics.decides(&self.plugin.name, &logic.revision);
         self.slot.publish(logic);
         self.decide_all_again();
     }
@@ -184,7 +185,11 @@ impl Controller {
     /// Tells the breaker that a call was good.
     pub fn passed(&self, trial: Trial<'_>) {
         if trial.passed() == Turned::Closed {
-            tracing::info!(plugin = &*self.plugin.name, "the plugin decides again: the circuit is closed");
+            tracing::info!(
+                plugin = &*self.plugin.name,
+                digest = self.deciding(),
+                "the plugin decides again: the circuit is closed"
+            );
             self.decide_all_again();
         }
     }
@@ -194,11 +199,17 @@ impl Controller {
         if let Turned::Open(period) = trial.failed(Instant::now()) {
             tracing::error!(
                 plugin = &*self.plugin.name,
+                digest = self.deciding(),
                 ?period,
                 "the plugin fails too often and is not called for a while: the circuit is open"
             );
             self.metrics.opened(&self.plugin.name);
         }
+    }
+
+    /// The revision that decides, as log lines name it.
+    fn deciding(&self) -> Option<String> {
+        self.logic().map(|logic| logic.revision.digest().to_string())
     }
 
     fn decide_all_again(&self) {
