@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::field::{DisplayValue, display};
 
 use crate::breaker::{Breaker, Trial, Turned};
 use crate::cluster::apply::Writer;
@@ -21,7 +22,7 @@ use crate::decision::{Kind, Refusal};
 use crate::diff::Unsettled;
 use crate::metrics::Metrics;
 use crate::object::{Key, Object};
-use crate::plugin::revision::Revision;
+use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Slot;
 use crate::probation::Probation;
 use crate::queue::Queue;
@@ -207,9 +208,9 @@ impl Controller {
         }
     }
 
-    /// The revision that decides, as log lines name it.
-    fn deciding(&self) -> Option<String> {
-        self.logic().map(|logic| logic.revision.digest().to_string())
+    /// The revision that decides, for a log line.
+    fn deciding(&self) -> Option<DisplayValue<Digest>> {
+        self.logic().map(|logic| display(logic.revision.digest()))
     }
 
     fn decide_all_again(&self) {
