@@ -60,7 +60,7 @@ run_to() {
 }
 
 # What the command before printed must match a pattern.
-said() { [[ $(<"$demo/said") == *$1* ]] || fail "the command before did not say: $1"; }
+said() { [[ $(<"$demo/said") == *"$1"* ]] || fail "the command before did not say: $1"; }
 
 # Changes a file of the plugin's copy with a script for sed, and shows how.
 edit() {
@@ -248,7 +248,8 @@ second=$(decides)
 step 'A plugin that would delete what is there'
 say 'Somebody forgets the Service. The cases of the plugin say so when it is built, and here nobody listens.' \
     'But whatever is offered to the host is asked about every Memcached first. This one would delete children' \
-    'of more than 10 in 100, so it waits until somebody says `hotshoe approve`; the one at work goes on.'
+    'of more than 10 in 100, so it is held until somebody approves it, and the one at work goes on.' \
+    'By hand: just shadow to see it all, just reload, and hotshoe approve if you mean it'
 cp "$plugin/src/children.rs" "$demo/children.rs"
 edit src/children.rs 's/let service = /let _service = /
 s/Object::of(&deployment)?, Object::of(&service)?/Object::of(\&deployment)?/
@@ -263,7 +264,7 @@ mv "$demo/children.rs" "$plugin/src/children.rs"
 
 step 'A plugin that misbehaves'
 say 'The next one has a log line for which it knows three words. It does well on all that is there, so it' \
-    'is taken. Then somebody asks for a fourth server.'
+    'is taken. Then somebody asks for a fourth server. By hand: just reload, and just status to watch'
 edit src/reconcile.rs '/let observed = /a\
     let count = ["one", "two", "three"][request.parent.spec.size as usize - 1];\
     hotshoe_sdk::info!("{} has {count}", request.name());'
@@ -273,8 +274,9 @@ run hotshoe reload memcached
 third=$(decides)
 [ "$third" != "$second" ] || fail 'the same component decides'
 run kubectl patch memcached $sample --type merge --patch '{"spec":{"size":4}}'
-say 'It traps, which costs this one decision: nothing is written but an Event. The host tries again, at' \
-    'longer and longer intervals. After five failures, where the one before had none, it goes back by itself.'
+say 'It traps, which costs this one decision: no child is written, an Event and a condition say why. The host' \
+    'tries again, at longer and longer intervals. After five failures, where the component before had none, it' \
+    'goes back by itself: in about 15 seconds.'
 await 'the host goes back' "$second" decides
 await 'four servers are ready' '*with 4 replicas created successfully, says the new plugin' says
 run grep -m 1 'ERROR.*TakenBack' "$log"
@@ -284,8 +286,8 @@ run kubectl get events --field-selector reason=Trapped -o 'custom-columns=REASON
 said "$third"
 
 step 'What was'
-say 'The file still has the component that misbehaved. The host does not take it again until it is another,' \
-    'or somebody says `hotshoe approve`. By hand: just status, just history, just rollback'
+say 'The file still has the component that misbehaved. The host does not take it again, unless somebody says' \
+    '`hotshoe approve`; what is mended is another component. By hand: just status, just history, just rollback'
 run_to 1 hotshoe reload memcached
 said 'TakenBack'
 run hotshoe status
