@@ -191,7 +191,7 @@ async fn write_children(
         let live = observed.children.iter().find(|(kind, live)| reference(kind, &live.key) == child.reference);
         let basis = child_basis(controller, basis, live.map(|(_, live)| &**live));
         let desired = applied.iter().find(|one| one.reference == child.reference);
-        note_child(controller, logic, observed, child, desired, basis, memory, written);
+        note_child(controller, logic, observed, child, Tried { desired, basis }, memory, written);
     }
 }
 
@@ -236,13 +236,20 @@ pub fn next_look(memory: &Memory) -> Next {
     }
 }
 
+/// What was tried with a child.
+struct Tried<'a> {
+    /// What was applied; none where it was deleted.
+    desired: Option<&'a Desired>,
+    /// What it is tried again for before its time.
+    basis: u64,
+}
+
 fn note_child(
     controller: &Controller,
     logic: &Logic,
     observed: &Observed,
     child: Child,
-    desired: Option<&Desired>,
-    basis: u64,
+    Tried { desired, basis }: Tried<'_>,
     memory: &mut Memory,
     written: &mut Written,
 ) {
