@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `just demo` does: Hotshoe from nothing to a plugin that is swapped while it works, on a real
-# control plane. Each step says what happens, prints the command that does it, and waits, with a
+# What `just demo` does: Hotshoe from nothing to a plugin that is swapped while it works, and to one
+# that misbehaves and is taken back, on a real control plane. Each step says what happens, prints the command that does it, and waits, with a
 # deadline, until it is seen to have happened; a step that does not fails the demo.
 #
 # It uses the cluster of $KUBECONFIG when that is set, else a control plane of its own. KEEP=1 leaves
@@ -47,7 +47,29 @@ show() {
 # Prints a command and runs it.
 run() {
     show "$@"
-    "$@" 2>&1 | sed 's/^/    /'
+    "$@" 2>&1 | tee "$demo/said" | sed 's/^/    /'
+}
+
+# Prints a command and runs it; it is to end with this exit code.
+run_to() {
+    local wanted=$1 code=0
+    shift
+    run "$@" || code=$?
+    [ $code = "$wanted" ] || fail "exit code $code instead of $wanted: $*"
+    say "    (exit code $code)"
+}
+
+# What the command before printed must match a pattern.
+said() { [[ $(<"$demo/said") == *"$1"* ]] || fail "the command before did not say: $1"; }
+
+# Changes a file of the plugin's copy with a script for sed, and shows how.
+edit() {
+    local file=$plugin/$1 changed=0
+    cp "$file" "$demo/before"
+    sed -i.old "$2" "$file"
+    rm "$file.old"
+    diff -U0 --label "$1" --label "$1" "$demo/before" "$file" | sed 's/^/    /' || changed=1
+    [ $changed = 1 ] || fail "$file is not what this demo changes"
 }
 
 # Prints what a kind's objects become, as they become it; a column is a path into the object.
@@ -76,6 +98,9 @@ await() {
         sleep 0.2
     done
 }
+
+# The component that decides, by the digits that people compare.
+decides() { hotshoe status | awk '$1 == "memcached" { print $4 }'; }
 
 # One field of one object.
 field() { kubectl get "$1" "$2" -o "jsonpath=$3"; }
@@ -152,7 +177,8 @@ cp -R wit "$demo/wit"
 cp -a target/guests/release target/guests/wasm32-unknown-unknown "$demo/plugins/target/guests/"
 cp target/plugins/memcached.wasm "$plugin/memcached.wasm"
 export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.4.36-alpine}"
-command=(hotshoe run --namespace $namespace --kubeconfig "$demo/hotshoe.kubeconfig" --listen 127.0.0.1:0 "$plugin")
+# A cache of its own: the host remembers there what it took back, and would not take it again.
+command=(hotshoe run --namespace $namespace --kubeconfig "$demo/hotshoe.kubeconfig" --cache "$demo/cache" --listen 127.0.0.1:0 "$plugin")
 show "${command[@]}"
 "${command[@]}" >"$log" 2>&1 &
 host=$!
@@ -188,24 +214,92 @@ await 'two servers are ready again' '*with 2 replicas created successfully' says
 await 'the third Pod is gone' 2 count_pods
 run kubectl get deployment $sample
 
-step 'Another plugin, while the host runs'
-say 'The logic gets a log line and another message, is compiled, and slid in: no restart, no watch' \
-    'opened again, no Pod touched. By hand: change plugins/memcached/src, then just reload'
-pods=$(kubectl get pods -o name | sort)
-sed -i.old '/let observed = /a\    hotshoe_sdk::info!("the new plugin decides on {}", request.name());' "$plugin/src/reconcile.rs"
-sed -i.old 's/replicas created successfully/replicas created successfully, says the new plugin/' "$plugin/src/status.rs" "$plugin"/cases/*.yaml
+step 'What another plugin would change'
+say 'The logic gets a log line and another message. The running host asks the new component about every' \
+    'Memcached that is there, beside the one at work, and shows the difference. Nothing is written.' \
+    'By hand: change plugins/memcached/src, then just shadow (or just reload --dry-run)'
+first=$(decides)
+edit src/reconcile.rs '/let observed = /a\
+    hotshoe_sdk::info!("the new plugin decides on {}", request.name());'
+edit src/status.rs 's/replicas created successfully/replicas created successfully, says the new plugin/'
+# Its cases are changed with it, as its author would.
+sed -i.old 's/replicas created successfully/&, says the new plugin/' "$plugin"/cases/*.yaml
 rm "$plugin"/cases/*.old
-for file in reconcile.rs status.rs; do
-    diff -U0 --label "$file" --label "$file" "$plugin/src/$file.old" "$plugin/src/$file" | sed 's/^/    /' || true
-done
-run hotshoe build "$plugin" --out "$plugin/memcached.wasm"
-rm -rf "$demo/plugins/target"
+run hotshoe build "$plugin" --out "$demo/new.wasm"
+run_to 3 hotshoe shadow memcached "$demo/new.wasm"
+said '1 would change'
+said 'says the new plugin'
+[ "$(decides)" = "$first" ] || fail 'another component decides'
+[[ $(says) != *'says the new plugin'* ]] || fail 'the shadow has written'
+
+step 'Another plugin, while the host runs'
+say 'Now it is slid in: no restart, no watch opened again, no Pod touched. By hand: just reload'
+pods=$(kubectl get pods -o name | sort)
+run mv "$demo/new.wasm" "$plugin/memcached.wasm"
 run hotshoe reload memcached
 await 'the new plugin says so in the status' '*says the new plugin' says
 await 'the new plugin says so in the log' '*the new plugin decides*' grep 'the new plugin decides' "$log"
 run kubectl get memcached $sample -o jsonpath="{.$available.message}{\"\n\"}"
 run grep -m 1 'the new plugin decides' "$log"
 [ "$(kubectl get pods -o name | sort)" = "$pods" ] || fail 'the Pods are not those of before'
+second=$(decides)
+[ "$second" != "$first" ] || fail 'the same component decides'
+
+step 'A plugin that would delete what is there'
+say 'Somebody forgets the Service. The cases of the plugin say so when it is built, and here nobody listens.' \
+    'But whatever is offered to the host is asked about every Memcached first. This one would delete children' \
+    'of more than 10 in 100, so it is held until somebody approves it, and the one at work goes on.' \
+    'By hand: just shadow to see it all, just reload, and hotshoe approve if you mean it'
+cp "$plugin/src/children.rs" "$demo/children.rs"
+edit src/children.rs 's/let service = /let _service = /
+s/Object::of(&deployment)?, Object::of(&service)?/Object::of(\&deployment)?/
+s/\[Object; 2\]/[Object; 1]/'
+run hotshoe build "$plugin" --out "$plugin/memcached.wasm"
+run_to 1 hotshoe reload memcached
+said 'not taken: Held'
+said 'it would delete children of 1 of 1 parents'
+run kubectl get service $sample-service
+[ "$(decides)" = "$second" ] || fail 'another component decides'
+mv "$demo/children.rs" "$plugin/src/children.rs"
+
+step 'A plugin that misbehaves'
+say 'The next one has a log line for which it knows three words. It does well on all that is there, so it' \
+    'is taken. Then somebody asks for a fourth server. By hand: just reload, and just status to watch'
+edit src/reconcile.rs '/let observed = /a\
+    let count = ["one", "two", "three"][request.parent.spec.size as usize - 1];\
+    hotshoe_sdk::info!("{} has {count}", request.name());'
+run hotshoe build "$plugin" --out "$plugin/memcached.wasm"
+rm -rf "$demo/plugins/target"
+run hotshoe reload memcached
+third=$(decides)
+[ "$third" != "$second" ] || fail 'the same component decides'
+run kubectl patch memcached $sample --type merge --patch '{"spec":{"size":4}}'
+say 'It traps, which costs this one decision: no child is written, an Event and a condition say why. The host' \
+    'tries again, at longer and longer intervals. After five failures, where the component before had none, it' \
+    'goes back by itself: in about 15 seconds.'
+await 'the host goes back' "$second" decides
+await 'four servers are ready' '*with 4 replicas created successfully, says the new plugin' says
+run grep -m 1 'ERROR.*TakenBack' "$log"
+run kubectl get memcached $sample
+say 'The Events say which component they are of.'
+run kubectl get events --field-selector reason=Trapped -o 'custom-columns=REASON:.reason,COUNT:.count,COMPONENT:.metadata.annotations.hotshoe\.dev/digest,MESSAGE:.message'
+said "$third"
+
+step 'What was'
+say 'The file still has the component that misbehaved. The host does not take it again, unless somebody says' \
+    '`hotshoe approve`; what is mended is another component. By hand: just status, just history, just rollback'
+run_to 1 hotshoe reload memcached
+said 'TakenBack'
+run hotshoe status
+said "not taken: $third"
+run hotshoe history memcached
+[ "$(grep -c "$second .* Published" "$demo/said")" = 2 ] || fail 'the history does not have the return'
+[[ $(grep '^\*' "$demo/said") == *"$second"* ]] || fail 'the history does not mark the component that decides'
+grep -q "$third .* TakenBack .* calls failed" "$demo/said" || fail 'the history does not say why the third was taken back'
+say 'A person can do the same: back to the very first, to see it once more.'
+run hotshoe rollback memcached --to "$first"
+await 'the first plugin says what it said' '*with 4 replicas created successfully' says
+run kubectl get memcached $sample -o jsonpath="{.$available.message}{\"\n\"}"
 
 step 'The end of the Memcached'
 say 'The plugin has a finalizer, so that it can say its last word. Then the garbage collector takes the' \

@@ -144,7 +144,7 @@ pub async fn carry_out(
         Wishes::Keep | Wishes::Fulfilled => memory.refused.clear(),
     }
     // Before the status: a plugin that reads its own conditions does not say it a second time.
-    say(controller, observed, &decision.events, memory);
+    say(controller, logic, observed, &decision.events, memory);
     write_status(controller, logic, observed, decision, &mut written).await?;
     Ok(written)
 }
@@ -191,7 +191,7 @@ async fn write_children(
         let live = observed.children.iter().find(|(kind, live)| reference(kind, &live.key) == child.reference);
         let basis = child_basis(controller, basis, live.map(|(_, live)| &**live));
         let desired = applied.iter().find(|one| one.reference == child.reference);
-        note_child(controller, observed, child, desired, basis, memory, written);
+        note_child(controller, logic, observed, child, Tried { desired, basis }, memory, written);
     }
 }
 
@@ -236,12 +236,20 @@ pub fn next_look(memory: &Memory) -> Next {
     }
 }
 
+/// What was tried with a child.
+struct Tried<'a> {
+    /// What was applied; none where it was deleted.
+    desired: Option<&'a Desired>,
+    /// What it is tried again for before its time.
+    basis: u64,
+}
+
 fn note_child(
     controller: &Controller,
+    logic: &Logic,
     observed: &Observed,
     child: Child,
-    desired: Option<&Desired>,
-    basis: u64,
+    Tried { desired, basis }: Tried<'_>,
     memory: &mut Memory,
     written: &mut Written,
 ) {
@@ -255,7 +263,7 @@ fn note_child(
             memory.refused.retain(|refused| refused.refusal.reference != child.reference);
             match (object, desired) {
                 (Some(object), Some(desired)) => {
-                    note_applied(controller, &object, desired, memory);
+                    note_applied(controller, logic, &object, desired, memory);
                     written.applied.push((desired.reference.kind.clone(), object));
                 }
                 _ => written.pruned.extend(observed_uid(observed, &child.reference)),
@@ -269,10 +277,10 @@ fn note_child(
     };
     let (refusal, pause) = judge(&child.reference, error, tries);
     if tries == 0 {
-        tracing::warn!(plugin = &*controller.name, object = %observed.shown.parent.reference, child = %child.reference, code = refusal.code, "the API server refused a child: {}", refusal.message);
+        tracing::warn!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %observed.shown.parent.reference, child = %child.reference, code = refusal.code, "the API server refused a child: {}", refusal.message);
         let event =
             Event { severity: Severity::Warning, reason: refusal.reason.clone(), message: event_text(&refusal) };
-        say_once(controller, observed, &event, memory);
+        say_once(controller, logic, observed, &event, memory);
     }
     memory.refused.retain(|refused| refused.refusal.reference != child.reference);
     memory.refused.push(Refused {
@@ -323,7 +331,7 @@ fn event_text(refusal: &Refusal) -> String {
 
 /// Where our apply did not take every field that it set, somebody else rewrites the object on its
 /// way in. Applying again would be a fight.
-fn note_applied(controller: &Controller, object: &Object, desired: &Desired, memory: &mut Memory) {
+fn note_applied(controller: &Controller, logic: &Logic, object: &Object, desired: &Desired, memory: &mut Memory) {
     let kind = &desired.reference.kind;
     memory.unsettled.retain(|(k, n, _)| k != kind || *n != object.key);
     let manager = controller.writer.manager();
@@ -331,7 +339,7 @@ fn note_applied(controller: &Controller, object: &Object, desired: &Desired, mem
         let fields = object.owned_fields(manager, false).map(Box::from);
         let tried = Unsettled { digest: desired.digest.clone(), fields };
         memory.unsettled.push((kind.clone(), object.key.clone(), tried));
-        tracing::warn!(plugin = &*controller.name, child = %desired.reference, "not every field of the child stays as it was applied: something else rewrites it");
+        tracing::warn!(plugin = &*controller.name, digest = %logic.revision.digest(), child = %desired.reference, "not every field of the child stays as it was applied: something else rewrites it");
     }
 }
 
@@ -370,14 +378,14 @@ async fn write_status(
 }
 
 /// Records the Events of a decision that the decision before did not have.
-fn say(controller: &Controller, observed: &Observed, events: &[Event], memory: &mut Memory) {
+fn say(controller: &Controller, logic: &Logic, observed: &Observed, events: &[Event], memory: &mut Memory) {
     for event in events {
-        say_once(controller, observed, event, memory);
+        say_once(controller, logic, observed, event, memory);
     }
 }
 
 /// Records an Event unless it was the last said of its kind; the API server counts repeats.
-pub fn say_once(controller: &Controller, observed: &Observed, event: &Event, memory: &mut Memory) {
+pub fn say_once(controller: &Controller, logic: &Logic, observed: &Observed, event: &Event, memory: &mut Memory) {
     let fingerprint = controller.hasher.hash_one((event.severity.as_str(), &event.reason, &event.message));
     if memory.said.contains(&fingerprint) {
         return;
@@ -391,6 +399,7 @@ pub fn say_once(controller: &Controller, observed: &Observed, event: &Event, mem
         about: observed.shown.parent.reference.clone(),
         uid: observed.parent.uid.to_string(),
         plugin: controller.name.to_string(),
+        digest: logic.revision.digest(),
         event: event.clone(),
     });
 }

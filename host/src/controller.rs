@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::field::{DisplayValue, display};
 
 use crate::breaker::{Breaker, Trial, Turned};
 use crate::cluster::apply::Writer;
@@ -22,7 +23,7 @@ use crate::decision::{Kind, Refusal};
 use crate::diff::Unsettled;
 use crate::metrics::Metrics;
 use crate::object::{Key, Object};
-use crate::plugin::revision::Revision;
+use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Slot;
 use crate::probation::Probation;
 use crate::queue::Queue;
@@ -181,6 +182,7 @@ impl Controller {
     /// Publishes new logic, and decides every parent again.
     pub fn publish(&self, logic: Arc<Logic>) {
         self.breaker.reset();
+        self.metrics.decides(&self.name, &logic.revision);
         if self.logic().is_some() {
             self.slot.publish(logic);
             return self.decide_all_again();
@@ -201,7 +203,11 @@ impl Controller {
     /// Tells the breaker that a call was good.
     pub fn passed(&self, trial: Trial<'_>) {
         if trial.passed() == Turned::Closed {
-            tracing::info!(plugin = &*self.name, "the plugin decides again: the circuit is closed");
+            tracing::info!(
+                plugin = &*self.name,
+                digest = self.deciding(),
+                "the plugin decides again: the circuit is closed"
+            );
             self.decide_all_again();
         }
     }
@@ -211,6 +217,7 @@ impl Controller {
         if let Turned::Open(period) = trial.failed(Instant::now()) {
             tracing::error!(
                 plugin = &*self.name,
+                digest = self.deciding(),
                 ?period,
                 "the plugin fails too often and is not called for a while: the circuit is open"
             );
@@ -219,6 +226,11 @@ impl Controller {
                 logic.revision.forget_waiting();
             }
         }
+    }
+
+    /// The revision that decides, for a log line.
+    fn deciding(&self) -> Option<DisplayValue<Digest>> {
+        self.logic().map(|logic| display(logic.revision.digest()))
     }
 
     fn decide_all_again(&self) {

@@ -14,6 +14,7 @@ use crate::object::Object;
 use crate::plugin::call::{Aborted, Outcome};
 use crate::plugin::{Level, LogLine};
 use crate::reconcile::{self, Next, Observed};
+use crate::tally::End;
 
 /// How soon a decision that rests on fetched objects is made again. They are not watched, so that
 /// a Secret is never in a cache; a look by name every so often is what tells of a change.
@@ -64,7 +65,8 @@ pub async fn decide<'a>(
     let trial = admitted.map_err(CallError::CircuitOpen)?;
     let parent = &observed.shown.parent.reference;
     let heard = |heard: Heard<'_>| {
-        controller.metrics.called(&controller.name, heard.elapsed);
+        let end = if heard.failed { End::Aborted } else { End::Answered };
+        controller.metrics.called(&controller.name, logic.revision.digest(), end, heard.elapsed);
         controller.probation.called(Instant::now(), heard.failed, heard.elapsed);
         log(controller, logic, parent, heard.logs);
     };

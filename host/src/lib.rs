@@ -54,4 +54,5 @@ pub mod shadow;
 pub mod shape;
 pub mod status;
 pub mod supervisor;
+pub mod tally;
 pub mod wiring;

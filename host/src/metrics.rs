@@ -1,5 +1,6 @@
 //! Everything that is counted, in one table. The names are controller-runtime's where it has one,
-//! so that boards and alerts made for operators work.
+//! so that boards and alerts made for operators work. What is counted by revision is in
+//! [`tally`](crate::tally), which says why the totals here are not.
 
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use prometheus_client::registry::Registry;
 
 use crate::breaker::State;
 use crate::debut::Stopwatch;
+use crate::plugin::revision::{Digest, Revision};
+use crate::tally::{End, Tally};
 
 /// By plugin.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -72,6 +75,7 @@ pub struct Metrics {
     openings: Family<ByController, Counter>,
     delayed: Family<ByController, Counter>,
     denials: Family<ByRule, Counter>,
+    revisions: Tally,
 }
 
 impl Default for Metrics {
@@ -91,6 +95,7 @@ impl Default for Metrics {
             openings: Family::default(),
             delayed: Family::default(),
             denials: Family::default(),
+            revisions: Tally::default(),
         };
         metrics.register();
         metrics
@@ -125,6 +130,7 @@ impl Metrics {
             self.delayed.clone(),
         );
         registry.register("hotshoe_denied", "Decisions and deletions that the gate refused", self.denials.clone());
+        self.revisions.register(registry);
     }
 
     /// A reconcile ended.
@@ -134,13 +140,20 @@ impl Metrics {
     }
 
     /// A reconcile failed.
-    pub fn failed(&self, plugin: &str, reason: &str) {
+    pub fn failed(&self, plugin: &str, digest: Digest, reason: &'static str) {
+        self.revisions.failed(plugin, digest, reason);
         self.errors.get_or_create(&ByReason { controller: plugin.into(), reason: reason.into() }).inc();
     }
 
     /// The plugin was called.
-    pub fn called(&self, plugin: &str, time: Duration) {
+    pub fn called(&self, plugin: &str, digest: Digest, end: End, time: Duration) {
+        self.revisions.called(plugin, digest, end, time);
         self.calls.get_or_create(&by(plugin)).observe(time.as_secs_f64());
+    }
+
+    /// A revision is about to decide for a plugin.
+    pub fn decides(&self, plugin: &str, revision: &Revision) {
+        self.revisions.decides(plugin, revision);
     }
 
     /// The queue of a plugin.
@@ -215,7 +228,7 @@ mod tests {
     fn metrics_have_the_names_that_boards_know() {
         let metrics = Metrics::default();
         metrics.reconciled("memcached", "success", Duration::from_millis(3));
-        metrics.failed("memcached", "Trapped");
+        metrics.failed("memcached", Digest::of(b""), "Trapped");
         metrics.queue("memcached", 1, 2);
         metrics.breaker("memcached", State::Open);
         metrics.opened("memcached");

@@ -58,7 +58,7 @@ async fn succeed(controller: &Controller, logic: &Logic, parent: &Arc<Object>, m
         return;
     }
     memory.said.clear();
-    tracing::info!(plugin = &*controller.name, object = %parent.key, "recovered");
+    tracing::info!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, "recovered");
     write_condition(controller, logic, &live, status::nothing()).await;
 }
 
@@ -70,12 +70,13 @@ async fn fail(
     error: &Error,
 ) -> Next {
     let plugin = &*controller.name;
+    let digest = logic.revision.digest();
     if let Error::Api(api) = error
         && (reconcile::parent_is_gone(api) || api.is_namespace_terminating())
     {
         return Next::Wait;
     }
-    controller.metrics.failed(plugin, error.reason());
+    controller.metrics.failed(plugin, digest, error.reason());
     if let Error::Call(CallError::CircuitOpen(left)) = error {
         // Who failed is told why already, and that says more; who is next in line is served soon.
         if memory.failures == 0 && *left > SOON_SERVED {
@@ -88,8 +89,7 @@ async fn fail(
         controller.metrics.denied(plugin, violation.rule);
     }
     let pause = pause(error, memory.failures);
-    let digest = logic.revision.digest().to_string();
-    tracing::warn!(plugin, digest, object = %parent.key, reason = error.reason(), retry = ?pause, "{error}");
+    tracing::warn!(plugin, %digest, object = %parent.key, reason = error.reason(), retry = ?pause, "{error}");
     if !passes(error) || memory.failures > PASSING {
         tell(controller, logic, parent, memory, error).await;
     }
@@ -122,7 +122,7 @@ async fn tell(controller: &Controller, logic: &Logic, parent: &Arc<Object>, memo
     let message = cut(&error.to_string());
     let event = Event { severity: Severity::Warning, reason: error.reason().into(), message: message.clone() };
     let observed = reconcile::observe(logic, parent.clone(), memory);
-    carry_out::say_once(controller, &observed, &event, memory);
+    carry_out::say_once(controller, logic, &observed, &event, memory);
     let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return };
     let condition =
         Condition { name: status::RECONCILED.into(), status: Truth::False, reason: error.reason().into(), message };
@@ -140,7 +140,7 @@ async fn write_condition(controller: &Controller, logic: &Logic, parent: &Object
     let permit = controller.permit();
     let reply = controller.writer.apply_host_condition(&logic.resource, parent, status, &permit).await;
     if let Err(error) = finalize::learn_parent(controller, logic, parent, reply).await {
-        tracing::debug!(object = %parent.key, %error, "the host's condition was not written");
+        tracing::debug!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, %error, "the host's condition was not written");
     }
 }
 

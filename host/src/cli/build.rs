@@ -22,6 +22,8 @@ const TARGET: &str = "wasm32-unknown-unknown";
 const GUESTS: &str = "target/guests";
 /// A core module's first eight bytes; a component has another version.
 const CORE_MODULE: [u8; 8] = *b"\0asm\x01\0\0\0";
+/// So many cases that do not hold are named.
+const NAMED: usize = 4;
 
 /// Build a plugin: compile it, make a component of it, and check it as the host does
 #[derive(clap::Args, Debug)]
@@ -77,13 +79,22 @@ fn with_cases(folder: &Folder) -> anyhow::Result<(Vec<u8>, usize)> {
     if broken.is_empty() {
         return Ok((all, cases.len()));
     }
+    eprintln!("{}", warning(&broken, cases.len()));
     cases.retain(|case| !broken.contains(&case.name));
-    eprintln!(
-        "warning: not as its case expects, so the component does not carry it: {}; `hotshoe test` shows the difference, \
-         `hotshoe test --accept` takes it",
-        broken.join(", ")
-    );
     Ok((component(core, &cases)?, cases.len()))
+}
+
+fn warning(broken: &[String], all: usize) -> String {
+    let named: String = broken.iter().take(NAMED).map(|name| format!("\n  - {name}")).collect();
+    let more = match broken.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!("\n  - and {more} more"),
+    };
+    format!(
+        "warning: {} of {all} cases do not hold, so the component does not carry them; `hotshoe test` shows the \
+         difference, `hotshoe test --accept` takes it{named}{more}",
+        broken.len()
+    )
 }
 
 /// The names of the cases that do not hold. A component that cannot be tried is for whoever loads it
@@ -216,6 +227,15 @@ fn same(a: &Path, b: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_cases_that_do_not_hold_the_first_are_named() {
+        let broken: Vec<String> = (0..NAMED + 3).map(|number| format!("case {number}")).collect();
+        let all = warning(&broken, 16);
+        assert!(all.contains("7 of 16 cases") && all.ends_with("- case 3\n  - and 3 more"), "{all}");
+        let one = warning(&broken[..1], 16);
+        assert!(one.contains("1 of 16 cases") && one.ends_with("- case 0"), "{one}");
+    }
 
     #[test]
     fn a_section_is_found_again_by_the_loader() {

@@ -51,7 +51,9 @@ fn print(history: &Value) -> Option<()> {
         let at = entry.get("at")?.as_i64().and_then(events::at)?;
         let digest: String = text("digest").chars().take(12).collect();
         let mark = if decides == Some(index) { "*" } else { " " };
-        println!("{mark} {:<20} {digest:<14} {:<10} {:<11} {}", at, text("version"), text("event"), text("message"));
+        let (version, event, why) = (text("version"), text("event"), text("message"));
+        let line = format!("{mark} {at:<20} {digest:<14} {version:<10} {event:<11} {why}");
+        println!("{}", line.trim_end());
     }
     Some(())
 }

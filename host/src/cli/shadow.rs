@@ -230,7 +230,7 @@ impl Page {
         ));
         let losing = match counts.parents_losing_children {
             0 => String::new(),
-            parents => format!(" (of {parents} objects)"),
+            parents => format!(", in {parents} of {} objects", counts.parents),
         };
         self.line(&format!(
             "  children  {} created, {} changed, {} deleted{losing}",
@@ -239,7 +239,7 @@ impl Page {
         if children.left > 0 {
             self.line(&format!("            {} no longer wanted, and not deleted: that is not granted", children.left));
         }
-        self.line(&format!("  status    {} objects", counts.status_changes));
+        self.line(&format!("  status    {} would change", counts.status_changes));
         self.line(&format!(
             "  failures  {} new, {} of both revisions, {} mended",
             failures.new, failures.both, failures.mended
@@ -330,7 +330,7 @@ impl Page {
                 format!("{:.1} MB", measured.memory_bytes as f64 / 1e6),
             ));
         }
-        self.line(&format!("{} objects in {:.2} s", summary.counts.parents, summary.seconds));
+        self.line(&format!("The run took {:.3} s.", summary.seconds));
     }
 
     fn line(&mut self, text: &str) {
@@ -405,7 +405,7 @@ mod tests {
         let page = page(vec![change], vec![failure], 20, false);
         let expected = [
             "  objects   9: 2 would change, 7 not",
-            "  children  1 created, 1 changed, 1 deleted (of 1 objects)",
+            "  children  1 created, 1 changed, 1 deleted, in 1 of 9 objects",
             "Demo.example.com n/a",
             "  + Service n/new",
             "  - Service n/old",
@@ -418,6 +418,7 @@ mod tests {
             "The new revision fails, and the present one does not:",
             "  Demo.example.com n/a: Trapped: it trapped",
             "new                3    0.080 ms    0.900 ms    1.234 ms      1.1 MB",
+            "The run took 0.500 s.",
             "Nothing was written.",
         ];
         let mut rest = page.as_str();

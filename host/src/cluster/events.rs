@@ -1,8 +1,9 @@
 //! Kubernetes Events, written as the host.
 //!
 //! An Event's name is derived from the object's uid, the reason and the message, so that a repeat,
-//! after a restart too, raises the count of the one that is there. They are written by a task of
-//! their own, so that no reconcile waits for one; when too many are waiting, the newest are
+//! after a restart too, raises the count of the one that is there. An annotation says which revision
+//! of the plugin said it last; it is no part of the name, or each reload would say everything anew.
+//! They are written by a task of their own, so that no reconcile waits for one; when too many are waiting, the newest are
 //! dropped and counted.
 
 use http::Method;
@@ -15,11 +16,14 @@ use crate::cluster::client::{Call, Cluster};
 use crate::cluster::identity::{Identity, Permit};
 use crate::decision::{Event, ObjectRef};
 use crate::error::ApiError;
+use crate::plugin::revision::Digest as Revision;
 
 /// How many Events may wait to be written.
 const WAITING: usize = 1000;
 /// Where Events about cluster-scoped objects go, as everywhere in Kubernetes.
 const DEFAULT_NAMESPACE: &str = "default";
+/// The revision that decided so, by the digits that `hotshoe status` shows.
+const DIGEST_ANNOTATION: &str = "hotshoe.dev/digest";
 
 /// An Event to be written.
 #[derive(Clone, Debug)]
@@ -30,6 +34,8 @@ pub struct Note {
     pub uid: String,
     /// Which plugin.
     pub plugin: String,
+    /// Which revision of it.
+    pub digest: Revision,
     /// What it says.
     pub event: Event,
 }
@@ -49,7 +55,7 @@ impl Recorder {
                 if let Err(error) = write(&cluster, &note).await
                     && !error.is_namespace_terminating()
                 {
-                    tracing::warn!(object = %note.about, reason = note.event.reason, %error, "an Event was not written");
+                    tracing::warn!(plugin = note.plugin, digest = %note.digest, object = %note.about, reason = note.event.reason, %error, "an Event was not written");
                 }
             }
         });
@@ -82,8 +88,7 @@ async fn raise_count(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
     let path = path(note, Some(&name(note)));
     let known = send(cluster, note, Method::GET, &path, String::new()).await?;
     let count = serde_json::from_str(&known).map_or(1, |Counted { count }| count) + 1;
-    let patch = json!({ "count": count, "lastTimestamp": now() });
-    send(cluster, note, Method::PATCH, &path, patch.to_string()).await.map(drop)
+    send(cluster, note, Method::PATCH, &path, repeat_body(note, count)).await.map(drop)
 }
 
 async fn send(cluster: &Cluster, note: &Note, method: Method, path: &str, body: String) -> Result<String, ApiError> {
@@ -121,7 +126,7 @@ fn event_body(note: &Note) -> String {
     json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": { "name": name(note) },
+        "metadata": { "name": name(note), "annotations": { DIGEST_ANNOTATION: note.digest.to_string() } },
         "type": note.event.severity.as_str(),
         "reason": note.event.reason,
         "message": note.event.message,
@@ -141,6 +146,12 @@ fn event_body(note: &Note) -> String {
     .to_string()
 }
 
+/// A merge patch.
+fn repeat_body(note: &Note, count: u64) -> String {
+    let metadata = json!({ "annotations": { DIGEST_ANNOTATION: note.digest.to_string() } });
+    json!({ "metadata": metadata, "count": count, "lastTimestamp": now() }).to_string()
+}
+
 /// Now, as Kubernetes writes times.
 pub fn now() -> String {
     k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -150,4 +161,48 @@ pub fn now() -> String {
 pub fn at(seconds: i64) -> Option<String> {
     let time = k8s_openapi::jiff::Timestamp::from_second(seconds).ok()?;
     Some(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::decision::{Kind, Severity};
+
+    fn note(component: &str, message: &str) -> Note {
+        Note {
+            about: ObjectRef {
+                kind: Kind::new("cache.example.com", "v1", "Memcached"),
+                namespace: Some("shop".into()),
+                name: "cache".into(),
+            },
+            uid: "5f0f6f0e".into(),
+            plugin: "memcached".into(),
+            digest: Revision::of(component.as_bytes()),
+            event: Event { severity: Severity::Normal, reason: "Deleting".into(), message: message.into() },
+        }
+    }
+
+    fn parsed(body: &str) -> Value {
+        serde_json::from_str(body).unwrap()
+    }
+
+    #[test]
+    fn an_event_names_the_revision_that_said_it_as_people_do() {
+        let event = parsed(&event_body(&note("", "it goes")));
+        assert_eq!(event["metadata"]["annotations"], json!({ "hotshoe.dev/digest": "e3b0c44298fc" }));
+        assert_eq!(event["reportingComponent"], "hotshoe.dev/memcached");
+    }
+
+    #[test]
+    fn another_revision_that_says_the_same_raises_the_count_of_the_same_event_and_puts_its_name_to_it() {
+        let (old, new) = (note("old", "it goes"), note("new", "it goes"));
+        assert_eq!(name(&old), name(&new));
+        assert_ne!(name(&old), name(&note("old", "it has gone")));
+        let patch = parsed(&repeat_body(&new, 3));
+        let digest = Revision::of(b"new").to_string();
+        assert_eq!(patch["metadata"], json!({ "annotations": { "hotshoe.dev/digest": digest } }));
+        assert_eq!(patch["count"], 3);
+    }
 }

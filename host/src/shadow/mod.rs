@@ -181,8 +181,8 @@ impl Shadow {
         let summary = self.summary(run, keys.len(), began.elapsed());
         tracing::info!(
             plugin = &*summary.plugin,
-            old = summary.old.digest,
-            new = summary.new.digest,
+            old = %self.old.revision.digest(),
+            new = %self.new.revision.digest(),
             parents = summary.counts.parents,
             changed = summary.counts.changed,
             failing = summary.counts.failures.new,
