@@ -372,11 +372,14 @@ mod tests {
     async fn a_lane_that_is_cleared_forgets_what_waits_and_serves_what_comes() {
         let threads = Threads::start().unwrap();
         let lane = threads.lane();
-        let (release, wait) = mpsc::channel::<()>();
-        let running = threads.run(lane, move || wait.recv());
+        let ((release, wait), (begin, begun)) = (mpsc::channel::<()>(), oneshot::channel::<()>());
+        let running = threads.run(lane, move || {
+            drop(begin);
+            wait.recv()
+        });
         let waiting = threads.run(lane, || ());
         let others = async {
-            // The first poll of the two before has put them into the lane.
+            drop(begun.await);
             threads.clear(lane);
             release.send(()).unwrap();
         };
