@@ -204,8 +204,10 @@ impl Shared {
     }
 
     fn push(&self, lane: Lane, job: Job) {
-        self.lock().push(lane, job);
-        self.wake.notify_one();
+        // Waking a thread that finds nothing costs more than many a call.
+        if self.lock().push(lane, job) {
+            self.wake.notify_one();
+        }
     }
 
     fn work(&self, number: usize) {
@@ -214,10 +216,11 @@ impl Shared {
             // A panic of the host's own code costs one call and not the thread; the caller sees
             // that its answer never comes.
             let _ = catch_unwind(AssertUnwindSafe(job));
-            if self.lock().finish(lane) {
-                self.wake.notify_one();
-            }
+            let more = self.lock().finish(lane);
             if has_left() {
+                if more {
+                    self.wake.notify_one();
+                }
                 let _ = self.keeper.send(Notice::Ended);
                 return;
             }
@@ -239,15 +242,18 @@ impl Shared {
 }
 
 impl Queues {
-    fn push(&mut self, lane: Lane, job: Job) {
+    /// Whether there is one turn more to be taken.
+    fn push(&mut self, lane: Lane, job: Job) -> bool {
         if self.stopped {
-            return;
+            return false;
         }
         let queue = self.lanes.entry(lane).or_default();
-        if queue.jobs.is_empty() && !queue.running {
+        let turn = queue.jobs.is_empty() && !queue.running;
+        if turn {
             self.turns.push_back(lane);
         }
         queue.jobs.push_back(job);
+        turn
     }
 
     fn clear(&mut self, lane: Lane) {
@@ -267,7 +273,7 @@ impl Queues {
         Some((lane, queue.jobs.pop_front()?))
     }
 
-    /// Whether the lane has more to do.
+    /// Whether the lane has more to do; its next turn is for the thread that asks, if it goes on.
     fn finish(&mut self, lane: Lane) -> bool {
         let Some(queue) = self.lanes.get_mut(&lane) else { return false };
         queue.running = false;
