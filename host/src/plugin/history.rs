@@ -134,10 +134,16 @@ impl History {
     /// The components that may decide in the place of this one, the best first: those that decided
     /// last and were not taken back.
     pub fn before(&self, digest: Option<Digest>) -> Vec<Digest> {
+        let mut good = self.published();
+        good.retain(|other| Some(*other) != digest && self.taken_back(*other).is_none());
+        good
+    }
+
+    /// The components that ever decided, the last one first.
+    fn published(&self) -> Vec<Digest> {
         let mut found: Vec<Digest> = Vec::new();
-        for entry in self.entries.iter().rev() {
-            let other = Some(entry.digest) != digest && !found.contains(&entry.digest);
-            if other && entry.event == Event::Published && self.taken_back(entry.digest).is_none() {
+        for entry in self.entries.iter().rev().filter(|entry| entry.event == Event::Published) {
+            if !found.contains(&entry.digest) {
                 found.push(entry.digest);
             }
         }
@@ -169,10 +175,12 @@ impl History {
         Ok(())
     }
 
-    /// Removes components that nobody would go back to. A failure only costs space.
+    /// Removes components that nobody would go back to: a person may want one that was taken back,
+    /// the host only another. A failure only costs space.
     fn prune(&self, dir: &Path) {
-        let kept: Vec<PathBuf> =
-            self.before(None).into_iter().take(KEPT).map(|digest| component_path(dir, digest)).collect();
+        let good = self.before(None).into_iter().take(KEPT);
+        let latest = self.published().into_iter().take(KEPT);
+        let kept: Vec<PathBuf> = good.chain(latest).map(|digest| component_path(dir, digest)).collect();
         let Ok(entries) = fs::read_dir(dir) else { return };
         for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
             if path.extension().is_some_and(|extension| extension == "wasm") && !kept.contains(&path) {
@@ -280,6 +288,21 @@ mod tests {
         }
         let kept = (0..20).filter(|number| history.component(digest(&number.to_string()), MOST).is_some());
         assert_eq!(kept.collect::<Vec<_>>(), [15, 16, 17, 18, 19]);
+    }
+
+    #[test]
+    fn what_was_taken_back_is_kept_for_a_person_and_the_good_ones_for_the_host() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "good");
+        for number in 0..2 * KEPT {
+            published(&mut history, &number.to_string());
+            history.note(digest(&number.to_string()), "1", Event::TakenBack, "it traps");
+        }
+        assert_eq!(history.before(None), [digest("good")]);
+        for (text, kept) in [("good", true), ("0", false), ("9", true)] {
+            assert_eq!(history.component(digest(text), MOST).is_some(), kept, "{text}");
+        }
     }
 
     #[test]

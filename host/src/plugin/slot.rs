@@ -1,10 +1,12 @@
 //! The place of a plugin's logic in a running host: what decides now, and why the last candidate
 //! was not taken.
 //!
-//! Publishing is one store of a pointer. Whoever took the logic before that finishes with it.
+//! Publishing is one store of a pointer, for which no reader waits. Whoever took the logic before that
+//! finishes with it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use arc_swap::ArcSwapOption;
 use serde::Serialize;
 
 use super::revision::Digest;
@@ -37,20 +39,20 @@ impl Refused {
 /// Holds what decides for one plugin.
 #[derive(Debug)]
 pub struct Slot<T> {
-    current: RwLock<Option<Arc<T>>>,
+    current: ArcSwapOption<T>,
     refused: RwLock<Option<Refused>>,
 }
 
 impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Self { current: RwLock::default(), refused: RwLock::default() }
+        Self { current: ArcSwapOption::empty(), refused: RwLock::default() }
     }
 }
 
 impl<T> Slot<T> {
     /// What decides now; none before the first good component.
     pub fn current(&self) -> Option<Arc<T>> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.load_full()
     }
 
     /// Why the last candidate was not taken; none after a good one.
@@ -60,7 +62,7 @@ impl<T> Slot<T> {
 
     /// Lets this decide from now on, and forgets the last refusal.
     pub fn publish(&self, next: Arc<T>) {
-        let before = self.current.write().unwrap_or_else(PoisonError::into_inner).replace(next);
+        let before = self.current.swap(Some(next));
         self.forgive();
         // Nobody waits for what it takes to be taken apart.
         drop(before);
