@@ -61,8 +61,8 @@ pub async fn decide<'a>(
 ) -> Result<Final<'a>, Error> {
     let failed_before =
         memory.hold.is_some_and(|(_, failed)| failed == reconcile::hold_basis(controller, logic, &observed.parent));
-    let admitted = controller.breaker.admit(Instant::now(), failed_before);
-    let trial = admitted.map_err(CallError::CircuitOpen)?;
+    let admit = || controller.breaker.admit(Instant::now(), failed_before).map_err(CallError::CircuitOpen);
+    let mut trial = admit()?;
     let parent = &observed.shown.parent.reference;
     let heard = |heard: Heard<'_>| {
         let end = if heard.failed { End::Aborted } else { End::Answered };
@@ -70,21 +70,21 @@ pub async fn decide<'a>(
         controller.probation.called(Instant::now(), heard.failed, heard.elapsed);
         log(controller, logic, parent, heard.logs);
     };
-    let decided = ask(controller, logic, call, observed.shown.clone(), heard).await;
+    let mut decided = ask(controller, logic, call, observed.shown.clone(), heard).await;
+    if let Err(Error::Call(CallError::Stopped)) = decided {
+        // The circuit opened before its turn came, so it has not failed by that.
+        drop(trial);
+        trial = admit()?;
+        decided = ask(controller, logic, call, observed.shown.clone(), heard).await;
+    }
     match decided {
         Ok((answer, fetched)) => {
             controller.answered(&logic.revision);
             Ok(Final { trial, answer, fetched })
         }
-        Err(Error::Call(CallError::Stopped)) => {
-            drop(trial);
-            // Its turn did not come before the circuit opened, or before the host stopped.
-            let open = controller.breaker.admit(Instant::now(), true).err();
-            Err(open.map_or(CallError::Stopped, CallError::CircuitOpen).into())
-        }
         Err(error) => {
             match &error {
-                Error::Api(_) => drop(trial),
+                Error::Api(_) | Error::Call(CallError::Stopped) => drop(trial),
                 Error::Call(_) | Error::Violation(_) => controller.failed(trial),
                 Error::Plugin(_) | Error::Conflict { .. } => controller.passed(trial),
             }
