@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What `just demo` does: Hotshoe from nothing to a plugin that is swapped while it works, and to one
-# that misbehaves and is taken back, on a real control plane. Each step says what happens, prints the command that does it, and waits, with a
-# deadline, until it is seen to have happened; a step that does not fails the demo.
+# that misbehaves and is taken back, on a real control plane. Each step says what happens, prints the
+# command that does it, and waits, with a deadline, until it is seen to have happened; a step that does
+# not fails the demo.
 #
 # It uses the cluster of $KUBECONFIG when that is set, else a control plane of its own. KEEP=1 leaves
 # everything running. The plugin is changed in a copy, target/demo: your working tree stays as it is.
