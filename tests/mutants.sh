@@ -8,9 +8,9 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-judged="check diff grant never pattern pod_policy service_policy shape"
+judged="check diff grant never ownership pattern pod_policy service_policy shape"
 # What those are written in terms of.
-needed="decision error object ownership projection"
+needed="decision error object projection"
 crate=$root/target/mutants/gate
 export PATH="$PATH:$root/target/tools/bin"
 # Whatever the workspace is built with, this crate is compiled plainly.
