@@ -12,10 +12,11 @@ mod plugin_support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use hotshoe::decision::Call;
 use hotshoe::error::LoadError;
-use hotshoe::plugin::compile::Compiler;
+use hotshoe::plugin::compile::{Compiler, VERB};
 use hotshoe::plugin::limits::Limits;
 use hotshoe::plugin::revision::{Digest, Revision};
 use plugin_support::{Guest, HOTSHOE, engine, folder, limits, load, load_with, observation, only, reconcile, refusal};
@@ -54,6 +55,18 @@ async fn what_is_no_plugin_is_refused_in_clear_words() {
         assert_eq!(found, reason, "{message}");
         assert!(message.contains(words), "{message}");
     }
+}
+
+#[test]
+fn a_host_of_the_lowest_priority_compiles_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("plugin.wasm");
+    fs::write(&path, Guest::default().component()).unwrap();
+    let mut compile = Command::new("nice");
+    compile.args(["-n", "19", HOTSHOE, VERB]).stdin(fs::File::open(path).unwrap());
+    let output = compile.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!output.stdout.is_empty());
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 //! An Event's name is derived from the object's uid, the reason and the message, so that a repeat,
 //! after a restart too, raises the count of the one that is there. An annotation says which revision
 //! of the plugin said it last; it is no part of the name, or each reload would say everything anew.
-//! They are written by a task of their own, so that no reconcile waits for one; when too many are waiting, the newest are
-//! dropped and counted.
+//! They are written by a task of their own, so that no reconcile waits for one; when too many are
+//! waiting, the newest are dropped and counted.
 
 use http::Method;
 use serde::Deserialize;

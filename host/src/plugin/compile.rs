@@ -121,7 +121,7 @@ impl Compiler {
 /// # Errors
 /// Where the component cannot be compiled.
 pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64, bytes: u64) -> anyhow::Result<()> {
-    step_back()?;
+    step_back();
     let at_most = |bound| Rlimit { current: Some(bound), maximum: Some(bound) };
     setrlimit(Resource::As, at_most(bytes))?;
     setrlimit(Resource::Cpu, at_most(seconds))?;
@@ -136,14 +136,13 @@ pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64
 }
 
 /// Gives this process a low priority: a component that is slow to compile must not be what makes the
-/// others slow.
-fn step_back() -> io::Result<()> {
-    setpriority_process(None, NICENESS)?;
+/// others slow. Each of these may fail, and then it compiles all the same: the whole host may have a
+/// lower priority already, which nobody may raise.
+fn step_back() {
+    let _ = setpriority_process(None, NICENESS);
     // A scheduler may weigh sessions before it weighs processes; then it is told about one.
     let _ = rustix::process::setsid();
-    // Most have no such file, and need none.
     let _ = std::fs::write("/proc/self/autogroup", NICENESS.to_string());
-    Ok(())
 }
 
 /// `$XDG_CACHE_HOME/hotshoe` or `~/.cache/hotshoe`.

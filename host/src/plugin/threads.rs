@@ -102,7 +102,10 @@ impl Threads {
             Shared::start(&shared, number)?;
         }
         let kept = Arc::downgrade(&shared);
-        thread::Builder::new().name("decide".into()).stack_size(64 * 1024).spawn(move || keep(&kept, &notices))?;
+        thread::Builder::new()
+            .name("decide-keeper".into())
+            .stack_size(64 * 1024)
+            .spawn(move || keep(&kept, &notices))?;
         Ok(Self { shared, lanes: AtomicU64::new(0) })
     }
 
