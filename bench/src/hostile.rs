@@ -5,7 +5,8 @@
 //! changed as steadily, so that it is called again whatever the host's back-off says; where the attack
 //! is the component itself, it is replaced over and over. Every run is held against the slower of the
 //! two without an attacker, the first and the last of all, whose spread is what this machine does to
-//! itself.
+//! itself. In these somebody changes the same parents as often and nobody serves them, so that what
+//! differs is the attacker alone.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use hotshoe_tests::attacks::{How, markdown, named};
 use hotshoe_tests::guests::Folder;
 use http::Method;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::client::{JSON, MERGE};
@@ -131,7 +132,7 @@ impl Args {
         load::create(&bench.plane.user, 0..self.count, |name, at| watcher.sent(name, at)).await?;
         watcher.converged(self.count, PATIENCE).await?;
         drop(watcher);
-        let first = bench.trickle("alone").await?;
+        let first = bench.provoked("alone", "").await?;
         alone.stop()?;
         let folder = Folder::of_hostile();
         let host = bench.host(Some(&folder)).await?;
@@ -144,7 +145,7 @@ impl Args {
         let rss_after = host.memory()?.rss;
         host.stop()?;
         let alone = bench.host(None).await?;
-        let last = bench.trickle("alone").await?;
+        let last = bench.provoked("alone", "").await?;
         alone.stop()?;
         bench.plane.down().await?;
         Ok(Measured { alone: vec![first, last], attacked, rss_before, rss_after })
@@ -170,9 +171,7 @@ impl Bench {
 
     /// Resident memory of a host that has served parents of both.
     async fn warm(&self, host: &Process) -> Result<f64> {
-        self.create_attackers("").await?;
-        self.trickle("warm").await?;
-        self.delete_attackers().await?;
+        self.provoked("warm", "").await?;
         host.rest().await?;
         Ok(host.memory()?.rss)
     }
@@ -184,10 +183,19 @@ impl Bench {
             How::Offered(offered) => return self.offered(class, offered, folder).await,
             _ => anyhow::bail!("{row} is of no class that is measured"),
         };
+        self.provoked(class, word).await
+    }
+
+    /// A run in which the attacker's parents are changed all the time.
+    async fn provoked(&self, class: &str, word: &str) -> Result<Run> {
+        self.changed(class, word, |round| json!({ "spec": { "round": round } })).await
+    }
+
+    async fn changed(&self, class: &str, word: &str, change: fn(usize) -> Value) -> Result<Run> {
         self.create_attackers(word).await?;
         let run = tokio::select! {
             run = self.trickle(class) => run?,
-            error = self.provoke() => return Err(error),
+            error = self.change_attackers(change) => return Err(error),
         };
         self.heal_attackers().await?;
         self.delete_attackers().await?;
@@ -209,7 +217,8 @@ impl Bench {
             }
         };
         let run = tokio::select! {
-            run = self.trickle(class) => run?,
+            // As many changes, but none that the good component, which goes on, has work with.
+            run = self.changed(class, "", |round| json!({ "metadata": { "annotations": { "round": round.to_string() } } })) => run?,
             () = replace => anyhow::bail!("there were no more components"),
         };
         folder.put(folder.original());
@@ -228,18 +237,18 @@ impl Bench {
         Ok(())
     }
 
-    async fn patch_attacker(&self, number: usize, spec: serde_json::Value) -> Result<()> {
+    async fn patch_attacker(&self, number: usize, patch: &Value) -> Result<()> {
         let path = format!("{LIST}/{}", attacker(number));
-        self.plane.admin.send(Method::PATCH, &path, MERGE, json!({ "spec": spec }).to_string().into_bytes()).await
+        self.plane.admin.send(Method::PATCH, &path, MERGE, patch.to_string().into_bytes()).await
     }
 
-    /// Has the attacker called again and again; ends only with an error.
-    async fn provoke(&self) -> anyhow::Error {
+    /// Changes one after the other; ends only with an error.
+    async fn change_attackers(&self, change: fn(usize) -> Value) -> anyhow::Error {
         let mut pace = interval(ATTACKS);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for round in 0_usize.. {
             pace.tick().await;
-            if let Err(error) = self.patch_attacker(round % ATTACKERS, json!({ "round": round })).await {
+            if let Err(error) = self.patch_attacker(round % ATTACKERS, &change(round)).await {
                 return error;
             }
         }
@@ -248,7 +257,7 @@ impl Bench {
 
     async fn heal_attackers(&self) -> Result<()> {
         for number in 0..ATTACKERS {
-            self.patch_attacker(number, json!({ "attack": "" })).await?;
+            self.patch_attacker(number, &json!({ "spec": { "attack": "" } })).await?;
         }
         Ok(())
     }

@@ -12,7 +12,9 @@
 //!
 //! A good call takes a strike back. A parent that has not failed as it is now may be tried even
 //! while the circuit is open, one at a time and each once: a single parent that no plugin can serve
-//! must not keep the others from being served. A new revision begins with a closed circuit.
+//! must not keep the others from being served. The more of them fail in a row, the less often, or
+//! whoever keeps changing a parent would keep a plugin busy that does nothing but harm. A new
+//! revision begins with a closed circuit.
 //!
 //! Between *observe* and *decide*; it does not await.
 
@@ -25,8 +27,10 @@ use tokio::time::Instant;
 
 use crate::plugin::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_STRIKES, BREAKER_WINDOW};
 
-/// Between two trials.
+/// Between two trials at first; each bad one doubles that.
 const TRIAL_GAP: Duration = Duration::from_millis(250);
+/// The most between two trials.
+const TRIAL_GAP_MAX: Duration = Duration::from_secs(10);
 /// After a bad trial so many times as long as it took: a plugin that loops on each new parent must
 /// not have a processor to itself.
 const TRIAL_REST: u32 = 3;
@@ -53,9 +57,21 @@ struct Open {
     trying: bool,
     /// When the next trial may be.
     next: Instant,
+    /// Between this trial and the next if it is bad.
+    gap: Duration,
     /// The end of the line of those who were told when to come again, so that they do not all come
     /// at once.
     line: Instant,
+}
+
+/// Who asks to be tried, as far as it matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether the parent has failed as it is now.
+    pub failed: bool,
+    /// When the parent was told to come again. Who comes earlier keeps that place, and has not
+    /// moved the end of the line away from others.
+    pub place: Option<Instant>,
 }
 
 /// Whether the plugin is called.
@@ -116,16 +132,16 @@ pub enum Turned {
 }
 
 impl Breaker {
-    /// Asks to call the plugin for a parent, which has failed as it is now or not.
+    /// Asks to call the plugin for a parent.
     ///
     /// # Errors
-    /// How long to wait.
-    pub fn admit(&self, now: Instant, failed_before: bool) -> Result<Trial<'_>, Duration> {
+    /// When to come again.
+    pub fn admit(&self, now: Instant, standing: Standing) -> Result<Trial<'_>, Instant> {
         let mut inner = self.lock();
         let decisive = match &mut inner.open {
             None => false,
             Some(open) => {
-                open.admit(now, failed_before)?;
+                open.admit(now, standing)?;
                 true
             }
         };
@@ -163,17 +179,26 @@ impl Breaker {
 }
 
 impl Open {
-    fn admit(&mut self, now: Instant, failed_before: bool) -> Result<(), Duration> {
-        let left = self.until.saturating_duration_since(now);
-        if failed_before && !left.is_zero() {
-            return Err(left);
+    fn admit(&mut self, now: Instant, standing: Standing) -> Result<(), Instant> {
+        if standing.failed && self.until > now {
+            return Err(self.until);
         }
         if self.trying || self.next > now {
-            self.line = self.line.max(self.next).max(now) + TRIAL_GAP;
-            return Err(self.line - now);
+            return Err(standing.place.filter(|place| *place > now).unwrap_or_else(|| self.stand_in_line(now)));
         }
         (self.trying, self.next) = (true, now + TRIAL_GAP);
         Ok(())
+    }
+
+    fn stand_in_line(&mut self, now: Instant) -> Instant {
+        self.line = self.line.max(self.next).max(now) + TRIAL_GAP;
+        self.line
+    }
+
+    /// A trial that took this long was bad.
+    fn rest(&mut self, took: Duration, now: Instant) {
+        self.next = self.next.max(now + self.gap.max(took * TRIAL_REST));
+        self.gap = (self.gap * 2).min(TRIAL_GAP_MAX);
     }
 }
 
@@ -199,20 +224,31 @@ impl Inner {
     fn bad(&mut self, decisive: bool, took: Duration, now: Instant) -> Turned {
         self.expire(now);
         if let Some(open) = self.open.as_mut().filter(|_| decisive) {
-            open.next = open.next.max(now + took * TRIAL_REST);
+            open.rest(took, now);
         }
         if self.strikes.len() < BREAKER_STRIKES {
             self.strikes.push_back(now);
         }
-        let period = match &self.open {
+        match &mut self.open {
             // What was tried before its time proves nothing new.
-            Some(open) if decisive && open.until <= now => (open.period * 2).min(BREAKER_OPEN_MAX),
-            Some(_) => return Turned::No,
-            None if self.strikes.len() >= BREAKER_STRIKES => BREAKER_OPEN,
-            None => return Turned::No,
-        };
-        self.open = Some(Open { until: now + period, period, trying: false, next: now + TRIAL_GAP, line: now });
-        Turned::Open(period)
+            Some(open) if decisive && open.until <= now => {
+                open.period = (open.period * 2).min(BREAKER_OPEN_MAX);
+                open.until = now + open.period;
+                Turned::Open(open.period)
+            }
+            None if self.strikes.len() >= BREAKER_STRIKES => {
+                self.open = Some(Open {
+                    until: now + BREAKER_OPEN,
+                    period: BREAKER_OPEN,
+                    trying: false,
+                    next: now + TRIAL_GAP,
+                    gap: TRIAL_GAP,
+                    line: now,
+                });
+                Turned::Open(BREAKER_OPEN)
+            }
+            _ => Turned::No,
+        }
     }
 }
 
@@ -250,13 +286,16 @@ mod tests {
         start + Duration::from_secs(seconds)
     }
 
+    const FAILED: Standing = Standing { failed: true, place: None };
+    const NEW: Standing = Standing { failed: false, place: None };
+
     /// A breaker that was opened at this time.
     fn opened(now: Instant) -> Breaker {
         let breaker = Breaker::default();
         for _ in 1..BREAKER_STRIKES {
-            assert_eq!(breaker.admit(now, true).unwrap().failed(now), Turned::No);
+            assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::No);
         }
-        assert_eq!(breaker.admit(now, true).unwrap().failed(now), Turned::Open(BREAKER_OPEN));
+        assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::Open(BREAKER_OPEN));
         breaker
     }
 
@@ -266,7 +305,7 @@ mod tests {
         let breaker = opened(now);
         assert_eq!(breaker.shown(now).state, State::Open);
         assert_eq!(breaker.shown(now).seconds, Some(BREAKER_OPEN.as_secs()));
-        assert_eq!(breaker.admit(after(now, 10), true).unwrap_err(), BREAKER_OPEN - Duration::from_secs(10));
+        assert_eq!(breaker.admit(after(now, 10), FAILED).unwrap_err(), now + BREAKER_OPEN);
     }
 
     #[test]
@@ -274,7 +313,7 @@ mod tests {
         let (breaker, now) = (Breaker::default(), Instant::now());
         for strike in 0..20 {
             let at = now + BREAKER_WINDOW / 4 * strike;
-            assert_eq!(breaker.admit(at, true).unwrap().failed(at), Turned::No);
+            assert_eq!(breaker.admit(at, FAILED).unwrap().failed(at), Turned::No);
         }
     }
 
@@ -282,8 +321,8 @@ mod tests {
     fn a_good_call_takes_a_strike_back() {
         let (breaker, now) = (Breaker::default(), Instant::now());
         for _ in 0..50 {
-            assert_eq!(breaker.admit(now, true).unwrap().failed(now), Turned::No);
-            assert_eq!(breaker.admit(now, false).unwrap().passed(), Turned::No);
+            assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::No);
+            assert_eq!(breaker.admit(now, NEW).unwrap().passed(), Turned::No);
         }
         assert_eq!(breaker.shown(now), Shown { state: State::Closed, strikes: 0, seconds: None });
     }
@@ -294,8 +333,8 @@ mod tests {
         let breaker = opened(start);
         let now = start + BREAKER_OPEN;
         assert_eq!(breaker.shown(now).state, State::HalfOpen);
-        let trial = breaker.admit(now, true).unwrap();
-        assert!(breaker.admit(now, true).is_err(), "one trial at a time");
+        let trial = breaker.admit(now, FAILED).unwrap();
+        assert!(breaker.admit(now, FAILED).is_err(), "one trial at a time");
         assert_eq!(trial.passed(), Turned::Closed);
         assert_eq!(breaker.shown(now), Shown { state: State::Closed, strikes: 0, seconds: None });
     }
@@ -308,7 +347,7 @@ mod tests {
         for _ in 0..20 {
             now += period;
             period = (period * 2).min(BREAKER_OPEN_MAX);
-            assert_eq!(breaker.admit(now, true).unwrap().failed(now), Turned::Open(period));
+            assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::Open(period));
         }
     }
 
@@ -316,12 +355,39 @@ mod tests {
     fn a_parent_that_has_not_failed_is_tried_while_it_is_open_but_not_often() {
         let start = Instant::now();
         let breaker = opened(start);
-        assert!(breaker.admit(start, false).is_err(), "it was called just now");
+        assert!(breaker.admit(start, NEW).is_err(), "it was called just now");
         let now = after(start, 1);
-        assert_eq!(breaker.admit(now, false).unwrap().failed(now), Turned::No, "no longer for that");
-        let waits: Vec<_> = (0..3).map(|_| breaker.admit(now, false).unwrap_err()).collect();
-        assert_eq!(waits, [2 * TRIAL_GAP, 3 * TRIAL_GAP, 4 * TRIAL_GAP], "they wait in line");
-        assert_eq!(breaker.admit(now + waits[0], false).unwrap().passed(), Turned::Closed);
+        assert_eq!(breaker.admit(now, NEW).unwrap().failed(now), Turned::No, "no longer for that");
+        let line: Vec<_> = (0..3).map(|_| breaker.admit(now, NEW).unwrap_err()).collect();
+        assert_eq!(line, [now + 2 * TRIAL_GAP, now + 3 * TRIAL_GAP, now + 4 * TRIAL_GAP], "they wait in line");
+        assert_eq!(breaker.admit(line[0], NEW).unwrap().passed(), Turned::Closed);
+    }
+
+    #[test]
+    fn who_asks_again_and_again_keeps_its_place_and_moves_nobody_else_back() {
+        let now = Instant::now();
+        let breaker = opened(now);
+        let mut restless = NEW;
+        for _ in 0..1000 {
+            restless.place = Some(breaker.admit(now, restless).unwrap_err());
+        }
+        assert_eq!(restless.place, Some(now + 2 * TRIAL_GAP));
+        assert_eq!(breaker.admit(now, NEW).unwrap_err(), now + 3 * TRIAL_GAP);
+    }
+
+    #[test]
+    fn the_more_trials_are_bad_the_less_often_there_is_one() {
+        let start = Instant::now();
+        let breaker = opened(start);
+        let tick = TRIAL_GAP / 10;
+        let tries = |from: Instant, seconds: u32| {
+            let ticks = (0..).map(|n| from + tick * n).take_while(|now| *now < from + Duration::from_secs(1) * seconds);
+            ticks.filter_map(|now| Some(breaker.admit(now, NEW).ok()?.failed(now))).count()
+        };
+        assert_eq!(tries(start, 5), 5, "after 0.25, 0.5, 1, 2 and 4 seconds");
+        let later = after(start, 20);
+        assert!(tries(later, 40) <= 40 / 10);
+        assert_eq!(breaker.admit(after(start, 71), NEW).unwrap().passed(), Turned::Closed);
     }
 
     #[test]
@@ -329,29 +395,28 @@ mod tests {
         let start = Instant::now();
         let breaker = opened(start);
         let now = after(start, 1);
-        let slow = breaker.admit(now, false).unwrap();
+        let slow = breaker.admit(now, NEW).unwrap();
         let end = now + Duration::from_millis(500);
         assert_eq!(slow.failed(end), Turned::No);
-        assert!(breaker.admit(after(end, 1), false).is_err());
-        assert!(breaker.admit(after(end, 2), false).is_ok());
+        assert!(breaker.admit(after(end, 1), NEW).is_err());
+        assert!(breaker.admit(after(end, 2), NEW).is_ok());
     }
 
     #[test]
-    fn whoever_comes_when_told_is_tried_within_two_rounds() {
+    fn whoever_comes_when_told_is_tried_in_the_end() {
         let start = Instant::now();
         let breaker = opened(start);
-        let mut line: Vec<(Duration, usize)> = (0..20).map(|parent| (Duration::ZERO, parent)).collect();
+        let mut line: Vec<(Instant, usize)> = (0..20).map(|parent| (start, parent)).collect();
         let mut tried = Vec::new();
-        for _ in 0..40 {
+        while tried.len() < 20 {
             line.sort();
-            let Some((at, parent)) = line.first().copied() else { break };
-            line.remove(0);
-            match breaker.admit(start + at, false) {
-                Ok(trial) => tried.push((parent, trial.failed(start + at))),
-                Err(wait) => line.push((at + wait, parent)),
+            let (now, parent) = line.remove(0);
+            assert!(now < start + 21 * TRIAL_GAP_MAX, "{line:?}");
+            match breaker.admit(now, NEW) {
+                Ok(trial) => tried.push((parent, trial.failed(now))),
+                Err(again) => line.push((again, parent)),
             }
         }
-        assert_eq!(tried.len(), 20, "{line:?}");
     }
 
     #[test]
@@ -359,30 +424,30 @@ mod tests {
         let start = Instant::now();
         let breaker = opened(start);
         let now = start + BREAKER_OPEN;
-        drop(breaker.admit(now, true).unwrap());
-        let running = breaker.admit(after(now, 1), true);
+        drop(breaker.admit(now, FAILED).unwrap());
+        let running = breaker.admit(after(now, 1), FAILED);
         assert!(running.is_ok());
-        assert!(breaker.admit(after(now, 5), true).is_err(), "one runs");
+        assert!(breaker.admit(after(now, 5), FAILED).is_err(), "one runs");
     }
 
     #[test]
     fn a_new_revision_begins_anew_and_calls_of_the_old_one_say_nothing_about_it() {
         let now = Instant::now();
         let breaker = opened(now);
-        let late = breaker.admit(now + BREAKER_OPEN, true).unwrap();
+        let late = breaker.admit(now + BREAKER_OPEN, FAILED).unwrap();
         breaker.reset();
         assert_eq!(late.failed(now), Turned::No);
         assert_eq!(breaker.shown(now), Shown { state: State::Closed, strikes: 0, seconds: None });
-        assert!(breaker.admit(now, true).is_ok());
+        assert!(breaker.admit(now, FAILED).is_ok());
     }
 
     #[test]
     fn a_call_from_before_it_opened_does_not_close_it() {
         let now = Instant::now();
         let breaker = Breaker::default();
-        let slow = breaker.admit(now, false).unwrap();
+        let slow = breaker.admit(now, NEW).unwrap();
         for _ in 0..BREAKER_STRIKES {
-            let _turned = breaker.admit(now, true).map(|trial| trial.failed(now));
+            let _turned = breaker.admit(now, FAILED).map(|trial| trial.failed(now));
         }
         assert_eq!(slow.passed(), Turned::No);
         assert_eq!(breaker.shown(now).state, State::Open);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::breaker::Trial;
+use crate::breaker::{Standing, Trial};
 use crate::controller::{Controller, Decided, Logic, Memory};
 use crate::decision::{Answer, Call, Decision, Document, ObjectRef, Observation, Related, Requirement};
 use crate::error::{CallError, Error};
@@ -57,11 +57,16 @@ pub async fn decide<'a>(
     logic: &Logic,
     call: Call,
     observed: &Observed,
-    memory: &Memory,
+    memory: &mut Memory,
 ) -> Result<Final<'a>, Error> {
-    let failed_before =
+    let failed =
         memory.hold.is_some_and(|(_, failed)| failed == reconcile::hold_basis(controller, logic, &observed.parent));
-    let admit = || controller.breaker.admit(Instant::now(), failed_before).map_err(CallError::CircuitOpen);
+    let mut admit = || {
+        let now = Instant::now();
+        let admitted = controller.breaker.admit(now, Standing { failed, place: memory.place });
+        memory.place = admitted.as_ref().err().copied();
+        admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
+    };
     let mut trial = admit()?;
     let parent = &observed.shown.parent.reference;
     let heard = |heard: Heard<'_>| {

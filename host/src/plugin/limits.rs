@@ -82,7 +82,7 @@ pub const BREAKER_OPEN: Duration = Duration::from_secs(60);
 pub const BREAKER_OPEN_MAX: Duration = Duration::from_secs(1_800);
 /// A call that takes longer shares the processor with others. A Rust guest decides in microseconds,
 /// one with a language runtime in milliseconds.
-pub const SLOW: Duration = Duration::from_millis(20);
+pub const SLOW: Duration = Duration::from_millis(10);
 /// A slow call rests for so many times as long as it runs: it gets a quarter of a processor.
 pub const REST: u32 = 3;
 /// The niceness of slow calls and of compiling: a tenth of what the threads beside them get that

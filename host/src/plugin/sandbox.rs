@@ -15,8 +15,9 @@ use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
 use super::limits::{LOG_LINE, Limits, REST, SLOW, WALL_TIME};
 use super::{text, threads};
 
-/// The period of the epoch clock, and so the precision of deadlines.
-pub(super) const TICK: Duration = Duration::from_millis(10);
+/// The period of the epoch clock, and so the precision of deadlines. For so long a slow call has a
+/// processor at a time.
+pub(super) const TICK: Duration = Duration::from_millis(5);
 
 /// How loud a log line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -278,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_deadline_never_comes_early() {
-        assert_eq!(ticks(Duration::from_millis(500)), 51);
+        assert_eq!(ticks(Duration::from_millis(500)), 101);
         assert_eq!(ticks(Duration::from_millis(1)), 2);
     }
 }
