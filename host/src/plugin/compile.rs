@@ -4,20 +4,25 @@
 //! friendly compilation leaves tens of megabytes behind. So each runs in a short-lived child of
 //! the same binary that has limits, no environment and nothing open but its three streams; what it
 //! makes is cached.
+//!
+//! While plugins are called, the child has a part of the time only. A low priority is not enough:
+//! what slows the others down is the memory that it takes from the system, page by page.
 
+use std::convert::Infallible;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setpriority_process, setrlimit};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
 use super::cache::Cache;
 use super::engine;
-use super::limits::{Limits, NICENESS, Span};
+use super::limits::{Limits, NICENESS, REST, Span, WALL_TIME};
 use crate::error::LoadError;
 
 /// The hidden verb that the child is called with.
@@ -26,6 +31,10 @@ pub const VERB: &str = "compile-component";
 const OUTPUT: u64 = 1 << 30;
 /// The child's words are cut off here, bytes.
 const WORDS: u64 = 4 * 1024;
+/// How long the child runs at a time while plugins are called.
+const TURN: Duration = Duration::from_millis(5);
+/// Who was called within this time is likely to be called again.
+const BUSY: Duration = Duration::from_millis(100);
 
 /// Compiles components, one at a time.
 #[derive(Debug)]
@@ -64,20 +73,26 @@ impl Compiler {
         self.cache.clone()
     }
 
-    /// Compiles in a child process, which dies with the future.
+    /// Compiles in a child process, which dies with the future, and which rests while `calls`, how
+    /// many calls of plugins there were so far, goes up.
     ///
     /// # Errors
     /// Where the component is invalid, or too much for the limits.
-    pub(super) async fn compile(&self, component: &[u8], limits: &Limits) -> Result<Vec<u8>, LoadError> {
+    pub(super) async fn compile(
+        &self,
+        component: &[u8],
+        limits: &Limits,
+        calls: impl Fn() -> u64,
+    ) -> Result<Vec<u8>, LoadError> {
         let _turn = self.turn.acquire().await.map_err(|_| failed("the host is shutting down"))?;
-        let child = self.run(component, limits);
-        match tokio::time::timeout(limits.compile_time.0, child).await {
+        let child = self.run(component, limits, calls);
+        match tokio::time::timeout(limits.compile_time.0 * WALL_TIME, child).await {
             Ok(result) => result,
             Err(_) => Err(late(limits.compile_time)),
         }
     }
 
-    async fn run(&self, component: &[u8], limits: &Limits) -> Result<Vec<u8>, LoadError> {
+    async fn run(&self, component: &[u8], limits: &Limits, calls: impl Fn() -> u64) -> Result<Vec<u8>, LoadError> {
         let broken = |error: io::Error| failed(&format!("{}: {error}", self.program.display()));
         let mut child = self.command(limits).spawn().map_err(broken)?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -87,7 +102,12 @@ impl Compiler {
                 let _ = stdin.write_all(component).await;
             }
         };
-        let ((), code, words) = tokio::join!(feed, read(stdout, OUTPUT), read(stderr, WORDS));
+        let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let done = async { tokio::join!(feed, read(stdout, OUTPUT), read(stderr, WORDS)) };
+        let ((), code, words) = tokio::select! {
+            done = done => done,
+            never = take_turns(Paused(pid), calls) => match never {},
+        };
         let status = child.wait().await.map_err(broken)?;
         match status.code() {
             Some(0) => code.map_err(broken),
@@ -112,6 +132,39 @@ impl Compiler {
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         command
+    }
+}
+
+/// A child that is stopped now and then. It goes on when this goes, or its end would be waited for
+/// in vain.
+struct Paused(Option<Pid>);
+
+impl Paused {
+    fn tell(&self, signal: Signal) {
+        // A child that has ended hears nothing.
+        let _ = self.0.map(|pid| kill_process(pid, signal));
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        self.tell(Signal::CONT);
+    }
+}
+
+/// Has the child rest while plugins are called, as often and as long as a slow call does.
+async fn take_turns(child: Paused, calls: impl Fn() -> u64) -> Infallible {
+    let (mut known, mut called) = (calls(), None);
+    loop {
+        tokio::time::sleep(TURN).await;
+        if calls() > known {
+            (known, called) = (calls(), Some(Instant::now()));
+        }
+        if called.is_some_and(|called| called.elapsed() < BUSY) {
+            child.tell(Signal::STOP);
+            tokio::time::sleep(TURN * REST).await;
+            child.tell(Signal::CONT);
+        }
     }
 }
 

@@ -67,7 +67,7 @@ pub const WRITES_PER_SECOND: Bound<u32> = bound("writesPerSecond", 500, 10_000);
 pub const DELETIONS_PER_SECOND: Bound<u32> = bound("deletionsPerSecond", 10, 1_000);
 /// The component's own size.
 pub const COMPONENT_BYTES: Bound<Size> = bound("componentBytes", Size(32 * MIB), Size(256 * MIB));
-/// Processor and wall time for compiling it.
+/// Processor time for compiling it.
 pub const COMPILE_TIME: Bound<Span> = bound("compileTime", Span::millis(60_000), Span::millis(600_000));
 /// Address space of the process that compiles it.
 pub const COMPILE_MEMORY: Bound<Size> = bound("compileMemory", Size(2 * GIB), Size(8 * GIB));
@@ -83,13 +83,14 @@ pub const BREAKER_OPEN_MAX: Duration = Duration::from_secs(1_800);
 /// A call that takes longer shares the processor with others. A Rust guest decides in microseconds,
 /// one with a language runtime in milliseconds.
 pub const SLOW: Duration = Duration::from_millis(10);
-/// A slow call rests for so many times as long as it runs: it gets a quarter of a processor.
+/// A slow call rests for so many times as long as it runs: it gets a quarter of a processor. So does
+/// compiling while plugins are called.
 pub const REST: u32 = 3;
 /// The niceness of slow calls and of compiling: a tenth of what the threads beside them get that
 /// serve watches and writes.
 pub const NICENESS: i32 = 10;
-/// A call may take so many times its [`CALL_TIME`] by the clock on the wall: what it rests, and as
-/// long again for when it has to wait.
+/// A call may take so many times its [`CALL_TIME`] by the clock on the wall, and compiling its
+/// [`COMPILE_TIME`]: what it rests, and as long again for when it has to wait.
 pub const WALL_TIME: u32 = 2 * (REST + 1);
 /// Native stack of a guest, bytes. It belongs to the compiled code of all plugins, so it cannot be
 /// overridden.

@@ -60,6 +60,8 @@ pub(super) struct Threads {
 struct Shared {
     queues: Mutex<Queues>,
     wake: Condvar,
+    /// How many jobs were pushed.
+    calls: AtomicU64,
     keeper: Sender<Notice>,
 }
 
@@ -97,7 +99,8 @@ impl Threads {
     /// When the system gives no threads.
     pub(super) fn start() -> io::Result<Self> {
         let (keeper, notices) = mpsc::channel();
-        let shared = Arc::new(Shared { queues: Mutex::default(), wake: Condvar::new(), keeper });
+        let shared =
+            Arc::new(Shared { queues: Mutex::default(), wake: Condvar::new(), calls: AtomicU64::new(0), keeper });
         for number in 0..THREADS {
             Shared::start(&shared, number)?;
         }
@@ -107,6 +110,11 @@ impl Threads {
             .stack_size(64 * 1024)
             .spawn(move || keep(&kept, &notices))?;
         Ok(Self { shared, lanes: AtomicU64::new(0) })
+    }
+
+    /// How many calls there were so far.
+    pub(super) fn calls(&self) -> u64 {
+        self.shared.calls.load(Ordering::Relaxed)
     }
 
     /// A lane of its own.
@@ -207,6 +215,7 @@ impl Shared {
     }
 
     fn push(&self, lane: Lane, job: Job) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
         // Waking a thread that finds nothing costs more than many a call.
         if self.lock().push(lane, job) {
             self.wake.notify_one();
