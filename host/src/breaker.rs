@@ -10,22 +10,23 @@
 //!     └───────────────────────────────────────────────────────── half-open ───┘
 //! ```
 //!
-//! A good call takes a strike back. A parent that has not failed as it is now may be tried even
-//! while the circuit is open, one at a time and each once: a single parent that no plugin can serve
-//! must not keep the others from being served. The more of them fail in a row, the less often, or
-//! whoever keeps changing a parent would keep a plugin busy that does nothing but harm. A new
-//! revision begins with a closed circuit.
+//! A call that uses up its time counts for more than one, and a good call takes one strike back. A
+//! parent that has not failed as it is now may be tried even while the circuit is open, one at a time
+//! and each once: a single parent that no plugin can serve must not keep the others from being served.
+//! The more of them fail in a row, the less often, or whoever keeps changing a parent would keep a
+//! plugin busy that does nothing but harm. A new revision begins with a closed circuit.
 //!
 //! Between *observe* and *decide*; it does not await.
 
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::plugin::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_STRIKES, BREAKER_WINDOW};
+use crate::plugin::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_OVERDUE, BREAKER_STRIKES, BREAKER_WINDOW};
 
 /// Between two trials at first; each bad one doubles that.
 const TRIAL_GAP: Duration = Duration::from_millis(250);
@@ -221,14 +222,13 @@ impl Inner {
         Turned::Closed
     }
 
-    fn bad(&mut self, decisive: bool, took: Duration, now: Instant) -> Turned {
+    fn bad(&mut self, decisive: bool, strikes: usize, took: Duration, now: Instant) -> Turned {
         self.expire(now);
         if let Some(open) = self.open.as_mut().filter(|_| decisive) {
             open.rest(took, now);
         }
-        if self.strikes.len() < BREAKER_STRIKES {
-            self.strikes.push_back(now);
-        }
+        let strikes = strikes.min(BREAKER_STRIKES - self.strikes.len());
+        self.strikes.extend(iter::repeat_n(now, strikes));
         match &mut self.open {
             // What was tried before its time proves nothing new.
             Some(open) if decisive && open.until <= now => {
@@ -261,9 +261,18 @@ impl Trial<'_> {
 
     /// The call was bad: it failed, or answered what must not be done.
     pub fn failed(self, now: Instant) -> Turned {
+        self.counts(1, now)
+    }
+
+    /// The call was bad, and used up all of its time: that costs more than any other failure.
+    pub fn overdue(self, now: Instant) -> Turned {
+        self.counts(BREAKER_OVERDUE, now)
+    }
+
+    fn counts(self, strikes: usize, now: Instant) -> Turned {
         let mut inner = self.breaker.lock();
         let took = now.saturating_duration_since(self.began);
-        if inner.era == self.era { inner.bad(self.decisive, took, now) } else { Turned::No }
+        if inner.era == self.era { inner.bad(self.decisive, strikes, took, now) } else { Turned::No }
     }
 }
 
@@ -306,6 +315,14 @@ mod tests {
         assert_eq!(breaker.shown(now).state, State::Open);
         assert_eq!(breaker.shown(now).seconds, Some(BREAKER_OPEN.as_secs()));
         assert_eq!(breaker.admit(after(now, 10), FAILED).unwrap_err(), now + BREAKER_OPEN);
+    }
+
+    #[test]
+    fn calls_that_use_up_their_time_open_it_sooner() {
+        let (breaker, now) = (Breaker::default(), Instant::now());
+        assert_eq!(breaker.admit(now, FAILED).unwrap().overdue(now), Turned::No);
+        assert_eq!(breaker.admit(now, FAILED).unwrap().overdue(now), Turned::Open(BREAKER_OPEN));
+        assert_eq!(breaker.shown(now).strikes, BREAKER_STRIKES);
     }
 
     #[test]

@@ -216,7 +216,16 @@ impl Controller {
 
     /// Tells the breaker that a call was bad.
     pub fn failed(&self, trial: Trial<'_>) {
-        if let Turned::Open(period) = trial.failed(Instant::now()) {
+        self.turned(trial.failed(Instant::now()));
+    }
+
+    /// Tells the breaker that a call used up its time.
+    pub fn overdue(&self, trial: Trial<'_>) {
+        self.turned(trial.overdue(Instant::now()));
+    }
+
+    fn turned(&self, turned: Turned) {
+        if let Turned::Open(period) = turned {
             tracing::error!(
                 plugin = &*self.name,
                 digest = self.deciding(),

@@ -90,6 +90,7 @@ pub async fn decide<'a>(
         Err(error) => {
             match &error {
                 Error::Api(_) | Error::Call(CallError::Stopped) => drop(trial),
+                Error::Call(CallError::DeadlineExceeded(_)) => controller.overdue(trial),
                 Error::Call(_) | Error::Violation(_) => controller.failed(trial),
                 Error::Plugin(_) | Error::Conflict { .. } => controller.passed(trial),
             }

@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setpriority_process, setrlimit};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -23,6 +23,7 @@ use tokio::sync::Semaphore;
 use super::cache::Cache;
 use super::engine;
 use super::limits::{Limits, NICENESS, REST, Span, WALL_TIME};
+use super::threads::Others;
 use crate::error::LoadError;
 
 /// The hidden verb that the child is called with.
@@ -31,12 +32,12 @@ pub const VERB: &str = "compile-component";
 const OUTPUT: u64 = 1 << 30;
 /// The child's words are cut off here, bytes.
 const WORDS: u64 = 4 * 1024;
+/// Two, so that a component that takes all its time to compile holds up no other.
+const AT_ONCE: usize = 2;
 /// How long the child runs at a time while plugins are called.
 const TURN: Duration = Duration::from_millis(5);
-/// Who was called within this time is likely to be called again.
-const BUSY: Duration = Duration::from_millis(100);
 
-/// Compiles components, one at a time.
+/// Compiles components, a few at a time.
 #[derive(Debug)]
 pub struct Compiler {
     program: PathBuf,
@@ -58,7 +59,7 @@ impl Compiler {
                 None
             }
         });
-        Self { program, cache, turn: Semaphore::new(1) }
+        Self { program, cache, turn: Semaphore::new(AT_ONCE) }
     }
 
     /// A compiler that calls this very binary, and caches below `base` or else in the user's cache
@@ -73,8 +74,8 @@ impl Compiler {
         self.cache.clone()
     }
 
-    /// Compiles in a child process, which dies with the future, and which rests while `calls`, how
-    /// many calls of plugins there were so far, goes up.
+    /// Compiles in a child process, which dies with the future, and which rests while others are
+    /// called.
     ///
     /// # Errors
     /// Where the component is invalid, or too much for the limits.
@@ -82,17 +83,17 @@ impl Compiler {
         &self,
         component: &[u8],
         limits: &Limits,
-        calls: impl Fn() -> u64,
+        others: Others,
     ) -> Result<Vec<u8>, LoadError> {
         let _turn = self.turn.acquire().await.map_err(|_| failed("the host is shutting down"))?;
-        let child = self.run(component, limits, calls);
+        let child = self.run(component, limits, others);
         match tokio::time::timeout(limits.compile_time.0 * WALL_TIME, child).await {
             Ok(result) => result,
             Err(_) => Err(late(limits.compile_time)),
         }
     }
 
-    async fn run(&self, component: &[u8], limits: &Limits, calls: impl Fn() -> u64) -> Result<Vec<u8>, LoadError> {
+    async fn run(&self, component: &[u8], limits: &Limits, others: Others) -> Result<Vec<u8>, LoadError> {
         let broken = |error: io::Error| failed(&format!("{}: {error}", self.program.display()));
         let mut child = self.command(limits).spawn().map_err(broken)?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -106,7 +107,7 @@ impl Compiler {
         let done = async { tokio::join!(feed, read(stdout, OUTPUT), read(stderr, WORDS)) };
         let ((), code, words) = tokio::select! {
             done = done => done,
-            never = take_turns(Paused(pid), calls) => match never {},
+            never = take_turns(Paused(pid), others) => match never {},
         };
         let status = child.wait().await.map_err(broken)?;
         match status.code() {
@@ -153,14 +154,10 @@ impl Drop for Paused {
 }
 
 /// Has the child rest while plugins are called, as often and as long as a slow call does.
-async fn take_turns(child: Paused, calls: impl Fn() -> u64) -> Infallible {
-    let (mut known, mut called) = (calls(), None);
+async fn take_turns(child: Paused, mut others: Others) -> Infallible {
     loop {
         tokio::time::sleep(TURN).await;
-        if calls() > known {
-            (known, called) = (calls(), Some(Instant::now()));
-        }
-        if called.is_some_and(|called| called.elapsed() < BUSY) {
+        if others.are_called() {
             child.tell(Signal::STOP);
             tokio::time::sleep(TURN * REST).await;
             child.tell(Signal::CONT);
@@ -188,14 +185,15 @@ pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64
     Ok(())
 }
 
-/// Gives this process a low priority: a component that is slow to compile must not be what makes the
-/// others slow. Each of these may fail, and then it compiles all the same: the whole host may have a
+/// Gives this process a low priority, and makes it the first to go where memory is short: a component
+/// that is hard to compile must not be what makes the others slow, or ends them. Each of these may fail, and then it compiles all the same: the whole host may have a
 /// lower priority already, which nobody may raise.
 fn step_back() {
     let _ = setpriority_process(None, NICENESS);
     // A scheduler may weigh sessions before it weighs processes; then it is told about one.
     let _ = rustix::process::setsid();
     let _ = std::fs::write("/proc/self/autogroup", NICENESS.to_string());
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
 /// `$XDG_CACHE_HOME/hotshoe` or `~/.cache/hotshoe`.

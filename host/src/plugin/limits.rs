@@ -74,18 +74,20 @@ pub const COMPILE_MEMORY: Bound<Size> = bound("compileMemory", Size(2 * GIB), Si
 
 /// So many bad calls more than good ones within [`BREAKER_WINDOW`] open the circuit.
 pub const BREAKER_STRIKES: usize = 5;
+/// For so many strikes counts a call that used up its time.
+pub const BREAKER_OVERDUE: usize = 3;
 /// For how long a bad call counts.
 pub const BREAKER_WINDOW: Duration = Duration::from_secs(60);
 /// How long the circuit is open at first; each bad trial after it doubles that.
 pub const BREAKER_OPEN: Duration = Duration::from_secs(60);
 /// The longest that the circuit is open.
 pub const BREAKER_OPEN_MAX: Duration = Duration::from_secs(1_800);
-/// A call that takes longer shares the processor with others. A Rust guest decides in microseconds,
+/// A call that takes longer makes room for others. A Rust guest decides in microseconds,
 /// one with a language runtime in milliseconds.
 pub const SLOW: Duration = Duration::from_millis(10);
-/// A slow call rests for so many times as long as it runs: it gets a quarter of a processor. So does
-/// compiling while plugins are called.
-pub const REST: u32 = 3;
+/// While others are called, a slow call rests for so many times as long as it runs, and so does
+/// compiling: each gets an eighth of a processor.
+pub const REST: u32 = 7;
 /// The niceness of slow calls and of compiling: a tenth of what the threads beside them get that
 /// serve watches and writes.
 pub const NICENESS: i32 = 10;

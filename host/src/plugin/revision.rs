@@ -218,7 +218,7 @@ impl Candidate {
         if let Some(component) = run(engine, lane, move || cached.cached()).await? {
             return Ok(component);
         }
-        let code = compiler.compile(&self.bytes, limits, || engine.threads().calls()).await?;
+        let code = compiler.compile(&self.bytes, limits, engine.threads().others()).await?;
         run(engine, lane, move || native.compiled(&code)).await?
     }
 }

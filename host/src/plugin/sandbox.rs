@@ -13,7 +13,8 @@ use serde::Serialize;
 use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
 
 use super::limits::{LOG_LINE, Limits, REST, SLOW, WALL_TIME};
-use super::{text, threads};
+use super::text;
+use super::threads::{self, Others};
 
 /// The period of the epoch clock, and so the precision of deadlines. For so long a slow call has a
 /// processor at a time.
@@ -85,24 +86,27 @@ struct Slow {
     /// What its thread had used by then, and when it rested last.
     began: Duration,
     rested: Duration,
+    others: Option<Others>,
 }
 
 impl Slow {
     fn begin() -> Self {
-        threads::leave_place();
+        let others = threads::leave_place();
         let now = processor_time();
-        Self { since: Instant::now(), began: now, rested: now }
+        Self { since: Instant::now(), began: now, rested: now, others }
     }
 
     fn used(&self) -> Duration {
         SLOW + processor_time().saturating_sub(self.began)
     }
 
-    /// Leaves the processor to others. A low priority alone does that only among the threads of
-    /// this process: the next one is weighed against the process as a whole.
+    /// Leaves the processor to others, if there are any. A low priority alone does that only among
+    /// the threads of this process: the next one is weighed against the process as a whole.
     fn rest(&mut self) {
         let used = processor_time().saturating_sub(self.rested);
-        std::thread::sleep(used * REST);
+        if self.others.as_mut().is_some_and(Others::are_called) {
+            std::thread::sleep(used * REST);
+        }
         self.rested = processor_time();
     }
 }

@@ -5,8 +5,8 @@
 //! always uses its whole time holds up nobody but itself as long as one thread is left.
 //!
 //! A call that turns out to be slow leaves its place to another thread: it goes on beside them, at a
-//! low priority and for a part of the time only, and its thread ends with it, since who has lowered
-//! its priority may not raise it again.
+//! low priority and, while others are called, for a part of the time only. Its thread ends with it,
+//! since who has lowered its priority may not raise it again.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::setpriority_process;
 use tokio::sync::oneshot;
@@ -32,6 +32,9 @@ pub(super) const CALLS: usize = 6;
 
 /// The stack of a decision thread: the guest's share of it with as much again for the host's.
 const STACK: usize = 2 * super::limits::WASM_STACK + 1024 * 1024;
+
+/// Who was called within this time is likely to be called again.
+const BUSY: Duration = Duration::from_millis(100);
 
 /// Until a thread that the system did not give is asked for again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -60,9 +63,33 @@ pub(super) struct Threads {
 struct Shared {
     queues: Mutex<Queues>,
     wake: Condvar,
-    /// How many jobs were pushed.
-    calls: AtomicU64,
+    /// How many jobs were begun.
+    begun: AtomicU64,
     keeper: Sender<Notice>,
+}
+
+/// Tells whether anybody else is called. As a lane runs one call at a time, what is begun while a
+/// call runs is never of its own plugin.
+pub(super) struct Others {
+    shared: Weak<Shared>,
+    known: u64,
+    seen: Option<Instant>,
+}
+
+impl Others {
+    fn of(shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::downgrade(shared), known: shared.begun.load(Ordering::Relaxed), seen: None }
+    }
+
+    /// Whether one was called of late; to be asked often.
+    pub(super) fn are_called(&mut self) -> bool {
+        let Some(shared) = self.shared.upgrade() else { return false };
+        let begun = shared.begun.load(Ordering::Relaxed);
+        if begun != self.known {
+            (self.known, self.seen) = (begun, Some(Instant::now()));
+        }
+        self.seen.is_some_and(|seen| seen.elapsed() < BUSY)
+    }
 }
 
 /// What the keeper is told.
@@ -76,7 +103,7 @@ enum Notice {
 /// One of the [`THREADS`], by its number, until a slow call leaves it.
 struct Place {
     number: usize,
-    keeper: Sender<Notice>,
+    shared: Weak<Shared>,
     left: bool,
 }
 
@@ -100,7 +127,7 @@ impl Threads {
     pub(super) fn start() -> io::Result<Self> {
         let (keeper, notices) = mpsc::channel();
         let shared =
-            Arc::new(Shared { queues: Mutex::default(), wake: Condvar::new(), calls: AtomicU64::new(0), keeper });
+            Arc::new(Shared { queues: Mutex::default(), wake: Condvar::new(), begun: AtomicU64::new(0), keeper });
         for number in 0..THREADS {
             Shared::start(&shared, number)?;
         }
@@ -112,9 +139,9 @@ impl Threads {
         Ok(Self { shared, lanes: AtomicU64::new(0) })
     }
 
-    /// How many calls there were so far.
-    pub(super) fn calls(&self) -> u64 {
-        self.shared.calls.load(Ordering::Relaxed)
+    /// For who should make room while plugins are called.
+    pub(super) fn others(&self) -> Others {
+        Others::of(&self.shared)
     }
 
     /// A lane of its own.
@@ -186,15 +213,20 @@ fn fill(shared: &Weak<Shared>, number: usize) {
 }
 
 /// Said by a call that is slow, on its thread: it goes on, but at a low priority and in nobody's place.
-pub(super) fn leave_place() {
+/// Returns those for whom it should make room; none where this is no decision thread.
+pub(super) fn leave_place() -> Option<Others> {
     PLACE.with_borrow_mut(|place| {
-        let Some(place) = place.as_mut().filter(|place| !place.left) else { return };
-        place.left = true;
-        // Where it is forbidden, the call is as loud as before.
-        let _ = setpriority_process(None, NICENESS);
-        // Where nobody listens any more, the host is at its end.
-        let _ = place.keeper.send(Notice::Left(place.number));
-    });
+        let place = place.as_mut()?;
+        let shared = place.shared.upgrade()?;
+        if !place.left {
+            place.left = true;
+            // Where it is forbidden, the call is as loud as before.
+            let _ = setpriority_process(None, NICENESS);
+            // Where nobody listens any more, the host is at its end.
+            let _ = shared.keeper.send(Notice::Left(place.number));
+        }
+        Some(Others::of(&shared))
+    })
 }
 
 /// Whether this thread has left its place, and ends now.
@@ -215,15 +247,14 @@ impl Shared {
     }
 
     fn push(&self, lane: Lane, job: Job) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
         // Waking a thread that finds nothing costs more than many a call.
         if self.lock().push(lane, job) {
             self.wake.notify_one();
         }
     }
 
-    fn work(&self, number: usize) {
-        PLACE.set(Some(Place { number, keeper: self.keeper.clone(), left: false }));
+    fn work(self: &Arc<Self>, number: usize) {
+        PLACE.set(Some(Place { number, shared: Arc::downgrade(self), left: false }));
         while let Some((lane, job)) = self.next() {
             // A panic of the host's own code costs one call and not the thread; the caller sees
             // that its answer never comes.
@@ -246,6 +277,7 @@ impl Shared {
                 return None;
             }
             if let Some(next) = queues.next() {
+                self.begun.fetch_add(1, Ordering::Relaxed);
                 return Some(next);
             }
             queues = self.wake.wait(queues).unwrap_or_else(PoisonError::into_inner);
@@ -354,7 +386,7 @@ mod tests {
         let threads = Threads::start().unwrap();
         let normal = threads.run(threads.lane(), priority).await.unwrap();
         let slow = move || {
-            leave_place();
+            drop(leave_place());
             priority()
         };
         for _ in 0..2 * CALLS {
@@ -364,13 +396,34 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_slow_call_is_told_whether_others_are_called() {
+        let threads = Threads::start().unwrap();
+        let ((call, called), (ask, asked)) = (mpsc::channel(), mpsc::channel());
+        let slow = threads.run(threads.lane(), move || {
+            let mut others = leave_place().unwrap();
+            let alone = others.are_called();
+            call.send(()).unwrap();
+            asked.recv().unwrap();
+            (alone, others.are_called())
+        });
+        let other = async {
+            let begun = tokio::task::spawn_blocking(move || called.recv()).await;
+            begun.unwrap().unwrap();
+            threads.run(threads.lane(), || ()).await.unwrap();
+            ask.send(()).unwrap();
+        };
+        let (said, ()) = tokio::join!(slow, other);
+        assert_eq!(said, Ok((false, true)));
+    }
+
+    #[tokio::test]
     async fn as_many_slow_calls_as_there_may_be_hold_up_no_others() {
         let threads = Threads::start().unwrap();
         let (slow, release): (Vec<_>, Vec<_>) = (THREADS..CALLS)
             .map(|_| {
                 let (release, wait) = mpsc::channel::<()>();
                 let work = move || {
-                    leave_place();
+                    drop(leave_place());
                     wait.recv()
                 };
                 (threads.run(threads.lane(), work), release)
