@@ -226,3 +226,53 @@ fn late(limit: Span) -> LoadError {
 fn failed(message: &str) -> LoadError {
     LoadError::CompileFailed(message.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::threads::Threads;
+    use super::*;
+
+    fn is_stopped(pid: Pid) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('T')
+    }
+
+    async fn until(holds: impl Fn() -> bool) {
+        let wait = async {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_child_rests_while_others_are_called_and_is_never_left_stopped() {
+        let threads = Threads::start().unwrap();
+        let mut child = Command::new("sleep").arg("60").kill_on_drop(true).spawn().unwrap();
+        let pid = child.id().and_then(|id| Pid::from_raw(id as i32)).unwrap();
+        let calls = async {
+            loop {
+                threads.run(threads.lane(), || ()).await.unwrap();
+                tokio::time::sleep(TURN / 5).await;
+            }
+        };
+        tokio::select! {
+            never = take_turns(Paused(Some(pid)), threads.others()) => match never {},
+            () = calls => {}
+            () = until(|| is_stopped(pid)) => {}
+        }
+        until(|| !is_stopped(pid)).await;
+        child.kill().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_child_that_is_alone_does_not_rest() {
+        let threads = Threads::start().unwrap();
+        threads.run(threads.lane(), || ()).await.unwrap();
+        let mut others = threads.others();
+        assert!(!others.are_called(), "what was before says nothing");
+        threads.run(threads.lane(), || ()).await.unwrap();
+        assert!(others.are_called());
+    }
+}
