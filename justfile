@@ -83,6 +83,7 @@ down:
 
 # Run kubectl: just kubectl get memcacheds
 [group('cluster')]
+[no-exit-message]
 kubectl *arguments:
     @. deploy/cluster.sh && kubectl "$@"
 
@@ -138,18 +139,27 @@ reload name="memcached" *options: build-host
 shadow name="memcached" *options: build-host
     @name=$1; shift; "{{ hotshoe }}" build "plugins/$name" --out "target/shadow/$name.wasm" >&2; "{{ hotshoe }}" shadow "$name" "target/shadow/$name.wasm" "$@"
 
+# Let a component decide that the running host holds, or has taken back
+[group('run')]
+[no-exit-message]
+approve name="memcached" *options: build-host
+    @"{{ hotshoe }}" approve "$@"
+
 # Have the running host go back to the component before: just rollback memcached --to DIGEST
 [group('run')]
+[no-exit-message]
 rollback name="memcached" *options: build-host
     @"{{ hotshoe }}" rollback "$@"
 
 # Show which components decided for a plugin, and what became of them
 [group('run')]
+[no-exit-message]
 history name="memcached" *options: build-host
     @"{{ hotshoe }}" history "$@"
 
 # Show how the running host and its plugins are
 [group('run')]
+[no-exit-message]
 status *options:
     @[ -x "{{ hotshoe }}" ] || "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
     @"{{ hotshoe }}" status "$@"
