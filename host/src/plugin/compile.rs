@@ -265,14 +265,4 @@ mod tests {
         until(|| !is_stopped(pid)).await;
         child.kill().await.unwrap();
     }
-
-    #[tokio::test]
-    async fn a_child_that_is_alone_does_not_rest() {
-        let threads = Threads::start().unwrap();
-        threads.run(threads.lane(), || ()).await.unwrap();
-        let mut others = threads.others();
-        assert!(!others.are_called(), "what was before says nothing");
-        threads.run(threads.lane(), || ()).await.unwrap();
-        assert!(others.are_called());
-    }
 }
