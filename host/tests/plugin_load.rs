@@ -10,9 +10,11 @@
 mod plugin_support;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use hotshoe::decision::Call;
 use hotshoe::error::LoadError;
@@ -67,6 +69,39 @@ fn a_host_of_the_lowest_priority_compiles_too() {
     let output = compile.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!output.stdout.is_empty());
+}
+
+/// Nobody else would let it go on.
+#[test]
+fn a_compiler_that_is_stopped_goes_with_its_host() {
+    // What runs in the background has no standard input of its own accord.
+    let script = r#"exec 3<&0; "$0" "$1" <&3 & echo $!; wait"#;
+    let mut host = Command::new("sh");
+    host.args(["-c", script, HOTSHOE, VERB]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut host = host.spawn().unwrap();
+    let mut pid = String::new();
+    BufReader::new(host.stdout.take().unwrap()).read_line(&mut pid).unwrap();
+    let of_child = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", pid.trim()));
+    // It lays limits on itself when it is ready to read.
+    until(|| {
+        of_child("limits")
+            .unwrap()
+            .lines()
+            .any(|line| line.starts_with("Max cpu time  ") && !line.contains("unlimited"))
+    });
+    assert!(Command::new("kill").args(["-STOP", pid.trim()]).status().unwrap().success());
+    host.kill().unwrap();
+    host.wait().unwrap();
+    // Whoever inherits it may not have asked yet how it ended.
+    until(|| of_child("stat").map_or(true, |stat| stat.contains(") Z ")));
+}
+
+fn until(holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "it did not come to that in time");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@
 //! the same binary that has limits, no environment and nothing open but its three streams; what it
 //! makes is cached.
 //!
-//! While plugins are called, the child has a part of the time only. A low priority is not enough:
-//! what slows the others down is the memory that it takes from the system, page by page.
+//! While plugins are called, the child has a part of the time only: with a low priority alone it
+//! still slowed them down.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
@@ -15,7 +15,9 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setpriority_process, setrlimit};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, kill_process, set_parent_process_death_signal, setpriority_process, setrlimit,
+};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
@@ -186,14 +188,16 @@ pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64
 }
 
 /// Gives this process a low priority, and makes it the first to go where memory is short: a component
-/// that is hard to compile must not be what makes the others slow, or ends them. Each of these may fail, and then it compiles all the same: the whole host may have a
-/// lower priority already, which nobody may raise.
+/// that is hard to compile must not be what makes the others slow, or ends them. It goes with its host,
+/// too, which may be killed while it is stopped. Each of these may fail, and then it compiles all the
+/// same: the whole host may have a lower priority already, which nobody may raise.
 fn step_back() {
     let _ = setpriority_process(None, NICENESS);
     // A scheduler may weigh sessions before it weighs processes; then it is told about one.
     let _ = rustix::process::setsid();
     let _ = std::fs::write("/proc/self/autogroup", NICENESS.to_string());
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }
 
 /// `$XDG_CACHE_HOME/hotshoe` or `~/.cache/hotshoe`.

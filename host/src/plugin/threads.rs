@@ -69,7 +69,7 @@ struct Shared {
 }
 
 /// Tells whether anybody else is called. As a lane runs one call at a time, what is begun while a
-/// call runs is never of its own plugin.
+/// call runs is of another.
 pub(super) struct Others {
     shared: Weak<Shared>,
     known: u64,
