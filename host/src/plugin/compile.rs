@@ -36,7 +36,7 @@ const OUTPUT: u64 = 1 << 30;
 const WORDS: u64 = 4 * 1024;
 /// Two, so that a component that takes all its time to compile holds up no other.
 const AT_ONCE: usize = 2;
-/// How long the child runs at a time while plugins are called.
+/// How often is looked what the child ran, while plugins are called.
 const TURN: Duration = Duration::from_millis(5);
 
 /// Compiles components, a few at a time.
@@ -147,6 +147,13 @@ impl Paused {
         // A child that has ended hears nothing.
         let _ = self.0.map(|pid| kill_process(pid, signal));
     }
+
+    /// How long a processor was its so far; nothing where the system does not count that.
+    fn ran(&self) -> Option<Duration> {
+        let told = std::fs::read_to_string(format!("/proc/{}/schedstat", self.0?.as_raw_nonzero())).ok()?;
+        let nanoseconds = told.split(' ').next()?.parse().ok().filter(|ran| *ran > 0)?;
+        Some(Duration::from_nanos(nanoseconds))
+    }
 }
 
 impl Drop for Paused {
@@ -155,13 +162,18 @@ impl Drop for Paused {
     }
 }
 
-/// Has the child rest while plugins are called, as often and as long as a slow call does.
+/// Has the child rest while plugins are called, [`REST`] times as long as it ran: not as it was let run,
+/// or on a machine that is busy with other things it would hardly ever be done.
 async fn take_turns(child: Paused, mut others: Others) -> Infallible {
+    let mut known = Duration::ZERO;
     loop {
         tokio::time::sleep(TURN).await;
-        if others.are_called() {
+        let ran = child.ran().unwrap_or(known + TURN);
+        let turn = ran.saturating_sub(known);
+        known = ran;
+        if others.are_called() && !turn.is_zero() {
             child.tell(Signal::STOP);
-            tokio::time::sleep(TURN * REST).await;
+            tokio::time::sleep(turn * REST).await;
             child.tell(Signal::CONT);
         }
     }
@@ -233,8 +245,14 @@ fn failed(message: &str) -> LoadError {
 
 #[cfg(test)]
 mod tests {
+    use tokio::process::Child;
+
     use super::super::threads::Threads;
     use super::*;
+
+    fn pid_of(child: &Child) -> Pid {
+        child.id().and_then(|id| Pid::from_raw(id as i32)).unwrap()
+    }
 
     fn is_stopped(pid: Pid) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
@@ -250,23 +268,46 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap();
     }
 
-    #[tokio::test]
-    async fn a_child_rests_while_others_are_called_and_is_never_left_stopped() {
+    /// Has `child` take its turns while others are called, until it holds what is waited for or so many
+    /// calls were made.
+    async fn take_turns_beside_calls(child: &Child, calls: usize, holds: impl Fn(Pid) -> bool) {
+        let pid = pid_of(child);
         let threads = Threads::start().unwrap();
-        let mut child = Command::new("sleep").arg("60").kill_on_drop(true).spawn().unwrap();
-        let pid = child.id().and_then(|id| Pid::from_raw(id as i32)).unwrap();
-        let calls = async {
-            loop {
+        let called = async {
+            for _ in 0..calls {
                 threads.run(threads.lane(), || ()).await.unwrap();
                 tokio::time::sleep(TURN / 5).await;
             }
         };
         tokio::select! {
             never = take_turns(Paused(Some(pid)), threads.others()) => match never {},
-            () = calls => {}
-            () = until(|| is_stopped(pid)) => {}
+            () = called => {}
+            () = until(|| holds(pid)) => {}
         }
-        until(|| !is_stopped(pid)).await;
+    }
+
+    #[tokio::test]
+    async fn a_child_rests_while_others_are_called_and_is_never_left_stopped() {
+        let mut child = Command::new("sh").args(["-c", "while :; do :; done"]).kill_on_drop(true).spawn().unwrap();
+        take_turns_beside_calls(&child, usize::MAX, is_stopped).await;
+        until(|| !is_stopped(pid_of(&child))).await;
+        child.kill().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_child_that_could_not_run_does_not_rest() {
+        let mut child = Command::new("sleep").arg("60").kill_on_drop(true).spawn().unwrap();
+        let paused = Paused(Some(pid_of(&child)));
+        until(|| paused.ran().is_some()).await;
+        drop(paused);
+        let stopped = std::cell::Cell::new(0);
+        take_turns_beside_calls(&child, 200, |pid| {
+            stopped.set(stopped.get() + usize::from(is_stopped(pid)));
+            false
+        })
+        .await;
+        // What it ran until it slept it rests for, once.
+        assert!(stopped.get() < 100, "stopped at {} of some 200 looks", stopped.get());
         child.kill().await.unwrap();
     }
 }

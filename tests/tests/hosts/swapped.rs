@@ -200,7 +200,7 @@ fn a_component_that_takes_long_to_compile_holds_up_nobody() {
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
         let host = start(&mut scene, folder.path(), cache.path()).await;
         let first = digest(&host).await;
-        let component = laborious(&another(&folder, 1), 3_000);
+        let component = laborious(&another(&folder, 1), 1_500);
         folder.put(&component);
         let compiling = async || match compilers(host.process()).as_slice() {
             [] => Err("no compiler".to_owned()),
