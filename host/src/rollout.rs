@@ -170,11 +170,12 @@ impl Supervised {
 
     /// A revision that would break much waits for a person, unless one has said already that it may.
     async fn hold(&self, logic: &Logic) -> Result<(), LoadError> {
-        if self.controller.logic().is_none() || self.history().is_approved(logic.revision.digest()) {
+        let present = self.controller.logic();
+        let Some(present) = present.filter(|_| !self.history().is_approved(logic.revision.digest())) else {
             return Ok(());
-        }
+        };
         self.loading("the component is asked about every parent");
-        let survey = survey::survey(&self.controller, logic).await;
+        let survey = survey::survey(&self.controller, &present, logic).await;
         match too_much(&survey, logic.plugin.max_losing) {
             Some(why) => Err(LoadError::Held(why)),
             None => Ok(()),

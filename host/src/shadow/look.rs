@@ -11,7 +11,7 @@ use crate::object::{Object, PLUGIN_LABEL};
 use crate::reconcile::{self, Observed};
 use crate::shadow::compare::{Failed, Judged, Side};
 use crate::shadow::summary::Times;
-use crate::{check, decide, finalize, status};
+use crate::{carry_out, check, decide, finalize, status};
 
 /// The answer, and whether it rests on objects that were fetched for it.
 type Said = Result<(Answer, bool), Error>;
@@ -56,6 +56,16 @@ impl Looked {
             }
             _ => false,
         }
+    }
+
+    /// Whether it wishes for nothing but what is there already, found so under the same rules when the
+    /// present revision wished for it: the checks would say the same again.
+    pub(super) fn stands(&self, controller: &Controller, present: &Logic, new: &Logic, memory: &Memory) -> bool {
+        let Some((observed, Ok((Answer::Decided(decision), _)))) = &self.said else { return false };
+        present.plugin.digest == new.plugin.digest
+            && present.revision.descriptor().owns == new.revision.descriptor().owns
+            && carry_out::stands(controller, present, observed, decision, memory)
+            && status::check(decision.status.as_deref(), &decision.conditions).is_ok()
     }
 
     /// What the checks say of it.
