@@ -198,3 +198,13 @@ fn a_crate_that_is_none_is_told_of_the_other_way() {
     let output = hotshoe(dir.path(), &["build", "."]);
     assert!(stderr(&output).contains("--from core.wasm"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_cluster_configuration_that_is_missing_is_said_once_with_what_to_do() {
+    let dir = plugin(&Guest::default(), CASE);
+    let output = hotshoe(dir.path(), &["run", "--kubeconfig", "missing", "."]);
+    assert!(!output.status.success());
+    let text = stderr(&output);
+    assert!(text.contains("--kubeconfig") && text.contains("missing"), "{text}");
+    assert_eq!(text.matches("No such file").count(), 1, "{text}");
+}

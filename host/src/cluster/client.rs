@@ -112,9 +112,11 @@ async fn load(options: &ConnectOptions) -> anyhow::Result<(kube::Config, String)
         return Ok((kube::Config::incluster()?, "in-cluster".to_owned()));
     }
     let kubeconfig = match &options.kubeconfig {
-        Some(path) => Kubeconfig::read_from(path)?,
-        None => Kubeconfig::read()?,
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
     };
+    // Its words end with those of its cause, which would be said twice.
+    let kubeconfig = kubeconfig.map_err(|error| anyhow::anyhow!("{error}"))?;
     let name = options.context.clone().or_else(|| kubeconfig.current_context.clone());
     let selected = KubeConfigOptions { context: options.context.clone(), ..Default::default() };
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &selected).await?;

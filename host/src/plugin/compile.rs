@@ -235,7 +235,8 @@ fn text(words: io::Result<Vec<u8>>) -> String {
 
 fn late(limit: Span) -> LoadError {
     failed(&format!(
-        "the compiler ran for longer than its {limit}; raise limits.compileTime if the component is only large"
+        "the compiler was not done after {WALL_TIME} times the {limit} of a processor that it may use; raise \
+         limits.compileTime if the component is only large, or give the host more of a processor"
     ))
 }
 
