@@ -270,8 +270,10 @@ impl Scene {
 
     /// What is in the namespace, and the end of the host's log.
     pub async fn picture(&self) -> String {
-        let mut picture = format!("── namespace {} ──\n", self.namespace);
-        for kind in [MEMCACHED, DEPLOYMENT, SERVICE, POD, EVENT] {
+        // The log first: of a long picture, the end is what is cut off.
+        let mut picture = self.log.as_deref().map(tail).unwrap_or_default();
+        picture += &format!("\n── namespace {} ──\n", self.namespace);
+        for kind in [EVENT, POD, SERVICE, DEPLOYMENT, MEMCACHED] {
             let objects = self.person.list(&kind, &self.namespace).await.unwrap_or_default();
             for mut object in objects.into_iter().take(12) {
                 object["metadata"].as_object_mut().map(|metadata| metadata.remove("managedFields"));
@@ -282,7 +284,7 @@ impl Scene {
                 };
             }
         }
-        picture + &self.log.as_deref().map(tail).unwrap_or_default()
+        picture
     }
 }
 
