@@ -5,8 +5,9 @@
 //! changed as steadily, so that it is called again whatever the host's back-off says; where the attack
 //! is the component itself, it is replaced over and over. Every run is held against the slower of the
 //! two without an attacker right before and after it, whose spread is what this machine does to
-//! itself. In these somebody changes the same parents as often and nobody serves them, so that what
-//! differs is the attacker alone. Each run has a host of its own.
+//! itself. In these somebody changes the attacker's parents as often and nobody serves them, so that what
+//! differs is the attacker alone; where it is the component itself, they are left alone in its run. Each
+//! run has a host of its own.
 
 use std::time::{Duration, Instant};
 
@@ -200,7 +201,7 @@ impl Bench {
         Ok(host.memory()?.rss)
     }
 
-    /// The component is replaced as soon as the one before was refused, by other bytes each time.
+    /// The component is replaced every three seconds, by other bytes each time.
     async fn offered(&self, class: &str, offered: fn(&[u8]) -> Offered, folder: &Folder) -> Result<Run> {
         let Offered::Bytes(bytes) = offered(folder.original()) else {
             anyhow::bail!("{class} is of no class that is measured")
