@@ -8,7 +8,7 @@ use tokio::runtime::{Builder, Handle};
 
 /// How long a condition may take to come true unless a test says otherwise: many times what it
 /// takes on an idle machine.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(45);
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(50);
 /// No test takes longer than this, whatever it waits for.
