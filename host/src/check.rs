@@ -31,16 +31,6 @@ pub struct Desired {
     pub digest: Box<str>,
 }
 
-impl Desired {
-    /// Whether this is the desired state of that object.
-    pub fn is(&self, kind: &Kind, key: &Key) -> bool {
-        self.reference.kind.kind == kind.kind
-            && self.reference.kind.group == kind.group
-            && self.reference.name == key.name
-            && self.reference.namespace == key.namespace
-    }
-}
-
 /// Whether a kind has a namespace, by discovery.
 pub type Scopes<'a> = Box<dyn Fn(&Kind) -> Option<bool> + Send + Sync + 'a>;
 
@@ -469,11 +459,11 @@ mod tests {
     fn a_desired_state_knows_its_object() {
         let desired = maps().check(&[map("{}")], 0).unwrap().unwrap().remove(0);
         let key = Key::new(Some("n"), "a");
-        assert!(desired.is(&Kind::new("", "v2", "ConfigMap"), &key), "whatever the version");
-        assert!(!desired.is(&kind("Secret"), &key));
-        assert!(!desired.is(&Kind::new("g", "v1", "ConfigMap"), &key));
-        assert!(!desired.is(&kind("ConfigMap"), &Key::new(Some("n"), "b")));
-        assert!(!desired.is(&kind("ConfigMap"), &Key::new(Some("m"), "a")));
+        assert!(desired.reference.is(&Kind::new("", "v2", "ConfigMap"), &key), "whatever the version");
+        assert!(!desired.reference.is(&kind("Secret"), &key));
+        assert!(!desired.reference.is(&Kind::new("g", "v1", "ConfigMap"), &key));
+        assert!(!desired.reference.is(&kind("ConfigMap"), &Key::new(Some("n"), "b")));
+        assert!(!desired.reference.is(&kind("ConfigMap"), &Key::new(Some("m"), "a")));
         assert_eq!(super::key(&desired.reference), key);
     }
 

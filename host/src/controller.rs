@@ -19,7 +19,7 @@ use crate::cluster::observe::{ReadView, View};
 use crate::cluster::watch::Watched;
 use crate::config::PluginConfig;
 use crate::debut::Debut;
-use crate::decision::{Kind, Refusal};
+use crate::decision::Kind;
 use crate::diff::Unsettled;
 use crate::metrics::Metrics;
 use crate::object::{Key, Object};
@@ -27,6 +27,7 @@ use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Slot;
 use crate::probation::Probation;
 use crate::queue::Queue;
+use crate::refusals::Refusals;
 
 /// A revision with what the administrator said and the views that its descriptor asked for: what one
 /// reconcile works with from beginning to end, even if another is published meanwhile.
@@ -102,8 +103,8 @@ pub struct Memory {
     pub decided: Decided,
     /// The requeue that the last decision asked for.
     pub requeue: Option<Duration>,
-    /// Children whose last write was refused.
-    pub refused: Vec<Refused>,
+    /// What became of refused writes.
+    pub refused: Refusals,
     /// Children whose last apply did not take the fields that it set.
     pub unsettled: Vec<(Kind, Key, Unsettled)>,
     /// Failures in a row.
@@ -133,22 +134,6 @@ pub struct Decided {
     pub turns: u32,
     /// When it changed last.
     pub at: Option<Instant>,
-}
-
-/// A child whose last write was refused.
-#[derive(Clone, Debug)]
-pub struct Refused {
-    /// What the plugin is told.
-    pub refusal: Refusal,
-    /// What was to be applied.
-    pub digest: Box<str>,
-    /// Generation of the parent, revision and child at that time; when it changes, the write is
-    /// tried at once.
-    pub basis: u64,
-    /// Otherwise when it is tried again.
-    pub due: Instant,
-    /// How often in a row.
-    pub tries: u32,
 }
 
 impl Controller {

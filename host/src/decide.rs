@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::backoff::doubled;
 use crate::breaker::{Standing, Trial};
 use crate::controller::{Controller, Decided, Logic, Memory};
 use crate::decision::{Answer, Call, Decision, Document, ObjectRef, Observation, Related, Requirement};
@@ -153,7 +154,7 @@ impl Decided {
     /// How long to rest after so many turns.
     fn pause(&self) -> Option<Duration> {
         let beyond = self.turns.checked_sub(TURNS)?;
-        Some((FIRST_PAUSE * 2u32.saturating_pow(beyond.min(16))).min(LONGEST_PAUSE))
+        Some(doubled(FIRST_PAUSE, beyond, LONGEST_PAUSE))
     }
 }
 

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::object::Key;
+
 /// A kind of Kubernetes object. `group` is empty for the core group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Kind {
@@ -50,6 +52,16 @@ pub struct ObjectRef {
     pub namespace: Option<Arc<str>>,
     /// `metadata.name`.
     pub name: Arc<str>,
+}
+
+impl ObjectRef {
+    /// Whether this is the name of that object, in whatever version.
+    pub fn is(&self, kind: &Kind, key: &Key) -> bool {
+        self.kind.kind == kind.kind
+            && self.kind.group == kind.group
+            && self.name == key.name
+            && self.namespace == key.namespace
+    }
 }
 
 impl fmt::Display for ObjectRef {

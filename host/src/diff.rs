@@ -59,13 +59,13 @@ pub type Children = Vec<(Kind, Arc<Object>)>;
 pub fn plan(desired: Vec<Desired>, observed: &Children, plugin: &str, manager: &str) -> Plan {
     let mut plan = Plan::default();
     for (kind, child) in observed {
-        let wanted = desired.iter().any(|desired| desired.is(kind, &child.key));
+        let wanted = desired.iter().any(|desired| desired.reference.is(kind, &child.key));
         if !wanted && !child.deleting && child.label(PLUGIN_LABEL) == Some(plugin) {
             plan.prune.push((kind.clone(), child.clone()));
         }
     }
     for desired in desired {
-        let live = observed.iter().find(|(kind, child)| desired.is(kind, &child.key));
+        let live = observed.iter().find(|(kind, child)| desired.reference.is(kind, &child.key));
         let precondition = match live {
             None => Precondition::Absent,
             Some((_, live)) if live.deleting || in_sync(&desired, live, manager) => continue,

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::carry_out::{self, carry_out};
+use crate::backoff::soon;
+use crate::carry_out::{self, Work};
 use crate::check::{self, Desired};
 use crate::controller::{Controller, Logic, Memory};
 use crate::decide;
@@ -78,7 +79,7 @@ async fn wait(
     memory: &mut Memory,
 ) -> Result<Next, Error> {
     let Cleanup { decision, desired, .. } = cleanup;
-    carry_out(controller, logic, observed, &decision, desired.into(), memory).await?;
+    Work { controller, logic, observed }.carry_out(&decision, desired.into(), memory).await?;
     let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else { return Ok(Next::Wait) };
     if parent.resource_version != observed.parent.resource_version {
         return Ok(Next::Again);
@@ -96,7 +97,7 @@ async fn finish(
 ) -> Result<Next, Error> {
     let Cleanup { decision, desired, .. } = cleanup;
     let waits_for_children = leaves_behind(observed, &desired);
-    carry_out(controller, logic, observed, &decision, desired.into(), memory).await?;
+    Work { controller, logic, observed }.carry_out(&decision, desired.into(), memory).await?;
     if waits_for_children {
         return Ok(Next::After(carry_out::requeue(&decision).unwrap_or(PATIENCE)));
     }
@@ -106,7 +107,7 @@ async fn finish(
     match learn_parent(controller, logic, &parent, reply).await {
         Ok(_) => Ok(Next::Wait),
         Err(Error::Api(error)) if parent_is_gone(&error) => Ok(Next::Wait),
-        Err(Error::Api(error)) if error.code == 409 || error.code == 422 => Ok(Next::After(carry_out::soon(1))),
+        Err(Error::Api(error)) if error.code == 409 || error.code == 422 => Ok(Next::After(soon(1))),
         Err(error) => Err(error),
     }
 }
@@ -123,8 +124,10 @@ pub fn check_cleanup(
 ) -> Result<Option<Vec<Desired>>, Error> {
     // Deleting all children is what clean-up is for, so the guard against it stands aside.
     let desired = check::check(decision, 0, &context(controller, logic, observed))?;
-    let created =
-        desired.iter().flatten().find(|one| !observed.children.iter().any(|(kind, child)| one.is(kind, &child.key)));
+    let created = desired
+        .iter()
+        .flatten()
+        .find(|one| !observed.children.iter().any(|(kind, child)| one.reference.is(kind, &child.key)));
     match created {
         Some(one) => {
             let message = format!("{}: clean-up may not create a child", one.reference);
@@ -137,7 +140,7 @@ pub fn check_cleanup(
 /// Whether children are still observed that must go first.
 fn leaves_behind(observed: &Observed, desired: &Option<Vec<Desired>>) -> bool {
     let Some(desired) = desired else { return false };
-    observed.children.iter().any(|(kind, child)| !desired.iter().any(|one| one.is(kind, &child.key)))
+    observed.children.iter().any(|(kind, child)| !desired.iter().any(|one| one.reference.is(kind, &child.key)))
 }
 
 /// The parent as clean-up is shown it: with its conditions, so that it can tell how far it came.

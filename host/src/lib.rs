@@ -19,6 +19,7 @@
 //! `kube` is used only below [`cluster`] and [`server`], `wasmtime` only below [`plugin`].
 
 pub mod api;
+pub mod backoff;
 pub mod breaker;
 pub mod carry_out;
 pub mod check;
@@ -46,6 +47,7 @@ pub mod projection;
 pub mod queue;
 pub mod rbac;
 pub mod reconcile;
+pub mod refusals;
 pub mod report;
 pub mod rollout;
 pub mod server;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::carry_out::Wishes;
+use crate::backoff::soon;
+use crate::carry_out::{self, Wishes, Work};
 use crate::check::{self, Context};
 use crate::cluster::observe;
 use crate::controller::{Controller, Logic, Memory};
@@ -19,7 +20,7 @@ use crate::error::{ApiError, CallError, Error};
 use crate::grant::{Access, Request};
 use crate::object::{Key, Object};
 use crate::report;
-use crate::{carry_out, decide, finalize};
+use crate::{decide, finalize};
 
 /// How long a parent rests whose namespace is going away.
 const TERMINATING: Duration = Duration::from_secs(10);
@@ -94,7 +95,8 @@ async fn converge(
     let checked = judge(controller, logic, &observed, answer, memory);
     let (decision, wishes) = decide::settle(controller, trial, checked)?;
     decide::note(controller, logic, &observed, &decision, memory);
-    let written = carry_out::carry_out(controller, logic, &observed, &decision, wishes, memory).await?;
+    let work = Work { controller, logic, observed: &observed };
+    let written = work.carry_out(&decision, wishes, memory).await?;
     let next = conclude(controller, logic, &observed, &decision, memory, written);
     Ok(if fetched { decide::look_again(next, memory) } else { next })
 }
@@ -110,7 +112,7 @@ fn judge(
     let Answer::Decided(decision) = answer else {
         return Err(CallError::InvalidOutput("reconcile answered as finalize does".into()).into());
     };
-    if carry_out::stands(controller, logic, observed, &decision, memory) {
+    if (Work { controller, logic, observed }).stands(&decision, memory) {
         return Ok((decision, Wishes::Fulfilled));
     }
     let context = context(controller, logic, observed);
@@ -148,7 +150,7 @@ pub fn observe_at(logic: &Logic, parent: Arc<Object>, memory: &Memory, now: u64)
         children: observe::show_children(&logic.owned, &children, &may_read),
         related: observe::related(&logic.reads, &parent, &may_read),
         parent: document,
-        refusals: memory.refused.iter().map(|refused| refused.refusal.clone()).collect(),
+        refusals: memory.refused.told(),
         config: logic.plugin.config.clone(),
         now: descriptor.wants_now.then_some(now),
         attempt: descriptor.wants_attempt.then_some(memory.failures),
@@ -165,7 +167,7 @@ fn shown_parent(logic: &Logic, parent: &Object) -> Document {
 /// Whether this very state was found settled before.
 fn settled(controller: &Controller, logic: &Logic, observed: &Observed, memory: &Memory) -> Option<Next> {
     let same = memory.settled == Some(fingerprint(controller, logic, observed));
-    (same && carry_out::none_due(memory)).then(|| carry_out::next_look(memory))
+    (same && memory.refused.none_due()).then(|| carry_out::next_look(memory))
 }
 
 /// Whether a parent that failed rests for now. Such a pass is no success: what the failure said
@@ -262,7 +264,7 @@ fn conclude(
     }
     if written.again {
         memory.stalls = memory.stalls.saturating_add(1);
-        return Next::After(carry_out::soon(memory.stalls));
+        return Next::After(soon(memory.stalls));
     }
     memory.stalls = 0;
     if written.children {

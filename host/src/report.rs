@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use crate::carry_out;
+use crate::backoff::{doubled, soon};
+use crate::carry_out::Work;
 use crate::cluster::events;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Condition, Event, Severity, Truth};
@@ -106,14 +107,13 @@ fn passes(error: &Error) -> bool {
 
 /// How long until the next try; `None` until something changes.
 fn pause(error: &Error, failures: u32) -> Option<Duration> {
-    let grown =
-        |first: Duration, most: Duration| (first * 2u32.saturating_pow(failures.saturating_sub(1).min(16))).min(most);
+    let grown = |first: Duration| doubled(first, failures.saturating_sub(1), BACKOFF_MAX);
     match error.retry() {
-        Retry::Soon => Some(carry_out::soon(failures)),
-        Retry::Backoff => Some(grown(BACKOFF, BACKOFF_MAX)),
-        Retry::Slowly => Some(grown(10 * BACKOFF, BACKOFF_MAX)),
+        Retry::Soon => Some(soon(failures)),
+        Retry::Backoff => Some(grown(BACKOFF)),
+        Retry::Slowly => Some(grown(10 * BACKOFF)),
         // The plugin or the API server chooses it, so it is clamped.
-        Retry::After(after) => Some(after.clamp(carry_out::soon(0), Duration::from_secs(3600))),
+        Retry::After(after) => Some(after.clamp(soon(0), Duration::from_secs(3600))),
         Retry::OnChange => None,
     }
 }
@@ -122,7 +122,7 @@ async fn tell(controller: &Controller, logic: &Logic, parent: &Arc<Object>, memo
     let message = cut(&error.to_string());
     let event = Event { severity: Severity::Warning, reason: error.reason().into(), message: message.clone() };
     let observed = reconcile::observe(logic, parent.clone(), memory);
-    carry_out::say_once(controller, logic, &observed, &event, memory);
+    Work { controller, logic, observed: &observed }.say_once(&event, memory);
     let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return };
     let condition =
         Condition { name: status::RECONCILED.into(), status: Truth::False, reason: error.reason().into(), message };

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::carry_out::Work;
 use crate::cluster::observe;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Answer, Call, Decision, ObjectRef};
@@ -11,7 +12,7 @@ use crate::object::{Object, PLUGIN_LABEL};
 use crate::reconcile::{self, Observed};
 use crate::shadow::compare::{Failed, Judged, Side};
 use crate::shadow::summary::Times;
-use crate::{carry_out, check, decide, finalize, status};
+use crate::{check, decide, finalize, status};
 
 /// The answer, and whether it rests on objects that were fetched for it.
 type Said = Result<(Answer, bool), Error>;
@@ -64,7 +65,7 @@ impl Looked {
         let Some((observed, Ok((Answer::Decided(decision), _)))) = &self.said else { return false };
         present.plugin.digest == new.plugin.digest
             && present.revision.descriptor().owns == new.revision.descriptor().owns
-            && carry_out::stands(controller, present, observed, decision, memory)
+            && (Work { controller, logic: present, observed }).stands(decision, memory)
             && status::check(decision.status.as_deref(), &decision.conditions).is_ok()
     }
 

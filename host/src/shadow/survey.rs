@@ -114,7 +114,7 @@ fn loses(controller: &Controller, new: &Logic, observed: &Observed, judged: &Jud
     let gone = observed.children.iter().find(|(kind, child)| {
         is_ours(controller, child)
             && check::check_prune(&reference(kind, &child.key), &context).is_ok()
-            && !desired.iter().any(|one| one.is(kind, &child.key))
+            && !desired.iter().any(|one| one.reference.is(kind, &child.key))
     });
     gone.map(|(kind, child)| reference(kind, &child.key).to_string())
 }

@@ -1,0 +1,160 @@
+//! The writes of one parent's children that were refused: what the plugin is told of them, and when
+//! each is tried again. Kept between reconciles.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::backoff::{doubled, soon};
+use crate::cluster::apply::WriteError;
+use crate::cluster::observe::reference;
+use crate::decision::{ObjectRef, Refusal};
+use crate::diff::Plan;
+
+/// After a refusal that only a person is likely to mend.
+const SLOWLY: Duration = Duration::from_secs(10);
+const SLOWLY_MAX: Duration = Duration::from_secs(60);
+/// A name that is taken costs one cheap request to try again.
+const CONFLICT: Duration = Duration::from_secs(3);
+const CONFLICT_MAX: Duration = Duration::from_secs(30);
+
+/// At most one for each child.
+#[derive(Clone, Debug, Default)]
+pub struct Refusals(Vec<Refused>);
+
+#[derive(Clone, Debug)]
+struct Refused {
+    told: Refusal,
+    /// Of what was to be applied; empty where the child was to be deleted.
+    digest: Box<str>,
+    basis: u64,
+    due: Instant,
+    tries: u32,
+}
+
+impl Refusals {
+    /// What the plugin is told.
+    pub fn told(&self) -> Vec<Refusal> {
+        self.0.iter().map(|refused| refused.told.clone()).collect()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Forgets them all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Forgets those whose write is not planned any more: a refusal stays until the write goes
+    /// through, or what is desired changes.
+    pub fn keep_planned(&mut self, plan: &Plan) {
+        self.0.retain(|refused| {
+            let child = &refused.told.reference;
+            plan.apply.iter().any(|apply| apply.desired.reference == *child && apply.desired.digest == refused.digest)
+                || plan.prune.iter().any(|(kind, one)| refused.digest.is_empty() && reference(kind, &one.key) == *child)
+        });
+    }
+
+    /// Whether a child may be written now: it was not refused, its time has come, or `basis` is
+    /// another than it was then.
+    pub fn is_due(&self, child: &ObjectRef, basis: u64) -> bool {
+        self.of(child).is_none_or(|refused| refused.basis != basis || refused.due <= Instant::now())
+    }
+
+    /// Whether none of them waits to be tried again by now.
+    pub fn none_due(&self) -> bool {
+        self.0.iter().all(|refused| refused.due > Instant::now())
+    }
+
+    /// How long until the next is tried again.
+    pub fn next_due(&self) -> Option<Duration> {
+        let now = Instant::now();
+        self.0.iter().map(|refused| refused.due.saturating_duration_since(now)).min()
+    }
+
+    /// A write went through. Says whether the one before it was refused.
+    pub fn lift(&mut self, child: &ObjectRef) -> bool {
+        let before = self.0.len();
+        self.0.retain(|refused| refused.told.reference != *child);
+        self.0.len() < before
+    }
+
+    /// A write was refused; `basis` is what it is tried again for before its time. Returns what is to
+    /// be said of it where it is the first in a row.
+    pub fn add(&mut self, child: &ObjectRef, digest: Box<str>, error: WriteError, basis: u64) -> Option<Refusal> {
+        let tries = self.of(child).map_or(0, |refused| refused.tries);
+        let (told, pause) = judge(child, error, tries);
+        self.lift(child);
+        let due = Instant::now() + pause;
+        self.0.push(Refused { told: told.clone(), digest, basis, due, tries: tries.saturating_add(1) });
+        (tries == 0).then_some(told)
+    }
+
+    fn of(&self, child: &ObjectRef) -> Option<&Refused> {
+        self.0.iter().find(|refused| refused.told.reference == *child)
+    }
+}
+
+fn judge(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Duration) {
+    let (code, reason, message, pause) = match error {
+        WriteError::Api(error) => {
+            let pause = if error.is_definite() { doubled(SLOWLY, tries, SLOWLY_MAX) } else { soon(tries + 1) };
+            (error.code, error.reason, error.message, error.retry_after.unwrap_or(pause))
+        }
+        WriteError::Conflict { holder } => {
+            let message = format!("{child} exists and is not this object's child: {holder}");
+            (409, "Conflict".to_owned(), message, doubled(CONFLICT, tries, CONFLICT_MAX))
+        }
+        WriteError::Collecting => (409, "Collecting".to_owned(), String::new(), soon(tries + 1)),
+    };
+    (Refusal { reference: child.clone(), code, reason, message }, pause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::Kind;
+
+    fn child() -> ObjectRef {
+        ObjectRef { kind: Kind::new("", "v1", "Service"), namespace: Some("n".into()), name: "web".into() }
+    }
+
+    fn taken() -> WriteError {
+        WriteError::Conflict { holder: "somebody".into() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_write_waits_for_its_time_or_for_a_change() {
+        let (mut refusals, child) = (Refusals::default(), child());
+        assert!(refusals.is_due(&child, 1));
+        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some());
+        assert!(!refusals.is_due(&child, 1), "too soon");
+        assert!(refusals.is_due(&child, 2), "something changed");
+        assert_eq!(refusals.next_due(), Some(CONFLICT));
+        tokio::time::advance(CONFLICT).await;
+        assert!(refusals.is_due(&child, 1) && !refusals.none_due());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_first_refusal_in_a_row_is_said_and_the_pauses_grow() {
+        let (mut refusals, child) = (Refusals::default(), child());
+        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some());
+        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_none());
+        assert_eq!(refusals.next_due(), Some(2 * CONFLICT));
+        assert_eq!(refusals.told().len(), 1);
+        assert!(refusals.lift(&child));
+        assert!(!refusals.lift(&child));
+        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some(), "a new row");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_goes_with_what_was_desired() {
+        let (mut refusals, child) = (Refusals::default(), child());
+        refusals.add(&child, "digest".into(), taken(), 1);
+        refusals.keep_planned(&Plan::default());
+        assert!(refusals.is_empty());
+    }
+}
