@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::config::PluginConfig;
 use crate::error::LoadError;
 use crate::grant;
-use crate::plugin::source::Candidate;
+use crate::plugin::candidate::Candidate;
 use crate::supervisor::Supervised;
 use crate::wiring;
 
@@ -63,9 +63,7 @@ impl Supervised {
     pub(crate) async fn take_plugin_file(&self, offered: Result<Candidate, LoadError>) -> bool {
         let present = self.plugin();
         let changed = match offered {
-            Ok(Candidate { bytes, .. }) => {
-                present.changed(&bytes, &self.shared.host).map_err(|error| in_a_line(&error))
-            }
+            Ok(candidate) => present.changed(candidate.bytes(), &self.shared.host).map_err(|error| in_a_line(&error)),
             Err(error) => Err(unreadable(&present, &error)),
         };
         match changed {

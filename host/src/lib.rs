@@ -57,4 +57,5 @@ pub mod shape;
 pub mod status;
 pub mod supervisor;
 pub mod tally;
+pub mod whole_file;
 pub mod wiring;

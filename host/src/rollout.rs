@@ -22,11 +22,11 @@ use crate::decision::{Call, Descriptor};
 use crate::error::LoadError;
 use crate::grant;
 use crate::object::Object;
+use crate::plugin::candidate::Candidate;
 use crate::plugin::cases::{Case, Verdict};
 use crate::plugin::history::{Entry, Event, History};
 use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Refused;
-use crate::plugin::source::Candidate;
 use crate::shadow::survey::{self, Survey};
 use crate::supervisor::{State, Supervised};
 use crate::{reconcile, wiring};
@@ -80,7 +80,7 @@ impl Supervised {
     }
 
     async fn take_candidate(&self, candidate: Candidate) -> Result<(), (Digest, LoadError)> {
-        let Candidate { digest, bytes } = candidate;
+        let digest = candidate.digest();
         if self.controller.logic().is_some_and(|logic| logic.revision.digest() == digest) {
             self.controller.slot.forgive();
             return Ok(());
@@ -88,7 +88,7 @@ impl Supervised {
         let taken_back = self.history().taken_back(digest).map(|entry| entry.message.clone());
         let taken = match taken_back {
             Some(why) => Err(LoadError::TakenBack(why)),
-            None => self.try_take(bytes, Start::Swap).await,
+            None => self.try_take(candidate, Start::Swap).await,
         };
         taken.map_err(|error| (digest, error))
     }
@@ -98,9 +98,8 @@ impl Supervised {
         let refused = self.controller.slot.refused();
         let earlier = self.history().before(instead_of);
         for digest in earlier {
-            let kept = self.history().component(digest, self.plugin().limits.component_bytes);
-            let Some(bytes) = kept else { continue };
-            match self.try_take(bytes, Start::Return("what was offered at the start could not be taken")).await {
+            let Some(kept) = self.kept(digest).await else { continue };
+            match self.try_take(kept, Start::Return("what was offered at the start could not be taken")).await {
                 Ok(()) => return refused.into_iter().for_each(|refused| self.controller.slot.refuse(refused)),
                 Err(error) => {
                     tracing::warn!(plugin = &*self.controller.name, %digest, %error, "an earlier revision cannot be taken either")
@@ -109,20 +108,20 @@ impl Supervised {
         }
     }
 
-    async fn try_take(&self, bytes: Vec<u8>, start: Start<'_>) -> Result<(), LoadError> {
+    async fn try_take(&self, candidate: Candidate, start: Start<'_>) -> Result<(), LoadError> {
         let mut stopwatch = Stopwatch::start();
         let plugin = self.plugin();
         self.loading("the component is being compiled");
         let shared = &self.shared;
-        let component = bytes.clone();
-        let revision = Revision::load(&shared.engine, &shared.compiler, bytes, plugin.limits.clone()).await?;
+        let loaded = Revision::load(&shared.engine, &shared.compiler, candidate.clone(), plugin.limits.clone());
+        let revision = loaded.await?;
         check_grants(revision.descriptor(), &plugin)?;
         let revision = Arc::new(revision);
         stopwatch.over(Stage::Load);
         try_carried_cases(&revision).await?;
         stopwatch.over(Stage::Cases);
         tracing::debug!(plugin = &*plugin.name, digest = %revision.digest(), loaded = ?stopwatch.elapsed(), "the component is good");
-        self.install(revision, Some(component), start, stopwatch).await
+        self.install(revision, Some(candidate), start, stopwatch).await
     }
 
     /// Has a revision decide that was loaded and found good. Its component is kept, unless it is kept
@@ -130,7 +129,7 @@ impl Supervised {
     async fn install(
         &self,
         revision: Arc<Revision>,
-        component: Option<Vec<u8>>,
+        component: Option<Candidate>,
         start: Start<'_>,
         mut stopwatch: Stopwatch,
     ) -> Result<(), LoadError> {
@@ -149,12 +148,26 @@ impl Supervised {
         let gone = self.publish(logic, start, stopwatch);
         let why = start.why().to_owned();
         self.remember(move |history| {
-            remember(history, &revision, component.as_deref(), &why);
+            remember(history, &revision, component.as_ref(), &why);
             // Taking native code out of memory is the kernel's work, and takes as long as a decision.
             drop(gone);
         })
         .await;
         Ok(())
+    }
+
+    /// A component that decided earlier, if it is kept and intact.
+    async fn kept(&self, digest: Digest) -> Option<Candidate> {
+        let (history, most) = (self.history.clone(), self.plugin().limits.component_bytes);
+        let kept = move || history.lock().unwrap_or_else(PoisonError::into_inner).component(digest, most);
+        tokio::task::spawn_blocking(kept).await.ok().flatten()
+    }
+
+    /// Notes what became of a revision.
+    async fn note(&self, revision: &Arc<Revision>, event: Event, why: &str) {
+        let (revision, why) = (revision.clone(), why.to_owned());
+        self.remember(move |history| history.note(revision.digest(), &revision.descriptor().version, event, &why))
+            .await;
     }
 
     /// Changes the history where nobody waits for the disk: all reconciles share one thread.
@@ -229,7 +242,7 @@ impl Supervised {
         let (Some(bad), Some(before)) = (self.controller.logic(), before) else { return };
         let bad = bad.revision.clone();
         let error = LoadError::TakenBack(why.clone());
-        self.history().note(bad.digest(), &bad.descriptor().version, Event::TakenBack, &why);
+        self.note(&bad, Event::TakenBack, &why).await;
         let place = format!("in the place of {}", bad.digest());
         match self.install(before, None, Start::Return(&place), Stopwatch::start()).await {
             Ok(()) => self.refuse(Some(bad.digest()), &error),
@@ -258,17 +271,17 @@ impl Supervised {
         if current.as_ref().is_some_and(|current| current.digest() == target) {
             return Err(format!("{target} decides already"));
         }
-        let kept = self.history().component(target, self.plugin().limits.component_bytes);
-        let bytes = kept.ok_or_else(|| format!("{target} is not kept any more; build it again and reload it"))?;
+        let kept = self.kept(target).await;
+        let kept = kept.ok_or_else(|| format!("{target} is not kept any more; build it again and reload it"))?;
         let why = "somebody went back to another revision";
         if self.history().taken_back(target).is_some() {
-            self.history().note(target, "", Event::Approved, "somebody went back to it");
+            self.remember(move |history| history.note(target, "", Event::Approved, "somebody went back to it")).await;
         }
-        self.try_take(bytes, Start::Return("somebody went back to it"))
+        self.try_take(kept, Start::Return("somebody went back to it"))
             .await
             .map_err(|error| format!("{target} cannot be taken: {error}"))?;
         if let Some(current) = current {
-            self.history().note(current.digest(), &current.descriptor().version, Event::TakenBack, why);
+            self.note(&current, Event::TakenBack, why).await;
             self.controller.slot.refuse(Refused::new(Some(current.digest()), &LoadError::TakenBack(why.to_owned())));
         }
         Ok(())
@@ -278,7 +291,7 @@ impl Supervised {
     ///
     /// # Errors
     /// When it is not the one that is not taken now.
-    pub(crate) fn approve(&self, wanted: Option<&str>) -> Result<(), String> {
+    pub(crate) async fn approve(&self, wanted: Option<&str>) -> Result<(), String> {
         let refused = self.controller.slot.refused();
         let digest = refused.as_ref().filter(|refused| refused.can_be_approved()).and_then(|refused| refused.digest);
         let digest =
@@ -287,7 +300,7 @@ impl Supervised {
         if let Some(prefix) = prefix.filter(|prefix| !digest.full().starts_with(prefix)) {
             return Err(format!("{prefix} is not what waits for an approval; {digest} is"));
         }
-        self.history().note(digest, "", Event::Approved, "");
+        self.remember(move |history| history.note(digest, "", Event::Approved, "")).await;
         Ok(())
     }
 
@@ -307,10 +320,10 @@ impl Supervised {
 }
 
 /// Notes that a revision decides now, and keeps its component for going back to it.
-fn remember(history: &mut History, revision: &Revision, component: Option<&[u8]>, why: &str) {
+fn remember(history: &mut History, revision: &Revision, component: Option<&Candidate>, why: &str) {
     let digest = revision.digest();
     if let Some(component) = component {
-        history.keep(digest, component);
+        history.keep(component);
     }
     if history.current() != Some(digest) {
         history.note(digest, &revision.descriptor().version, Event::Published, why);

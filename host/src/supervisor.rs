@@ -23,12 +23,13 @@ use crate::error::LoadError;
 use crate::followed::{Followed, PluginFileStatus};
 use crate::metrics::Metrics;
 use crate::object::Key;
+use crate::plugin::candidate::Candidate;
 use crate::plugin::compile::Compiler;
 use crate::plugin::engine::Engine;
 use crate::plugin::history::History;
 use crate::plugin::revision::Revision;
 use crate::plugin::slot::Refused;
-use crate::plugin::source::{self, Candidate, Source};
+use crate::plugin::source::{self, Source};
 use crate::reconcile::{self, Next, Pass};
 
 /// How long a parent rests whose reconcile panicked: a fault of the host, not of the plugin.
@@ -309,7 +310,7 @@ impl Following {
                 return self.supervised.roll_back(to.as_deref()).await;
             }
             Wish::Approve(digest) => {
-                self.supervised.approve(digest.as_deref())?;
+                self.supervised.approve(digest.as_deref()).await?;
                 self.component.offer_again();
             }
             Wish::Reload if self.going_back => self.finish().await,

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use hotshoe::decision::Call;
 use hotshoe::error::LoadError;
+use hotshoe::plugin::candidate::Candidate;
 use hotshoe::plugin::compile::{Compiler, VERB};
 use hotshoe::plugin::limits::Limits;
 use hotshoe::plugin::revision::{Digest, Revision};
@@ -185,13 +186,13 @@ async fn a_compiler_that_takes_for_ever_is_stopped() {
     fs::write(&program, "#!/bin/sh\nexec sleep 600\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
     let compiler = Compiler::new(program, None);
-    let bytes = Guest::default().component();
+    let bytes = Candidate::of(Guest::default().component());
     let error = Revision::load(engine(), &compiler, bytes, limits(r#"{"compileTime":"50ms"}"#)).await.unwrap_err();
     assert!(error.to_string().contains("not done after 16 times the 50ms"), "{error}");
 }
 
 async fn load_cached(compiler: &Compiler, bytes: &[u8]) -> Result<Revision, LoadError> {
-    Revision::load(engine(), compiler, bytes.to_vec(), Limits::default()).await
+    Revision::load(engine(), compiler, Candidate::of(bytes.to_vec()), Limits::default()).await
 }
 
 /// A compiler that can only read the cache.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hotshoe::decision::{self, Call, Descriptor, Document};
+use hotshoe::plugin::candidate::Candidate;
 use hotshoe::plugin::compile::Compiler;
 use hotshoe::plugin::engine::Engine;
 use hotshoe::plugin::limits::Limits;
@@ -44,7 +45,7 @@ pub struct Times {
 pub async fn run(host: &Path) -> Result<Times> {
     let cache = repository("target/bench/cache");
     let (engine, compiler) = (Engine::new()?, Compiler::new(host.to_owned(), Some(&cache)));
-    let component = fs::read(repository(COMPONENT)).context(COMPONENT)?;
+    let component = Candidate::of(fs::read(repository(COMPONENT)).context(COMPONENT)?);
     let revision = Arc::new(Revision::load(&engine, &compiler, component, Limits::default()).await?);
     let observation = Arc::new(observation(revision.descriptor())?);
     let wasm = sandboxed(&revision, &observation).await?;

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
+use hotshoe::plugin::candidate::Candidate;
 use hotshoe::plugin::compile::Compiler;
 use hotshoe::plugin::engine::Engine;
 use hotshoe::plugin::limits::Limits;
@@ -119,18 +120,18 @@ impl Scene {
 struct Components {
     engine: Engine,
     compiler: Compiler,
-    bytes: Vec<u8>,
+    component: Candidate,
 }
 
 impl Components {
     fn of(host: &Path) -> Result<Self> {
         let compiler = Compiler::new(host.to_owned(), Some(&repository("target/bench/cache")));
-        let bytes = std::fs::read(repository("target/plugins/memcached.wasm"))?;
-        Ok(Self { engine: Engine::new()?, compiler, bytes })
+        let component = Candidate::of(std::fs::read(repository("target/plugins/memcached.wasm"))?);
+        Ok(Self { engine: Engine::new()?, compiler, component })
     }
 
     async fn load(&self) -> Result<Arc<Revision>> {
-        let loaded = Revision::load(&self.engine, &self.compiler, self.bytes.clone(), Limits::default()).await;
+        let loaded = Revision::load(&self.engine, &self.compiler, self.component.clone(), Limits::default()).await;
         Ok(Arc::new(loaded?))
     }
 }

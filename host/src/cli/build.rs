@@ -10,7 +10,8 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use wit_component::ComponentEncoder;
 
-use super::folder::{Folder, shown, write_atomically};
+use super::folder::{self, Folder, shown};
+use crate::plugin::candidate::Candidate;
 use crate::plugin::cases::Case;
 use crate::plugin::compile::Compiler;
 use crate::plugin::contract::{self, CASES};
@@ -60,7 +61,7 @@ impl Args {
                 (component, cases, out)
             }
         };
-        write_atomically(&out, &component)?;
+        folder::write(&out, &component)?;
         let (size, digest) = (component.len(), Digest::of(&component));
         println!("{}: {size} bytes, digest {digest}, {cases} cases", shown(&out).display());
         Ok(ExitCode::SUCCESS)
@@ -103,7 +104,8 @@ async fn broken_cases(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<
     let mut broken = Vec::new();
     let Ok(engine) = Engine::new() else { return broken };
     let compiler = Compiler::of_this_binary(None);
-    let loaded = Revision::load(&engine, &compiler, component.to_vec(), folder.limits.clone()).await;
+    let candidate = Candidate::of(component.to_vec());
+    let loaded = Revision::load(&engine, &compiler, candidate, folder.limits.clone()).await;
     let Ok(revision) = loaded.map(Arc::new) else { return broken };
     for case in cases {
         if !case.run(&revision).await.holds(case) {

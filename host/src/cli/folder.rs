@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::plugin::cases::Case;
 use crate::plugin::limits::{Limits, Overrides};
+use crate::whole_file::WholeFile;
 
 const MANIFEST: &str = "plugin.yaml";
 const PRODUCTS: &str = "target/plugins";
@@ -121,14 +122,10 @@ pub(super) fn shown(path: &Path) -> &Path {
     here.and_then(|here| path.strip_prefix(here).ok()).filter(|path| !path.as_os_str().is_empty()).unwrap_or(path)
 }
 
-/// Writes a file whole or not at all.
-pub(super) fn write_atomically(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let name = path.file_name().context("a file is to be written, but a folder is named")?;
-    let temporary = dir.join(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
-    fs::create_dir_all(dir)
-        .and_then(|()| fs::write(&temporary, bytes))
-        .and_then(|()| fs::rename(&temporary, path))
+/// Writes a file, and the folders that it lies in where they are missing.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
+        .and_then(|()| WholeFile::SHARED.write(path, &[bytes]))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
@@ -165,9 +162,9 @@ mod tests {
         let root = plugin(MANIFEST_TEXT);
         let folder = Folder::open(&root.path().join("plugins/demo")).unwrap();
         assert!(folder.component().unwrap_err().to_string().contains("hotshoe build"));
-        write_atomically(&folder.product(), b"built").unwrap();
+        write(&folder.product(), b"built").unwrap();
         assert_eq!(folder.component().unwrap(), folder.product());
-        write_atomically(&folder.dir.join("demo.wasm"), b"beside").unwrap();
+        write(&folder.dir.join("demo.wasm"), b"beside").unwrap();
         assert_eq!(folder.component().unwrap(), folder.dir.join("demo.wasm"));
     }
 

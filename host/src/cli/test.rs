@@ -13,8 +13,9 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-use super::folder::{CaseFile, Folder, shown, write_atomically};
+use super::folder::{self, CaseFile, Folder, shown};
 use super::judged;
+use crate::plugin::candidate::Candidate;
 use crate::plugin::cases::{Case, Report, Verdict};
 use crate::plugin::compile::Compiler;
 use crate::plugin::engine::Engine;
@@ -115,7 +116,7 @@ pub(super) async fn load(folder: &Folder) -> anyhow::Result<Arc<Revision>> {
     let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let engine = Engine::new()?;
     let compiler = Compiler::of_this_binary(None);
-    let revision = Revision::load(&engine, &compiler, bytes, folder.limits.clone()).await;
+    let revision = Revision::load(&engine, &compiler, Candidate::of(bytes), folder.limits.clone()).await;
     revision.map(Arc::new).with_context(|| format!("cannot load {}", shown(&path).display()))
 }
 
@@ -134,7 +135,7 @@ fn accept(file: &mut CaseFile, report: &mut Report) -> anyhow::Result<()> {
     if case.expect.clone().map(Expect::sorted).as_ref() != Some(&**actual) {
         bail!("the answer of {:?} cannot be written as YAML; write it by hand", file.case.name);
     }
-    write_atomically(&file.path, text.as_bytes())?;
+    folder::write(&file.path, text.as_bytes())?;
     (file.text, file.case) = (text, case);
     report.verdict = Verdict::Passed;
     Ok(())

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
+use crate::whole_file::WholeFile;
+
 /// Begins every file; its version goes up when the layout changes.
 const MAGIC: &[u8; 8] = b"HOTSHOE1";
 /// Magic and MAC.
@@ -65,13 +67,8 @@ impl Cache {
     /// # Errors
     /// When the file cannot be written.
     pub(super) fn put(&self, name: &str, code: &[u8]) -> io::Result<()> {
-        let temporary = self.dir.join(format!(".{name}.{}.tmp", std::process::id()));
         let mac = self.mac(name, code).finalize().into_bytes();
-        let written =
-            write_private(&temporary, &[MAGIC, &mac, code]).and_then(|()| fs::rename(&temporary, self.path(name)));
-        if written.is_err() {
-            let _ = fs::remove_file(&temporary);
-        }
+        let written = WholeFile::PRIVATE.write(&self.path(name), &[MAGIC, &mac, code]);
         self.prune();
         written
     }

@@ -18,8 +18,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use super::candidate::Candidate;
 use super::limits::Size;
 use super::revision::Digest;
+use crate::whole_file::WholeFile;
 
 /// So many components are kept: the one that decides and those before it.
 const KEPT: usize = 5;
@@ -94,25 +96,25 @@ impl History {
     }
 
     /// Keeps a component that is about to decide.
-    pub fn keep(&self, digest: Digest, component: &[u8]) {
+    pub fn keep(&self, component: &Candidate) {
         let Some(dir) = &self.dir else { return };
+        let digest = component.digest();
         let path = component_path(dir, digest);
         if path.exists() {
             return;
         }
-        if let Err(error) = write_whole(&path, component) {
+        if let Err(error) = WholeFile::SHARED.synced().write(&path, &[component.bytes()]) {
             tracing::warn!(%digest, %error, "the component is not kept for going back to it");
         }
     }
 
     /// A component that was kept, if it is intact.
-    pub fn component(&self, digest: Digest, most: Size) -> Option<Vec<u8>> {
+    pub fn component(&self, digest: Digest, most: Size) -> Option<Candidate> {
         let path = component_path(self.dir.as_deref()?, digest);
         if fs::metadata(&path).ok()?.len() > most.0 {
             return None;
         }
-        let bytes = fs::read(&path).ok()?;
-        (Digest::of(&bytes) == digest).then_some(bytes)
+        Some(Candidate::of(fs::read(&path).ok()?)).filter(|kept| kept.digest() == digest)
     }
 
     /// Whether a component was taken back, and why.
@@ -170,7 +172,7 @@ impl History {
     fn write(&self) -> io::Result<()> {
         let Some(dir) = &self.dir else { return Ok(()) };
         let json = serde_json::to_vec_pretty(&self.entries)?;
-        write_whole(&dir.join(HISTORY_FILE), &json)?;
+        WholeFile::SHARED.synced().write(&dir.join(HISTORY_FILE), &[&json])?;
         self.prune(dir);
         Ok(())
     }
@@ -212,21 +214,6 @@ fn read(dir: &Path) -> Vec<Entry> {
     }
 }
 
-/// Whole or not at all, also when the machine stops meanwhile.
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    use std::io::Write;
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    let written = fs::File::create(&temporary).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    let renamed = written.and_then(|()| fs::rename(&temporary, path));
-    if renamed.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    renamed
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,7 +225,7 @@ mod tests {
     }
 
     fn published(history: &mut History, text: &str) {
-        history.keep(digest(text), text.as_bytes());
+        history.keep(&Candidate::of(text.into()));
         history.note(digest(text), "1", Event::Published, "");
     }
 
@@ -250,7 +237,7 @@ mod tests {
         published(&mut history, "b");
         let again = History::open(Some(base.path()), "memcached");
         assert_eq!(again.entries(), history.entries());
-        assert_eq!(again.component(digest("a"), MOST).as_deref(), Some(&b"a"[..]));
+        assert_eq!(again.component(digest("a"), MOST), Some(Candidate::of(b"a".to_vec())));
         assert_eq!(again.before(Some(digest("b"))), [digest("a")]);
         assert!(History::open(Some(base.path()), "other").entries().is_empty());
     }

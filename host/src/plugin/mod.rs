@@ -11,6 +11,7 @@ mod answer;
 mod bindings;
 mod cache;
 pub mod call;
+pub mod candidate;
 pub mod cases;
 pub mod compile;
 pub mod contract;

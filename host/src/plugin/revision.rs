@@ -18,6 +18,7 @@ use wasmtime::component::Component;
 
 use super::bindings::Linked;
 use super::call;
+use super::candidate::Candidate;
 use super::compile::Compiler;
 use super::contract;
 use super::descriptor;
@@ -113,14 +114,14 @@ impl Revision {
     pub async fn load(
         engine: &Engine,
         compiler: &Compiler,
-        bytes: Vec<u8>,
+        candidate: Candidate,
         limits: Limits,
     ) -> Result<Revision, LoadError> {
         let limits = Arc::new(limits);
         let lane = engine.threads().lane();
         let accepted = Arc::clone(&limits);
-        let candidate = run(engine, lane, move || Candidate::new(bytes, &accepted)).await??;
-        let component = candidate.component(engine, compiler, lane, &limits).await?;
+        let inspected = run(engine, lane, move || Inspected::new(candidate, &accepted)).await??;
+        let component = inspected.component(engine, compiler, lane, &limits).await?;
         let linked = Linked::new(engine.linker(), &component)
             .map(Arc::new)
             .map_err(|error| LoadError::LoadFailed(words(&error)))?;
@@ -129,11 +130,11 @@ impl Revision {
             .map_err(|failed| LoadError::DescribeFailed(failed.to_string()))?;
         let descriptor = descriptor::validate(descriptor).map_err(LoadError::DescribeFailed)?;
         Ok(Revision {
-            digest: candidate.digest,
+            digest: inspected.candidate.digest(),
             descriptor,
             limits,
-            size: candidate.bytes.len(),
-            cases: candidate.cases().into(),
+            size: inspected.candidate.bytes().len(),
+            cases: inspected.cases().into(),
             engine: engine.clone(),
             lane,
             linked,
@@ -185,24 +186,23 @@ impl Revision {
 }
 
 /// Bytes that look like a plugin from outside.
-struct Candidate {
-    bytes: Arc<Vec<u8>>,
-    digest: Digest,
+struct Inspected {
+    candidate: Candidate,
     cases: Range<usize>,
 }
 
-impl Candidate {
-    fn new(bytes: Vec<u8>, limits: &Limits) -> Result<Self, LoadError> {
-        let (size, limit) = (bytes.len() as u64, limits.component_bytes.0);
+impl Inspected {
+    fn new(candidate: Candidate, limits: &Limits) -> Result<Self, LoadError> {
+        let (size, limit) = (candidate.bytes().len() as u64, limits.component_bytes.0);
         if size > limit {
             return Err(LoadError::TooLarge { size, limit });
         }
-        let cases = contract::inspect(&bytes)?.cases;
-        Ok(Self { digest: Digest::of(&bytes), bytes: Arc::new(bytes), cases })
+        let cases = contract::inspect(candidate.bytes())?.cases;
+        Ok(Self { candidate, cases })
     }
 
     fn cases(&self) -> &[u8] {
-        self.bytes.get(self.cases.clone()).unwrap_or_default()
+        self.candidate.bytes().get(self.cases.clone()).unwrap_or_default()
     }
 
     /// From the cache, or else compiled.
@@ -213,12 +213,12 @@ impl Candidate {
         lane: Lane,
         limits: &Limits,
     ) -> Result<Component, LoadError> {
-        let native = Native::new(engine, compiler, &self.digest);
+        let native = Native::new(engine, compiler, &self.candidate.digest());
         let cached = native.clone();
         if let Some(component) = run(engine, lane, move || cached.cached()).await? {
             return Ok(component);
         }
-        let code = compiler.compile(&self.bytes, limits, engine.threads().others()).await?;
+        let code = compiler.compile(self.candidate.bytes(), limits, engine.threads().others()).await?;
         run(engine, lane, move || native.compiled(&code)).await?
     }
 }

@@ -10,28 +10,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{Mode, OFlags};
+use tokio::task::JoinHandle;
 
+use super::candidate::Candidate;
 use super::limits::Size;
 use super::revision::Digest;
 use crate::error::LoadError;
 
 /// How often the file is looked at.
 pub const POLL: Duration = Duration::from_millis(250);
-
-/// Bytes to be loaded.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// Their digest.
-    pub digest: Digest,
-    /// The component, perhaps.
-    pub bytes: Vec<u8>,
-}
-
-impl std::fmt::Debug for Candidate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Candidate({}, {} bytes)", self.digest, self.bytes.len())
-    }
-}
 
 /// A file that is followed.
 #[derive(Debug)]
@@ -40,6 +27,8 @@ pub struct Source {
     cap: Size,
     poll: Duration,
     seen: Seen,
+    /// The file is being read.
+    reading: Option<JoinHandle<io::Result<(Candidate, Look)>>>,
 }
 
 /// What is known of the file.
@@ -67,7 +56,7 @@ struct Look {
 impl Source {
     /// Follows a file, of which at most `cap` bytes are read.
     pub fn file(path: impl Into<PathBuf>, cap: Size) -> Self {
-        Self { path: path.into(), cap, poll: POLL, seen: Seen::default() }
+        Self { path: path.into(), cap, poll: POLL, seen: Seen::default(), reading: None }
     }
 
     /// The same, looked at so often.
@@ -88,7 +77,7 @@ impl Source {
 
     /// Follows another file from now on, or the same one up to another size, and offers it in any case.
     pub fn redirect(&mut self, path: impl Into<PathBuf>, cap: Size) {
-        (self.path, self.cap) = (path.into(), cap);
+        (self.path, self.cap, self.reading) = (path.into(), cap, None);
         self.offer_again();
     }
 
@@ -103,7 +92,7 @@ impl Source {
     /// When the file is gone, unreadable or too large; each is reported once until it changes.
     pub async fn next(&mut self) -> Result<Candidate, LoadError> {
         loop {
-            if let Some(news) = self.look() {
+            if let Some(news) = self.look().await {
                 return news;
             }
             tokio::time::sleep(self.poll).await;
@@ -111,12 +100,12 @@ impl Source {
     }
 
     /// Looks once. A look at a local file takes microseconds; only a change of it is read.
-    fn look(&mut self) -> Option<Result<Candidate, LoadError>> {
-        match self.read_when_settled() {
+    async fn look(&mut self) -> Option<Result<Candidate, LoadError>> {
+        match self.read_when_settled().await {
             Ok(candidate) => {
                 self.seen.error = None;
-                let candidate = candidate.filter(|candidate| self.seen.offered != Some(candidate.digest))?;
-                self.seen.offered = Some(candidate.digest);
+                let candidate = candidate.filter(|candidate| self.seen.offered != Some(candidate.digest()))?;
+                self.seen.offered = Some(candidate.digest());
                 Some(Ok(candidate))
             }
             Err(error) => {
@@ -130,7 +119,7 @@ impl Source {
         }
     }
 
-    fn read_when_settled(&mut self) -> Result<Option<Candidate>, LoadError> {
+    async fn read_when_settled(&mut self) -> Result<Option<Candidate>, LoadError> {
         let metadata = fs::metadata(&self.path).map_err(|error| self.unreadable(error))?;
         let look = Look::from(&metadata);
         let settled = self.seen.look.replace(look) == Some(look) || is_quiet(&metadata, self.poll);
@@ -144,29 +133,39 @@ impl Source {
             self.seen.read = Some(look);
             return Err(LoadError::TooLarge { size: look.size, limit: self.cap.0 });
         }
-        let (bytes, after) = self.read().map_err(|error| self.unreadable(error))?;
+        let read = self.read().await;
+        let (candidate, after) = read.map_err(|error| self.unreadable(error))?;
         if after != look {
             return Ok(None);
         }
         self.seen.read = Some(look);
-        Ok(Some(Candidate { digest: Digest::of(&bytes), bytes }))
+        Ok(Some(candidate))
     }
 
-    /// The bytes, no more than the cap whatever the file claims, and the look of the file that
-    /// was open.
-    fn read(&self) -> io::Result<(Vec<u8>, Look)> {
-        // Not blocking, or a pipe put there meanwhile would hold up the host.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let mut file = File::from(rustix::fs::open(&self.path, flags, Mode::empty())?);
-        let mut bytes = Vec::new();
-        file.by_ref().take(self.cap.0).read_to_end(&mut bytes)?;
-        let look = Look::from(&file.metadata()?);
-        Ok((bytes, look))
+    /// Reads and hashes where nobody waits for it: all reconciles share one thread, and a component may
+    /// be large. Goes on with what was begun before, where that future was dropped.
+    async fn read(&mut self) -> io::Result<(Candidate, Look)> {
+        let (path, cap) = (self.path.clone(), self.cap);
+        let reading = self.reading.get_or_insert_with(|| tokio::task::spawn_blocking(move || read(&path, cap)));
+        let read = reading.await;
+        self.reading = None;
+        read.unwrap_or_else(|error| Err(error.into()))
     }
 
     fn unreadable(&self, source: io::Error) -> LoadError {
         LoadError::Unreadable { path: self.path.display().to_string(), source }
     }
+}
+
+/// The bytes, no more than the cap whatever the file claims, and the look of the file that was open.
+fn read(path: &Path, cap: Size) -> io::Result<(Candidate, Look)> {
+    // Not blocking, or a pipe put there meanwhile would hold up the thread.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let mut bytes = Vec::new();
+    file.by_ref().take(cap.0).read_to_end(&mut bytes)?;
+    let look = Look::from(&file.metadata()?);
+    Ok((Candidate::of(bytes), look))
 }
 
 /// Whether the file was left alone for so long that nobody is still writing it.
@@ -188,6 +187,8 @@ impl From<&fs::Metadata> for Look {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
     use std::fs::File;
     use std::os::unix::fs::symlink;
@@ -212,56 +213,64 @@ mod tests {
         }
     }
 
-    fn bytes(news: Option<Result<Candidate, LoadError>>) -> Option<Vec<u8>> {
-        news.map(|news| news.unwrap().bytes)
+    /// A file that was just written is read at the second look.
+    async fn twice(source: &mut Source) -> Option<Result<Candidate, LoadError>> {
+        match source.look().await {
+            Some(news) => Some(news),
+            None => source.look().await,
+        }
     }
 
-    #[test]
-    fn a_file_is_offered_once_it_has_settled_and_once_only() {
+    fn bytes(news: Option<Result<Candidate, LoadError>>) -> Option<Vec<u8>> {
+        news.map(|news| news.unwrap().bytes().to_vec())
+    }
+
+    #[tokio::test]
+    async fn a_file_is_offered_once_it_has_settled_and_once_only() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         let mut source = folder.source();
-        assert_eq!(bytes(source.look()), None);
-        assert_eq!(bytes(source.look()), Some(b"one".to_vec()));
-        assert_eq!(bytes(source.look()), None);
+        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(source.look().await), Some(b"one".to_vec()));
+        assert_eq!(bytes(source.look().await), None);
     }
 
-    #[test]
-    fn an_old_file_is_offered_at_once() {
+    #[tokio::test]
+    async fn an_old_file_is_offered_at_once() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         let file = File::options().write(true).open(folder.path("plugin.wasm")).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
-        assert_eq!(bytes(folder.source().look()), Some(b"one".to_vec()));
+        assert_eq!(bytes(folder.source().look().await), Some(b"one".to_vec()));
     }
 
-    #[test]
-    fn a_file_that_is_being_written_is_not_taken() {
+    #[tokio::test]
+    async fn a_file_that_is_being_written_is_not_taken() {
         let folder = Folder::new();
         let mut source = folder.source();
         for length in 1..5 {
             folder.write("plugin.wasm", &b"whole"[..length]);
-            assert_eq!(bytes(source.look()), None);
+            assert_eq!(bytes(source.look().await), None);
         }
         folder.write("plugin.wasm", b"whole");
-        assert_eq!(bytes(source.look()), None);
-        assert_eq!(bytes(source.look()), Some(b"whole".to_vec()));
+        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(source.look().await), Some(b"whole".to_vec()));
     }
 
-    #[test]
-    fn the_same_bytes_again_are_no_news() {
+    #[tokio::test]
+    async fn the_same_bytes_again_are_no_news() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         let mut source = folder.source();
-        while source.look().is_none() {}
+        while source.look().await.is_none() {}
         folder.write("copy", b"one");
         fs::rename(folder.path("copy"), folder.path("plugin.wasm")).unwrap();
-        assert_eq!(bytes(source.look()), None);
-        assert_eq!(bytes(source.look()), None);
+        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(source.look().await), None);
     }
 
-    #[test]
-    fn a_swapped_symlink_is_noticed() {
+    #[tokio::test]
+    async fn a_swapped_symlink_is_noticed() {
         let folder = Folder::new();
         for (version, content) in [("v1", b"one"), ("v2", b"two")] {
             fs::create_dir(folder.path(version)).unwrap();
@@ -270,66 +279,77 @@ mod tests {
         symlink("v1", folder.path("current")).unwrap();
         symlink("current/plugin.wasm", folder.path("plugin.wasm")).unwrap();
         let mut source = folder.source();
-        assert_eq!(bytes(source.look().or_else(|| source.look())), Some(b"one".to_vec()));
+        assert_eq!(bytes(twice(&mut source).await), Some(b"one".to_vec()));
         symlink("v2", folder.path("next")).unwrap();
         fs::rename(folder.path("next"), folder.path("current")).unwrap();
-        assert_eq!(bytes(source.look().or_else(|| source.look())), Some(b"two".to_vec()));
+        assert_eq!(bytes(twice(&mut source).await), Some(b"two".to_vec()));
     }
 
-    #[test]
-    fn each_error_is_told_once_and_recovery_is_seen() {
+    #[tokio::test]
+    async fn each_error_is_told_once_and_recovery_is_seen() {
         let folder = Folder::new();
         let mut source = folder.source();
-        assert_eq!(source.look().unwrap().unwrap_err().reason(), "Unreadable");
-        assert!(source.look().is_none());
+        assert_eq!(source.look().await.unwrap().unwrap_err().reason(), "Unreadable");
+        assert!(source.look().await.is_none());
         folder.write("plugin.wasm", &[0; 101]);
-        assert!(source.look().is_none());
-        assert_eq!(source.look().unwrap().unwrap_err().reason(), "ComponentTooLarge");
-        assert!(source.look().is_none() && source.look().is_none());
+        assert!(source.look().await.is_none());
+        assert_eq!(source.look().await.unwrap().unwrap_err().reason(), "ComponentTooLarge");
+        assert!(source.look().await.is_none() && source.look().await.is_none());
         folder.write("plugin.wasm", b"one");
-        assert!(source.look().is_none());
-        assert_eq!(bytes(source.look()), Some(b"one".to_vec()));
+        assert!(source.look().await.is_none());
+        assert_eq!(bytes(source.look().await), Some(b"one".to_vec()));
         fs::remove_file(folder.path("plugin.wasm")).unwrap();
-        assert_eq!(source.look().unwrap().unwrap_err().reason(), "Unreadable");
+        assert_eq!(source.look().await.unwrap().unwrap_err().reason(), "Unreadable");
         folder.write("plugin.wasm", b"one");
-        assert!(source.look().is_none());
-        assert_eq!(bytes(source.look()), Some(b"one".to_vec()), "the same bytes, but they were missed");
-        assert!(source.look().is_none());
+        assert!(source.look().await.is_none());
+        assert_eq!(bytes(source.look().await), Some(b"one".to_vec()), "the same bytes, but they were missed");
+        assert!(source.look().await.is_none());
     }
 
-    #[test]
-    fn another_file_is_offered_whatever_is_in_it() {
+    #[tokio::test]
+    async fn another_file_is_offered_whatever_is_in_it() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         folder.write("other.wasm", b"one");
         let mut source = folder.source();
-        while source.look().is_none() {}
+        while source.look().await.is_none() {}
         source.redirect(folder.path("other.wasm"), Size(2));
-        assert!(source.look().is_none());
-        assert_eq!(source.look().unwrap().unwrap_err().reason(), "ComponentTooLarge");
+        assert!(source.look().await.is_none());
+        assert_eq!(source.look().await.unwrap().unwrap_err().reason(), "ComponentTooLarge");
         source.redirect(folder.path("other.wasm"), Size(3));
-        assert_eq!(bytes(source.look()), Some(b"one".to_vec()));
+        assert_eq!(bytes(source.look().await), Some(b"one".to_vec()));
     }
 
-    #[test]
-    fn a_file_has_changed_until_it_is_read() {
+    #[tokio::test]
+    async fn a_file_has_changed_until_it_is_read() {
         let folder = Folder::new();
         let mut source = folder.source();
         assert!(!source.has_changed(), "there is nothing to wait for");
         folder.write("plugin.wasm", b"one");
         assert!(source.has_changed());
-        while source.look().is_none() {}
+        while source.look().await.is_none() {}
         assert!(!source.has_changed());
         folder.write("plugin.wasm", b"other");
         assert!(source.has_changed());
     }
 
-    #[test]
-    fn a_folder_in_its_place_is_an_error() {
+    #[tokio::test]
+    async fn a_folder_in_its_place_is_an_error() {
         let folder = Folder::new();
         fs::create_dir(folder.path("plugin.wasm")).unwrap();
         let mut source = folder.source();
-        let news = source.look().or_else(|| source.look());
+        let news = twice(&mut source).await;
         assert_eq!(news.unwrap().unwrap_err().reason(), "Unreadable");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_being_read_is_not_lost_with_who_waited_for_it() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let mut source = folder.source();
+        assert_eq!(bytes(source.look().await), None);
+        assert!(source.look().now_or_never().is_none(), "it is being read");
+        assert_eq!(bytes(source.look().await), Some(b"one".to_vec()));
+        assert_eq!(bytes(source.look().await), None);
     }
 }

@@ -31,6 +31,7 @@ use crate::controller::Logic;
 use crate::decision::ObjectRef;
 use crate::error::LoadError;
 use crate::object::{Key, Object};
+use crate::plugin::candidate::Candidate;
 use crate::plugin::revision::Revision;
 use crate::report::unix_millis;
 use crate::rollout::check_grants;
@@ -112,7 +113,9 @@ impl Turn {
         let (controller, shared) = (self.plugin.controller.clone(), self.plugin.shared.clone());
         let plugin = self.plugin.plugin();
         let old = controller.logic().ok_or_else(|| NotRun::NothingDecides(plugin.name.clone()))?;
-        let revision = Revision::load(&shared.engine, &shared.compiler, bytes, plugin.limits.clone()).await?;
+        let candidate = tokio::task::spawn_blocking(move || Candidate::of(bytes)).await;
+        let candidate = candidate.map_err(|error| LoadError::LoadFailed(error.to_string()))?;
+        let revision = Revision::load(&shared.engine, &shared.compiler, candidate, plugin.limits.clone()).await?;
         check_grants(revision.descriptor(), &plugin)?;
         let views = Views { shared, name: format!("{} (shadow)", plugin.name).into() };
         let wired = wiring::wire_to_look(&controller, &views.shared.watches, plugin, Arc::new(revision), &views.name);

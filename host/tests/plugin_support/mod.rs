@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use hotshoe::decision::{Call, Document, Kind, ObjectRef, Observation};
 use hotshoe::error::LoadError;
 use hotshoe::plugin::call::{Aborted, Outcome};
+use hotshoe::plugin::candidate::Candidate;
 use hotshoe::plugin::compile::Compiler;
 use hotshoe::plugin::engine::Engine;
 use hotshoe::plugin::limits::{Limits, Overrides};
@@ -41,7 +42,7 @@ pub async fn load(bytes: Vec<u8>) -> Result<Arc<Revision>, LoadError> {
 
 /// Loads with other limits.
 pub async fn load_with(bytes: Vec<u8>, limits: Limits) -> Result<Arc<Revision>, LoadError> {
-    Revision::load(engine(), &compiler(), bytes, limits).await.map(Arc::new)
+    Revision::load(engine(), &compiler(), Candidate::of(bytes), limits).await.map(Arc::new)
 }
 
 /// An observation of an object with nothing around it.
