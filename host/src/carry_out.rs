@@ -41,6 +41,9 @@ impl From<Option<Vec<Desired>>> for Wishes {
 pub struct Written {
     /// Whether a write of a child was tried.
     pub children: bool,
+    /// Whether the plugin was told of a refusal that is none any more: it has to decide again, as
+    /// nothing else may ever tell it.
+    pub relieved: bool,
     /// The children that were applied, as the replies showed them.
     applied: diff::Children,
     /// The children that were deleted.
@@ -136,7 +139,7 @@ impl<'a> Work<'a> {
     }
 
     async fn write_children(self, desired: Vec<Desired>, memory: &mut Memory, written: &mut Written) {
-        let plan = self.plan(desired, memory);
+        let plan = self.plan(desired, memory, written);
         if plan.apply.is_empty() && plan.prune.is_empty() {
             return;
         }
@@ -152,10 +155,10 @@ impl<'a> Work<'a> {
 
     /// What is to be written now: nothing that may not be pruned, nothing before its time, and
     /// nothing that was tried in vain.
-    fn plan(self, desired: Vec<Desired>, memory: &mut Memory) -> Plan {
+    fn plan(self, desired: Vec<Desired>, memory: &mut Memory, written: &mut Written) -> Plan {
         let mut plan = diff::plan(desired, &self.observed.children, &self.controller.name, self.manager());
         plan.prune.retain(|(kind, child)| self.may_prune(&reference(kind, &child.key)));
-        memory.refused.keep_planned(&plan);
+        written.relieved = memory.refused.keep_planned(&plan);
         let is_due = |child: &ObjectRef| memory.refused.is_due(child, self.basis_of(child));
         plan.prune.retain(|(kind, child)| is_due(&reference(kind, &child.key)));
         plan.apply.retain(|apply| {

@@ -267,7 +267,7 @@ fn conclude(
         return Next::After(soon(memory.stalls));
     }
     memory.stalls = 0;
-    if written.children {
+    if written.children || written.relieved {
         return Next::Again;
     }
     let parent = written.parent.unwrap_or_else(|| before.parent.clone());

@@ -49,13 +49,16 @@ impl Refusals {
     }
 
     /// Forgets those whose write is not planned any more: a refusal stays until the write goes
-    /// through, or what is desired changes.
-    pub fn keep_planned(&mut self, plan: &Plan) {
+    /// through, the child is as it should be without it, or what is desired changes. Says whether
+    /// there were any, for the plugin was told of them.
+    pub fn keep_planned(&mut self, plan: &Plan) -> bool {
+        let before = self.0.len();
         self.0.retain(|refused| {
             let child = &refused.told.reference;
             plan.apply.iter().any(|apply| apply.desired.reference == *child && apply.desired.digest == refused.digest)
                 || plan.prune.iter().any(|(kind, one)| refused.digest.is_empty() && reference(kind, &one.key) == *child)
         });
+        self.0.len() < before
     }
 
     /// Whether a child may be written now: it was not refused, its time has come, or `basis` is
@@ -154,7 +157,8 @@ mod tests {
     async fn a_refusal_goes_with_what_was_desired() {
         let (mut refusals, child) = (Refusals::default(), child());
         refusals.add(&child, "digest".into(), taken(), 1);
-        refusals.keep_planned(&Plan::default());
+        assert!(refusals.keep_planned(&Plan::default()));
         assert!(refusals.is_empty());
+        assert!(!refusals.keep_planned(&Plan::default()));
     }
 }

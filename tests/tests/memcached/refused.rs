@@ -87,3 +87,19 @@ fn a_size_that_is_refused_is_said_with_the_cause_and_recovers_by_itself() {
         scene.available("cache").await;
     });
 }
+
+#[test]
+fn a_size_that_is_refused_and_taken_back_leaves_nothing_behind() {
+    run(async {
+        let scene = scene("refused-back").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        forbid_growth(&scene).await;
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
+        let message = "Failed to update the size for the custom resource (cache): (";
+        scene.until_said("cache", "Degraded", ("True", "Resizing", message)).await;
+        // All children are as they should be, so no write of one tells the plugin that it may decide anew.
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 1 } })).await;
+        scene.available("cache").await;
+    });
+}
