@@ -2,7 +2,7 @@
 //! watches goes.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -12,6 +12,7 @@ use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::cluster::identity::{Identity, Permit};
 use crate::error::ApiError;
@@ -20,6 +21,9 @@ use crate::error::ApiError;
 const MAX_REPLY: usize = 4 * 1024 * 1024;
 const WRITES_IN_FLIGHT: usize = 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// For so long after a silence a refusal may be one of an API server that is not awake yet.
+const WAKING_UP: Duration = Duration::from_secs(30);
+const WHILE_WAKING_UP: Duration = Duration::from_secs(1);
 
 /// Which cluster.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -44,6 +48,8 @@ pub struct Cluster {
     /// Bounds the writes in flight of the whole process: a small API server is fastest at eight to
     /// ten, and more only slows its other clients down.
     writes: Arc<Semaphore>,
+    /// When the API server was silent last.
+    pub silence: Arc<Silence>,
 }
 
 impl Cluster {
@@ -60,7 +66,13 @@ impl Cluster {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         let server = config.cluster_url.to_string();
         let client = kube::Client::try_from(config).context("the cluster configuration cannot be used")?;
-        Ok(Self { client, context, server, writes: Arc::new(Semaphore::new(WRITES_IN_FLIGHT)) })
+        Ok(Self {
+            client,
+            context,
+            server,
+            writes: Arc::new(Semaphore::new(WRITES_IN_FLIGHT)),
+            silence: Arc::default(),
+        })
     }
 
     /// Makes one request and returns the reply's body.
@@ -73,10 +85,11 @@ impl Cluster {
         let Some(timeout) = permit.timeout() else {
             return Err(call.unanswered("PermitExpired", "the permit to write has ended".into()));
         };
-        match tokio::time::timeout(timeout, self.exchange(&call, identity)).await {
+        let result = match tokio::time::timeout(timeout, self.exchange(&call, identity)).await {
             Ok(result) => result,
             Err(_) => Err(call.unanswered("Timeout", format!("no answer within {timeout:?}"))),
-        }
+        };
+        result.map_err(|error| self.silence.judge(error))
     }
 
     async fn exchange(&self, call: &Call<'_>, identity: &Identity) -> Result<String, ApiError> {
@@ -95,6 +108,33 @@ impl Cluster {
         }
         let retry_after = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         Err(call.refused(parts.status.as_u16(), retry_after.map(Duration::from_secs), &text))
+    }
+}
+
+/// When the API server was silent last. One that has just come back forbids what it will allow in a
+/// moment: it judges by RBAC objects that it is still reading.
+#[derive(Default)]
+pub struct Silence(Mutex<Option<Instant>>);
+
+impl Silence {
+    /// It is silent now.
+    pub fn note(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// What is forbidden soon after a silence is tried again soon, unless the API server says when.
+    fn judge(&self, error: ApiError) -> ApiError {
+        if error.code == 0 {
+            self.note();
+        }
+        let known = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let woke_up = known.is_some_and(|silent| silent.elapsed() < WAKING_UP);
+        match error.code {
+            401 | 403 if woke_up && error.retry_after.is_none() => {
+                ApiError { retry_after: Some(WHILE_WAKING_UP), ..error }
+            }
+            _ => error,
+        }
     }
 }
 
@@ -213,4 +253,34 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u16) -> ApiError {
+        ApiError {
+            verb: "apply",
+            target: "a Service".into(),
+            code,
+            reason: String::new(),
+            message: String::new(),
+            retry_after: None,
+            cause: None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_forbidden_by_an_api_server_that_has_just_come_back_is_tried_again_soon() {
+        let silence = Silence::default();
+        assert_eq!(silence.judge(answer(403)).retry_after, None, "it was never away");
+        silence.judge(answer(0));
+        assert_eq!(silence.judge(answer(403)).retry_after, Some(WHILE_WAKING_UP));
+        assert_eq!(silence.judge(answer(422)).retry_after, None, "that is no matter of rights");
+        let patient = ApiError { retry_after: Some(WAKING_UP), ..answer(403) };
+        assert_eq!(silence.judge(patient).retry_after, Some(WAKING_UP), "it says itself when");
+        tokio::time::advance(WAKING_UP).await;
+        assert_eq!(silence.judge(answer(403)).retry_after, None, "by now it means it");
+    }
 }

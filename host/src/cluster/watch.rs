@@ -293,6 +293,9 @@ async fn follow(
             };
             watched.report_error(&error);
             drop(watched);
+            if is_silence(&error) {
+                cluster.silence.note();
+            }
             backoff.wait().await;
             // The client would resume in silence, and nothing would ever say that all is well
             // again: a new list does.
@@ -331,6 +334,13 @@ impl Watched {
             _ => self.report(Health::Failing(failing(&self.scope.kind, error))),
         }
     }
+}
+
+/// Whether there was no answer, rather than one that is no good.
+fn is_silence(error: &watcher::Error) -> bool {
+    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
+    let (InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error)) = error else { return false };
+    !matches!(error, kube::Error::Api(_))
 }
 
 fn missing_kind(kind: &Kind, error: &crate::error::ApiError) -> String {
