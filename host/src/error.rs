@@ -78,6 +78,9 @@ pub enum LoadError {
         /// The cap.
         limit: u64,
     },
+    /// It declares more than the host keeps in memory.
+    #[error("the component declares too much: {0}")]
+    TooComplex(String),
     /// No component at all.
     #[error("this is no WebAssembly component: {0}")]
     NotAComponent(String),
@@ -242,6 +245,7 @@ impl LoadError {
         match self {
             LoadError::Unreadable { .. } => "Unreadable",
             LoadError::TooLarge { .. } => "ComponentTooLarge",
+            LoadError::TooComplex(_) => "ComponentTooComplex",
             LoadError::NotAComponent(_) => "NotAComponent",
             LoadError::ForbiddenImport(_) => "ForbiddenImport",
             LoadError::NoPlugin(_) => "NoPlugin",

@@ -16,6 +16,7 @@ use crate::plugin::cases::Case;
 use crate::plugin::compile::Compiler;
 use crate::plugin::contract::{self, CASES};
 use crate::plugin::engine::Engine;
+use crate::plugin::limits::Limits;
 use crate::plugin::revision::{Digest, Revision};
 
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -52,7 +53,7 @@ impl Args {
         let (component, cases, out) = match (&self.from, self.out) {
             (Some(from), Some(out)) => {
                 let core = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
-                (component(core, &[])?, 0, out)
+                (component(core, &[], &Limits::default())?, 0, out)
             }
             (_, out) => {
                 let folder = Folder::open(&self.plugin)?;
@@ -75,14 +76,14 @@ impl Args {
 fn with_cases(folder: &Folder) -> anyhow::Result<(Vec<u8>, usize)> {
     let core = compile(folder)?;
     let mut cases: Vec<Case> = folder.cases()?.into_iter().map(|file| file.case).collect();
-    let all = component(core.clone(), &cases)?;
+    let all = component(core.clone(), &cases, &folder.limits)?;
     let broken = super::runtime()?.block_on(broken_cases(folder, &all, &cases));
     if broken.is_empty() {
         return Ok((all, cases.len()));
     }
     eprintln!("{}", warning(&broken, cases.len()));
     cases.retain(|case| !broken.contains(&case.name));
-    Ok((component(core, &cases)?, cases.len()))
+    Ok((component(core, &cases, &folder.limits)?, cases.len()))
 }
 
 fn warning(broken: &[String], all: usize) -> String {
@@ -116,9 +117,9 @@ async fn broken_cases(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<
 }
 
 /// A component with its cases, which the loader would take.
-fn component(bytes: Vec<u8>, cases: &[Case]) -> anyhow::Result<Vec<u8>> {
+fn component(bytes: Vec<u8>, cases: &[Case], limits: &Limits) -> anyhow::Result<Vec<u8>> {
     let mut component = if bytes.starts_with(&CORE_MODULE) { encode(&bytes)? } else { bytes };
-    contract::inspect(&component)?;
+    contract::inspect(&component, limits)?;
     if !cases.is_empty() {
         append_section(&mut component, CASES, &serde_json::to_vec(cases)?);
     }
@@ -244,7 +245,7 @@ mod tests {
         for length in [0, 127, 128, 20_000] {
             let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
             append_section(&mut bytes, CASES, &vec![b'x'; length]);
-            let error = contract::inspect(&bytes).unwrap_err();
+            let error = contract::inspect(&bytes, &Limits::default()).unwrap_err();
             assert_eq!(error.reason(), "NoPlugin", "the section of {length} bytes spoils the component: {error}");
         }
     }
@@ -252,7 +253,7 @@ mod tests {
     #[test]
     fn a_module_without_the_world_is_refused_in_clear_words() {
         let core = wat::parse_str(r#"(module (func (export "run")))"#).unwrap();
-        let error = format!("{:#}", component(core, &[]).unwrap_err());
+        let error = format!("{:#}", component(core, &[], &Limits::default()).unwrap_err());
         assert!(error.contains("hotshoe:reconciler"), "{error}");
     }
 

@@ -30,8 +30,6 @@ use crate::error::LoadError;
 
 /// The hidden verb that the child is called with.
 pub const VERB: &str = "compile-component";
-/// Compiled code is cut off here, bytes; it is 3 to 6 times the component.
-const OUTPUT: u64 = 1 << 30;
 /// The child's words are cut off here, bytes.
 const WORDS: u64 = 4 * 1024;
 /// Two, so that a component that takes all its time to compile holds up no other.
@@ -106,11 +104,15 @@ impl Compiler {
             }
         };
         let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let done = async { tokio::join!(feed, read(stdout, OUTPUT), read(stderr, WORDS)) };
+        let done = async { tokio::join!(feed, read(stdout, limits.native_bytes.0 + 1), read(stderr, WORDS)) };
         let ((), code, words) = tokio::select! {
             done = done => done,
             never = take_turns(Paused(pid), others) => match never {},
         };
+        if code.as_ref().is_ok_and(|code| code.len() as u64 > limits.native_bytes.0) {
+            let most = limits.native_bytes;
+            return Err(failed(&format!("it becomes more than {most} of native code (limits.nativeBytes)")));
+        }
         let status = child.wait().await.map_err(broken)?;
         match status.code() {
             Some(0) => code.map_err(broken),

@@ -10,6 +10,7 @@ use wasmparser::types::{Types, TypesRef};
 use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
 
 use super::bindings::CONTRACT;
+use super::limits::{Limits, Size};
 use crate::error::LoadError;
 
 /// The package of the contract, without its version.
@@ -18,16 +19,18 @@ const PACKAGE: &str = "hotshoe:reconciler";
 const EXPORT: &str = "hotshoe:reconciler/reconciler";
 /// The only interface with functions that a plugin may import.
 const IMPORT: &str = "hotshoe:reconciler/log";
+/// So many bytes a segment of data counts besides its bytes.
+const SEGMENT: u64 = 8;
 /// The custom section that holds self-test cases, a JSON array.
 pub const CASES: &str = "hotshoe:cases";
 
 /// Looks at a component from outside.
 ///
 /// # Errors
-/// Where it is none, imports what a plugin may not have, or speaks another contract.
-pub fn inspect(bytes: &[u8]) -> Result<Outside<'_>, LoadError> {
+/// Where it is none, declares too much, imports what a plugin may not have, or speaks another contract.
+pub fn inspect<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Outside<'a>, LoadError> {
     is_component(bytes)?;
-    let (types, outside) = read(bytes).map_err(|error| LoadError::NotAComponent(error.to_string()))?;
+    let (types, outside) = read(bytes, limits)?;
     check_versions(&outside)?;
     let types = types.as_ref();
     for import in &outside.imports {
@@ -64,22 +67,25 @@ fn is_component(bytes: &[u8]) -> Result<(), LoadError> {
 
 /// Validates everything but the bodies of functions, which the compiler does, and collects the
 /// names at the outermost level.
-fn read(bytes: &[u8]) -> wasmparser::Result<(Types, Outside<'_>)> {
+fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(Types, Outside<'a>), LoadError> {
     let mut validator = Validator::new_with_features(WasmFeatures::all());
     let mut outside = Outside::default();
+    let mut declared = Declared::default();
     let mut depth = 0_u32;
     for payload in Parser::new(0).parse_all(bytes) {
-        let payload = payload?;
+        let payload = payload.map_err(broken)?;
+        // Before the validator keeps them.
+        declared.add(&payload, limits)?;
         match &payload {
             Payload::Version { encoding: Encoding::Component | Encoding::Module, .. } => depth += 1,
             Payload::ComponentImportSection(section) if depth == 1 => {
                 for import in section.clone() {
-                    outside.imports.push(import?.name.name);
+                    outside.imports.push(import.map_err(broken)?.name.name);
                 }
             }
             Payload::ComponentExportSection(section) if depth == 1 => {
                 for export in section.clone() {
-                    outside.exports.push(export?.name.name);
+                    outside.exports.push(export.map_err(broken)?.name.name);
                 }
             }
             Payload::CustomSection(section) if depth == 1 && section.name() == CASES => {
@@ -88,14 +94,51 @@ fn read(bytes: &[u8]) -> wasmparser::Result<(Types, Outside<'_>)> {
             Payload::End(_) => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if let wasmparser::ValidPayload::End(types) = validator.payload(&payload)?
+        if let wasmparser::ValidPayload::End(types) = validator.payload(&payload).map_err(broken)?
             && depth == 0
         {
             return Ok((types, outside));
         }
     }
     // The parser ends every file with an end or an error, so this is only for the compiler.
-    Ok((Validator::new().validate_all(bytes)?, outside))
+    Ok((Validator::new().validate_all(bytes).map_err(broken)?, outside))
+}
+
+fn broken(error: wasmparser::BinaryReaderError) -> LoadError {
+    LoadError::NotAComponent(error.to_string())
+}
+
+/// How much a component declares so far, with everything in it, bytes.
+#[derive(Default)]
+struct Declared {
+    all: u64,
+    types: u64,
+}
+
+impl Declared {
+    fn add(&mut self, payload: &Payload<'_>, limits: &Limits) -> Result<(), LoadError> {
+        let Some((_, section)) = payload.as_section() else { return Ok(()) };
+        let bytes = section.len() as u64;
+        self.all += match payload {
+            // What is in them comes by itself, or is copied as it is.
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => 0,
+            Payload::CodeSectionStart { .. } | Payload::CustomSection(_) => 0,
+            Payload::DataSection(segments) => SEGMENT * u64::from(segments.count()),
+            _ => bytes,
+        };
+        if let Payload::TypeSection(_) | Payload::CoreTypeSection(_) | Payload::ComponentTypeSection(_) = payload {
+            self.types += bytes;
+        }
+        within("its types", self.types, limits.type_bytes, "typeBytes")?;
+        within("its declarations", self.all, limits.declaration_bytes, "declarationBytes")
+    }
+}
+
+fn within(what: &str, bytes: u64, limit: Size, name: &str) -> Result<(), LoadError> {
+    if bytes <= limit.0 {
+        return Ok(());
+    }
+    Err(LoadError::TooComplex(format!("{what} take more than {limit} (limits.{name})")))
 }
 
 /// Types may be imported from anywhere, for they do nothing; of all else only `log`.
@@ -163,12 +206,12 @@ mod tests {
     use super::*;
 
     fn inspected(wat: &str) -> Result<(), String> {
-        inspect(&wat::parse_str(wat).unwrap()).map(drop).map_err(|error| error.to_string())
+        inspect(&wat::parse_str(wat).unwrap(), &Limits::default()).map(drop).map_err(|error| error.to_string())
     }
 
     #[test]
     fn what_is_no_component_is_told_apart() {
-        let message = |bytes: &[u8]| inspect(bytes).unwrap_err().to_string();
+        let message = |bytes: &[u8]| inspect(bytes, &Limits::default()).unwrap_err().to_string();
         assert!(message(b"").contains("empty"));
         assert!(message(b"#!/bin/sh").contains("does not begin"));
         assert!(message(b"\x7fELF....").contains("native code"));
@@ -176,8 +219,39 @@ mod tests {
         assert!(message(&wat::parse_str("(module)").unwrap()).contains("core module"));
         let whole = wat::parse_str("(component (core module $m (func)) (core instance (instantiate $m)))").unwrap();
         for length in 8..whole.len() {
-            assert!(inspect(&whole[..length]).is_err(), "{length} of {} bytes", whole.len());
+            assert!(inspect(&whole[..length], &Limits::default()).is_err(), "{length} of {} bytes", whole.len());
         }
+    }
+
+    #[test]
+    fn what_declares_too_much_is_refused_wherever_it_is_declared() {
+        let types = |count: usize| "(type (func (param i32 i64) (result f64)))".repeat(count);
+        let many = "(import \"a\" \"a long name\" (func))".repeat(100_000);
+        for (wat, said) in [
+            (format!("(component (core module {}))", types(60_000)), "limits.typeBytes"),
+            (format!("(component (component (component (core module {}))))", types(60_000)), "limits.typeBytes"),
+            (format!("(component {})", "(core type (func (param i32 i64 i32)))".repeat(60_000)), "limits.typeBytes"),
+            (format!("(component {})", "(type (tuple u8 u16 u32 u64))".repeat(60_000)), "limits.typeBytes"),
+            (format!("(component (core module {many}))"), "limits.declarationBytes"),
+            (
+                format!("(component (core module (memory 1) {}))", "(data \"a\")".repeat(200_000)),
+                "limits.declarationBytes",
+            ),
+        ] {
+            let error = inspect(&wat::parse_str(&wat).unwrap(), &Limits::default()).unwrap_err();
+            assert!(error.to_string().contains(said), "{error}");
+        }
+        assert!(
+            inspected(&format!("(component (core module {}))", types(10_000))).unwrap_err().contains("exports nothing")
+        );
+    }
+
+    #[test]
+    fn code_and_data_are_no_declarations() {
+        let data = format!("(data \"{}\")", "x".repeat(2_000_000));
+        let code = format!("(func {})", "nop ".repeat(2_000_000));
+        let error = inspected(&format!("(component (core module {data} {code}))"));
+        assert!(error.unwrap_err().contains("exports nothing"));
     }
 
     #[test]

@@ -67,6 +67,13 @@ pub const WRITES_PER_SECOND: Bound<u32> = bound("writesPerSecond", 500, 10_000);
 pub const DELETIONS_PER_SECOND: Bound<u32> = bound("deletionsPerSecond", 10, 1_000);
 /// The component's own size.
 pub const COMPONENT_BYTES: Bound<Size> = bound("componentBytes", Size(32 * MIB), Size(256 * MIB));
+/// What it declares, with everything in it: types, imports, exports, functions, but not the functions'
+/// bodies and the data. While it is read the host needs up to 60 times as much memory for them.
+pub const DECLARATION_BYTES: Bound<Size> = bound("declarationBytes", Size(MIB), Size(16 * MIB));
+/// Its types alone. The host keeps 100 times as much for them.
+pub const TYPE_BYTES: Bound<Size> = bound("typeBytes", Size(256 * KIB), Size(4 * MIB));
+/// The native code that it is compiled to, 3 to 6 times its size. The host keeps all of it in memory.
+pub const NATIVE_BYTES: Bound<Size> = bound("nativeBytes", Size(256 * MIB), Size(2 * GIB));
 /// Processor time for compiling it.
 pub const COMPILE_TIME: Bound<Span> = bound("compileTime", Span::millis(60_000), Span::millis(600_000));
 /// Address space of the process that compiles it.
@@ -164,6 +171,9 @@ pub struct Limits {
     pub writes_per_second: u32,
     pub deletions_per_second: u32,
     pub component_bytes: Size,
+    pub declaration_bytes: Size,
+    pub type_bytes: Size,
+    pub native_bytes: Size,
     pub compile_time: Span,
     pub compile_memory: Size,
 }
@@ -192,6 +202,9 @@ pub struct Overrides {
     pub writes_per_second: Option<u32>,
     pub deletions_per_second: Option<u32>,
     pub component_bytes: Option<Size>,
+    pub declaration_bytes: Option<Size>,
+    pub type_bytes: Option<Size>,
+    pub native_bytes: Option<Size>,
     pub compile_time: Option<Span>,
     pub compile_memory: Option<Size>,
 }
@@ -222,6 +235,9 @@ impl Limits {
             writes_per_second: WRITES_PER_SECOND.choose(wanted.writes_per_second)?,
             deletions_per_second: DELETIONS_PER_SECOND.choose(wanted.deletions_per_second)?,
             component_bytes: COMPONENT_BYTES.choose(wanted.component_bytes)?,
+            declaration_bytes: DECLARATION_BYTES.choose(wanted.declaration_bytes)?,
+            type_bytes: TYPE_BYTES.choose(wanted.type_bytes)?,
+            native_bytes: NATIVE_BYTES.choose(wanted.native_bytes)?,
             compile_time: COMPILE_TIME.choose(wanted.compile_time)?,
             compile_memory: COMPILE_MEMORY.choose(wanted.compile_memory)?,
         })
@@ -250,6 +266,9 @@ impl Default for Limits {
             writes_per_second: WRITES_PER_SECOND.default,
             deletions_per_second: DELETIONS_PER_SECOND.default,
             component_bytes: COMPONENT_BYTES.default,
+            declaration_bytes: DECLARATION_BYTES.default,
+            type_bytes: TYPE_BYTES.default,
+            native_bytes: NATIVE_BYTES.default,
             compile_time: COMPILE_TIME.default,
             compile_memory: COMPILE_MEMORY.default,
         }

@@ -197,7 +197,7 @@ impl Inspected {
         if size > limit {
             return Err(LoadError::TooLarge { size, limit });
         }
-        let cases = contract::inspect(candidate.bytes())?.cases;
+        let cases = contract::inspect(candidate.bytes(), limits)?.cases;
         Ok(Self { candidate, cases })
     }
 

@@ -213,6 +213,41 @@ pub fn branch_tables(_: &[u8]) -> Offered {
     offered(Guest { fields: format!("(func $many (param i32) {})", branch.repeat(60)), ..Guest::default() })
 }
 
+/// Each function is accepted, and takes its time: what is assigned in a thousand branches is merged
+/// behind each of them.
+pub fn slow_functions(_: &[u8]) -> Offered {
+    let steps = 1_000;
+    let mut body = String::new();
+    for step in 0..steps {
+        body += &format!("(if (local.get {}) (then", step * 31 % steps);
+        for assigned in 0..4 {
+            let (to, from) = ((step * 13 + assigned * 104_729) % steps, (step * 17 + assigned * 7_919) % steps);
+            body += &format!("(local.set {to} (i32.add (local.get {from}) (i32.const {step})))");
+        }
+        body += "))";
+    }
+    let function = format!("(func (param {}) (loop $again {body} (br_if $again (local.get 5))))", "i32 ".repeat(steps));
+    offered(Guest { fields: function.repeat(20), ..Guest::default() })
+}
+
+/// The engine would keep each of them, also when nothing is ever made of them.
+pub fn many_types(_: &[u8]) -> Offered {
+    let types: String = (0..100_000)
+        .map(|number| {
+            let parameter = |digit: u32| ["i32", "i64", "f32", "f64"][(number >> (2 * digit)) & 3];
+            let parameters: Vec<&str> = (0..9).map(parameter).collect();
+            format!("(type (func (param {})))", parameters.join(" "))
+        })
+        .collect();
+    offered(Guest { fields: types, ..Guest::default() })
+}
+
+/// The host would keep each name.
+pub fn many_exports(_: &[u8]) -> Offered {
+    let exports: String = (0..150_000).map(|number| format!("(export \"x{number}\" (func $many))")).collect();
+    offered(Guest { fields: format!("(func $many) {exports}"), ..Guest::default() })
+}
+
 fn owning(good: &[u8], api: &str, kind: &str) -> Offered {
     let said = "owns too: v1 Service                                                    ";
     let other = format!("{:<width$}", format!("owns too: {api} {kind}"), width = said.len());

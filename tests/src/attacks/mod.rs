@@ -189,6 +189,9 @@ pub const ATTACKS: &[Attack] = &[
     row("pipe that nobody writes to", Lies(components::pipe), "Unreadable", &[Load]),
     row("compile bomb: one huge function", Lies(components::huge_function), "CompileFailed", &[Load]),
     row("compile bomb: huge branch tables", Lies(components::branch_tables), "CompileFailed", &[Load]),
+    row("compile bomb: functions that take long", Lies(components::slow_functions), "CompileFailed", &[Load]),
+    row("100,000 types", Lies(components::many_types), "ComponentTooComplex", &[Load]),
+    row("150,000 exports", Lies(components::many_exports), "ComponentTooComplex", &[Load]),
     row("plugin that asks to own RoleBindings", Lies(components::owns_role_bindings), "NotGranted", &[Load]),
     row("plugin that asks to own Secrets", Lies(components::owns_secrets), "NotGranted", &[Load]),
     // Reads.
