@@ -286,10 +286,10 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Conflicts, overload and silence pass; a 5xx that was said is shown like a refusal, and retried
-/// soon.
+/// Conflicts, overload, silence and what follows it pass; a 5xx that was said is shown like a refusal,
+/// and retried soon.
 fn passes_by_itself(error: &ApiError) -> bool {
-    matches!(error.code, 0 | 409 | 429)
+    error.waking_up || matches!(error.code, 0 | 409 | 429)
 }
 
 fn event_text(refusal: &Refusal) -> String {

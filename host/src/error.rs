@@ -158,6 +158,8 @@ pub struct ApiError {
     pub retry_after: Option<Duration>,
     /// The cause that the API server names, such as `NamespaceTerminating`.
     pub cause: Option<String>,
+    /// It has just come back, and forbids what it may allow in a moment.
+    pub waking_up: bool,
 }
 
 impl ApiError {
@@ -173,9 +175,10 @@ impl ApiError {
         refused || (self.code == 500 && self.message.starts_with("failed to create typed patch object"))
     }
 
-    /// 5xx, 429, 409, time-outs and a server that is away pass by themselves; the rest does not.
+    /// 5xx, 429, 409, time-outs and a server that is away, or has just come back, pass by themselves; the
+    /// rest does not.
     pub fn is_transient(&self) -> bool {
-        !self.is_definite() || self.code == 409 || self.code == 429
+        !self.is_definite() || self.code == 409 || self.code == 429 || self.waking_up
     }
 }
 
@@ -272,8 +275,8 @@ impl Error {
             Error::Plugin(Failure::Other(_)) => "PluginFailed",
             Error::Violation(_) => "Denied",
             Error::Conflict { .. } => "Conflict",
-            Error::Api(error) if error.code == 403 => "Forbidden",
             Error::Api(error) if error.is_transient() => "Unavailable",
+            Error::Api(error) if error.code == 403 => "Forbidden",
             Error::Api(_) => "Refused",
         }
     }

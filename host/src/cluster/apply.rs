@@ -440,5 +440,6 @@ fn unusable(reference: &ObjectRef, message: String) -> ApiError {
         message,
         retry_after: None,
         cause: None,
+        waking_up: false,
     }
 }

@@ -21,9 +21,8 @@ use crate::error::ApiError;
 const MAX_REPLY: usize = 4 * 1024 * 1024;
 const WRITES_IN_FLIGHT: usize = 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// For so long after a silence a refusal may be one of an API server that is not awake yet.
+/// For so long after a silence the API server may not be awake yet.
 const WAKING_UP: Duration = Duration::from_secs(30);
-const WHILE_WAKING_UP: Duration = Duration::from_secs(1);
 
 /// Which cluster.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -122,19 +121,14 @@ impl Silence {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// What is forbidden soon after a silence is tried again soon, unless the API server says when.
+    /// What is forbidden soon after a silence may not be meant.
     fn judge(&self, error: ApiError) -> ApiError {
         if error.code == 0 {
             self.note();
         }
         let known = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let woke_up = known.is_some_and(|silent| silent.elapsed() < WAKING_UP);
-        match error.code {
-            401 | 403 if woke_up && error.retry_after.is_none() => {
-                ApiError { retry_after: Some(WHILE_WAKING_UP), ..error }
-            }
-            _ => error,
-        }
+        ApiError { waking_up: woke_up && matches!(error.code, 401 | 403), ..error }
     }
 }
 
@@ -222,6 +216,7 @@ impl Call<'_> {
             message,
             retry_after: None,
             cause: None,
+            waking_up: false,
         }
     }
 
@@ -237,6 +232,7 @@ impl Call<'_> {
             message: status.message,
             retry_after: retry_after.or(details.retry_after_seconds.map(Duration::from_secs)),
             cause: details.causes.into_iter().map(|cause| cause.reason).find(|reason| !reason.is_empty()),
+            waking_up: false,
         }
     }
 }
@@ -268,19 +264,18 @@ mod tests {
             message: String::new(),
             retry_after: None,
             cause: None,
+            waking_up: false,
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_forbidden_by_an_api_server_that_has_just_come_back_is_tried_again_soon() {
+    async fn what_an_api_server_forbids_that_has_just_come_back_passes() {
         let silence = Silence::default();
-        assert_eq!(silence.judge(answer(403)).retry_after, None, "it was never away");
+        assert!(!silence.judge(answer(403)).is_transient(), "it was never away");
         silence.judge(answer(0));
-        assert_eq!(silence.judge(answer(403)).retry_after, Some(WHILE_WAKING_UP));
-        assert_eq!(silence.judge(answer(422)).retry_after, None, "that is no matter of rights");
-        let patient = ApiError { retry_after: Some(WAKING_UP), ..answer(403) };
-        assert_eq!(silence.judge(patient).retry_after, Some(WAKING_UP), "it says itself when");
+        assert!(silence.judge(answer(403)).is_transient());
+        assert!(!silence.judge(answer(422)).is_transient(), "that is no matter of rights");
         tokio::time::advance(WAKING_UP).await;
-        assert_eq!(silence.judge(answer(403)).retry_after, None, "by now it means it");
+        assert!(!silence.judge(answer(403)).is_transient(), "by now it means it");
     }
 }

@@ -127,6 +127,7 @@ async fn discover(cluster: &Cluster, kind: &Kind) -> Result<Resource, ApiError> 
         message,
         retry_after: None,
         cause: None,
+        waking_up: false,
     };
     let text = cluster.send(call, &Identity::Host, &Permit::unlimited()).await?;
     let list: ResourceList = serde_json::from_str(&text).map_err(|error| missing(error.to_string()))?;

@@ -98,6 +98,7 @@ fn missing(kind: &Kind) -> ApiError {
         message: format!("the API server has no {kind}"),
         retry_after: None,
         cause: None,
+        waking_up: false,
     }
 }
 
