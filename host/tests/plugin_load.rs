@@ -133,6 +133,20 @@ async fn a_component_above_the_cap_is_refused() {
 }
 
 #[tokio::test]
+async fn native_code_above_its_cap_is_refused_also_where_it_was_compiled_before() {
+    let (base, component) = (folder(), Guest::default().component());
+    let compiler = Compiler::new(HOTSHOE.into(), Some(base.path()));
+    let load = async |most: &str| {
+        let limits = limits(&format!(r#"{{"nativeBytes":"{most}"}}"#));
+        Revision::load(engine(), &compiler, Candidate::of(component.clone()), limits).await
+    };
+    let refused = |loaded: Result<Revision, LoadError>| loaded.unwrap_err().to_string().contains("limits.nativeBytes");
+    assert!(refused(load("1Ki").await));
+    load("16Mi").await.unwrap();
+    assert!(refused(load("1Ki").await));
+}
+
+#[tokio::test]
 async fn forbidden_imports_are_named() {
     let wasi = r#"(component
         (import "wasi:cli/environment@0.2.0" (instance

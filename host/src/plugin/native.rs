@@ -8,6 +8,7 @@ use wasmtime::component::Component;
 use super::cache::Cache;
 use super::compile::Compiler;
 use super::engine::Engine;
+use super::limits::Size;
 use super::revision::Digest;
 use super::text;
 use crate::error::LoadError;
@@ -26,10 +27,10 @@ impl Native {
         Self { engine: engine.wasm().clone(), cache: compiler.cache(), name }
     }
 
-    /// From the cache. Code that is intact but does not load is removed.
-    pub(super) fn cached(&self) -> Option<Component> {
+    /// From the cache, if it is not more than may be. Code that is intact but does not load is removed.
+    pub(super) fn cached(&self, most: Size) -> Option<Component> {
         let cache = self.cache.as_ref()?;
-        let code = cache.get(&self.name)?;
+        let code = cache.get(&self.name).filter(|code| code.len() as u64 <= most.0)?;
         match deserialize(&self.engine, &code) {
             Ok(component) => Some(component),
             Err(error) => {

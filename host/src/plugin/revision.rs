@@ -214,8 +214,8 @@ impl Inspected {
         limits: &Limits,
     ) -> Result<Component, LoadError> {
         let native = Native::new(engine, compiler, &self.candidate.digest());
-        let cached = native.clone();
-        if let Some(component) = run(engine, lane, move || cached.cached()).await? {
+        let (cached, most) = (native.clone(), limits.native_bytes);
+        if let Some(component) = run(engine, lane, move || cached.cached(most)).await? {
             return Ok(component);
         }
         let code = compiler.compile(self.candidate.bytes(), limits, engine.threads().others()).await?;
