@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::check::{self, Desired};
+use crate::check::{self, Context, Desired};
 use crate::cluster::apply::{Parent, WriteError, Written as Child};
 use crate::cluster::events::{self, Note};
 use crate::cluster::observe::reference;
@@ -157,9 +157,10 @@ impl<'a> Work<'a> {
     /// nothing that was tried in vain.
     fn plan(self, desired: Vec<Desired>, memory: &mut Memory, written: &mut Written) -> Plan {
         let mut plan = diff::plan(desired, &self.observed.children, &self.controller.name, self.manager());
-        plan.prune.retain(|(kind, child)| self.may_prune(&reference(kind, &child.key)));
+        let context = reconcile::context(self.controller, self.logic, self.observed);
+        plan.prune.retain(|(kind, child)| self.may_prune(&reference(kind, &child.key), &context));
         written.relieved = memory.refused.keep_planned(&plan);
-        let is_due = |child: &ObjectRef| memory.refused.is_due(child, self.basis_of(child));
+        let is_due = |child: &ObjectRef| memory.refused.is_due(child, || self.basis_of(child));
         plan.prune.retain(|(kind, child)| is_due(&reference(kind, &child.key)));
         plan.apply.retain(|apply| {
             is_due(&apply.desired.reference) && !self.was_tried_in_vain(&apply.desired, &memory.unsettled)
@@ -167,8 +168,8 @@ impl<'a> Work<'a> {
         plan
     }
 
-    fn may_prune(self, child: &ObjectRef) -> bool {
-        let allowed = check::check_prune(child, &reconcile::context(self.controller, self.logic, self.observed));
+    fn may_prune(self, child: &ObjectRef, context: &Context<'_>) -> bool {
+        let allowed = check::check_prune(child, context);
         if let Err(violation) = &allowed {
             self.controller.metrics.denied(&self.controller.name, violation.rule);
         }
@@ -183,9 +184,11 @@ impl<'a> Work<'a> {
 
     /// Whether the same was applied before and did not take, and our ownership is as it was left.
     fn was_tried_in_vain(self, desired: &Desired, unsettled: &[(Kind, Key, Unsettled)]) -> bool {
-        let fields = self.live(&desired.reference).and_then(|child| child.owned_fields(self.manager(), false));
-        unsettled.iter().any(|(kind, key, tried)| {
-            desired.reference.is(kind, key) && tried.digest == desired.digest && tried.fields.as_deref() == fields
+        let tried = unsettled.iter().find(|(kind, key, _)| desired.reference.is(kind, key));
+        tried.is_some_and(|(_, _, tried)| {
+            let live = self.live(&desired.reference);
+            let fields = live.and_then(|child| child.owned_fields(self.manager(), false));
+            tried.digest == desired.digest && tried.fields.as_deref() == fields
         })
     }
 

@@ -163,6 +163,12 @@ pub struct ApiError {
 }
 
 impl ApiError {
+    /// An answer, or none, of which no more is known.
+    pub fn new(verb: &'static str, target: String, code: u16, reason: &str, message: String) -> Self {
+        let reason = reason.to_owned();
+        Self { verb, target, code, reason, message, retry_after: None, cause: None, waking_up: false }
+    }
+
     /// The namespace of the object is being deleted: neither failure nor strike.
     pub fn is_namespace_terminating(&self) -> bool {
         self.code == 403 && self.cause.as_deref() == Some("NamespaceTerminating")

@@ -63,8 +63,8 @@ impl Refusals {
 
     /// Whether a child may be written now: it was not refused, its time has come, or `basis` is
     /// another than it was then.
-    pub fn is_due(&self, child: &ObjectRef, basis: u64) -> bool {
-        self.of(child).is_none_or(|refused| refused.basis != basis || refused.due <= Instant::now())
+    pub fn is_due(&self, child: &ObjectRef, basis: impl FnOnce() -> u64) -> bool {
+        self.of(child).is_none_or(|refused| refused.due <= Instant::now() || refused.basis != basis())
     }
 
     /// Whether none of them waits to be tried again by now.
@@ -92,8 +92,9 @@ impl Refusals {
         let (told, pause) = judge(child, error, tries);
         self.lift(child);
         let due = Instant::now() + pause;
-        self.0.push(Refused { told: told.clone(), digest, basis, due, tries: tries.saturating_add(1) });
-        (tries == 0).then_some(told)
+        let said = (tries == 0).then(|| told.clone());
+        self.0.push(Refused { told, digest, basis, due, tries: tries.saturating_add(1) });
+        said
     }
 
     fn of(&self, child: &ObjectRef) -> Option<&Refused> {
@@ -132,13 +133,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_refused_write_waits_for_its_time_or_for_a_change() {
         let (mut refusals, child) = (Refusals::default(), child());
-        assert!(refusals.is_due(&child, 1));
+        assert!(refusals.is_due(&child, || 1));
         assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some());
-        assert!(!refusals.is_due(&child, 1), "too soon");
-        assert!(refusals.is_due(&child, 2), "something changed");
+        assert!(!refusals.is_due(&child, || 1), "too soon");
+        assert!(refusals.is_due(&child, || 2), "something changed");
         assert_eq!(refusals.next_due(), Some(CONFLICT));
         tokio::time::advance(CONFLICT).await;
-        assert!(refusals.is_due(&child, 1) && !refusals.none_due());
+        assert!(refusals.is_due(&child, || 1) && !refusals.none_due());
     }
 
     #[tokio::test(start_paused = true)]

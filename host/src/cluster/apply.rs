@@ -432,14 +432,5 @@ pub(super) fn unreadable(reference: &ObjectRef, error: &serde_json::Error) -> Ap
 }
 
 fn unusable(reference: &ObjectRef, message: String) -> ApiError {
-    ApiError {
-        verb: "write",
-        target: reference.to_string(),
-        code: 0,
-        reason: "Unreadable".into(),
-        message,
-        retry_after: None,
-        cause: None,
-        waking_up: false,
-    }
+    ApiError::new("write", reference.to_string(), 0, "Unreadable", message)
 }

@@ -2,7 +2,7 @@
 //! watches goes.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -12,17 +12,15 @@ use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 use crate::cluster::identity::{Identity, Permit};
+use crate::cluster::silence::Silence;
 use crate::error::ApiError;
 
 /// A reply larger than this is not read: the API server's own limit on an object is 1.5 MiB.
 const MAX_REPLY: usize = 4 * 1024 * 1024;
 const WRITES_IN_FLIGHT: usize = 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// For so long after a silence the API server may not be awake yet.
-const WAKING_UP: Duration = Duration::from_secs(30);
 
 /// Which cluster.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -48,7 +46,7 @@ pub struct Cluster {
     /// ten, and more only slows its other clients down.
     writes: Arc<Semaphore>,
     /// When the API server was silent last.
-    pub silence: Arc<Silence>,
+    pub(super) silence: Arc<Silence>,
 }
 
 impl Cluster {
@@ -107,28 +105,6 @@ impl Cluster {
         }
         let retry_after = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         Err(call.refused(parts.status.as_u16(), retry_after.map(Duration::from_secs), &text))
-    }
-}
-
-/// When the API server was silent last. One that has just come back forbids what it will allow in a
-/// moment: it judges by RBAC objects that it is still reading.
-#[derive(Default)]
-pub struct Silence(Mutex<Option<Instant>>);
-
-impl Silence {
-    /// It is silent now.
-    pub fn note(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-    }
-
-    /// What is forbidden soon after a silence may not be meant.
-    fn judge(&self, error: ApiError) -> ApiError {
-        if error.code == 0 {
-            self.note();
-        }
-        let known = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let woke_up = known.is_some_and(|silent| silent.elapsed() < WAKING_UP);
-        ApiError { waking_up: woke_up && matches!(error.code, 401 | 403), ..error }
     }
 }
 
@@ -208,16 +184,7 @@ impl Call<'_> {
     }
 
     fn unanswered(&self, reason: &str, message: String) -> ApiError {
-        ApiError {
-            verb: self.verb,
-            target: self.target.to_string(),
-            code: 0,
-            reason: reason.into(),
-            message,
-            retry_after: None,
-            cause: None,
-            waking_up: false,
-        }
+        ApiError::new(self.verb, self.target.to_string(), 0, reason, message)
     }
 
     fn refused(&self, code: u16, retry_after: Option<Duration>, body: &str) -> ApiError {
@@ -225,14 +192,9 @@ impl Call<'_> {
             .unwrap_or_else(|_| Status { message: body.chars().take(500).collect(), ..Status::default() });
         let details = status.details.unwrap_or_default();
         ApiError {
-            verb: self.verb,
-            target: self.target.to_string(),
-            code,
-            reason: status.reason,
-            message: status.message,
             retry_after: retry_after.or(details.retry_after_seconds.map(Duration::from_secs)),
             cause: details.causes.into_iter().map(|cause| cause.reason).find(|reason| !reason.is_empty()),
-            waking_up: false,
+            ..ApiError::new(self.verb, self.target.to_string(), code, &status.reason, status.message)
         }
     }
 }
@@ -249,33 +211,4 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn answer(code: u16) -> ApiError {
-        ApiError {
-            verb: "apply",
-            target: "a Service".into(),
-            code,
-            reason: String::new(),
-            message: String::new(),
-            retry_after: None,
-            cause: None,
-            waking_up: false,
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_an_api_server_forbids_that_has_just_come_back_passes() {
-        let silence = Silence::default();
-        assert!(!silence.judge(answer(403)).is_transient(), "it was never away");
-        silence.judge(answer(0));
-        assert!(silence.judge(answer(403)).is_transient());
-        assert!(!silence.judge(answer(422)).is_transient(), "that is no matter of rights");
-        tokio::time::advance(WAKING_UP).await;
-        assert!(!silence.judge(answer(403)).is_transient(), "by now it means it");
-    }
 }

@@ -119,16 +119,7 @@ async fn discover(cluster: &Cluster, kind: &Kind) -> Result<Resource, ApiError> 
         content_type: "application/json",
         body: Vec::new(),
     };
-    let missing = |message: String| ApiError {
-        verb: "discover",
-        target: kind.to_string(),
-        code: 404,
-        reason: "NotFound".into(),
-        message,
-        retry_after: None,
-        cause: None,
-        waking_up: false,
-    };
+    let missing = |message: String| ApiError::new("discover", kind.to_string(), 404, "NotFound", message);
     let text = cluster.send(call, &Identity::Host, &Permit::unlimited()).await?;
     let list: ResourceList = serde_json::from_str(&text).map_err(|error| missing(error.to_string()))?;
     let is_kind = |listed: &&Listed| *listed.kind == *kind.kind && !listed.name.contains('/');

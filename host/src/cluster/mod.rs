@@ -14,5 +14,6 @@ pub mod observe;
 pub mod pace;
 pub mod parent;
 pub mod served;
+pub mod silence;
 pub mod watch;
 mod wire;

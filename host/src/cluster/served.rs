@@ -90,16 +90,7 @@ async fn versions(cluster: &Cluster, group: &str) -> Result<Vec<String>, ApiErro
 }
 
 fn missing(kind: &Kind) -> ApiError {
-    ApiError {
-        verb: "discover",
-        target: kind.to_string(),
-        code: 404,
-        reason: "NotFound".into(),
-        message: format!("the API server has no {kind}"),
-        retry_after: None,
-        cause: None,
-        waking_up: false,
-    }
+    ApiError::new("discover", kind.to_string(), 404, "NotFound", format!("the API server has no {kind}"))
 }
 
 #[cfg(test)]

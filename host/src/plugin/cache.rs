@@ -5,9 +5,9 @@
 //! the bytes that are verified are the very bytes that are loaded. Whatever is corrupt, foreign,
 //! renamed or old is removed and compiled again.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use hmac::{Hmac, Mac};
@@ -25,7 +25,6 @@ const EXTENSION: &str = "native";
 const KEEP: usize = 64;
 /// Nobody but the owner.
 const PRIVATE_DIR: u32 = 0o700;
-const PRIVATE_FILE: u32 = 0o600;
 
 /// A private directory of compiled components.
 #[derive(Debug)]
@@ -146,8 +145,7 @@ fn make_key(dir: &Path) -> io::Result<[u8; 32]> {
     File::open("/dev/urandom")?.read_exact(&mut key)?;
     let path = dir.join(KEY_FILE);
     let temporary = dir.join(format!(".{KEY_FILE}.{}.tmp", std::process::id()));
-    let _ = fs::remove_file(&temporary);
-    write_private(&temporary, &[&key])?;
+    WholeFile::PRIVATE.write(&temporary, &[&key])?;
     if path.exists() && read_key(dir).is_err() {
         fs::remove_file(&path)?;
     }
@@ -158,12 +156,6 @@ fn make_key(dir: &Path) -> io::Result<[u8; 32]> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => read_key(dir),
     }
-}
-
-fn write_private(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    let _ = fs::remove_file(path);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE_FILE).open(path)?;
-    parts.iter().try_for_each(|part| file.write_all(part))
 }
 
 #[cfg(test)]

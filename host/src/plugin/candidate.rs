@@ -1,4 +1,5 @@
-//! Bytes that may be a component, before anything is believed of them but their digest.
+//! What a file held that is followed, or somebody sent: a component, perhaps, or a `plugin.yaml`. Nothing
+//! is believed of it yet but its digest.
 
 use std::fmt;
 use std::sync::Arc;

@@ -19,10 +19,10 @@ const PACKAGE: &str = "hotshoe:reconciler";
 const EXPORT: &str = "hotshoe:reconciler/reconciler";
 /// The only interface with functions that a plugin may import.
 const IMPORT: &str = "hotshoe:reconciler/log";
-/// So many bytes a segment of data counts besides its bytes.
-const SEGMENT: u64 = 8;
 /// The custom section that holds self-test cases, a JSON array.
 pub const CASES: &str = "hotshoe:cases";
+/// A segment of data is declared with so many bytes, whatever is in it.
+const SEGMENT: u64 = 8;
 
 /// Looks at a component from outside.
 ///
