@@ -104,6 +104,8 @@ async fn metrics(State(about): State<About>) -> Response {
     for plugin in about.plugins.iter() {
         let controller = &plugin.controller;
         about.metrics.breaker(&controller.name, controller.breaker.shown(Instant::now()).state);
+        let (waiting, running) = controller.queue.depth();
+        about.metrics.queue(&controller.name, waiting, running);
     }
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, content_type)], about.metrics.encode()).into_response()

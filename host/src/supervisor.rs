@@ -357,8 +357,6 @@ async fn dispatch(controller: Arc<Controller>) {
         tokio::spawn(async move {
             let again = work(&controller, &key).await;
             controller.queue.done(&key, again);
-            let (waiting, running) = controller.queue.depth();
-            controller.metrics.queue(&controller.name, waiting, running);
             drop(slot);
         });
     }
