@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::ensure;
+use futures::future::join_all;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
@@ -103,7 +104,7 @@ impl Args {
         tracing::info!("serving /metrics, /healthz, /readyz and /status on http://{address}");
         stop_signal().await?;
         tracing::info!("stopping: reconciles that run may end");
-        drain(&plugins).await;
+        drain(&plugins, &shared.recorder).await;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -167,13 +168,13 @@ async fn stop_signal() -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn drain(plugins: &[Arc<Supervised>]) {
+/// Lets what runs end, of all plugins at once, and what it said be written.
+async fn drain(plugins: &[Arc<Supervised>], recorder: &Recorder) {
     let drained = async {
-        for plugin in plugins {
-            plugin.controller.queue.close().await;
-        }
+        join_all(plugins.iter().map(|plugin| plugin.controller.queue.close())).await;
+        recorder.flush().await;
     };
     if tokio::time::timeout(DRAIN, drained).await.is_err() {
-        tracing::warn!("some reconciles did not end in time");
+        tracing::warn!("some reconciles, or Events, did not end in time");
     }
 }

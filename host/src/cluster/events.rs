@@ -3,15 +3,19 @@
 //! An Event's name is derived from the object's uid, the reason and the message, so that a repeat,
 //! after a restart too, raises the count of the one that is there. An annotation says which revision
 //! of the plugin said it last; it is no part of the name, or each reload would say everything anew.
-//! They are written by a task of their own, so that no reconcile waits for one; when too many are
-//! waiting, the newest are dropped and counted.
+//! They are written by a task of their own, so that no reconcile waits for one. What meets something
+//! passing is tried again; when too many are waiting, the newest are dropped, and the log says so.
+
+use std::time::Duration;
 
 use http::Method;
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
+use crate::backoff::soon;
 use crate::cluster::client::{Call, Cluster};
 use crate::cluster::identity::{Identity, Permit};
 use crate::decision::{Event, ObjectRef};
@@ -40,33 +44,67 @@ pub struct Note {
     pub event: Event,
 }
 
+/// For so long an Event is tried, which nobody says a second time.
+const TRIED: Duration = Duration::from_secs(120);
+
 /// Takes Events to be written.
 #[derive(Clone)]
 pub struct Recorder {
-    notes: mpsc::Sender<Note>,
+    notes: mpsc::Sender<Entry>,
+}
+
+/// What the task finds in its queue.
+enum Entry {
+    Note(Note),
+    /// Everything before it is written.
+    Flushed(oneshot::Sender<()>),
 }
 
 impl Recorder {
     /// Starts the task that writes them.
     pub fn start(cluster: Cluster) -> Self {
-        let (notes, mut waiting) = mpsc::channel::<Note>(WAITING);
+        let (notes, mut waiting) = mpsc::channel(WAITING);
         tokio::spawn(async move {
-            while let Some(note) = waiting.recv().await {
-                if let Err(error) = write(&cluster, &note).await
-                    && !error.is_namespace_terminating()
-                {
-                    tracing::warn!(plugin = note.plugin, digest = %note.digest, object = %note.about, reason = note.event.reason, %error, "an Event was not written");
+            while let Some(entry) = waiting.recv().await {
+                match entry {
+                    Entry::Note(note) => write_in_the_end(&cluster, &note).await,
+                    // Who waited for it may have given up.
+                    Entry::Flushed(done) => drop(done.send(())),
                 }
             }
         });
         Self { notes }
     }
 
+    /// Waits until what was recorded so far is written, or given up.
+    pub async fn flush(&self) {
+        let (done, flushed) = oneshot::channel();
+        if self.notes.send(Entry::Flushed(done)).await.is_ok() {
+            // The task ends with the process only.
+            drop(flushed.await);
+        }
+    }
+
     /// Hands an Event over.
     pub fn record(&self, note: Note) {
-        if let Err(error) = self.notes.try_send(note) {
+        if let Err(error) = self.notes.try_send(Entry::Note(note)) {
             tracing::warn!(%error, "too many Events are waiting; one was dropped");
         }
+    }
+}
+
+async fn write_in_the_end(cluster: &Cluster, note: &Note) {
+    let began = Instant::now();
+    for tries in 1.. {
+        let Err(error) = write(cluster, note).await else { return };
+        if error.is_namespace_terminating() {
+            return;
+        }
+        if !error.is_transient() || began.elapsed() > TRIED {
+            tracing::warn!(plugin = note.plugin, digest = %note.digest, object = %note.about, reason = note.event.reason, %error, "an Event was not written");
+            return;
+        }
+        tokio::time::sleep(soon(tries)).await;
     }
 }
 
