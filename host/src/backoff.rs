@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// After a conflict, an overload or a time-out.
-const SOON: Duration = Duration::from_millis(250);
+pub const SOON: Duration = Duration::from_millis(250);
 /// Low, because what counts after an outage is how soon changes are acted upon.
 const SOON_MAX: Duration = Duration::from_secs(2);
 

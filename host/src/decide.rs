@@ -41,11 +41,7 @@ pub struct Final<'a> {
 /// Makes sure that a decision on fetched objects is made again soon.
 pub fn look_again(next: Next, memory: &mut Memory) -> Next {
     memory.settled = None;
-    match next {
-        Next::Again => Next::Again,
-        Next::Wait => Next::After(FETCHED),
-        Next::After(after) => Next::After(after.min(FETCHED)),
-    }
+    next.no_later_than(FETCHED)
 }
 
 /// Calls the plugin until it has decided.
@@ -93,7 +89,7 @@ pub async fn decide<'a>(
                 Error::Api(_) | Error::Call(CallError::Stopped) => drop(trial),
                 Error::Call(CallError::DeadlineExceeded(_)) => controller.overdue(trial),
                 Error::Call(_) | Error::Violation(_) => controller.failed(trial),
-                Error::Plugin(_) | Error::Conflict { .. } => controller.passed(trial),
+                Error::Plugin(_) => controller.passed(trial),
             }
             Err(error)
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::decision::{Failure, ObjectRef};
+use crate::decision::Failure;
 
 /// When to try an object again after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Retry {
     Slowly,
     /// After this long.
     After(Duration),
-    /// Not before parent, child, configuration, grant or plugin changes.
+    /// Not before parent, configuration, grant or plugin changes.
     OnChange,
 }
 
@@ -200,16 +200,6 @@ pub enum Error {
     /// The decision breaks a rule.
     #[error(transparent)]
     Violation(#[from] Violation),
-    /// A child's name is taken by an object that is not ours.
-    #[error(
-        "{child} exists and is not controlled by this object ({holder}); nothing of it was changed. Delete or rename it, and this object recovers by itself"
-    )]
-    Conflict {
-        /// The name that is taken.
-        child: ObjectRef,
-        /// Who has it.
-        holder: String,
-    },
     /// The API server refused.
     #[error(transparent)]
     Api(Box<ApiError>),
@@ -280,7 +270,6 @@ impl Error {
             Error::Plugin(Failure::Reject { .. }) => "Rejected",
             Error::Plugin(Failure::Other(_)) => "PluginFailed",
             Error::Violation(_) => "Denied",
-            Error::Conflict { .. } => "Conflict",
             Error::Api(error) if error.is_transient() => "Unavailable",
             Error::Api(error) if error.code == 403 => "Forbidden",
             Error::Api(_) => "Refused",
@@ -294,8 +283,9 @@ impl Error {
             Error::Call(_) | Error::Plugin(Failure::Other(_)) => Retry::Backoff,
             Error::Plugin(Failure::Retry { after: Some(after), .. }) => Retry::After(*after),
             Error::Plugin(Failure::Retry { after: None, .. }) => Retry::Backoff,
-            Error::Plugin(Failure::Reject { .. }) | Error::Violation(_) => Retry::OnChange,
-            Error::Conflict { .. } => Retry::Slowly,
+            Error::Plugin(Failure::Reject { .. }) => Retry::OnChange,
+            // What the plugin answers may change with anything that it is shown.
+            Error::Violation(_) => Retry::Slowly,
             Error::Api(error) => match error.retry_after {
                 Some(after) => Retry::After(after),
                 None if error.is_transient() => Retry::Soon,

@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::backoff::soon;
+use crate::backoff::SOON;
 use crate::carry_out::{self, Work};
 use crate::check::{self, Desired};
+use crate::cluster::watch::Role;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decide;
 use crate::decision::{Answer, Call, Decision};
@@ -26,6 +27,9 @@ use crate::reconcile::{Next, Observed, context, observe, parent_is_gone};
 
 /// How long a plugin that waits and says nothing about when is left alone.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// When to look again after somebody else was faster.
+pub const OVERTAKEN: Next = Next::After(SOON);
 
 /// One pass over a parent that is being deleted.
 ///
@@ -97,9 +101,13 @@ async fn finish(
 ) -> Result<Next, Error> {
     let Cleanup { decision, desired, .. } = cleanup;
     let waits_for_children = leaves_behind(observed, &desired);
-    Work { controller, logic, observed }.carry_out(&decision, desired.into(), memory).await?;
+    let written = Work { controller, logic, observed }.carry_out(&decision, desired.into(), memory).await?;
     if waits_for_children {
         return Ok(Next::After(carry_out::requeue(&decision).unwrap_or(PATIENCE)));
+    }
+    // Others may hold the object longer, and without our finalizer nobody says any more how it ended.
+    if written.again {
+        return Ok(OVERTAKEN);
     }
     let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else { return Ok(Next::Wait) };
     let permit = controller.permit();
@@ -107,9 +115,17 @@ async fn finish(
     match learn_parent(controller, logic, &parent, reply).await {
         Ok(_) => Ok(Next::Wait),
         Err(Error::Api(error)) if parent_is_gone(&error) => Ok(Next::Wait),
-        Err(Error::Api(error)) if error.code == 409 || error.code == 422 => Ok(Next::After(soon(1))),
+        Err(_) if was_overtaken(logic, &parent) => Ok(OVERTAKEN),
         Err(error) => Err(error),
     }
+}
+
+/// Whether finalizers were changed by somebody else since, or the parent was deleted, or made anew: then
+/// it is no wonder that ours could not be. The code of an error does not tell: a failed `test` of a
+/// JSON patch is a 422 as well as the word of a policy or a schema, which will be the same next time.
+pub fn was_overtaken(logic: &Logic, sent: &Object) -> bool {
+    let Some(live) = logic.parents.watched.cache.get(&sent.key) else { return true };
+    (&live.uid, &live.finalizers, live.deleting) != (&sent.uid, &sent.finalizers, sent.deleting)
 }
 
 /// Clean-up may change and delete children; one that it creates would outlive its parent.
@@ -159,7 +175,7 @@ pub fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
 }
 
 /// Puts the reply to a write of the parent into the cache; after a conflict or silence, the live
-/// parent.
+/// parent, with what others did to it: the watch will not tell of that any more, so it is told here.
 ///
 /// # Errors
 /// The error of the write, after the cache was brought up to date.
@@ -171,7 +187,7 @@ pub async fn learn_parent(
 ) -> Result<Arc<Object>, Error> {
     let watched = &logic.parents.watched;
     let error = match reply {
-        Ok(reply) => match watched.learn(&reply) {
+        Ok(reply) => match watched.learn(&reply, (&controller.name, Role::Parent)) {
             Ok(learned) => return Ok(learned),
             Err(error) => {
                 tracing::error!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, %error, "the reply to a write cannot be read");
@@ -183,13 +199,13 @@ pub async fn learn_parent(
     // A failed `test` of a JSON patch is a 422, and as good as a conflict.
     if error.code == 409 || error.code == 422 || !error.is_definite() {
         match controller.writer.read_parent(&logic.resource, &parent.key, &watched.lens()).await {
-            Ok(live) => drop(watched.cache.apply(live)),
-            Err(gone) if parent_is_gone(&gone) => drop(watched.cache.delete(parent)),
+            Ok(live) => watched.take(live),
+            Err(gone) if parent_is_gone(&gone) => watched.lose(parent),
             Err(_) => {}
         }
     }
     if parent_is_gone(&error) {
-        drop(watched.cache.delete(parent));
+        watched.lose(parent);
     }
     Err(error.into())
 }

@@ -36,6 +36,17 @@ pub enum Next {
     After(Duration),
 }
 
+impl Next {
+    /// The same, but after this long at the latest.
+    pub fn no_later_than(self, latest: Duration) -> Self {
+        match self {
+            Next::Again => Next::Again,
+            Next::Wait => Next::After(latest),
+            Next::After(after) => Next::After(after.min(latest)),
+        }
+    }
+}
+
 /// How one pass over a parent ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
@@ -85,7 +96,7 @@ async fn converge(
     parent: Arc<Object>,
     memory: &mut Memory,
 ) -> Result<Next, Error> {
-    let parent = hold_finalizer(controller, logic, parent).await?;
+    let Some(parent) = hold_finalizer(controller, logic, parent).await? else { return Ok(finalize::OVERTAKEN) };
     let observed = observe(logic, parent, memory);
     if let Some(next) = settled(controller, logic, &observed, memory) {
         return Ok(next);
@@ -120,15 +131,22 @@ fn judge(
     Ok((decision, wishes))
 }
 
-/// The finalizer stands before any other write.
-async fn hold_finalizer(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> Result<Arc<Object>, Error> {
-    let Some(finalizer) = &logic.revision.descriptor().finalizer else { return Ok(parent) };
+/// The finalizer stands before any other write. Nothing where somebody else changed the parent's meanwhile.
+async fn hold_finalizer(
+    controller: &Controller,
+    logic: &Logic,
+    parent: Arc<Object>,
+) -> Result<Option<Arc<Object>>, Error> {
+    let Some(finalizer) = &logic.revision.descriptor().finalizer else { return Ok(Some(parent)) };
     if parent.finalizers.iter().any(|held| **held == **finalizer) {
-        return Ok(parent);
+        return Ok(Some(parent));
     }
     let permit = controller.permit();
     let added = controller.writer.add_finalizer(&logic.resource, &parent, finalizer, &permit).await;
-    finalize::learn_parent(controller, logic, &parent, added).await
+    match finalize::learn_parent(controller, logic, &parent, added).await {
+        Err(_) if finalize::was_overtaken(logic, &parent) => Ok(None),
+        added => added.map(Some),
+    }
 }
 
 /// Reads everything that a decision may depend on from the caches, through the grant.

@@ -42,25 +42,26 @@ pub async fn report(
     result: Result<Next, Error>,
 ) -> Next {
     match result {
-        Ok(next) => {
-            succeed(controller, logic, parent, memory).await;
-            next
-        }
+        Ok(next) => match succeed(controller, logic, parent, memory).await {
+            true => next,
+            // What is said there is no longer true, and nothing else may ever look at it.
+            false => next.no_later_than(soon(1)),
+        },
         Err(error) => fail(controller, logic, parent, memory, &error).await,
     }
 }
 
-async fn succeed(controller: &Controller, logic: &Logic, parent: &Arc<Object>, memory: &mut Memory) {
+/// Whether the parent says nothing any more of an earlier failure.
+async fn succeed(controller: &Controller, logic: &Logic, parent: &Arc<Object>, memory: &mut Memory) -> bool {
     memory.failures = 0;
     memory.hold = None;
-    let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return };
-    // What an earlier failure left there would say the opposite for ever.
+    let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return true };
     if !status::says_anything(&live, HOST_MANAGER) {
-        return;
+        return true;
     }
     memory.said.clear();
     tracing::info!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, "recovered");
-    write_condition(controller, logic, &live, status::nothing()).await;
+    write_condition(controller, logic, &live, status::nothing()).await
 }
 
 async fn fail(
@@ -91,10 +92,13 @@ async fn fail(
     }
     let pause = pause(error, memory.failures);
     tracing::warn!(plugin, %digest, object = %parent.key, reason = error.reason(), retry = ?pause, "{error}");
-    if !passes(error) || memory.failures > PASSING {
-        tell(controller, logic, parent, memory, error).await;
-    }
+    let said = !passes(error) || memory.failures > PASSING;
+    let told = !said || tell(controller, logic, parent, memory, error).await;
     memory.settled = None;
+    if !told {
+        memory.hold = None;
+        return Next::After(soon(memory.failures));
+    }
     memory.hold =
         Some((Instant::now() + pause.unwrap_or(UNTIL_CHANGED), reconcile::hold_basis(controller, logic, parent)));
     pause.map_or(Next::Wait, Next::After)
@@ -118,30 +122,35 @@ fn pause(error: &Error, failures: u32) -> Option<Duration> {
     }
 }
 
-async fn tell(controller: &Controller, logic: &Logic, parent: &Arc<Object>, memory: &mut Memory, error: &Error) {
+/// Whether the parent says so now, or never will.
+async fn tell(
+    controller: &Controller,
+    logic: &Logic,
+    parent: &Arc<Object>,
+    memory: &mut Memory,
+    error: &Error,
+) -> bool {
     let message = cut(&error.to_string());
     let event = Event { severity: Severity::Warning, reason: error.reason().into(), message: message.clone() };
     let observed = reconcile::observe(logic, parent.clone(), memory);
     Work { controller, logic, observed: &observed }.say_once(&event, memory);
-    let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return };
+    let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return true };
     let condition =
         Condition { name: status::RECONCILED.into(), status: Truth::False, reason: error.reason().into(), message };
     let desired = status::host_condition(&condition, &live, &events::now());
-    if !status::is_current(&desired, &live, HOST_MANAGER) {
-        write_condition(controller, logic, &live, desired).await;
-    }
+    status::is_current(&desired, &live, HOST_MANAGER) || write_condition(controller, logic, &live, desired).await
 }
 
-/// Where a parent's schema has no conditions, the Event must do.
-async fn write_condition(controller: &Controller, logic: &Logic, parent: &Object, status: serde_json::Value) {
+/// Whether it is written, or never will be. Where a parent's schema has no conditions, the Event must do.
+async fn write_condition(controller: &Controller, logic: &Logic, parent: &Object, status: serde_json::Value) -> bool {
     if !logic.resource.has_status {
-        return;
+        return true;
     }
     let permit = controller.permit();
     let reply = controller.writer.apply_host_condition(&logic.resource, parent, status, &permit).await;
-    if let Err(error) = finalize::learn_parent(controller, logic, parent, reply).await {
-        tracing::debug!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, %error, "the host's condition was not written");
-    }
+    let Err(error) = finalize::learn_parent(controller, logic, parent, reply).await else { return true };
+    tracing::debug!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, %error, "the host's condition was not written");
+    !matches!(error, Error::Api(error) if error.is_transient())
 }
 
 fn cut(text: &str) -> String {

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::cluster::discovery::Resource;
 use crate::cluster::observe::{ReadView, View, named_by, parent_label};
-use crate::cluster::watch::{Change, Scope, Subscriber, Watched, Watches};
+use crate::cluster::watch::{Change, Role, Scope, Subscriber, Watched, Watches};
 use crate::config::PluginConfig;
 use crate::controller::{Controller, Logic};
 use crate::decision::{Descriptor, Kind, MatchRule, ReadKind};
@@ -109,10 +110,7 @@ async fn open(
         namespaces.synced().await;
     }
     owned.extend(dropped_kinds(controller, &owned));
-    let resource = controller
-        .kinds
-        .get(&descriptor.parent)
-        .ok_or_else(|| LoadError::DescribeFailed(format!("the API server no longer serves {}", descriptor.parent)))?;
+    let resource = parent_resource(controller, interest.watches, &descriptor.parent).await?;
     if !resource.has_status {
         return Err(LoadError::DescribeFailed(format!(
             "{} has no status subresource, so every status write would raise its generation; add `subresources: {{status: {{}}}}` to its CustomResourceDefinition",
@@ -121,6 +119,22 @@ async fn open(
     }
     let basis = basis(controller, &revision, &plugin);
     Ok(Logic { plugin, revision, basis, parents, resource, owned, reads, namespaces })
+}
+
+/// The parents' kind, looked at again where it had no status: its definition may have been mended since.
+async fn parent_resource(
+    controller: &Controller,
+    watches: &Watches,
+    parent: &Kind,
+) -> Result<Arc<Resource>, LoadError> {
+    let known = controller.kinds.get(parent).filter(|known| known.has_status);
+    match known {
+        Some(known) => Ok(known),
+        None => watches
+            .find_kind_anew(parent)
+            .await
+            .map_err(|error| LoadError::DescribeFailed(format!("{parent}, the kind of the parents: {error}"))),
+    }
 }
 
 fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) -> u64 {
@@ -162,7 +176,7 @@ fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor) -> View {
         let Some(controller) = woken.upgrade() else { return };
         controller.queue.add(object_of(change).key.clone());
     });
-    View { watched: subscribe(interest, &scope, &lens, "parent", subscriber), projection }
+    View { watched: subscribe(interest, &scope, &lens, Role::Parent, subscriber), projection }
 }
 
 fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fields: &[String]) -> View {
@@ -177,7 +191,7 @@ fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fie
             wake_owner(&controller, &parent, object);
         }
     });
-    View { watched: subscribe(interest, &scope, &lens, "child", subscriber), projection }
+    View { watched: subscribe(interest, &scope, &lens, Role::Child, subscriber), projection }
 }
 
 fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadView {
@@ -195,7 +209,7 @@ fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadVi
             wake_readers(&controller, &parents, &rule, object);
         }
     });
-    let watched = subscribe(interest, &scope, &lens, &read.key, subscriber);
+    let watched = subscribe(interest, &scope, &lens, Role::Read(read.key.clone()), subscriber);
     ReadView { read: read.clone(), view: View { watched, projection } }
 }
 
@@ -220,10 +234,10 @@ fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Op
             wake_all(&controller, &parents, |_| true);
         }
     });
-    Some(subscribe(interest, &scope, &lens, "namespace", subscriber))
+    Some(subscribe(interest, &scope, &lens, Role::Namespace, subscriber))
 }
 
-fn subscribe(interest: &Interest<'_>, scope: &Scope, lens: &Lens, role: &str, subscriber: Subscriber) -> Arc<Watched> {
+fn subscribe(interest: &Interest<'_>, scope: &Scope, lens: &Lens, role: Role, subscriber: Subscriber) -> Arc<Watched> {
     interest.watches.subscribe(scope, lens, (&interest.name, role), subscriber)
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::audit::Entry;
 use crate::control_plane::{ControlPlane, HOST_USER};
 use crate::host::{Host, Start, tail};
-use crate::kinds::{DEPLOYMENT, EVENT, Kind, MEMCACHED, NAMESPACE, POD, SERVICE};
+use crate::kinds::{ADMISSION_BINDING, ADMISSION_POLICY, DEPLOYMENT, EVENT, Kind, MEMCACHED, NAMESPACE, POD, SERVICE};
 use crate::kube::{Changes, Kube, Refused};
 use crate::wait;
 
@@ -139,6 +139,39 @@ impl Scene {
     pub async fn delete(&self, kind: &Kind, name: &str) {
         let deleted = self.person.delete(kind, &self.namespace, name).await;
         deleted.unwrap_or_else(|refused| panic!("{name} cannot be deleted: {}", refused.message));
+    }
+
+    /// A rule of the cluster: no update of a kind here for which this CEL expression is false. Returns its
+    /// name; it is in force a moment later, and ends with its binding.
+    pub async fn forbid(&self, kind: &Kind, unless: &str, message: &str) -> String {
+        let name = format!("{}-{}", kind.plural, self.namespace);
+        let selector = json!({ "matchLabels": { "kubernetes.io/metadata.name": self.namespace } });
+        let updates = json!([{
+            "apiGroups": [kind.group], "apiVersions": [kind.version], "operations": ["UPDATE"], "resources": [kind.plural],
+        }]);
+        let policy = json!({
+            "apiVersion": ADMISSION_POLICY.api_version(),
+            "kind": ADMISSION_POLICY.kind,
+            "metadata": { "name": name },
+            "spec": {
+                "matchConstraints": { "namespaceSelector": selector, "resourceRules": updates },
+                "validations": [{ "expression": unless, "message": message }],
+            },
+        });
+        let binding = json!({
+            "apiVersion": ADMISSION_BINDING.api_version(),
+            "kind": ADMISSION_BINDING.kind,
+            "metadata": { "name": name },
+            "spec": { "policyName": name, "validationActions": ["Deny"] },
+        });
+        self.person.create(&policy).await.expect("a policy");
+        self.person.create(&binding).await.expect("a binding");
+        name
+    }
+
+    /// Ends such a rule.
+    pub async fn allow(&self, rule: &str) {
+        self.person.delete(&ADMISSION_BINDING, "", rule).await.expect("the rule goes");
     }
 
     /// Every change of a kind here, beginning with what is there.

@@ -121,6 +121,13 @@ fn a_kind_that_is_not_there_is_waited_for_and_named() {
         host.ready().await;
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
+        // And once more while it runs.
+        plane.person.delete(&CRD, "", name).await.expect("the CRD is deleted");
+        not_ready(&host, &["Memcached", "CustomResourceDefinition"]).await;
+        plane.install_crd().await;
+        host.ready().await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
     });
 }
 

@@ -14,6 +14,7 @@ use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::observe::View;
 use crate::cluster::pace::Pace;
+use crate::cluster::watch::Role;
 use crate::decision::{Kind, ObjectRef};
 use crate::diff::{self, Apply, Plan, Precondition};
 use crate::error::ApiError;
@@ -28,6 +29,7 @@ pub struct Writer {
     pub(super) cluster: Cluster,
     pub(super) kinds: Arc<Kinds>,
     pub(super) identity: Identity,
+    pub(super) plugin: String,
     pub(super) manager: String,
     pub(crate) pace: Pace,
 }
@@ -75,7 +77,7 @@ pub struct Parent<'a> {
 impl Writer {
     /// For a plugin with this ServiceAccount.
     pub fn new(cluster: Cluster, kinds: Arc<Kinds>, plugin: &str, identity: Identity, pace: Pace) -> Self {
-        Self { cluster, kinds, identity, manager: plugin_manager(plugin), pace }
+        Self { cluster, kinds, identity, plugin: plugin.to_owned(), manager: plugin_manager(plugin), pace }
     }
 
     /// The plugin's field manager.
@@ -172,7 +174,7 @@ impl Writer {
         };
         self.pace.write().await;
         let reply = self.cluster.send(call, &self.identity, permit).await?;
-        view.watched.learn(&reply).map_err(|error| unreadable(reference, &error))?;
+        self.learn(view, &reply).map_err(|error| unreadable(reference, &error))?;
         self.try_apply(apply, &apply.precondition, view, resource, permit).await
     }
 
@@ -239,7 +241,11 @@ impl Writer {
         };
         self.pace.write().await;
         let reply = self.cluster.send(call, &self.identity, permit).await?;
-        view.watched.learn(&reply).map_err(|error| unreadable(&apply.desired.reference, &error))
+        self.learn(view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
+    }
+
+    fn learn(&self, view: &View, reply: &str) -> serde_json::Result<Arc<Object>> {
+        view.watched.learn(reply, (&self.plugin, Role::Child))
     }
 
     async fn prune(&self, kind: Kind, child: Arc<Object>, views: &[View], permit: &Permit) -> Written {
@@ -287,8 +293,8 @@ impl Writer {
         };
         // An object that finalizers hold comes back as itself, one that is gone as a Status.
         let is_object = reply.contains("\"deletionTimestamp\"");
-        if !is_object || view.watched.learn(&reply).is_err() {
-            drop(view.watched.cache.delete(child));
+        if !is_object || self.learn(view, &reply).is_err() {
+            view.watched.lose(child);
         }
         Ok(())
     }
@@ -308,7 +314,7 @@ impl Writer {
             Ok(reply) => reply,
             Err(error) if error.code == 404 => {
                 if let Some(known) = view.watched.cache.get(key) {
-                    drop(view.watched.cache.delete(&known));
+                    view.watched.lose(&known);
                 }
                 return Ok(None);
             }
@@ -318,7 +324,7 @@ impl Writer {
         let live = Object::read(&reply, &view.watched.lens()).map_err(|error| unreadable(&reference, &error))?;
         // Objects of others stay out of the cache of our children.
         if live.label(PLUGIN_LABEL).is_some() {
-            drop(view.watched.cache.apply(live.clone()));
+            view.watched.take(live.clone());
         }
         Ok(Some(Arc::new(live)))
     }

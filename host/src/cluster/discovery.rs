@@ -101,9 +101,18 @@ impl Kinds {
     /// # Errors
     /// When it has none such (404), or does not answer.
     pub async fn find(&self, cluster: &Cluster, kind: &Kind) -> Result<Arc<Resource>, ApiError> {
-        if let Some(known) = self.get(kind) {
-            return Ok(known);
+        match self.get(kind) {
+            Some(known) => Ok(known),
+            None => self.find_anew(cluster, kind).await,
         }
+    }
+
+    /// The same of a kind that may have changed, for its definition can be deleted and made anew. What
+    /// was known stays where it is not found.
+    ///
+    /// # Errors
+    /// As for [`Kinds::find`].
+    pub async fn find_anew(&self, cluster: &Cluster, kind: &Kind) -> Result<Arc<Resource>, ApiError> {
         let found = Arc::new(discover(cluster, kind).await?);
         self.known.write().unwrap_or_else(PoisonError::into_inner).insert(kind.clone(), found.clone());
         Ok(found)

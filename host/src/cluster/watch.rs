@@ -13,6 +13,7 @@ use futures::StreamExt;
 use kube::api::Api;
 use kube::runtime::watcher;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::cache::{Applied, Cache};
@@ -20,6 +21,7 @@ use crate::cluster::client::{Cluster, chain};
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::wire::Wire;
 use crate::decision::Kind;
+use crate::error::ApiError;
 use crate::object::{Lens, Object};
 
 /// A dead connection is noticed this long after its last sign of life, plus 5 s.
@@ -29,6 +31,8 @@ const PAGE: u32 = 50;
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 /// Low, because what counts after an outage is how soon changes are seen again.
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
+/// So long after the last failure the next one is the first again.
+const CALM: Duration = Duration::from_secs(30);
 
 const UNAUTHORIZED: &str = "the API server does not accept the host's credentials (401); renew its token or kubeconfig";
 
@@ -52,6 +56,19 @@ pub enum Health {
     Failing(String),
 }
 
+/// What a kind is to a plugin. It may be more than one thing to the same one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// What it decides about.
+    Parent,
+    /// What it makes.
+    Child,
+    /// What it reads, under this key.
+    Read(String),
+    /// What its grant looks at.
+    Namespace,
+}
+
 /// Told of every change that is news, on the watch's own task, so it must be quick.
 pub type Subscriber = Arc<dyn Fn(&Change) + Send + Sync>;
 
@@ -72,8 +89,7 @@ pub struct Watched {
     pub cache: Cache,
     lens: RwLock<Arc<Lens>>,
     health: watch::Sender<Health>,
-    /// By plugin, and by what the kind is to it: a plugin may see one kind in two roles.
-    subscribers: Mutex<HashMap<(Arc<str>, String), Subscriber>>,
+    subscribers: Mutex<HashMap<(Arc<str>, Role), Subscriber>>,
     task: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
@@ -111,16 +127,32 @@ impl Watched {
         self.lens.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes an object that did not come from the watch: the reply to a write, or a live read.
-    /// Wakes nobody: whoever wrote knows. Returns the object as the text has it, even where the
-    /// cache knows a newer one by now: what a write did is judged by its own reply.
+    /// Takes the reply to a write, which the watch will not show as news any more. Wakes all but the
+    /// writer, who knows. Returns the object as the text has it, even where the cache knows a newer
+    /// one by now: what a write did is judged by its own reply.
     ///
     /// # Errors
     /// When the text is not a Kubernetes object.
-    pub fn learn(&self, json: &str) -> serde_json::Result<Arc<Object>> {
+    pub fn learn(&self, json: &str, writer: (&str, Role)) -> serde_json::Result<Arc<Object>> {
         let object = Arc::new(Object::read(json, &self.lens())?);
-        drop(self.cache.apply(object.clone()));
+        if let Some(applied) = self.cache.apply(object.clone()) {
+            self.tell_but(&Change::Applied(applied), Some(writer));
+        }
         Ok(object)
+    }
+
+    /// Takes an object that was read past the watch, with what others did to it.
+    pub fn take(&self, live: Object) {
+        if let Some(applied) = self.cache.apply(live) {
+            self.tell(&Change::Applied(applied));
+        }
+    }
+
+    /// Takes word that an object is gone, which the watch will not show as news any more.
+    pub fn lose(&self, known: &Object) {
+        if let Some(gone) = self.cache.delete(known) {
+            self.tell(&Change::Deleted(gone));
+        }
     }
 
     fn widen(&self, lens: &Lens) -> bool {
@@ -135,9 +167,15 @@ impl Watched {
     }
 
     fn tell(&self, change: &Change) {
+        self.tell_but(change, None);
+    }
+
+    fn tell_but(&self, change: &Change, writer: Option<(&str, Role)>) {
         let subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        for subscriber in subscribers.values() {
-            subscriber(change);
+        for ((plugin, role), subscriber) in subscribers.iter() {
+            if !writer.as_ref().is_some_and(|(name, wrote)| **plugin == **name && role == wrote) {
+                subscriber(change);
+            }
         }
     }
 
@@ -221,14 +259,14 @@ impl Watches {
         &self,
         scope: &Scope,
         lens: &Lens,
-        (plugin, role): (&Arc<str>, &str),
+        (plugin, role): (&Arc<str>, Role),
         subscriber: Subscriber,
     ) -> Arc<Watched> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let known = open.get(scope).cloned();
         let watched = known.clone().unwrap_or_else(|| Watched::new(scope.clone(), lens.clone()));
         let mut subscribers = watched.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        subscribers.insert((plugin.clone(), role.to_owned()), subscriber);
+        subscribers.insert((plugin.clone(), role), subscriber);
         drop(subscribers);
         if watched.widen(lens) || known.is_none() {
             self.start(&watched);
@@ -248,6 +286,14 @@ impl Watches {
         if deserted {
             open.remove(scope);
         }
+    }
+
+    /// A kind as the API server serves it now.
+    ///
+    /// # Errors
+    /// When it has none such (404), or does not answer.
+    pub async fn find_kind_anew(&self, kind: &Kind) -> Result<Arc<Resource>, ApiError> {
+        self.kinds.find_anew(&self.cluster, kind).await
     }
 
     /// Every watch that is open.
@@ -277,15 +323,14 @@ async fn follow(
     kinds: Arc<Kinds>,
     namespace: Option<String>,
 ) {
-    let Some(resource) = wait_for_kind(&watched, &scope.kind, &cluster, &kinds).await else { return };
-    let mut backoff = Backoff::default();
+    let (mut backoff, mut gone) = (Backoff::default(), false);
     loop {
+        let Some(resource) = wait_for_kind(&watched, &scope.kind, gone, &cluster, &kinds).await else { return };
         let mut events = watcher(api(&cluster, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
         while let Some(event) = events.next().await {
             let Some(watched) = watched.upgrade() else { return };
             let error = match event {
                 Ok(event) => {
-                    backoff = Backoff::default();
                     watched.see(event);
                     continue;
                 }
@@ -299,23 +344,30 @@ async fn follow(
             backoff.wait().await;
             // The client would resume in silence, and nothing would ever say that all is well
             // again: a new list does.
-            if matches!(error, watcher::Error::WatchStartFailed(_)) {
+            gone = is_gone(&error);
+            if gone || matches!(error, watcher::Error::WatchStartFailed(_)) {
                 break;
             }
         }
     }
 }
 
-/// Asks until the API server serves the kind; `None` when nobody wants it any more.
+/// Asks until the API server serves the kind; `None` when nobody wants it any more. What is known of one
+/// that was served before and is `gone` holds no longer: it may come back with another plural or scope.
 async fn wait_for_kind(
     watched: &std::sync::Weak<Watched>,
     kind: &Kind,
+    gone: bool,
     cluster: &Cluster,
     kinds: &Kinds,
 ) -> Option<Arc<Resource>> {
     let mut backoff = Backoff::default();
     loop {
-        match kinds.find(cluster, kind).await {
+        let found = match gone {
+            true => kinds.find_anew(cluster, kind).await,
+            false => kinds.find(cluster, kind).await,
+        };
+        match found {
             Ok(resource) => return Some(resource),
             Err(error) => watched.upgrade()?.report(Health::Failing(missing_kind(kind, &error))),
         }
@@ -336,6 +388,11 @@ impl Watched {
     }
 }
 
+/// Whether the kind itself is not there any more.
+fn is_gone(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
+}
+
 /// Whether there was no answer, rather than one that is no good.
 fn is_silence(error: &watcher::Error) -> bool {
     use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
@@ -343,7 +400,7 @@ fn is_silence(error: &watcher::Error) -> bool {
     !matches!(error, kube::Error::Api(_))
 }
 
-fn missing_kind(kind: &Kind, error: &crate::error::ApiError) -> String {
+fn missing_kind(kind: &Kind, error: &ApiError) -> String {
     if error.code == 404 {
         return format!(
             "waiting for the kind {} of {}: the API server has none such; install its CustomResourceDefinition",
@@ -387,19 +444,80 @@ fn config(selector: &str) -> watcher::Config {
 }
 
 /// Exponential, capped low, with full jitter so that watches do not come back in step.
-struct Backoff(Duration);
+///
+/// It begins anew once nothing has failed for a while, and not with what goes well in between: each
+/// try begins with an event of its own, and a list that may be read says nothing of the watch after it.
+struct Backoff {
+    next: Duration,
+    failed: Option<Instant>,
+}
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self(FIRST_BACKOFF)
+        Self { next: FIRST_BACKOFF, failed: None }
     }
 }
 
 impl Backoff {
     async fn wait(&mut self) {
-        let half = self.0 / 2;
-        let jitter = RandomState::new().hash_one(self.0) % u64::try_from(half.as_millis()).unwrap_or(1).max(1);
+        let pause = self.pause(Instant::now());
+        let half = pause / 2;
+        let jitter = RandomState::new().hash_one(pause) % u64::try_from(half.as_millis()).unwrap_or(1).max(1);
         tokio::time::sleep(half + Duration::from_millis(jitter)).await;
-        self.0 = (self.0 * 2).min(MAX_BACKOFF);
+    }
+
+    /// After a failure now.
+    fn pause(&mut self, now: Instant) -> Duration {
+        let calm = self.failed.replace(now).is_none_or(|failed| now.saturating_duration_since(failed) > CALM);
+        let pause = if calm { FIRST_BACKOFF } else { self.next };
+        self.next = (pause * 2).min(MAX_BACKOFF);
+        pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::projection::Projection;
+
+    fn reply(version: u64) -> String {
+        format!(r#"{{"metadata":{{"name":"a","namespace":"n","uid":"1","resourceVersion":"{version}"}}}}"#)
+    }
+
+    #[test]
+    fn a_write_wakes_all_but_who_wrote_and_what_others_did_wakes_all() {
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let watched = Watched::new(Scope { kind: Kind::new("", "v1", "ConfigMap"), selector: String::new() }, lens);
+        let woken = ["writer", "other"].map(|plugin| {
+            [Role::Parent, Role::Read("parent".into())].map(|role| {
+                let count = Arc::new(AtomicUsize::new(0));
+                let counted = count.clone();
+                let subscriber: Subscriber = Arc::new(move |_| drop(counted.fetch_add(1, Ordering::Relaxed)));
+                watched.subscribers.lock().unwrap().insert((plugin.into(), role), subscriber);
+                count
+            })
+        });
+        let counts = || woken.each_ref().map(|roles| roles.each_ref().map(|count| count.load(Ordering::Relaxed)));
+        watched.learn(&reply(1), ("writer", Role::Parent)).unwrap();
+        assert_eq!(counts(), [[0, 1], [1, 1]]);
+        watched.take(Object::read(&reply(2), &watched.lens()).unwrap());
+        assert_eq!(counts(), [[1, 2], [2, 2]]);
+        // The watch brings both once more.
+        watched.learn(&reply(2), ("writer", Role::Parent)).unwrap();
+        assert_eq!(counts(), [[1, 2], [2, 2]]);
+        watched.lose(&Object::read(&reply(2), &watched.lens()).unwrap());
+        assert_eq!(counts(), [[2, 3], [3, 3]]);
+    }
+
+    #[test]
+    fn pauses_grow_while_tries_fail_and_begin_anew_after_calm() {
+        let (mut backoff, start) = (Backoff::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let pauses = [0, 1, 2, 4, 6, 8].map(|second| backoff.pause(at(second)).as_millis());
+        assert_eq!(pauses, [200, 400, 800, 1600, 2000, 2000]);
+        assert_eq!(backoff.pause(at(8) + CALM), MAX_BACKOFF);
+        assert_eq!(backoff.pause(at(9) + 2 * CALM), FIRST_BACKOFF);
     }
 }

@@ -1,13 +1,15 @@
 //! From the deletion of a Memcached to its last child.
 
 use futures::StreamExt;
+use hotshoe_tests::audit::Entry;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, NAMESPACE, SERVICE};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::{FINALIZER, said};
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
 
 use crate::{host, scene};
 
+const MERGE: &str = "application/merge-patch+json";
 const BEGIN: &str = "Performing finalizer operations for the custom resource: cache ";
 const END: &str = "Finalizer operations for custom resource cache name were successfully accomplished";
 
@@ -71,6 +73,36 @@ fn a_finalizer_of_somebody_else_holds_the_object_and_not_the_host() {
         scene.gone(&MEMCACHED, "cache").await;
         scene.gone(&DEPLOYMENT, "cache").await;
         is_one_event(&scene).await;
+    });
+}
+
+#[test]
+fn a_finalizer_that_may_not_be_removed_is_said_and_tried_again_after_a_while() {
+    run(async {
+        let scene = scene("kept").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let held = format!("has(object.metadata.finalizers) && '{FINALIZER}' in object.metadata.finalizers");
+        let rule = scene.forbid(&MEMCACHED, &held, "this one stays").await;
+        let path = format!("{}?dryRun=All", MEMCACHED.path(&scene.namespace, Some("cache")));
+        let released = json!({ "metadata": { "finalizers": null } });
+        scene
+            .until("the rule is in force", async || {
+                let tried = scene.person.request(http::Method::PATCH, &path, MERGE, &released).await;
+                tried.err().map(drop).ok_or_else(|| "the finalizer may go".to_owned())
+            })
+            .await;
+        scene.delete(&MEMCACHED, "cache").await;
+        scene.until_said("cache", "Degraded", ("True", "Finalizing", END)).await;
+        scene.until_said("cache", "Reconciled", ("False", "Refused", "this one stays")).await;
+        scene.event("cache", "Refused", "this one stays").await;
+        let is_removal =
+            |entry: &Entry| entry.is_about("memcacheds") && entry.code == 422 && !entry.uri.contains("dryRun");
+        let writes = scene.recorded_writes().await;
+        let removals = writes.iter().filter(|entry| is_removal(entry)).count();
+        assert!((1..=3).contains(&removals), "it is no loop: {removals} times");
+        scene.allow(&rule).await;
+        scene.gone(&MEMCACHED, "cache").await;
     });
 }
 

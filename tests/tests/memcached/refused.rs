@@ -34,27 +34,7 @@ fn a_deployment_that_is_refused_is_said_with_the_cause_and_recovers_by_itself() 
 
 /// A rule of the cluster that lets no Deployment of this namespace have more than one replica.
 async fn forbid_growth(scene: &Scene) -> String {
-    let name = format!("no-growth-{}", scene.namespace);
-    let api_version = "admissionregistration.k8s.io/v1";
-    let selector = json!({ "matchLabels": { "kubernetes.io/metadata.name": scene.namespace } });
-    let rules = json!([{ "apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["deployments"] }]);
-    let policy = json!({
-        "apiVersion": api_version,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": { "name": name },
-        "spec": {
-            "matchConstraints": { "namespaceSelector": selector, "resourceRules": rules },
-            "validations": [{ "expression": "object.spec.replicas <= 1", "message": "one server is enough" }],
-        },
-    });
-    let binding = json!({
-        "apiVersion": api_version,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": { "name": name },
-        "spec": { "policyName": name, "validationActions": ["Deny"] },
-    });
-    scene.person.create(&policy).await.expect("a policy");
-    scene.person.create(&binding).await.expect("a binding");
+    let name = scene.forbid(&DEPLOYMENT, "object.spec.replicas <= 1", "one server is enough").await;
     let path = format!("{}?dryRun=All", DEPLOYMENT.path(&scene.namespace, Some("cache")));
     let growth = json!({ "spec": { "replicas": 2 } });
     scene
@@ -82,8 +62,7 @@ fn a_size_that_is_refused_is_said_with_the_cause_and_recovers_by_itself() {
         }
         let deployment = scene.get(&DEPLOYMENT, "cache").await;
         assert_eq!(deployment["spec"]["replicas"], 1);
-        let binding = hotshoe_tests::kinds::ADMISSION_BINDING;
-        scene.person.delete(&binding, "", &rule).await.expect("the rule goes");
+        scene.allow(&rule).await;
         scene.available("cache").await;
     });
 }
