@@ -28,11 +28,12 @@ impl Asked {
 /// Reads and loads plugins, as a host in this namespace would.
 pub(super) async fn load(paths: &[PathBuf], namespace: &str) -> anyhow::Result<Vec<Asked>> {
     // No variable is looked at here, so none need be allowed.
-    let host = HostSettings { namespace: namespace.into(), allow_env: vec!["*".to_owned()] };
+    let host = HostSettings { namespace: namespace.into(), allow_env: vec!["*".to_owned()], ..HostSettings::default() };
     let mut plugins = Vec::new();
     for path in paths {
         let config = PluginConfig::read(path, &host)?;
         let revision = test::load(&Folder::open(path)?).await?;
+        host.parentage.note_named(&config.name, config.parent.as_ref());
         plugins.push(Asked { config, revision });
     }
     Ok(plugins)

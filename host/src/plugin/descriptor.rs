@@ -12,6 +12,8 @@ const KINDS: usize = 32;
 const FIELDS: usize = 128;
 /// Name and version, bytes.
 const WORD: usize = 128;
+/// The domain of finalizers on parents of the core group.
+const CORE_FINALIZERS: &str = "plugin.hotshoe.dev";
 /// The configuration's schema, bytes.
 const SCHEMA: usize = 256 * 1024;
 
@@ -72,10 +74,11 @@ fn check_finalizer(descriptor: &Descriptor) -> Result<(), String> {
     let Some(finalizer) = &descriptor.finalizer else { return Ok(()) };
     let group = &descriptor.parent.group;
     let (prefix, _) = finalizer.split_once('/').unwrap_or_default();
-    // Another group's finalizer could hold up what that group's operator wants to let go.
-    let own = group.is_empty() || prefix == &**group;
-    ensure(own && !prefix.is_empty() && names::is_qualified(finalizer), || {
-        format!("the finalizer {} is not of the form {group}/NAME", shown(finalizer))
+    // Another group's finalizer could hold up what that group's operator wants to let go, or let go what
+    // it wants to hold. The core group has no domain, and its finalizers are Kubernetes' own.
+    let own = if group.is_empty() { CORE_FINALIZERS } else { group };
+    ensure(prefix == own && names::is_qualified(finalizer), || {
+        format!("the finalizer {} is not of the form {own}/NAME", shown(finalizer))
     })
 }
 
@@ -154,6 +157,20 @@ mod tests {
         for finalizer in ["other.example.com/finalizer", "finalizer", "cache.example.com/", "cache.example.com/a/b"] {
             let message = refused(|descriptor| descriptor.finalizer = Some(finalizer.into()));
             assert!(message.ends_with("is not of the form cache.example.com/NAME"), "{message}");
+        }
+    }
+
+    #[test]
+    fn the_finalizers_of_kubernetes_itself_are_nobodys() {
+        for (finalizer, valid) in [
+            ("kubernetes.io/pvc-protection", false),
+            ("/finalizer", false),
+            ("finalizer", false),
+            ("plugin.hotshoe.dev/memcached", true),
+        ] {
+            let parent = Kind::new("", "v1", "PersistentVolumeClaim");
+            let descriptor = Descriptor { parent, finalizer: Some(finalizer.into()), ..descriptor() };
+            assert_eq!(validate(descriptor).is_ok(), valid, "{finalizer}");
         }
     }
 

@@ -254,6 +254,20 @@ fn owning(good: &[u8], api: &str, kind: &str) -> Offered {
     Offered::Bytes(reworded(good, said, &other))
 }
 
+fn with_parent(group: &str, version: &str, kind: &str) -> Offered {
+    Offered::Bytes(Guest::default().of(group, version, kind).component())
+}
+
+/// It would be shown every Pod of the cluster.
+pub fn parent_is_a_pod(_: &[u8]) -> Offered {
+    with_parent("", "v1", "Pod")
+}
+
+/// It would decide beside the plugin whose it is.
+pub fn parent_of_another(_: &[u8]) -> Offered {
+    with_parent("cache.example.com", "v1alpha1", "Memcached")
+}
+
 /// What would let it grant itself anything.
 pub fn owns_role_bindings(good: &[u8]) -> Offered {
     owning(good, "rbac.authorization.k8s.io/v1", "RoleBinding")

@@ -66,6 +66,34 @@ fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_give
 }
 
 #[test]
+fn a_component_whose_parent_is_not_named_waits_for_it_and_then_keeps_it() {
+    run(async {
+        let mut scene = scene_with_faults("parent").await;
+        let folder = Folder::of_faulty();
+        folder.edit("kind: Fault\n", "kind: Other\n");
+        let host = scene.start().await.plugins(&[folder.path()]).start();
+        scene.watch_log(&host);
+        let waiting = until(&host, "it waits", |plugin| plugin["refused"]["reason"] == "NotGranted").await;
+        let message = waiting["refused"]["message"].as_str().expect("a message");
+        let asked = "Fault.fixtures.example.com as its parent, where spec.parent names Other.fixtures.example.com";
+        assert!(message.contains(asked), "{message}");
+        assert_eq!(waiting["watches"], json!([]), "nothing is watched for it: {waiting:#}");
+        folder.edit("kind: Other\n", "kind: Fault\n");
+        let taken = until(&host, "it is taken", |plugin| plugin["ready"] == true).await;
+        serves(&scene, "one").await;
+        // Other parents than those of the component at work take a restart.
+        folder.edit("kind: Fault\n", "kind: Other\n");
+        let refused = until(&host, "it is said", |plugin| plugin["pluginFile"]["refused"].is_string()).await;
+        let words = refused["pluginFile"]["refused"].as_str().unwrap_or_default();
+        assert!(words.contains(asked) && words.contains("start the host again"), "{words}");
+        assert_eq!((&refused["digest"], &refused["ready"]), (&taken["digest"], &json!(true)), "{refused:#}");
+        serves(&scene, "two").await;
+        folder.edit("kind: Other\n", "kind: Fault\n");
+        until(&host, "it is mended", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
+    });
+}
+
+#[test]
 fn a_plugin_yaml_that_cannot_be_used_changes_nothing_and_is_said() {
     run(async {
         let mut scene = scene_with_faults("broken-yaml").await;
