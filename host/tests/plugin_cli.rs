@@ -177,6 +177,19 @@ fn rights_are_printed_without_a_cluster_and_what_rbac_cannot_say_is_told() {
 }
 
 #[test]
+fn no_rights_are_printed_for_a_component_that_asks_for_more_than_it_is_granted() {
+    let dir = plugin(&owner_of_config_maps(), CASE);
+    let not_given = "the plugin demo asks for get, list, watch, create, update on ConfigMap";
+    let other_parent = "the plugin demo asks for Test.example.com as its parent, where spec.parent names Pod";
+    for (more, says) in [("", not_given), (&*format!("{GRANTS}  parent: {{kind: Pod}}\n"), other_parent)] {
+        fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{more}")).unwrap();
+        let output = hotshoe(dir.path(), &["rbac", ".", "--offline"]);
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
+        assert!(stderr(&output).contains(says) && stderr(&output).contains("hotshoe grants"), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_component_that_is_not_built_is_told_how_to() {
     let dir = plugin(&Guest::default(), CASE);
     fs::remove_file(dir.path().join("demo.wasm")).unwrap();

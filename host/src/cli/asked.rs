@@ -19,6 +19,12 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// What its component asks for and is not granted, in words.
+    pub(super) fn lacking(&self) -> Option<String> {
+        let lacking = self.config.lacking(self.revision.descriptor())?;
+        Some(format!("the plugin {} asks for {lacking}", self.config.name))
+    }
+
     /// What its rights follow from.
     pub(super) fn as_plugin(&self) -> Plugin<'_> {
         Plugin { name: &self.config.name, grant: &self.config.grant, descriptor: self.revision.descriptor() }
