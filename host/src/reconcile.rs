@@ -49,7 +49,7 @@ pub struct Pass {
 pub struct Observed {
     /// The parent.
     pub parent: Arc<Object>,
-    /// Its children, ours or not yet pruned.
+    /// Its children, wished for or not yet pruned.
     pub children: Children,
     /// As the plugin sees it.
     pub shown: Arc<Observation>,
@@ -139,7 +139,7 @@ pub fn observe(logic: &Logic, parent: Arc<Object>, memory: &Memory) -> Observed 
 /// The same at this time, milliseconds since the epoch, for two revisions that are to see the same.
 pub fn observe_at(logic: &Logic, parent: Arc<Object>, memory: &Memory, now: u64) -> Observed {
     let document = shown_parent(logic, &parent);
-    let children = observe::children(&logic.owned, &parent.uid);
+    let children = observe::children(&logic.owned, &parent.uid, &logic.plugin.name);
     let descriptor = logic.revision.descriptor();
     let may_read = |object: &ObjectRef| {
         let namespaced = object.namespace.is_some();
