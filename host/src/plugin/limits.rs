@@ -72,6 +72,8 @@ pub const COMPONENT_BYTES: Bound<Size> = bound("componentBytes", Size(32 * MIB),
 pub const DECLARATION_BYTES: Bound<Size> = bound("declarationBytes", Size(MIB), Size(16 * MIB));
 /// Its types alone. The host keeps 100 times as much for them.
 pub const TYPE_BYTES: Bound<Size> = bound("typeBytes", Size(256 * KIB), Size(4 * MIB));
+/// The cases that it carries. Read, they take the host up to 40 times as much.
+pub const CASE_BYTES: Bound<Size> = bound("caseBytes", Size(MIB), Size(8 * MIB));
 /// The native code that it is compiled to, 3 to 6 times its size. The host keeps all of it in memory.
 pub const NATIVE_BYTES: Bound<Size> = bound("nativeBytes", Size(256 * MIB), Size(2 * GIB));
 /// Processor time for compiling it.
@@ -173,6 +175,7 @@ pub struct Limits {
     pub component_bytes: Size,
     pub declaration_bytes: Size,
     pub type_bytes: Size,
+    pub case_bytes: Size,
     pub native_bytes: Size,
     pub compile_time: Span,
     pub compile_memory: Size,
@@ -204,6 +207,7 @@ pub struct Overrides {
     pub component_bytes: Option<Size>,
     pub declaration_bytes: Option<Size>,
     pub type_bytes: Option<Size>,
+    pub case_bytes: Option<Size>,
     pub native_bytes: Option<Size>,
     pub compile_time: Option<Span>,
     pub compile_memory: Option<Size>,
@@ -237,6 +241,7 @@ impl Limits {
             component_bytes: COMPONENT_BYTES.choose(wanted.component_bytes)?,
             declaration_bytes: DECLARATION_BYTES.choose(wanted.declaration_bytes)?,
             type_bytes: TYPE_BYTES.choose(wanted.type_bytes)?,
+            case_bytes: CASE_BYTES.choose(wanted.case_bytes)?,
             native_bytes: NATIVE_BYTES.choose(wanted.native_bytes)?,
             compile_time: COMPILE_TIME.choose(wanted.compile_time)?,
             compile_memory: COMPILE_MEMORY.choose(wanted.compile_memory)?,
@@ -268,6 +273,7 @@ impl Default for Limits {
             component_bytes: COMPONENT_BYTES.default,
             declaration_bytes: DECLARATION_BYTES.default,
             type_bytes: TYPE_BYTES.default,
+            case_bytes: CASE_BYTES.default,
             native_bytes: NATIVE_BYTES.default,
             compile_time: COMPILE_TIME.default,
             compile_memory: COMPILE_MEMORY.default,

@@ -248,6 +248,26 @@ pub fn many_exports(_: &[u8]) -> Offered {
     offered(Guest { fields: format!("(func $many) {exports}"), ..Guest::default() })
 }
 
+/// As values in memory they would be half a gigabyte.
+pub fn large_cases(good: &[u8]) -> Offered {
+    let cases = format!("[{{\"children\":[0{}]}}]", ",0".repeat(8 << 20));
+    let name = "hotshoe:cases";
+    let mut section = number(name.len());
+    section.extend(name.as_bytes());
+    section.extend(cases.as_bytes());
+    // A custom section, behind all others.
+    let mut component = [good, &[0]].concat();
+    component.extend(number(section.len()));
+    component.extend(section);
+    Offered::Bytes(component)
+}
+
+/// In LEB128, as WebAssembly writes numbers.
+fn number(value: usize) -> Vec<u8> {
+    let (low, rest) = ((value & 0x7f) as u8, value >> 7);
+    if rest == 0 { vec![low] } else { [vec![low | 0x80], number(rest)].concat() }
+}
+
 fn owning(good: &[u8], api: &str, kind: &str) -> Offered {
     let said = "owns too: v1 Service                                                    ";
     let other = format!("{:<width$}", format!("owns too: {api} {kind}"), width = said.len());
