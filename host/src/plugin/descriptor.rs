@@ -54,6 +54,11 @@ fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
     for read in &descriptor.reads {
         let key = &read.key;
         check_kind(&read.kind)?;
+        // A kind that is read is watched and cached under the host's own account, whole.
+        let is_secret = read.kind.group.is_empty() && &*read.kind.kind == "Secret";
+        ensure(!is_secret, || {
+            "it reads Secrets as a kind, but each is read by its name and none is kept; leave them out of `reads`, and answer `needs` with the name".into()
+        })?;
         check_fields(key, &read.fields)?;
         ensure(names::is_visible(key, WORD), || format!("{} is no key of a read kind", shown(key)))?;
         ensure(keys.insert(key), || format!("the key {key:?} of a read kind stands twice"))?;
@@ -181,6 +186,8 @@ mod tests {
         assert!(refused(|d| d.parent_fields.push("a..b".into())).contains("no dotted path"));
         assert!(refused(|d| d.owns.extend(d.owns.clone())).contains("twice"));
         assert!(refused(|d| d.reads.extend(d.reads.clone())).contains("twice"));
+        let secrets = Kind::new("", "v1", "Secret");
+        assert!(refused(|d| d.reads[0].kind = secrets).contains("`needs`"));
         assert!(refused(|d| d.reads[0].selector = "a=b=c".into()).contains("no label selector"));
         assert!(refused(|d| d.reads[0].rule = MatchRule::ParentLabel("a b".into())).contains("no label key"));
         assert!(refused(|d| d.reads[0].rule = MatchRule::ParentField(String::new())).contains("no dotted path"));
