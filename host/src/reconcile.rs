@@ -144,7 +144,7 @@ pub fn observe_at(logic: &Logic, parent: Arc<Object>, memory: &Memory, now: u64)
     let may_read = |object: &ObjectRef| {
         let namespaced = object.namespace.is_some();
         let request = Request { parent: &document.reference, object, namespaced, access: Access::Read };
-        logic.plugin.grant.authorise(&request, &|namespace, key| logic.label_of(namespace, key)).is_ok()
+        logic.plugin.grant.authorise_watched(&request, &|namespace, key| logic.label_of(namespace, key)).is_ok()
     };
     let shown = Observation {
         children: observe::show_children(&logic.owned, &children, &may_read),

@@ -186,6 +186,28 @@ fn what_plugin_yaml_gives_no_longer_is_denied_at_once() {
 }
 
 #[test]
+fn what_may_no_longer_be_listed_or_watched_is_no_longer_shown() {
+    run(async {
+        let mut scene = scene("unlisted").await;
+        let folder = Folder::of_memcached();
+        let host = start(&mut scene, &folder).await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let shown =
+            |count: usize| move |object: &Value| object["status"]["nodes"].as_array().map_or(0, Vec::len) == count;
+        let all = "kind: Pod\n      verbs: [get, list, watch]";
+        for less in ["[get, watch]", "[get, list]"] {
+            let fewer = format!("kind: Pod\n      verbs: {less}");
+            folder.edit(all, &fewer);
+            scene.until_object(&MEMCACHED, "cache", "names no server", shown(0)).await;
+            folder.edit(&fewer, all);
+            scene.until_object(&MEMCACHED, "cache", "names its server again", shown(1)).await;
+        }
+        drop(host);
+    });
+}
+
+#[test]
 fn a_component_at_work_that_is_given_less_than_it_asks_for_goes_on_and_that_is_said() {
     run(async {
         let mut scene = scene_with_faults("less").await;
