@@ -43,8 +43,8 @@ pub const MEMORIES: Bound<u32> = bound("memories", 8, 16);
 pub const HOST_CALLS: Bound<u32> = bound("hostCalls", 1_000, 100_000);
 /// Bytes that the guest hands to the host: each answer, and all log lines of a call together.
 pub const BOUNDARY_BYTES: Bound<Size> = bound("boundaryBytes", Size(4 * MIB), Size(64 * MIB));
-/// Nesting of the JSON that a plugin returns.
-pub const JSON_DEPTH: Bound<u32> = bound("jsonDepth", 64, 120);
+/// Nesting of the JSON that a plugin returns; the gate takes no more of a child.
+pub const JSON_DEPTH: Bound<u32> = bound("jsonDepth", 64, 64);
 /// One desired child as JSON. An API server's default is 1.5 MiB, of etcd's.
 pub const OBJECT_BYTES: Bound<Size> = bound("objectBytes", Size(1_500_000), Size(3 * MIB));
 /// Desired children of one decision.
@@ -416,6 +416,13 @@ mod tests {
             Limits::with(&wanted).unwrap_err().to_string(),
             "limits.callTime is 6s, but at most 5s can be given; lower it, or leave it out for the default"
         );
+    }
+
+    #[test]
+    fn no_deeper_json_can_be_given_than_the_gate_takes() {
+        let limits = |depth: u32| Limits::with(&Overrides { json_depth: Some(depth), ..Overrides::default() });
+        assert_eq!(limits(64).map(|limits| limits.json_depth), Ok(64));
+        assert!(limits(65).unwrap_err().to_string().contains("limits.jsonDepth is 65, but at most 64"));
     }
 
     #[test]
