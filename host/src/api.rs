@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::grant::Rule;
+use crate::parentage::ParentKind;
 use crate::plugin::limits::Overrides;
 
 /// `apiVersion` of a `Plugin`.
@@ -42,6 +43,10 @@ pub struct Metadata {
 pub struct PluginSpec {
     /// Where its component comes from.
     pub source: Source,
+    /// The kind of its parents. Where none is named, it may be a custom kind that no other plugin of
+    /// the host has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentKind>,
     /// What it sees as its configuration.
     #[serde(default)]
     pub config: Config,

@@ -9,7 +9,9 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::api;
-use crate::grant::Grant;
+use crate::decision::{Descriptor, Kind};
+use crate::grant::{self, Grant};
+use crate::parentage::{ParentKind, Parentage};
 use crate::pattern;
 use crate::plugin::limits::{Limits, Size};
 use crate::plugin::revision::Digest;
@@ -48,6 +50,10 @@ pub struct PluginConfig {
     pub component: Vec<PathBuf>,
     /// Its configuration, a JSON object.
     pub config: Arc<str>,
+    /// Of which kind its parents may be, where that is said.
+    pub parent: Option<ParentKind>,
+    /// Of which kind the parents of the host's other plugins are.
+    pub parentage: Arc<Parentage>,
     /// What it may do.
     pub grant: Grant,
     /// What it may use up.
@@ -65,11 +71,17 @@ pub struct HostSettings {
     pub namespace: Arc<str>,
     /// The variables of the environment that a configuration may take; in each one `*` at most.
     pub allow_env: Vec<String>,
+    /// Of which kind the parents of each plugin are.
+    pub parentage: Arc<Parentage>,
 }
 
 impl Default for HostSettings {
     fn default() -> Self {
-        Self { namespace: HOST_NAMESPACE.into(), allow_env: ALLOW_ENV.map(str::to_owned).to_vec() }
+        Self {
+            namespace: HOST_NAMESPACE.into(),
+            allow_env: ALLOW_ENV.map(str::to_owned).to_vec(),
+            parentage: Arc::default(),
+        }
     }
 }
 
@@ -133,6 +145,9 @@ impl PluginConfig {
         for (index, rule) in spec.grants.iter().enumerate() {
             rule.validate().map_err(|error| anyhow!("spec.grants[{index}] ({}): {error}", rule.kind))?;
         }
+        if let Some(parent) = &spec.parent {
+            parent.validate().map_err(|error| anyhow!("spec.parent: {error}"))?;
+        }
         let max_losing = spec.swap.max_losing.unwrap_or(MAX_LOSING);
         ensure!(max_losing <= 100, "spec.swap.maxLosing is {max_losing}, but is of 100 parents; lower it");
         Ok(Self {
@@ -140,11 +155,26 @@ impl PluginConfig {
             path: path.to_owned(),
             component: candidates(path, &spec.source.file),
             config: configuration(&spec.config, &host.allow_env, env)?.into(),
+            parent: spec.parent,
+            parentage: host.parentage.clone(),
             grant: Grant { rules: spec.grants, prune_all: spec.prune_all, host_namespace: host.namespace.clone() },
             limits: Limits::with(&spec.limits)?,
             max_losing,
             digest,
         })
+    }
+
+    /// What a component asks for and is not given, in words; none where all is given. Asking gives
+    /// nothing.
+    pub fn lacking(&self, descriptor: &Descriptor) -> Option<String> {
+        let parent = self.parent_lacking(&descriptor.parent);
+        let lacking: Vec<String> = parent.into_iter().chain(grant::lacking(descriptor, &self.grant)).collect();
+        (!lacking.is_empty()).then(|| lacking.join("; "))
+    }
+
+    /// The same of a component's parent alone.
+    pub fn parent_lacking(&self, parent: &Kind) -> Option<String> {
+        self.parentage.lacking(&self.name, self.parent.as_ref(), parent)
     }
 
     /// A name for what this host remembers of the plugin: two of one name in different places are
@@ -335,6 +365,51 @@ mod tests {
         assert!(error.contains("redis") && error.contains("start the host again"), "{error}");
         let error = format!("{:#}", plugin.changed(b"\xff", &HostSettings::default()).unwrap_err());
         assert!(error.contains("plugin.yaml is no text"), "{error}");
+    }
+
+    #[test]
+    fn the_parent_is_named_by_group_and_kind() {
+        let with = |parent: &str| parse(&PLUGIN.replace("  grants:", &format!("  parent: {parent}\n  grants:")));
+        let plugin = with("{group: cache.example.com, kind: Memcached}").unwrap();
+        assert_eq!(plugin.parent_lacking(&Kind::new("cache.example.com", "v1alpha1", "Memcached")), None);
+        assert!(plugin.parent_lacking(&Kind::new("cache.example.com", "v1", "Redis")).is_some());
+        assert!(with("{kind: Pod}").unwrap().parent_lacking(&Kind::new("", "v1", "Pod")).is_none());
+        for (bad, says) in [
+            ("{group: rbac.authorization.k8s.io, kind: Role}", "spec.parent: Role.rbac.authorization.k8s.io"),
+            ("{group: cache.example.com}", "kind"),
+            ("{group: cache.example.com, version: v1, kind: Memcached}", "version"),
+        ] {
+            let error = format!("{:#}", with(bad).unwrap_err());
+            assert!(error.contains(says), "{bad}: {error}");
+        }
+        assert_ne!(plugin.digest, parse(PLUGIN).unwrap().digest);
+    }
+
+    #[test]
+    fn what_is_lacking_is_the_parent_and_the_rights() {
+        let descriptor = Descriptor {
+            name: "d".into(),
+            version: "1".into(),
+            parent: Kind::new("", "v1", "Pod"),
+            parent_fields: Vec::new(),
+            owns: Vec::new(),
+            reads: vec![crate::decision::ReadKind {
+                key: "nodes".into(),
+                kind: Kind::new("", "v1", "Node"),
+                selector: String::new(),
+                rule: crate::decision::MatchRule::ParentLabel("l".into()),
+                fields: Vec::new(),
+            }],
+            finalizer: None,
+            wants_now: false,
+            wants_attempt: false,
+            config_schema: None,
+        };
+        let lacking = parse(PLUGIN).unwrap().lacking(&descriptor).unwrap();
+        assert!(
+            lacking.starts_with("Pod as its parent, ") && lacking.ends_with("; get, list, watch on Node"),
+            "{lacking}"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! plugin.yaml ─▶ valid? ─▶ what decides goes on under it ─▶ what was not taken is offered again
-//!                  └ no, or another plugin's: the one before it goes on, and that is said
+//!                  └ no, or another plugin's or parent's: the one before it goes on, and that is said
 //! ```
 //!
 //! What a component at work asks for and is no longer granted is denied at each decision; the component
@@ -63,7 +63,10 @@ impl Supervised {
     pub(crate) async fn take_plugin_file(&self, offered: Result<Candidate, LoadError>) -> bool {
         let present = self.plugin();
         let changed = match offered {
-            Ok(candidate) => present.changed(candidate.bytes(), &self.shared.host).map_err(|error| in_a_line(&error)),
+            Ok(candidate) => present
+                .changed(candidate.bytes(), &self.shared.host)
+                .map_err(|error| in_a_line(&error))
+                .and_then(|changed| self.keeps_its_parent(changed)),
             Err(error) => Err(unreadable(&present, &error)),
         };
         match changed {
@@ -88,8 +91,22 @@ impl Supervised {
         }
     }
 
+    /// Other parents than those of the component at work would leave the children of the latter to
+    /// nobody, so they take a restart, as another name does.
+    fn keeps_its_parent(&self, changed: PluginConfig) -> Result<PluginConfig, String> {
+        let Some(logic) = self.controller.logic() else { return Ok(changed) };
+        let lacking = changed.parent_lacking(&logic.revision.descriptor().parent);
+        match lacking.filter(|_| changed.parent != logic.plugin.parent) {
+            None => Ok(changed),
+            Some(lacking) => Err(format!(
+                "the component at work has {lacking}; start the host again to have it stop, or give it its parent back"
+            )),
+        }
+    }
+
     /// From now on this holds: for every decision that begins, and for components that are offered.
     async fn have_hold(&self, plugin: Arc<PluginConfig>) {
+        plugin.parentage.note_named(&plugin.name, plugin.parent.as_ref());
         *self.followed.lock() = Inner { plugin: plugin.clone(), refused: None };
         let controller = &self.controller;
         controller.writer.pace.set(&plugin.limits);

@@ -200,6 +200,16 @@ impl Grant {
         request.access.verbs().iter().try_for_each(|verb| self.check_verb(*verb, request, label_of))
     }
 
+    /// Whether the plugin may be shown an object that the host lists and watches for it: a child, or one
+    /// of a kind that it declared to read. That takes those verbs as well.
+    ///
+    /// # Errors
+    /// As for [`Self::authorise`].
+    pub fn authorise_watched(&self, request: &Request<'_>, label_of: &LabelOf<'_>) -> Result<(), Violation> {
+        self.authorise(request, label_of)?;
+        [Verb::List, Verb::Watch].into_iter().try_for_each(|verb| self.check_verb(verb, request, label_of))
+    }
+
     /// Some rule must give the verb for this object, and open all that its body asks for.
     fn check_verb(&self, verb: Verb, request: &Request<'_>, label_of: &LabelOf<'_>) -> Result<(), Violation> {
         let Request { parent, object, access, .. } = request;
@@ -514,6 +524,20 @@ mod tests {
                 assert_eq!(broken(&grant, access, &map("n/a")), Some("not-granted"), "{missing}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_watched_is_shown_only_with_all_three_verbs_of_reading() {
+        let shown = |verbs: &[&str], place: &str| {
+            let (parent, object) = (object("c", "Memcached", "n/parent"), map(place));
+            let request = Request { parent: &parent, object: &object, namespaced: true, access: Access::Read };
+            maps(json!({ "verbs": verbs })).authorise_watched(&request, &label_of).map_err(|violation| violation.rule)
+        };
+        assert_eq!(shown(&["get", "list", "watch"], "n/a"), Ok(()));
+        for verbs in [["list", "watch"], ["get", "watch"], ["get", "list"]] {
+            assert_eq!(shown(&verbs, "n/a"), Err("not-granted"), "{verbs:?}");
+        }
+        assert_eq!(shown(&["get", "list", "watch"], "other/a"), Err("namespace-not-granted"));
     }
 
     #[test]

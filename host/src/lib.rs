@@ -39,6 +39,7 @@ pub mod metrics;
 pub mod never;
 pub mod object;
 pub mod ownership;
+pub mod parentage;
 pub mod pattern;
 pub mod plugin;
 pub mod pod_policy;

@@ -185,7 +185,9 @@ fn host_rules(plugins: &[Plugin<'_>], place: &Place, served: &dyn Fn(&Kind) -> S
         // After a conflict a child is read past the cache.
         let owned = descriptor.owns.iter().map(|owned| (&owned.kind, &["get", "list", "watch"][..]));
         let read = descriptor.reads.iter().map(|read| (&read.kind, &["list", "watch"][..]));
-        for (kind, verbs) in owned.chain(read) {
+        // What a component asks for is its own word; only the administrator's makes a right of it.
+        let is_given = |kind: &Kind| grant.allows(Verb::List, kind) && grant.allows(Verb::Watch, kind);
+        for (kind, verbs) in owned.chain(read).filter(|(kind, _)| is_given(kind)) {
             let Served { plural, namespaced } = served(kind);
             for scope in place.scopes(namespaced) {
                 rules.add(&scope, kind, &plural, &[], verbs);
@@ -530,12 +532,32 @@ mod tests {
 
     #[test]
     fn the_host_watches_and_tells_and_writes_no_child() {
+        let given = json!([
+            { "group": "apps", "kind": "Deployment", "verbs": ["get", "list", "watch", "create"] },
+            { "kind": "Pod", "verbs": ["get", "list", "watch"] },
+            { "kind": "Secret", "verbs": ["get", "list", "watch"], "names": ["a"] },
+        ]);
         assert_eq!(
-            world(json!([])).rules_of("host"),
+            world(given).rules_of("host"),
             [
                 "*: /events create,get,patch",
                 "*: /pods list,watch",
                 "*: apps/deployments get,list,watch",
+                "*: c.example.com/caches get,list,patch,watch",
+                "*: c.example.com/caches/status patch",
+                "system: /serviceaccounts [demo] impersonate",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_asked_for_and_not_given_is_no_right_of_the_hosts() {
+        let mut world = world(json!([{ "kind": "Pod", "verbs": ["get", "list"] }]));
+        world.descriptor.owns[0].kind = Kind::new("", "v1", "Secret");
+        assert_eq!(
+            world.rules_of("host"),
+            [
+                "*: /events create,get,patch",
                 "*: c.example.com/caches get,list,patch,watch",
                 "*: c.example.com/caches/status patch",
                 "system: /serviceaccounts [demo] impersonate",
@@ -555,7 +577,7 @@ mod tests {
         let mut world = one(json!({}));
         world.place.watched = vec!["a".into(), "b".into()];
         let host = world.rules_of("host");
-        assert!(host.contains(&"a: apps/deployments get,list,watch".to_owned()), "{host:?}");
+        assert!(host.contains(&"a: c.example.com/caches get,list,patch,watch".to_owned()), "{host:?}");
         assert!(host.contains(&"b: /events create,get,patch".to_owned()));
         assert!(!host.iter().any(|rule| rule.starts_with('*')), "{host:?}");
         assert_eq!(

@@ -60,7 +60,7 @@ pub struct Pass {
 pub struct Observed {
     /// The parent.
     pub parent: Arc<Object>,
-    /// Its children, ours or not yet pruned.
+    /// Its children, wished for or not yet pruned.
     pub children: Children,
     /// As the plugin sees it.
     pub shown: Arc<Observation>,
@@ -157,12 +157,12 @@ pub fn observe(logic: &Logic, parent: Arc<Object>, memory: &Memory) -> Observed 
 /// The same at this time, milliseconds since the epoch, for two revisions that are to see the same.
 pub fn observe_at(logic: &Logic, parent: Arc<Object>, memory: &Memory, now: u64) -> Observed {
     let document = shown_parent(logic, &parent);
-    let children = observe::children(&logic.owned, &parent.uid);
+    let children = observe::children(&logic.owned, &parent.uid, &logic.plugin.name);
     let descriptor = logic.revision.descriptor();
     let may_read = |object: &ObjectRef| {
         let namespaced = object.namespace.is_some();
         let request = Request { parent: &document.reference, object, namespaced, access: Access::Read };
-        logic.plugin.grant.authorise(&request, &|namespace, key| logic.label_of(namespace, key)).is_ok()
+        logic.plugin.grant.authorise_watched(&request, &|namespace, key| logic.label_of(namespace, key)).is_ok()
     };
     let shown = Observation {
         children: observe::show_children(&logic.owned, &children, &may_read),

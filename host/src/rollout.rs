@@ -20,7 +20,6 @@ use crate::controller::{Controller, Logic};
 use crate::debut::{Stage, Stopwatch};
 use crate::decision::{Call, Descriptor};
 use crate::error::LoadError;
-use crate::grant;
 use crate::object::Object;
 use crate::plugin::candidate::Candidate;
 use crate::plugin::cases::{Case, Verdict};
@@ -335,7 +334,7 @@ fn remember(history: &mut History, revision: &Revision, component: Option<&Candi
 /// # Errors
 /// What is asked for and not given.
 pub fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), LoadError> {
-    grant::lacking(descriptor, &plugin.grant).map_or(Ok(()), |lacking| Err(LoadError::NotGranted(lacking)))
+    plugin.lacking(descriptor).map_or(Ok(()), |lacking| Err(LoadError::NotGranted(lacking)))
 }
 
 /// Why a revision should not decide unasked: it fails where the present one does not, or deletes

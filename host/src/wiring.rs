@@ -39,7 +39,7 @@ const NAMESPACES: Duration = Duration::from_secs(10);
 /// Opens the watches of a revision and waits until they are synced.
 ///
 /// # Errors
-/// When the kind of the parents cannot hold a status.
+/// When the kind of the parents is not given, or cannot hold a status.
 pub async fn wire(
     controller: &Arc<Controller>,
     watches: &Watches,
@@ -97,6 +97,10 @@ async fn open(
     revision: Arc<Revision>,
 ) -> Result<Logic, LoadError> {
     let descriptor = revision.descriptor();
+    // The watch is opened under the host's own account, and who goes back does not ask again.
+    if let Some(lacking) = plugin.parent_lacking(&descriptor.parent) {
+        return Err(LoadError::NotGranted(lacking));
+    }
     let parents = open_parents(interest, descriptor);
     let mut owned: Vec<View> =
         descriptor.owns.iter().map(|owned| open_owned(interest, descriptor, &owned.kind, &owned.fields)).collect();
@@ -141,9 +145,10 @@ fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) ->
     controller.hasher.hash_one((revision.digest(), plugin.digest))
 }
 
-/// Ends the subscriptions that the published logic does not use.
+/// Ends the subscriptions that the published logic does not use. Its parents are the plugin's now.
 pub fn release(controller: &Controller, watches: &Watches) {
     let Some(logic) = controller.logic() else { return };
+    logic.plugin.parentage.note_at_work(&controller.name, &logic.revision.descriptor().parent);
     let used = |scope: &Scope| {
         let views = logic.owned.iter().chain(logic.reads.iter().map(|read| &read.view));
         let watched = std::iter::once(&logic.parents).chain(views).map(|view| &view.watched);

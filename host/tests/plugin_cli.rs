@@ -143,6 +143,24 @@ fn asked_and_given_are_compared_and_what_is_missing_fails() {
 }
 
 #[test]
+fn the_parent_that_is_asked_for_stands_beside_the_one_that_is_given() {
+    let dir = plugin(&owner_of_config_maps(), CASE);
+    let with = |parent: &str| {
+        fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{GRANTS}{parent}")).unwrap();
+        let output = hotshoe(dir.path(), &["grants", "."]);
+        let line = stdout(&output).lines().find(|line| line.contains(" parent ")).unwrap_or_default().to_owned();
+        (output.status.success(), line.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let not_named =
+        "demo Test.example.com parent yes yes not named in spec.parent; it may be any custom kind of no other plugin";
+    assert_eq!(with(""), (true, not_named.to_owned()));
+    let named = "  parent: {group: example.com, kind: Test}\n";
+    assert_eq!(with(named), (true, "demo Test.example.com parent yes yes".to_owned()));
+    let other = "  parent: {kind: Pod}\n";
+    assert_eq!(with(other), (false, "demo Test.example.com parent yes no missing: spec.parent names Pod".to_owned()));
+}
+
+#[test]
 fn rights_are_printed_without_a_cluster_and_what_rbac_cannot_say_is_told() {
     let dir = plugin(&owner_of_config_maps(), CASE);
     fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{GRANTS}")).unwrap();
@@ -156,6 +174,19 @@ fn rights_are_printed_without_a_cluster_and_what_rbac_cannot_say_is_told() {
     let list: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     let kinds: Vec<_> = list["items"].as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
     assert!(!kinds.contains(&"ClusterRole") && kinds.contains(&"Role"), "{kinds:?}");
+}
+
+#[test]
+fn no_rights_are_printed_for_a_component_that_asks_for_more_than_it_is_granted() {
+    let dir = plugin(&owner_of_config_maps(), CASE);
+    let not_given = "the plugin demo asks for get, list, watch, create, update on ConfigMap";
+    let other_parent = "the plugin demo asks for Test.example.com as its parent, where spec.parent names Pod";
+    for (more, says) in [("", not_given), (&*format!("{GRANTS}  parent: {{kind: Pod}}\n"), other_parent)] {
+        fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{more}")).unwrap();
+        let output = hotshoe(dir.path(), &["rbac", ".", "--offline"]);
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
+        assert!(stderr(&output).contains(says) && stderr(&output).contains("hotshoe grants"), "{}", stderr(&output));
+    }
 }
 
 #[test]

@@ -19,6 +19,12 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// What its component asks for and is not granted, in words.
+    pub(super) fn lacking(&self) -> Option<String> {
+        let lacking = self.config.lacking(self.revision.descriptor())?;
+        Some(format!("the plugin {} asks for {lacking}", self.config.name))
+    }
+
     /// What its rights follow from.
     pub(super) fn as_plugin(&self) -> Plugin<'_> {
         Plugin { name: &self.config.name, grant: &self.config.grant, descriptor: self.revision.descriptor() }
@@ -28,11 +34,12 @@ impl Asked {
 /// Reads and loads plugins, as a host in this namespace would.
 pub(super) async fn load(paths: &[PathBuf], namespace: &str) -> anyhow::Result<Vec<Asked>> {
     // No variable is looked at here, so none need be allowed.
-    let host = HostSettings { namespace: namespace.into(), allow_env: vec!["*".to_owned()] };
+    let host = HostSettings { namespace: namespace.into(), allow_env: vec!["*".to_owned()], ..HostSettings::default() };
     let mut plugins = Vec::new();
     for path in paths {
         let config = PluginConfig::read(path, &host)?;
         let revision = test::load(&Folder::open(path)?).await?;
+        host.parentage.note_named(&config.name, config.parent.as_ref());
         plugins.push(Asked { config, revision });
     }
     Ok(plugins)

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::asked;
-use crate::config::HOST_NAMESPACE;
+use crate::config::{HOST_NAMESPACE, PluginConfig};
 use crate::decision::{Descriptor, Kind};
 use crate::grant::{self, Grant, Namespaces, Verb, Word};
 use crate::never;
@@ -32,12 +32,12 @@ enum Output {
     Json,
 }
 
-/// One verb on one kind.
+/// One verb on one kind, or the kind of the parents.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Line {
     plugin: String,
     kind: String,
-    verb: Verb,
+    verb: &'static str,
     asked: bool,
     given: bool,
     note: String,
@@ -50,8 +50,10 @@ impl Args {
     /// When a plugin cannot be loaded.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let plugins = asked::load(&self.plugins, HOST_NAMESPACE).await?;
-        let of_plugin =
-            |asked: &asked::Asked| compare(&asked.config.name, &asked.config.grant, asked.revision.descriptor());
+        let of_plugin = |asked: &asked::Asked| {
+            let (config, descriptor) = (&asked.config, asked.revision.descriptor());
+            std::iter::once(parent(config, descriptor)).chain(compare(&config.name, &config.grant, descriptor))
+        };
         let lines: Vec<Line> = plugins.iter().flat_map(of_plugin).collect();
         match self.output {
             Output::Json => println!("{}", serde_json::to_string_pretty(&lines)?),
@@ -63,6 +65,19 @@ impl Args {
 }
 
 const VERBS: [Verb; 6] = [Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update, Verb::Delete];
+
+/// What it asks for as its parent, beside what it is given.
+fn parent(config: &PluginConfig, descriptor: &Descriptor) -> Line {
+    let lacking = config.parent_lacking(&descriptor.parent);
+    let note = match (&config.parent, &lacking) {
+        (Some(given), Some(_)) => format!("missing: spec.parent names {given}"),
+        (None, Some(_)) => "missing: name it in spec.parent".to_owned(),
+        (None, None) => "not named in spec.parent; it may be any custom kind of no other plugin".to_owned(),
+        (Some(_), None) => String::new(),
+    };
+    let (plugin, kind) = (config.name.to_string(), descriptor.parent.to_string());
+    Line { plugin, kind, verb: "parent", asked: true, given: lacking.is_none(), note }
+}
 
 fn compare(plugin: &str, grant: &Grant, descriptor: &Descriptor) -> Vec<Line> {
     let asked = grant::asked(descriptor);
@@ -79,7 +94,8 @@ fn compare(plugin: &str, grant: &Grant, descriptor: &Descriptor) -> Vec<Line> {
             if asked || named {
                 let given = grant.allows(verb, kind);
                 let note = note(grant, verb, kind, asked, given);
-                lines.push(Line { plugin: plugin.to_owned(), kind: kind.to_string(), verb, asked, given, note });
+                let (plugin, kind, verb) = (plugin.to_owned(), kind.to_string(), verb.as_str());
+                lines.push(Line { plugin, kind, verb, asked, given, note });
             }
         }
     }
@@ -114,9 +130,9 @@ fn note(grant: &Grant, verb: Verb, kind: &Kind, asked: bool, given: bool) -> Str
 
 fn table(lines: &[Line]) -> String {
     let yes = |holds: bool| if holds { "yes" } else { "no" };
-    let rows = lines.iter().map(|line| {
-        [line.plugin.as_str(), &line.kind, line.verb.as_str(), yes(line.asked), yes(line.given), &line.note]
-    });
+    let rows = lines
+        .iter()
+        .map(|line| [line.plugin.as_str(), &line.kind, line.verb, yes(line.asked), yes(line.given), &line.note]);
     let rows: Vec<[&str; 6]> =
         std::iter::once(["PLUGIN", "KIND", "VERB", "ASKED", "GIVEN", "NOTE"]).chain(rows).collect();
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.len()).max().unwrap_or(0);

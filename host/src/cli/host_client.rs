@@ -62,7 +62,7 @@ impl HostOptions {
     ) -> anyhow::Result<()> {
         let silent = || format!("the host on {} said nothing for {PATIENCE:?}", self.address);
         let mut connection = TcpStream::connect(&self.address).await.with_context(|| self.nobody())?;
-        let head = format!("POST {path} HTTP/1.0\r\nHost: hotshoe\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head = format!("POST {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
         connection.write_all(head.as_bytes()).await.with_context(|| self.nobody())?;
         // A host that says no at once reads no further; what it says is read below.
         drop(connection.write_all(body).await);
@@ -94,7 +94,7 @@ impl HostOptions {
     /// little to be worth a client.
     async fn exchange(&self, method: &str, path: &str) -> anyhow::Result<(u16, String)> {
         let mut connection = TcpStream::connect(&self.address).await?;
-        connection.write_all(format!("{method} {path} HTTP/1.0\r\nHost: hotshoe\r\n\r\n").as_bytes()).await?;
+        connection.write_all(format!("{method} {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
         let mut answer = String::new();
         connection.read_to_string(&mut answer).await?;
         let (head, body) = answer.split_once("\r\n\r\n").context("the answer is no HTTP")?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde_json::json;
 
 use super::asked::{self, Asked};
@@ -22,7 +22,8 @@ use crate::rbac::{self, Place, Plugin, Rights, Served};
     hotshoe rbac plugins/memcached | kubectl apply -f -\n  \
     hotshoe rbac plugins/memcached --watch-namespace team-a    # for `hotshoe run --namespace team-a`\n  \
     hotshoe rbac plugins/memcached --offline                   # asks no cluster for plural names and scopes\n\n\
-    The components must be built. What RBAC cannot say is told on standard error.")]
+    The components must be built. What RBAC cannot say is told on standard error. Where a component asks\n\
+    for more than it is granted, nothing is printed, and the exit code is 1.")]
 pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files
     #[arg(value_name = "PLUGIN", required = true)]
@@ -50,9 +51,16 @@ impl Args {
     /// Loads the plugins and prints their rights.
     ///
     /// # Errors
-    /// When a plugin cannot be loaded.
+    /// When a plugin cannot be loaded, or asks for more than it is granted: what is printed is applied
+    /// unread, and no component writes that.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let plugins = asked::load(&self.plugins, &self.namespace).await?;
+        let lacking: Vec<String> = plugins.iter().filter_map(Asked::lacking).collect();
+        ensure!(
+            lacking.is_empty(),
+            "no rights are printed: {}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), or take another component",
+            lacking.join("; ")
+        );
         let served = self.served(&plugins).await;
         let served = |kind: &Kind| served.get(kind).cloned().unwrap_or_else(|| served::by_rule(kind));
         let place = Place { namespace: self.namespace, account: self.host_account, watched: self.watched };

@@ -83,20 +83,26 @@ impl Args {
     }
 
     async fn host(self) -> anyhow::Result<ExitCode> {
-        let plugins = self.read_plugins()?;
+        let host = self.host_settings();
+        let plugins = self.read_plugins(&host)?;
         let cluster = Cluster::connect(&self.connect).await?;
         tracing::info!("hotshoe {} on context {} ({})", env!("CARGO_PKG_VERSION"), cluster.context, cluster.server);
         let context = cluster.context.clone();
         let metrics = Arc::new(Metrics::default());
         let shared = Arc::new(Shared {
             recorder: Recorder::start(cluster.clone()),
-            watches: Watches::new(cluster.clone(), Arc::new(Kinds::default()), self.namespace.clone()),
+            watches: Watches::new(
+                cluster.clone(),
+                Arc::new(Kinds::default()),
+                self.namespace.clone(),
+                host.namespace.clone(),
+            ),
             cluster,
             metrics: metrics.clone(),
             engine: Engine::new()?,
             compiler: Compiler::of_this_binary(self.cache.as_deref()),
             kept: self.cache.clone().or_else(compile::cache_dir),
-            host: self.host_settings(),
+            host,
         });
         let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| Supervised::start(plugin, shared.clone())).collect();
         let about = About { plugins: plugins.clone(), metrics, context };
@@ -110,19 +116,19 @@ impl Args {
 
     fn host_settings(&self) -> HostSettings {
         let namespace = self.service_account_namespace.as_str().into();
-        HostSettings { namespace, allow_env: self.allow_env.clone() }
+        HostSettings { namespace, allow_env: self.allow_env.clone(), ..HostSettings::default() }
     }
 
-    fn read_plugins(&self) -> anyhow::Result<Vec<PluginConfig>> {
-        let host = self.host_settings();
+    fn read_plugins(&self, host: &HostSettings) -> anyhow::Result<Vec<PluginConfig>> {
         let mut plugins: Vec<PluginConfig> = Vec::new();
         for path in self.plugins.iter().chain(&self.files) {
-            let plugin = PluginConfig::read(path, &host)?;
+            let plugin = PluginConfig::read(path, host)?;
             ensure!(
                 plugins.iter().all(|other| other.name != plugin.name),
                 "two plugins are named {}; rename one in its plugin.yaml",
                 plugin.name
             );
+            host.parentage.note_named(&plugin.name, plugin.parent.as_ref());
             plugins.push(plugin);
         }
         ensure!(!plugins.is_empty(), "no plugin is named; try `hotshoe run plugins/memcached`");

@@ -50,9 +50,10 @@ pub struct Written {
 pub enum WriteError {
     /// The API server refused or did not answer.
     Api(Box<ApiError>),
-    /// The name is taken by an object that is not this parent's child; nothing of it was changed.
+    /// The name is taken by an object that is not this parent's child, or another plugin's; nothing of
+    /// it was changed.
     Conflict {
-        /// Who controls it.
+        /// Whose it is.
         holder: String,
     },
     /// The name is still held by the child of a former parent of this name, until it is collected.
@@ -125,7 +126,7 @@ impl Writer {
         // A conflict is judged, and a write of unknown outcome decided again, on the live object.
         let key = check::key(&apply.desired.reference);
         let Some(live) = self.read_live(resource, &key, view, permit).await? else { return Err(error.into()) };
-        let precondition = self.ours(&live, apply, parent)?;
+        let precondition = ours(&live, &apply.desired.digest, &self.manager, parent)?;
         if error.code != 409 {
             return Err(error.into());
         }
@@ -198,28 +199,6 @@ impl Writer {
         let desired = Desired { body: Arc::new(body), ..apply.desired.clone() };
         let claim = Apply { desired, precondition: precondition.clone() };
         self.try_apply(&claim, precondition, view, resource, permit).await.map(drop)
-    }
-
-    /// Ours means that the controller reference carries this parent's uid, or that somebody took
-    /// away the controller of what we applied for this very parent. A dead uid under this
-    /// parent's name is a former self's child, which the garbage collector will take.
-    fn ours(&self, live: &Object, apply: &Apply, parent: Parent<'_>) -> Result<Precondition, WriteError> {
-        let Some(controller) = &live.controller else {
-            // The digest is over the owner reference too, so no other parent's child has it.
-            let stripped = live.applied.as_deref() == Some(&*apply.desired.digest)
-                && live.owned_fields(&self.manager, false).is_some();
-            return match stripped {
-                true => Ok(Precondition::Uid(live.uid.clone())),
-                false => Err(WriteError::Conflict { holder: "it has no controller".into() }),
-            };
-        };
-        if *controller.uid == *parent.uid {
-            return Ok(Precondition::Uid(live.uid.clone()));
-        }
-        if is_former_self(controller, parent.reference) {
-            return Err(WriteError::Collecting);
-        }
-        Err(WriteError::Conflict { holder: format!("its controller is {} {}", controller.kind, controller.name) })
     }
 
     async fn try_apply(
@@ -371,6 +350,34 @@ impl Writer {
     }
 }
 
+/// Ours means that the controller reference carries this parent's uid and no other plugin has labelled
+/// it, or that somebody took away the controller of what we applied for this very parent. A dead uid
+/// under this parent's name is a former self's child, which the garbage collector will take.
+fn ours(live: &Object, digest: &str, manager: &str, parent: Parent<'_>) -> Result<Precondition, WriteError> {
+    let conflict = |holder: String| Err(WriteError::Conflict { holder });
+    let Some(controller) = &live.controller else {
+        // The digest is over the owner reference too, so no other parent's child has it.
+        let stripped = live.applied.as_deref() == Some(digest) && live.owned_fields(manager, false).is_some();
+        return if stripped { as_observed(live) } else { conflict("it has no controller".into()) };
+    };
+    if *controller.uid == *parent.uid {
+        // What has no label may be a child that another operator made, before a plugin took over.
+        let other = live.label(PLUGIN_LABEL).filter(|plugin| plugin_manager(plugin) != manager);
+        return match other {
+            None => as_observed(live),
+            Some(other) => conflict(format!("it is the child of another plugin, {other}")),
+        };
+    }
+    if is_former_self(controller, parent.reference) {
+        return Err(WriteError::Collecting);
+    }
+    conflict(format!("its controller is {} {}", controller.kind, controller.name))
+}
+
+fn as_observed(live: &Object) -> Result<Precondition, WriteError> {
+    Ok(Precondition::Uid(live.uid.clone()))
+}
+
 /// The object with its precondition, written without a copy of it.
 fn conditional(body: &Value, precondition: &Precondition) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
@@ -439,4 +446,60 @@ pub(super) fn unreadable(reference: &ObjectRef, error: &serde_json::Error) -> Ap
 
 fn unusable(reference: &ObjectRef, message: String) -> ApiError {
     ApiError::new("write", reference.to_string(), 0, "Unreadable", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Lens;
+    use crate::projection::Projection;
+
+    const MANAGER: &str = "hotshoe/demo";
+
+    /// Whose an object with this metadata is, to the plugin `demo` and the parent of uid `me`.
+    fn judged(metadata: Value) -> Result<Precondition, String> {
+        let mut object = json!({ "metadata": { "name": "a", "namespace": "n", "uid": "live" } });
+        object["metadata"].as_object_mut().unwrap().extend(metadata.as_object().cloned().unwrap());
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let live = Object::read(&object.to_string(), &lens).unwrap();
+        let reference = ObjectRef {
+            kind: Kind::new("example.com", "v1", "Cache"),
+            namespace: Some("n".into()),
+            name: "mine".into(),
+        };
+        ours(&live, "digest", MANAGER, Parent { reference: &reference, uid: "me" }).map_err(|error| match error {
+            WriteError::Conflict { holder } => holder,
+            WriteError::Collecting => "collecting".to_owned(),
+            WriteError::Api(error) => error.message,
+        })
+    }
+
+    fn owner(uid: &str, name: &str) -> Value {
+        json!([{ "apiVersion": "example.com/v1", "kind": "Cache", "name": name, "uid": uid, "controller": true }])
+    }
+
+    #[test]
+    fn a_child_of_another_plugin_is_a_conflict_and_one_without_a_plugin_is_ours() {
+        let labelled = |plugin: &str| {
+            judged(json!({ "ownerReferences": owner("me", "mine"), "labels": { "hotshoe.dev/plugin": plugin } }))
+        };
+        let ours = Ok(Precondition::Uid("live".into()));
+        assert_eq!(labelled("demo"), ours);
+        assert_eq!(labelled("other"), Err("it is the child of another plugin, other".to_owned()));
+        assert_eq!(labelled("demo-2"), Err("it is the child of another plugin, demo-2".to_owned()));
+        assert_eq!(judged(json!({ "ownerReferences": owner("me", "mine") })), ours);
+    }
+
+    #[test]
+    fn what_others_control_is_a_conflict_and_what_a_former_self_did_is_waited_for() {
+        assert_eq!(
+            judged(json!({ "ownerReferences": owner("other", "theirs") })),
+            Err("its controller is Cache theirs".to_owned())
+        );
+        assert_eq!(judged(json!({ "ownerReferences": owner("dead", "mine") })), Err("collecting".to_owned()));
+        assert_eq!(judged(json!({})), Err("it has no controller".to_owned()));
+        let applied = json!([{ "manager": MANAGER, "operation": "Apply", "fieldsV1": { "f:data": {} } }]);
+        let stripped = json!({ "annotations": { "hotshoe.dev/applied": "digest" }, "managedFields": applied });
+        assert_eq!(judged(stripped), Ok(Precondition::Uid("live".into())));
+    }
 }

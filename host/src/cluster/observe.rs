@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cluster::watch::Watched;
 use crate::decision::{Document, Kind, MatchRule, ObjectRef, ReadKind, Related};
 use crate::diff::Children;
-use crate::object::{Key, Object};
+use crate::object::{Key, Object, PLUGIN_LABEL};
 use crate::projection::Projection;
 
 /// A kind that a plugin sees, and which of its fields.
@@ -46,11 +46,14 @@ pub fn reference(kind: &Kind, key: &Key) -> ObjectRef {
     ObjectRef { kind: kind.clone(), namespace: key.namespace.clone(), name: key.name.clone() }
 }
 
-/// The children of a parent in all views, ours or not yet pruned, sorted by kind and key.
-pub fn children(owned: &[View], uid: &str) -> Children {
+/// The children that a plugin made of a parent in all views, wished for or not yet pruned, sorted by kind
+/// and key. What another plugin made of the same parent is not the plugin's to change, nor to wait for.
+pub fn children(owned: &[View], uid: &str, plugin: &str) -> Children {
     let of_view = |view: &View| {
         let kind = view.watched.scope.kind.clone();
-        view.watched.cache.owned_by(uid).into_iter().map(move |child| (kind.clone(), child))
+        let made = view.watched.cache.owned_by(uid).into_iter();
+        let made = made.filter(|child| child.label(PLUGIN_LABEL) == Some(plugin));
+        made.map(move |child| (kind.clone(), child))
     };
     let mut children: Children = owned.iter().flat_map(of_view).collect();
     children.sort_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)));

@@ -87,6 +87,8 @@ pub struct Watched {
     pub scope: Scope,
     /// The newest of them.
     pub cache: Cache,
+    /// A namespace of which nothing is kept: the host's own, which no plugin may see.
+    closed: Arc<str>,
     lens: RwLock<Arc<Lens>>,
     health: watch::Sender<Health>,
     subscribers: Mutex<HashMap<(Arc<str>, Role), Subscriber>>,
@@ -94,10 +96,11 @@ pub struct Watched {
 }
 
 impl Watched {
-    fn new(scope: Scope, lens: Lens) -> Arc<Self> {
+    fn new(scope: Scope, lens: Lens, closed: Arc<str>) -> Arc<Self> {
         Arc::new(Self {
             scope,
             cache: Cache::default(),
+            closed,
             lens: RwLock::new(Arc::new(lens)),
             health: watch::Sender::new(Health::Starting),
             subscribers: Mutex::default(),
@@ -211,7 +214,8 @@ impl Watched {
     }
 
     fn see_applied(&self, wire: &Wire) {
-        if self.cache.is_echo(&wire.key(), wire.version()) {
+        let key = wire.key();
+        if key.namespace.as_ref() == Some(&self.closed) || self.cache.is_echo(&key, wire.version()) {
             return;
         }
         if let Some(applied) = self.read(wire).and_then(|object| self.cache.apply(object)) {
@@ -244,13 +248,14 @@ pub struct Watches {
     /// What is known of the kinds.
     pub kinds: Arc<Kinds>,
     namespace: Option<String>,
+    closed: Arc<str>,
     open: Mutex<HashMap<Scope, Arc<Watched>>>,
 }
 
 impl Watches {
-    /// None yet; `namespace` restricts all that will be.
-    pub fn new(cluster: Cluster, kinds: Arc<Kinds>, namespace: Option<String>) -> Self {
-        Self { cluster, kinds, namespace, open: Mutex::default() }
+    /// None yet; `namespace` restricts all that will be, and of what is in `closed` they keep nothing.
+    pub fn new(cluster: Cluster, kinds: Arc<Kinds>, namespace: Option<String>, closed: Arc<str>) -> Self {
+        Self { cluster, kinds, namespace, closed, open: Mutex::default() }
     }
 
     /// The watch of a scope, opened or widened where need be, with a subscriber for a plugin in a
@@ -264,7 +269,7 @@ impl Watches {
     ) -> Arc<Watched> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let known = open.get(scope).cloned();
-        let watched = known.clone().unwrap_or_else(|| Watched::new(scope.clone(), lens.clone()));
+        let watched = known.clone().unwrap_or_else(|| Watched::new(scope.clone(), lens.clone(), self.closed.clone()));
         let mut subscribers = watched.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
         subscribers.insert((plugin.clone(), role), subscriber);
         drop(subscribers);
@@ -519,5 +524,37 @@ mod tests {
         assert_eq!(pauses, [200, 400, 800, 1600, 2000, 2000]);
         assert_eq!(backoff.pause(at(8) + CALM), MAX_BACKOFF);
         assert_eq!(backoff.pause(at(9) + 2 * CALM), FIRST_BACKOFF);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Key;
+    use crate::projection::Projection;
+
+    #[test]
+    fn nothing_is_kept_of_what_is_in_the_closed_namespace() {
+        let scope = Scope { kind: Kind::new("example.com", "v1", "Cache"), selector: String::new() };
+        let lens = Lens { projection: Projection::new(&["spec"]), labels: Vec::new(), status: false };
+        let watched = Watched::new(scope, lens, "system".into());
+        let told = Arc::new(Mutex::new(0));
+        let counts = told.clone();
+        let subscriber: Subscriber = Arc::new(move |_| *counts.lock().unwrap() += 1);
+        watched.subscribers.lock().unwrap().insert(("demo".into(), "parent".to_owned()), subscriber);
+        let wire = |namespace: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"name":"a","namespace":"{namespace}","uid":"{namespace}","resourceVersion":"7"}}}}"#
+            );
+            serde_json::from_str::<Wire>(&json).unwrap()
+        };
+        watched.see(watcher::Event::Init);
+        watched.see(watcher::Event::InitApply(wire("system")));
+        watched.see(watcher::Event::InitApply(wire("systems")));
+        watched.see(watcher::Event::InitDone);
+        watched.see(watcher::Event::Apply(wire("system")));
+        watched.see(watcher::Event::Delete(wire("system")));
+        assert_eq!(watched.cache.keys(), [Key::new(Some("systems"), "a")]);
+        assert_eq!(*told.lock().unwrap(), 1);
     }
 }

@@ -89,6 +89,7 @@ fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(Types, Outside<'a>), Lo
                 }
             }
             Payload::CustomSection(section) if depth == 1 && section.name() == CASES => {
+                within("its cases", section.data().len() as u64, limits.case_bytes, "caseBytes")?;
                 outside.cases = section.data_offset()..section.data_offset() + section.data().len();
             }
             Payload::End(_) => depth = depth.saturating_sub(1),
@@ -244,6 +245,21 @@ mod tests {
         assert!(
             inspected(&format!("(component (core module {}))", types(10_000))).unwrap_err().contains("exports nothing")
         );
+    }
+
+    /// A component with a custom section of that name and so many bytes.
+    fn with_section(name: &str, length: usize) -> Vec<u8> {
+        let data = "x".repeat(length);
+        wat::parse_str(format!("(component (@custom \"{name}\" \"{data}\"))")).unwrap()
+    }
+
+    #[test]
+    fn cases_that_take_too_much_are_refused_before_they_are_read() {
+        let limit = Limits::default().case_bytes.bytes();
+        let error = |name, length| inspect(&with_section(name, length), &Limits::default()).unwrap_err().to_string();
+        assert!(error(CASES, limit + 1).contains("its cases take more than 1Mi (limits.caseBytes)"));
+        assert!(error(CASES, limit).contains("exports nothing"));
+        assert!(error("producers", limit + 1).contains("exports nothing"));
     }
 
     #[test]

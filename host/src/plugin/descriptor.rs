@@ -12,6 +12,8 @@ const KINDS: usize = 32;
 const FIELDS: usize = 128;
 /// Name and version, bytes.
 const WORD: usize = 128;
+/// The domain of finalizers on parents of the core group.
+const CORE_FINALIZERS: &str = "plugin.hotshoe.dev";
 /// The configuration's schema, bytes.
 const SCHEMA: usize = 256 * 1024;
 
@@ -52,6 +54,11 @@ fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
     for read in &descriptor.reads {
         let key = &read.key;
         check_kind(&read.kind)?;
+        // A kind that is read is watched and cached under the host's own account, whole.
+        let is_secret = read.kind.group.is_empty() && &*read.kind.kind == "Secret";
+        ensure(!is_secret, || {
+            "it reads Secrets as a kind, but each is read by its name and none is kept; leave them out of `reads`, and answer `needs` with the name".into()
+        })?;
         check_fields(key, &read.fields)?;
         ensure(names::is_visible(key, WORD), || format!("{} is no key of a read kind", shown(key)))?;
         ensure(keys.insert(key), || format!("the key {key:?} of a read kind stands twice"))?;
@@ -72,10 +79,11 @@ fn check_finalizer(descriptor: &Descriptor) -> Result<(), String> {
     let Some(finalizer) = &descriptor.finalizer else { return Ok(()) };
     let group = &descriptor.parent.group;
     let (prefix, _) = finalizer.split_once('/').unwrap_or_default();
-    // Another group's finalizer could hold up what that group's operator wants to let go.
-    let own = group.is_empty() || prefix == &**group;
-    ensure(own && !prefix.is_empty() && names::is_qualified(finalizer), || {
-        format!("the finalizer {} is not of the form {group}/NAME", shown(finalizer))
+    // Another group's finalizer could hold up what that group's operator wants to let go, or let go what
+    // it wants to hold. The core group has no domain, and its finalizers are Kubernetes' own.
+    let own = if group.is_empty() { CORE_FINALIZERS } else { group };
+    ensure(prefix == own && names::is_qualified(finalizer), || {
+        format!("the finalizer {} is not of the form {own}/NAME", shown(finalizer))
     })
 }
 
@@ -158,12 +166,28 @@ mod tests {
     }
 
     #[test]
+    fn the_finalizers_of_kubernetes_itself_are_nobodys() {
+        for (finalizer, valid) in [
+            ("kubernetes.io/pvc-protection", false),
+            ("/finalizer", false),
+            ("finalizer", false),
+            ("plugin.hotshoe.dev/memcached", true),
+        ] {
+            let parent = Kind::new("", "v1", "PersistentVolumeClaim");
+            let descriptor = Descriptor { parent, finalizer: Some(finalizer.into()), ..descriptor() };
+            assert_eq!(validate(descriptor).is_ok(), valid, "{finalizer}");
+        }
+    }
+
+    #[test]
     fn each_part_is_checked() {
         assert!(refused(|d| d.name.clear()).contains("no name"));
         assert!(refused(|d| d.parent.kind = "".into()).contains("no kind"));
         assert!(refused(|d| d.parent_fields.push("a..b".into())).contains("no dotted path"));
         assert!(refused(|d| d.owns.extend(d.owns.clone())).contains("twice"));
         assert!(refused(|d| d.reads.extend(d.reads.clone())).contains("twice"));
+        let secrets = Kind::new("", "v1", "Secret");
+        assert!(refused(|d| d.reads[0].kind = secrets).contains("`needs`"));
         assert!(refused(|d| d.reads[0].selector = "a=b=c".into()).contains("no label selector"));
         assert!(refused(|d| d.reads[0].rule = MatchRule::ParentLabel("a b".into())).contains("no label key"));
         assert!(refused(|d| d.reads[0].rule = MatchRule::ParentField(String::new())).contains("no dotted path"));

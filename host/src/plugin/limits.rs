@@ -43,8 +43,8 @@ pub const MEMORIES: Bound<u32> = bound("memories", 8, 16);
 pub const HOST_CALLS: Bound<u32> = bound("hostCalls", 1_000, 100_000);
 /// Bytes that the guest hands to the host: each answer, and all log lines of a call together.
 pub const BOUNDARY_BYTES: Bound<Size> = bound("boundaryBytes", Size(4 * MIB), Size(64 * MIB));
-/// Nesting of the JSON that a plugin returns.
-pub const JSON_DEPTH: Bound<u32> = bound("jsonDepth", 64, 120);
+/// Nesting of the JSON that a plugin returns; the gate takes no more of a child.
+pub const JSON_DEPTH: Bound<u32> = bound("jsonDepth", 64, 64);
 /// One desired child as JSON. An API server's default is 1.5 MiB, of etcd's.
 pub const OBJECT_BYTES: Bound<Size> = bound("objectBytes", Size(1_500_000), Size(3 * MIB));
 /// Desired children of one decision.
@@ -72,6 +72,8 @@ pub const COMPONENT_BYTES: Bound<Size> = bound("componentBytes", Size(32 * MIB),
 pub const DECLARATION_BYTES: Bound<Size> = bound("declarationBytes", Size(MIB), Size(16 * MIB));
 /// Its types alone. The host keeps 100 times as much for them.
 pub const TYPE_BYTES: Bound<Size> = bound("typeBytes", Size(256 * KIB), Size(4 * MIB));
+/// The cases that it carries. Read, they take the host up to 40 times as much.
+pub const CASE_BYTES: Bound<Size> = bound("caseBytes", Size(MIB), Size(8 * MIB));
 /// The native code that it is compiled to, 3 to 6 times its size. The host keeps all of it in memory.
 pub const NATIVE_BYTES: Bound<Size> = bound("nativeBytes", Size(256 * MIB), Size(2 * GIB));
 /// Processor time for compiling it.
@@ -173,6 +175,7 @@ pub struct Limits {
     pub component_bytes: Size,
     pub declaration_bytes: Size,
     pub type_bytes: Size,
+    pub case_bytes: Size,
     pub native_bytes: Size,
     pub compile_time: Span,
     pub compile_memory: Size,
@@ -204,6 +207,7 @@ pub struct Overrides {
     pub component_bytes: Option<Size>,
     pub declaration_bytes: Option<Size>,
     pub type_bytes: Option<Size>,
+    pub case_bytes: Option<Size>,
     pub native_bytes: Option<Size>,
     pub compile_time: Option<Span>,
     pub compile_memory: Option<Size>,
@@ -237,6 +241,7 @@ impl Limits {
             component_bytes: COMPONENT_BYTES.choose(wanted.component_bytes)?,
             declaration_bytes: DECLARATION_BYTES.choose(wanted.declaration_bytes)?,
             type_bytes: TYPE_BYTES.choose(wanted.type_bytes)?,
+            case_bytes: CASE_BYTES.choose(wanted.case_bytes)?,
             native_bytes: NATIVE_BYTES.choose(wanted.native_bytes)?,
             compile_time: COMPILE_TIME.choose(wanted.compile_time)?,
             compile_memory: COMPILE_MEMORY.choose(wanted.compile_memory)?,
@@ -268,6 +273,7 @@ impl Default for Limits {
             component_bytes: COMPONENT_BYTES.default,
             declaration_bytes: DECLARATION_BYTES.default,
             type_bytes: TYPE_BYTES.default,
+            case_bytes: CASE_BYTES.default,
             native_bytes: NATIVE_BYTES.default,
             compile_time: COMPILE_TIME.default,
             compile_memory: COMPILE_MEMORY.default,
@@ -410,6 +416,13 @@ mod tests {
             Limits::with(&wanted).unwrap_err().to_string(),
             "limits.callTime is 6s, but at most 5s can be given; lower it, or leave it out for the default"
         );
+    }
+
+    #[test]
+    fn no_deeper_json_can_be_given_than_the_gate_takes() {
+        let limits = |depth: u32| Limits::with(&Overrides { json_depth: Some(depth), ..Overrides::default() });
+        assert_eq!(limits(64).map(|limits| limits.json_depth), Ok(64));
+        assert!(limits(65).unwrap_err().to_string().contains("limits.jsonDepth is 65, but at most 64"));
     }
 
     #[test]

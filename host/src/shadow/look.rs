@@ -123,7 +123,7 @@ fn desired(
 
 /// The children of a parent that are there and are the plugin's to prune.
 pub(super) fn there(controller: &Controller, logic: &Logic, parent: &Object) -> Vec<ObjectRef> {
-    let children = observe::children(&logic.owned, &parent.uid);
+    let children = observe::children(&logic.owned, &parent.uid, &logic.plugin.name);
     let ours = children.iter().filter(|(_, child)| is_ours(controller, child));
     ours.map(|(kind, child)| observe::reference(kind, &child.key)).collect()
 }

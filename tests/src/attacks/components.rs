@@ -248,10 +248,44 @@ pub fn many_exports(_: &[u8]) -> Offered {
     offered(Guest { fields: format!("(func $many) {exports}"), ..Guest::default() })
 }
 
+/// As values in memory they would be half a gigabyte.
+pub fn large_cases(good: &[u8]) -> Offered {
+    let cases = format!("[{{\"children\":[0{}]}}]", ",0".repeat(8 << 20));
+    let name = "hotshoe:cases";
+    let mut section = number(name.len());
+    section.extend(name.as_bytes());
+    section.extend(cases.as_bytes());
+    // A custom section, behind all others.
+    let mut component = [good, &[0]].concat();
+    component.extend(number(section.len()));
+    component.extend(section);
+    Offered::Bytes(component)
+}
+
+/// In LEB128, as WebAssembly writes numbers.
+fn number(value: usize) -> Vec<u8> {
+    let (low, rest) = ((value & 0x7f) as u8, value >> 7);
+    if rest == 0 { vec![low] } else { [vec![low | 0x80], number(rest)].concat() }
+}
+
 fn owning(good: &[u8], api: &str, kind: &str) -> Offered {
     let said = "owns too: v1 Service                                                    ";
     let other = format!("{:<width$}", format!("owns too: {api} {kind}"), width = said.len());
     Offered::Bytes(reworded(good, said, &other))
+}
+
+fn with_parent(group: &str, version: &str, kind: &str) -> Offered {
+    Offered::Bytes(Guest::default().of(group, version, kind).component())
+}
+
+/// It would be shown every Pod of the cluster.
+pub fn parent_is_a_pod(_: &[u8]) -> Offered {
+    with_parent("", "v1", "Pod")
+}
+
+/// It would decide beside the plugin whose it is.
+pub fn parent_of_another(_: &[u8]) -> Offered {
+    with_parent("cache.example.com", "v1alpha1", "Memcached")
 }
 
 /// What would let it grant itself anything.

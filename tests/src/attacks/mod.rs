@@ -192,8 +192,11 @@ pub const ATTACKS: &[Attack] = &[
     row("compile bomb: functions that take long", Lies(components::slow_functions), "CompileFailed", &[Load]),
     row("100,000 types", Lies(components::many_types), "ComponentTooComplex", &[Load]),
     row("150,000 exports", Lies(components::many_exports), "ComponentTooComplex", &[Load]),
+    row("cases of 16 MB", Lies(components::large_cases), "ComponentTooComplex", &[Load]),
     row("plugin that asks to own RoleBindings", Lies(components::owns_role_bindings), "NotGranted", &[Load]),
     row("plugin that asks to own Secrets", Lies(components::owns_secrets), "NotGranted", &[Load]),
+    row("parent is a Pod", Lies(components::parent_is_a_pod), "NotGranted", &[Load]),
+    row("parent of another plugin", Lies(components::parent_of_another), "NotGranted", &[Load]),
     // Reads.
     row("read of a Secret", Read(forged::secret), "Denied", &[Gate, Rbac]),
     row("read of another namespace", Read(forged::config_map_elsewhere), "Denied", &[Gate, Rbac]),

@@ -2,11 +2,13 @@
 //! and the last good one goes on.
 
 use hotshoe_tests::attacks::components::Offered;
-use hotshoe_tests::attacks::{ATTACKS, How};
+use hotshoe_tests::attacks::{ATTACKS, How, named};
+use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::ATTACK;
 use hotshoe_tests::run;
 use serde_json::json;
 
+use crate::HOSTILE;
 use crate::stand::{Stand, attack};
 
 #[test]
@@ -65,5 +67,31 @@ fn what_cannot_be_taken_is_refused_by_name_and_the_last_good_one_goes_on() {
             })
             .await;
         stand.wrote_only(&["first".to_owned(), "one".to_owned()]).await;
+    });
+}
+
+#[test]
+fn where_no_parent_is_named_neither_a_pod_nor_the_parent_of_another_plugin_is_one() {
+    run(async {
+        let folder = Folder::of_hostile();
+        folder.edit("  parent:\n    group: fixtures.example.com\n    kind: Attack\n", "");
+        let stand = Stand::with("unnamed", HOSTILE, folder).await;
+        let good = stand.plugin().await["digest"].clone();
+        for (name, words) in [("parent is a Pod", "Kubernetes itself"), ("parent of another plugin", "memcached")] {
+            let How::Offered(offered) = named(name).how else { panic!("{name} is no component") };
+            let Offered::Bytes(component) = offered(stand.folder.original()) else { panic!("{name} is no component") };
+            stand.folder.put(&component);
+            let digest = hotshoe::plugin::revision::Digest::of(&component).full();
+            let refused = stand
+                .host
+                .until(&format!("{name} is refused"), async || {
+                    let plugin = stand.plugin().await;
+                    if plugin["refused"]["digest"] == digest { Ok(plugin) } else { Err(format!("{plugin:#}")) }
+                })
+                .await;
+            assert_eq!((&refused["refused"]["reason"], &refused["digest"]), (&json!("NotGranted"), &good));
+            assert!(refused["refused"]["message"].to_string().contains(words), "{refused:#}");
+            stand.is_well(name).await;
+        }
     });
 }

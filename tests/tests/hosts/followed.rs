@@ -66,6 +66,34 @@ fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_give
 }
 
 #[test]
+fn a_component_whose_parent_is_not_named_waits_for_it_and_then_keeps_it() {
+    run(async {
+        let mut scene = scene_with_faults("parent").await;
+        let folder = Folder::of_faulty();
+        folder.edit("kind: Fault\n", "kind: Other\n");
+        let host = scene.start().await.plugins(&[folder.path()]).start();
+        scene.watch_log(&host);
+        let waiting = until(&host, "it waits", |plugin| plugin["refused"]["reason"] == "NotGranted").await;
+        let message = waiting["refused"]["message"].as_str().expect("a message");
+        let asked = "Fault.fixtures.example.com as its parent, where spec.parent names Other.fixtures.example.com";
+        assert!(message.contains(asked), "{message}");
+        assert_eq!(waiting["watches"], json!([]), "nothing is watched for it: {waiting:#}");
+        folder.edit("kind: Other\n", "kind: Fault\n");
+        let taken = until(&host, "it is taken", |plugin| plugin["ready"] == true).await;
+        serves(&scene, "one").await;
+        // Other parents than those of the component at work take a restart.
+        folder.edit("kind: Fault\n", "kind: Other\n");
+        let refused = until(&host, "it is said", |plugin| plugin["pluginFile"]["refused"].is_string()).await;
+        let words = refused["pluginFile"]["refused"].as_str().unwrap_or_default();
+        assert!(words.contains(asked) && words.contains("start the host again"), "{words}");
+        assert_eq!((&refused["digest"], &refused["ready"]), (&taken["digest"], &json!(true)), "{refused:#}");
+        serves(&scene, "two").await;
+        folder.edit("kind: Other\n", "kind: Fault\n");
+        until(&host, "it is mended", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
+    });
+}
+
+#[test]
 fn a_plugin_yaml_that_cannot_be_used_changes_nothing_and_is_said() {
     run(async {
         let mut scene = scene_with_faults("broken-yaml").await;
@@ -154,6 +182,28 @@ fn what_plugin_yaml_gives_no_longer_is_denied_at_once() {
         let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
         scene.until_object(&MEMCACHED, "cache", "is well again", is_well).await;
         assert!(plugin(&host).await["pluginFile"]["notGranted"].is_null());
+    });
+}
+
+#[test]
+fn what_may_no_longer_be_listed_or_watched_is_no_longer_shown() {
+    run(async {
+        let mut scene = scene("unlisted").await;
+        let folder = Folder::of_memcached();
+        let host = start(&mut scene, &folder).await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let shown =
+            |count: usize| move |object: &Value| object["status"]["nodes"].as_array().map_or(0, Vec::len) == count;
+        let all = "kind: Pod\n      verbs: [get, list, watch]";
+        for less in ["[get, watch]", "[get, list]"] {
+            let fewer = format!("kind: Pod\n      verbs: {less}");
+            folder.edit(all, &fewer);
+            scene.until_object(&MEMCACHED, "cache", "names no server", shown(0)).await;
+            folder.edit(&fewer, all);
+            scene.until_object(&MEMCACHED, "cache", "names its server again", shown(1)).await;
+        }
+        drop(host);
     });
 }
 

@@ -57,3 +57,36 @@ fn a_name_that_is_not_granted_refuses_the_decision_and_says_so() {
         assert!(denied(&host, "name-not-granted").await);
     });
 }
+
+#[test]
+fn a_child_that_another_plugin_made_of_the_same_parent_is_a_conflict() {
+    run(async {
+        let mut scene = scene("two-plugins").await;
+        let plane = scene.plane;
+        plane.create_account("second").await;
+        plane.allow_impersonation("second").await;
+        let rules = json!([
+            { "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "patch", "delete"] },
+            { "apiGroups": [""], "resources": ["services"], "verbs": ["create", "patch", "delete"] },
+            { "apiGroups": ["cache.example.com"], "resources": ["memcacheds/status"], "verbs": ["patch"] },
+            { "apiGroups": ["cache.example.com"], "resources": ["memcacheds/finalizers"], "verbs": ["update"] },
+        ]);
+        plane.grant("second", "tests-second", &rules).await;
+        let mut first = scene.own_host().await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        first.stop();
+        let theirs = scene.get(&DEPLOYMENT, "cache").await;
+        let folder = Folder::of_memcached();
+        folder.edit("name: memcached\n", "name: second\n");
+        let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+        scene.watch_log(&host);
+        scene.event("cache", "Conflict", "Deployment.apps").await;
+        let event = scene.event("cache", "Conflict", "the child of another plugin, memcached").await;
+        assert!(event["message"].to_string().contains("Nothing of it was changed"), "{event:#}");
+        let now = scene.get(&DEPLOYMENT, "cache").await;
+        assert_eq!(now["metadata"]["generation"], theirs["metadata"]["generation"]);
+        assert_eq!(now["metadata"]["labels"], theirs["metadata"]["labels"]);
+        assert!(!now["metadata"]["managedFields"].to_string().contains("hotshoe/second"), "{now:#}");
+    });
+}

@@ -229,7 +229,8 @@ fn there_is_one_run_at_a_time_and_who_leaves_makes_room() {
         let same = file(&folder, "same.wasm", folder.original());
         let address = host.address().expect("the host serves");
         let mut slow = TcpStream::connect(&address).expect("a connection");
-        write!(slow, "POST /shadow/faulty HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n").expect("it is sent");
+        write!(slow, "POST /shadow/faulty HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
+            .expect("it is sent");
         host.until("the second is told to wait", async || {
             match host.ask_for_output(&["shadow", "faulty", &same.to_string_lossy()]) {
                 (Some(1), _, said) if said.contains("under way") => Ok(()),
@@ -261,12 +262,15 @@ fn who_is_not_on_loopback_is_refused() {
         let address = host.address().expect("the host serves");
         let port = address.rsplit_once(':').expect("a port").1;
         for path in ["/shadow/memcached", "/reload/memcached"] {
-            let answer = post(&format!("{other}:{port}"), path, "");
+            let answer = post(&format!("{other}:{port}"), path, LOCALHOST);
             assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("port-forward"), "{path}: {answer}");
-            let answer = post(&format!("127.0.0.1:{port}"), path, "Origin: https://example.com\r\n");
+            let answer =
+                post(&format!("127.0.0.1:{port}"), path, &format!("{LOCALHOST}Origin: https://example.com\r\n"));
             assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("web pages"), "{path}: {answer}");
+            let answer = post(&format!("127.0.0.1:{port}"), path, "Host: example.com\r\n");
+            assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("localhost"), "{path}: {answer}");
         }
-        let answer = post(&format!("127.0.0.1:{port}"), "/reload/memcached", "");
+        let answer = post(&format!("127.0.0.1:{port}"), "/reload/memcached", LOCALHOST);
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         // What it tells about itself is for all.
         let mut stream = TcpStream::connect(format!("{other}:{port}")).expect("a connection");
@@ -276,6 +280,8 @@ fn who_is_not_on_loopback_is_refused() {
         assert!(answer.contains("200 OK"), "{answer}");
     });
 }
+
+const LOCALHOST: &str = "Host: localhost\r\n";
 
 /// An address of this machine that is not loopback. Nothing is sent.
 fn other_address() -> Option<IpAddr> {
@@ -287,7 +293,7 @@ fn other_address() -> Option<IpAddr> {
 fn post(address: &str, path: &str, headers: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
-    write!(stream, "POST {path} HTTP/1.1\r\nHost: h\r\n{headers}Content-Length: 0\r\nConnection: close\r\n\r\n")
+    write!(stream, "POST {path} HTTP/1.1\r\n{headers}Content-Length: 0\r\nConnection: close\r\n\r\n")
         .expect("it is sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");

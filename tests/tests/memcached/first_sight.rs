@@ -1,7 +1,8 @@
 //! From the creation of a Memcached to its first server.
 
 use futures::StreamExt;
-use hotshoe_tests::kinds::MEMCACHED;
+use hotshoe_tests::control_plane::SYSTEM;
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
 use hotshoe_tests::scene::{FINALIZER, is_settled, said};
 use hotshoe_tests::{memcached, run};
 use serde_json::{Value, json};
@@ -27,6 +28,25 @@ fn the_first_status_says_that_reconciliation_starts() {
         assert_eq!(said(&first, "Available"), ("Unknown", "Reconciling", "Starting reconciliation"));
         assert_eq!(said(&first, "Progressing").0, "True");
         assert_eq!(said(&first, "Degraded").0, "False");
+    });
+}
+
+#[test]
+fn a_memcached_in_the_namespace_of_the_host_is_left_alone() {
+    run(async {
+        let scene = scene("beside-the-host").await;
+        let name = &scene.namespace;
+        let mut theirs = memcached(name, 1);
+        theirs["metadata"]["namespace"] = SYSTEM.into();
+        let theirs = scene.person.create(&theirs).await.expect("it is created");
+        // One that comes later is served.
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let now = scene.person.get(&MEMCACHED, SYSTEM, name).await.expect("it is there");
+        assert_eq!(now["metadata"]["resourceVersion"], theirs["metadata"]["resourceVersion"], "{now:#}");
+        let refused = scene.person.get(&DEPLOYMENT, SYSTEM, name).await.expect_err("no child was made");
+        assert_eq!(refused.code, 404);
+        scene.person.delete(&MEMCACHED, SYSTEM, name).await.expect("it is deleted");
     });
 }
 
