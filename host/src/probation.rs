@@ -12,6 +12,8 @@ use tokio::time::Instant;
 
 /// How long a new revision is held against the one before it.
 const PROBATION: Duration = Duration::from_secs(600);
+/// How long one is left alone that could not be taken back.
+const REST: Duration = Duration::from_secs(60);
 /// Fewer failures prove nothing.
 const MIN_FAILURES: u32 = 5;
 /// The share of failed calls may double and grow by this much.
@@ -47,6 +49,8 @@ pub struct Probation {
 struct Inner {
     before: Tally,
     now: Tally,
+    /// From when on it is judged; from its beginning where there is none.
+    from: Option<Instant>,
     /// Until when the revision is on probation; none where it has no predecessor.
     until: Option<Instant>,
     verdict: Option<String>,
@@ -76,6 +80,13 @@ impl Probation {
         self.judge(self.lock(), now, verdict);
     }
 
+    /// The present revision should have been taken back and could not be. After a rest it may be judged
+    /// again, so that what is there to replace it has its turn.
+    pub fn resume(&self, now: Instant) {
+        let mut inner = self.lock();
+        (inner.from, inner.until) = (Some(now + REST), Some(now + REST + PROBATION));
+    }
+
     /// Waits until the present revision should be taken back, and says why; once for a revision.
     pub async fn relapsed(&self) -> String {
         loop {
@@ -87,7 +98,8 @@ impl Probation {
     }
 
     fn judge(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, verdict: Option<String>) {
-        let on_probation = inner.until.is_some_and(|until| now < until);
+        let on_probation =
+            inner.until.is_some_and(|until| now < until) && inner.from.is_none_or(|from| from <= now);
         if on_probation && verdict.is_some() {
             (inner.until, inner.verdict) = (None, verdict);
             drop(inner);
@@ -211,6 +223,21 @@ mod tests {
             probation.called(now + PROBATION, true, FAST);
         }
         assert_eq!(verdict(&probation), None);
+    }
+
+    #[test]
+    fn one_that_could_not_be_taken_back_is_judged_again_after_a_rest() {
+        let (probation, now) = after(0);
+        let fail = |now: Instant| (0..MIN_FAILURES).for_each(|_| probation.called(now, true, FAST));
+        fail(now);
+        assert!(probation.lock().verdict.take().is_some());
+        fail(now);
+        assert_eq!(verdict(&probation), None, "it is being taken back");
+        probation.resume(now);
+        fail(now + REST / 2);
+        assert_eq!(verdict(&probation), None);
+        fail(now + REST);
+        assert!(verdict(&probation).is_some());
     }
 
     #[tokio::test]

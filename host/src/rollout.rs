@@ -11,7 +11,7 @@
 //! What was taken back is not taken again until somebody approves it, also after a restart.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -30,6 +30,9 @@ use crate::plugin::slot::Refused;
 use crate::shadow::survey::{self, Survey};
 use crate::supervisor::{State, Supervised};
 use crate::{reconcile, wiring};
+
+/// How long a way back may take. Who asked for one waits a little longer than this, and files wait, too.
+const WAY_BACK: Duration = Duration::from_secs(50);
 
 /// How a revision comes to decide.
 #[derive(Clone, Copy)]
@@ -234,53 +237,77 @@ impl Supervised {
         );
         self.controller.metrics.revision(plugin, error.reason());
         self.controller.slot.refuse(Refused::new(digest, error));
+        self.state().loading = None;
     }
 
-    /// Goes back from the revision that decides, which is not taken again by itself.
+    /// Goes back from the revision that decides, which is not taken again by itself. Where that is not
+    /// possible now, it is tried again while that one goes on doing worse.
     pub(crate) async fn take_back(self: Arc<Self>, why: String) {
-        let before = self.state().before.take();
+        let before = self.state().before.clone();
         let (Some(bad), Some(before)) = (self.controller.logic(), before) else { return };
         let bad = bad.revision.clone();
         let error = LoadError::TakenBack(why.clone());
-        self.note(&bad, Event::TakenBack, &why).await;
+        let is_noted = self.history().taken_back(bad.digest()).is_some();
+        if !is_noted {
+            self.note(&bad, Event::TakenBack, &why).await;
+        }
         let place = format!("in the place of {}", bad.digest());
-        match self.install(before, None, Start::Return(&place), Stopwatch::start()).await {
+        match self.in_time(self.install(before, None, Start::Return(&place), Stopwatch::start())).await {
             Ok(()) => self.refuse(Some(bad.digest()), &error),
             Err(failed) => {
                 let plugin = &*self.controller.name;
                 tracing::error!(plugin, digest = %bad.digest(), "{error}; but the one before it cannot be taken either: {failed}");
+                self.controller.probation.resume(tokio::time::Instant::now());
             }
         }
     }
 
-    /// Has an earlier revision decide, the last one where none is named.
+    /// A way back that takes no longer than what waits for it may have to wait.
+    async fn in_time(&self, back: impl Future<Output = Result<(), LoadError>>) -> Result<(), String> {
+        match tokio::time::timeout(WAY_BACK, back).await {
+            Ok(done) => done.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("it is not ready after {WAY_BACK:?}: {}", self.awaited())),
+        }
+    }
+
+    /// Which revision is meant by this beginning of a digest; the last one before the present where none
+    /// is given.
+    ///
+    /// # Errors
+    /// Why there is none to go back to, for whoever asked.
+    pub(crate) fn earlier(&self, to: Option<&str>) -> Result<Digest, String> {
+        let current = self.controller.logic().map(|logic| logic.revision.digest());
+        let earlier = match to {
+            Some(prefix) => self.history().find(prefix)?,
+            None => *self
+                .history()
+                .before(current)
+                .first()
+                .ok_or("there is no earlier revision to go back to; `hotshoe history` shows what there was")?,
+        };
+        if current == Some(earlier) {
+            return Err(format!("{earlier} decides already"));
+        }
+        Ok(earlier)
+    }
+
+    /// Has an earlier revision decide.
     ///
     /// # Errors
     /// Why that is not possible, for whoever asked.
-    pub(crate) async fn roll_back(&self, to: Option<&str>) -> Result<(), String> {
+    pub(crate) async fn roll_back(self: Arc<Self>, target: Digest) -> Result<(), String> {
         let current = self.controller.logic().map(|logic| logic.revision.clone());
-        let target = match to {
-            Some(prefix) => self.history().find(prefix)?,
-            None => {
-                let before = self.history().before(current.as_ref().map(|current| current.digest()));
-                *before
-                    .first()
-                    .ok_or("there is no earlier revision to go back to; `hotshoe history` shows what there was")?
-            }
-        };
-        if current.as_ref().is_some_and(|current| current.digest() == target) {
-            return Err(format!("{target} decides already"));
-        }
         let kept = self.kept(target).await;
         let kept = kept.ok_or_else(|| format!("{target} is not kept any more; build it again and reload it"))?;
-        let why = "somebody went back to another revision";
-        if self.history().taken_back(target).is_some() {
-            self.remember(move |history| history.note(target, "", Event::Approved, "somebody went back to it")).await;
-        }
-        self.try_take(kept, Start::Return("somebody went back to it"))
+        let was_taken_back = self.history().taken_back(target).is_some();
+        self.in_time(self.try_take(kept, Start::Return("somebody went back to it")))
             .await
             .map_err(|error| format!("{target} cannot be taken: {error}"))?;
+        if was_taken_back {
+            self.remember(move |history| history.note(target, "", Event::Approved, "somebody went back to it")).await;
+        }
         if let Some(current) = current {
+            let why = "somebody went back to another revision";
             self.note(&current, Event::TakenBack, why).await;
             self.controller.slot.refuse(Refused::new(Some(current.digest()), &LoadError::TakenBack(why.to_owned())));
         }

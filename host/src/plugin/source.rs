@@ -70,6 +70,11 @@ impl Source {
         &self.path
     }
 
+    /// What was offered last, unless it is to be offered again.
+    pub fn offered(&self) -> Option<Digest> {
+        self.seen.offered
+    }
+
     /// Has what is there offered once more, though it was before, and an error told once more.
     pub fn offer_again(&mut self) {
         (self.seen.read, self.seen.offered, self.seen.error) = (None, None, None);
