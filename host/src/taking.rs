@@ -73,7 +73,7 @@ pub(crate) async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Rece
     let plugin = supervised.plugin();
     let mut following = Following {
         plugin_file: Source::file(&plugin.path, PLUGIN_FILE_BYTES),
-        component: Source::file(plugin.component_path(), plugin.limits.component_bytes),
+        component: Source::first_of(plugin.component.clone(), plugin.limits.component_bytes),
         taking: None,
         offers_again: false,
         asked: Vec::new(),
@@ -136,7 +136,7 @@ impl Following {
         if self.supervised.take_plugin_file(offered).await {
             self.taking = None;
             let plugin = self.supervised.plugin();
-            self.component.redirect(plugin.component_path(), plugin.limits.component_bytes);
+            self.component.redirect(plugin.component.clone(), plugin.limits.component_bytes);
             self.offers_again = true;
         }
     }
