@@ -41,7 +41,7 @@ pub async fn finalize(
     let observed = observe(logic, parent, memory);
     let decided = decide::decide(controller, logic, Call::Finalize, &observed, memory).await?;
     let checked = judge(controller, logic, &observed, decided.answer);
-    let cleanup = decide::settle(controller, decided.trial, checked)?;
+    let cleanup = decide::settle(controller, logic, decided.trial, checked)?;
     match cleanup.done {
         false => wait(controller, logic, &observed, cleanup, memory).await,
         true => finish(controller, logic, &observed, cleanup, finalizer, memory).await,

@@ -27,6 +27,7 @@ use crate::plugin::cases::{Case, Verdict};
 use crate::plugin::history::{Entry, Event, History};
 use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Refused;
+use crate::probation::Beginning;
 use crate::shadow::survey::{self, Survey};
 use crate::supervisor::{State, Supervised};
 use crate::{reconcile, wiring};
@@ -208,7 +209,8 @@ impl Supervised {
         let before = self.controller.logic().map(|logic| logic.revision.clone());
         let replaced = before.as_ref().map(|before| before.digest().to_string());
         let before = before.filter(|_| matches!(start, Start::Swap));
-        self.controller.probation.begin(tokio::time::Instant::now(), before.is_some());
+        let beginning = self.beginning(digest, start, before.is_some());
+        self.controller.probation.begin(tokio::time::Instant::now(), digest, beginning);
         self.controller.publish(Arc::new(logic));
         let state = State { since: Some(Instant::now()), before, ..State::default() };
         let gone = std::mem::replace(&mut *self.state(), state);
@@ -221,6 +223,15 @@ impl Supervised {
             self.controller.debut.await_first(digest, stopwatch);
         }
         gone
+    }
+
+    /// One that did worse before, and that somebody lets decide all the same, is not taken back for it again.
+    fn beginning(&self, digest: Digest, start: Start<'_>, has_predecessor: bool) -> Beginning {
+        match start {
+            Start::Return(_) => Beginning::Return,
+            Start::Swap if has_predecessor && !self.history().is_approved_after_all(digest) => Beginning::OnProbation,
+            Start::Swap => Beginning::Unjudged,
+        }
     }
 
     /// The last good revision goes on; the reason is in the log, the status and the metrics.
