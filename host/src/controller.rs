@@ -50,6 +50,8 @@ pub struct Logic {
     pub reads: Vec<ReadView>,
     /// The namespaces, where a rule of the grant selects them by label.
     pub namespaces: Option<Arc<Watched>>,
+    /// Finalizers that revisions before this one held, and it does not.
+    pub former_finalizers: Vec<String>,
 }
 
 impl Logic {

@@ -8,7 +8,7 @@
 //! publish ─▶ on probation ─▶ worse than the one before: that one is published again
 //! ```
 //!
-//! What was taken back is not taken again until somebody approves it, also after a restart.
+//! What was taken back or held is not taken again until somebody approves it, also after a restart.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -89,12 +89,22 @@ impl Supervised {
             self.controller.slot.forgive();
             return Ok(());
         }
-        let taken_back = self.history().taken_back(digest).map(|entry| entry.message.clone());
-        let taken = match taken_back {
-            Some(why) => Err(LoadError::TakenBack(why)),
+        let taken = match self.waits_for_approval(digest) {
+            Some(waits) => Err(waits),
             None => self.try_take(candidate, Start::Swap).await,
         };
         taken.map_err(|error| (digest, error))
+    }
+
+    /// Why this component is not even tried. What is held is tried again beside the one that decides, for
+    /// it may break less by now; where none does, there is nothing to hold it against.
+    fn waits_for_approval(&self, digest: Digest) -> Option<LoadError> {
+        let history = self.history();
+        if let Some(entry) = history.taken_back(digest) {
+            return Some(LoadError::TakenBack(entry.message.clone()));
+        }
+        let held = history.held(digest).filter(|_| self.controller.logic().is_none())?;
+        Some(LoadError::Held(held.message.clone()))
     }
 
     /// Nothing decides and what is offered cannot: the last that did, does.
@@ -191,12 +201,20 @@ impl Supervised {
         let Some(present) = present.filter(|_| !self.history().is_approved(logic.revision.digest())) else {
             return Ok(());
         };
-        self.loading("the component is asked about every parent");
-        let survey = survey::survey(&self.controller, &present, logic).await;
-        match too_much(&survey, logic.plugin.max_losing) {
-            Some(why) => Err(LoadError::Held(why)),
-            None => Ok(()),
+        let why = match orphans(&present, logic) {
+            Some(why) => Some(why),
+            None => {
+                self.loading("the component is asked about every parent");
+                let survey = survey::survey(&self.controller, &present, logic).await;
+                too_much(&survey, logic.plugin.max_losing)
+            }
+        };
+        let Some(why) = why else { return Ok(()) };
+        let is_noted = self.history().held(logic.revision.digest()).is_some_and(|held| held.message == why);
+        if !is_noted {
+            self.note(&logic.revision, Event::Held, &why).await;
         }
+        Err(LoadError::Held(why))
     }
 
     /// What no reconcile can go on beside, so it is short. Returns what is not needed any more.
@@ -310,11 +328,11 @@ impl Supervised {
         let current = self.controller.logic().map(|logic| logic.revision.clone());
         let kept = self.kept(target).await;
         let kept = kept.ok_or_else(|| format!("{target} is not kept any more; build it again and reload it"))?;
-        let was_taken_back = self.history().taken_back(target).is_some();
+        let waited = self.waits_for_approval(target).is_some();
         self.in_time(self.try_take(kept, Start::Return("somebody went back to it")))
             .await
             .map_err(|error| format!("{target} cannot be taken: {error}"))?;
-        if was_taken_back {
+        if waited {
             self.remember(move |history| history.note(target, "", Event::Approved, "somebody went back to it")).await;
         }
         if let Some(current) = current {
@@ -397,6 +415,31 @@ fn too_much(survey: &Survey, max_losing: u8) -> Option<String> {
         ));
     }
     None
+}
+
+/// Whom a revision would leave with a finalizer that nobody takes off: it holds another one or none, or
+/// serves another kind, and the present one's is on parents that are there.
+fn orphans(present: &Logic, new: &Logic) -> Option<String> {
+    let (old, next) = (present.revision.descriptor(), new.revision.descriptor());
+    let finalizer = old.finalizer.as_deref()?;
+    let serves_them = old.parent.is_served_as(&next.parent);
+    if serves_them && next.finalizer.as_deref() == Some(finalizer) {
+        return None;
+    }
+    let parents = &present.parents.watched.cache;
+    let keys = parents.keys();
+    let holds = |parent: &Arc<Object>| parent.finalizers.iter().any(|held| **held == *finalizer);
+    let holding = keys.iter().filter_map(|key| parents.get(key)).filter(holds).count();
+    let what = match (serves_them, next.finalizer.as_deref()) {
+        (false, _) => format!("it serves {} and no longer {}", next.parent, old.parent),
+        (true, Some(other)) => format!("it holds the finalizer {other} and no longer {finalizer}"),
+        (true, None) => format!("it no longer holds the finalizer {finalizer}"),
+    };
+    let of_them = match serves_them {
+        true => "they would be let go without the clean-up of the one at work",
+        false => "nobody would take it off, and they could not be deleted",
+    };
+    (holding > 0).then(|| format!("{what}, but {holding} of {} parents have {finalizer}: {of_them}", keys.len()))
 }
 
 /// A component that carries cases proves itself on them.
