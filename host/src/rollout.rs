@@ -150,7 +150,8 @@ impl Supervised {
         self.loading("the caches are being filled");
         let plugin = self.plugin();
         let revision = revision.under(&plugin.limits);
-        let logic = wiring::wire(&self.controller, &self.shared.watches, plugin, revision).await?;
+        let mut logic = wiring::wire(&self.controller, &self.shared.watches, plugin, revision).await?;
+        logic.former_finalizers = self.former_finalizers(&logic);
         stopwatch.over(Stage::Watches);
         first_call(&self.controller, &logic).await?;
         stopwatch.over(Stage::FirstCall);
@@ -168,6 +169,17 @@ impl Supervised {
         })
         .await;
         Ok(())
+    }
+
+    /// What earlier revisions held stays on the parents that have it, and is taken off when they are deleted.
+    fn former_finalizers(&self, logic: &Logic) -> Vec<String> {
+        let mut former = self.history().finalizers();
+        if let Some(present) = self.controller.logic() {
+            former.extend(present.revision.descriptor().finalizer.clone());
+            former.extend(present.former_finalizers.iter().cloned());
+        }
+        let now = logic.revision.descriptor().finalizer.as_ref();
+        former.into_iter().filter(|finalizer| Some(finalizer) != now).collect()
     }
 
     /// A component that decided earlier, if it is kept and intact.
@@ -382,7 +394,8 @@ fn remember(history: &mut History, revision: &Revision, component: Option<&Candi
         history.keep(component);
     }
     if history.current() != Some(digest) {
-        history.note(digest, &revision.descriptor().version, Event::Published, why);
+        let descriptor = revision.descriptor();
+        history.publish(digest, &descriptor.version, descriptor.finalizer.as_deref(), why);
     }
 }
 
@@ -417,8 +430,8 @@ fn too_much(survey: &Survey, max_losing: u8) -> Option<String> {
     None
 }
 
-/// Whom a revision would leave with a finalizer that nobody takes off: it holds another one or none, or
-/// serves another kind, and the present one's is on parents that are there.
+/// Whom a revision would leave with the present one's finalizer: it holds another one or none, or serves
+/// another kind, where nobody would ever take it off.
 fn orphans(present: &Logic, new: &Logic) -> Option<String> {
     let (old, next) = (present.revision.descriptor(), new.revision.descriptor());
     let finalizer = old.finalizer.as_deref()?;
@@ -436,7 +449,7 @@ fn orphans(present: &Logic, new: &Logic) -> Option<String> {
         (true, None) => format!("it no longer holds the finalizer {finalizer}"),
     };
     let of_them = match serves_them {
-        true => "they would be let go without the clean-up of the one at work",
+        true => "the one at work would not clean up after them any more",
         false => "nobody would take it off, and they could not be deleted",
     };
     (holding > 0).then(|| format!("{what}, but {holding} of {} parents have {finalizer}: {of_them}", keys.len()))

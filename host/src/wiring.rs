@@ -120,8 +120,7 @@ async fn open(
         )));
     }
     let basis = basis(controller, &revision, &plugin);
-    let former_finalizers = former_finalizers(controller, &revision);
-    Ok(Logic { plugin, revision, basis, parents, resource, owned, reads, namespaces, former_finalizers })
+    Ok(Logic { plugin, revision, basis, parents, resource, owned, reads, namespaces, former_finalizers: Vec::new() })
 }
 
 fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) -> u64 {
@@ -151,20 +150,6 @@ fn dropped_kinds(controller: &Controller, owned: &[View]) -> Vec<View> {
         !owned.iter().any(|now| now.watched.scope == view.watched.scope) && !view.watched.cache.is_empty()
     };
     before.owned.iter().filter(dropped).cloned().collect()
-}
-
-/// A finalizer that the new revision no longer holds stays on the parents that have it, and is taken off
-/// when they are deleted.
-fn former_finalizers(controller: &Controller, revision: &Revision) -> Vec<String> {
-    let (Some(before), now) = (controller.logic(), revision.descriptor()) else { return Vec::new() };
-    let then = before.revision.descriptor();
-    if !then.parent.is_served_as(&now.parent) {
-        return Vec::new();
-    }
-    let mut former = before.former_finalizers.clone();
-    former.extend(then.finalizer.clone().filter(|last| !before.former_finalizers.contains(last)));
-    former.retain(|finalizer| Some(finalizer) != now.finalizer.as_ref());
-    former
 }
 
 fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor) -> View {

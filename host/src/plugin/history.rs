@@ -10,6 +10,7 @@
 //! in a directory that only the host's user can write. Without a directory all is remembered until
 //! the process ends, but for the components.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -46,6 +47,9 @@ pub struct Entry {
     /// Why, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The finalizer that it holds, where it began to decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finalizer: Option<String>,
 }
 
 /// What happened to a component.
@@ -89,7 +93,19 @@ impl History {
     /// Notes what happened to a component, and keeps what is needed to go back.
     pub fn note(&mut self, digest: Digest, version: &str, event: Event, message: &str) {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        self.entries.push(Entry { digest, version: version.to_owned(), at, event, message: message.to_owned() });
+        let (version, message) = (version.to_owned(), message.to_owned());
+        self.add(Entry { digest, version, at, event, message, finalizer: None });
+    }
+
+    /// Notes that a component decides now, which holds this finalizer.
+    pub fn publish(&mut self, digest: Digest, version: &str, finalizer: Option<&str>, message: &str) {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let (version, message, finalizer) = (version.to_owned(), message.to_owned(), finalizer.map(str::to_owned));
+        self.add(Entry { digest, version, at, event: Event::Published, message, finalizer });
+    }
+
+    fn add(&mut self, entry: Entry) {
+        self.entries.push(entry);
         let surplus = self.entries.len().saturating_sub(ENTRIES);
         self.entries.drain(..surplus);
         if let Err(error) = self.write() {
@@ -156,6 +172,11 @@ impl History {
         let mut good = self.published();
         good.retain(|other| Some(*other) != digest && !waits(*other));
         good
+    }
+
+    /// The finalizers that components held that decided: parents may have them still.
+    pub fn finalizers(&self) -> BTreeSet<String> {
+        self.entries.iter().filter_map(|entry| entry.finalizer.clone()).collect()
     }
 
     /// The components that ever decided, the last one first.
@@ -257,6 +278,18 @@ mod tests {
         assert_eq!(again.component(digest("a"), MOST), Some(Candidate::of(b"a".to_vec())));
         assert_eq!(again.before(Some(digest("b"))), [digest("a")]);
         assert!(History::open(Some(base.path()), "other").entries().is_empty());
+    }
+
+    #[test]
+    fn the_finalizers_of_those_that_decided_are_known_after_a_restart() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        for (text, finalizer) in [("a", Some("example.com/a")), ("b", Some("example.com/b")), ("c", None)] {
+            history.publish(digest(text), "1", finalizer, "");
+        }
+        let again = History::open(Some(base.path()), "memcached");
+        assert_eq!(again.finalizers(), ["example.com/a", "example.com/b"].map(str::to_owned).into());
+        assert_eq!(again.current(), Some(digest("c")));
     }
 
     #[test]
