@@ -153,9 +153,12 @@ impl Supervised {
         let mut logic = wiring::wire(&self.controller, &self.shared.watches, plugin, revision).await?;
         logic.former_finalizers = self.former_finalizers(&logic);
         stopwatch.over(Stage::Watches);
-        first_call(&self.controller, &logic).await?;
+        let is_approved = matches!(start, Start::Swap) && self.history().is_approved(logic.revision.digest());
+        if !is_approved {
+            first_call(&self.controller, &logic).await?;
+        }
         stopwatch.over(Stage::FirstCall);
-        if let Start::Swap = start {
+        if matches!(start, Start::Swap) && !is_approved {
             self.hold(&logic).await?;
         }
         stopwatch.over(Stage::Survey);
@@ -207,12 +210,9 @@ impl Supervised {
         }
     }
 
-    /// A revision that would break much waits for a person, unless one has said already that it may.
+    /// A revision that would break much waits for a person.
     async fn hold(&self, logic: &Logic) -> Result<(), LoadError> {
-        let present = self.controller.logic();
-        let Some(present) = present.filter(|_| !self.history().is_approved(logic.revision.digest())) else {
-            return Ok(());
-        };
+        let Some(present) = self.controller.logic() else { return Ok(()) };
         let why = match orphans(&present, logic) {
             Some(why) => Some(why),
             None => {
@@ -472,7 +472,7 @@ async fn try_carried_cases(revision: &Arc<Revision>) -> Result<(), LoadError> {
 }
 
 /// A revision that cannot decide a parent that is there is not published, unless the one before it
-/// cannot either. What it answers is not carried out.
+/// cannot either, or a person has said that it may all the same. What it answers is not carried out.
 async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadError> {
     let parents = &logic.parents.watched.cache;
     let decided = |parent: &Arc<Object>| controller.recall(parent).failures == 0;
