@@ -28,9 +28,10 @@ use crate::plugin::history::{Entry, Event, History};
 use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Refused;
 use crate::probation::Beginning;
+use crate::reconcile;
 use crate::shadow::survey::{self, Survey};
 use crate::supervisor::{State, Supervised};
-use crate::{reconcile, wiring};
+use crate::wiring::{self, Views};
 
 /// How long a way back may take. Who asked for one waits a little longer than this, and files wait, too.
 const WAY_BACK: Duration = Duration::from_secs(50);
@@ -150,7 +151,8 @@ impl Supervised {
         self.loading("the caches are being filled");
         let plugin = self.plugin();
         let revision = revision.under(&plugin.limits);
-        let mut logic = wiring::wire(&self.controller, &self.shared.watches, plugin, revision).await?;
+        let views = Views::under(self.shared.clone(), self.candidate_name());
+        let mut logic = views.open(&self.controller, plugin, revision).await?;
         logic.former_finalizers = self.former_finalizers(&logic);
         stopwatch.over(Stage::Watches);
         let is_approved = matches!(start, Start::Swap) && self.history().is_approved(logic.revision.digest());
@@ -164,6 +166,8 @@ impl Supervised {
         stopwatch.over(Stage::Survey);
         let revision = logic.revision.clone();
         let gone = self.publish(logic, start, stopwatch);
+        // The plugin has them open now.
+        drop(views);
         let why = start.why().to_owned();
         self.remember(move |history| {
             remember(history, &revision, component.as_ref(), &why);
@@ -241,6 +245,7 @@ impl Supervised {
         let before = before.filter(|_| matches!(start, Start::Swap));
         let beginning = self.beginning(digest, start, before.is_some());
         self.controller.probation.begin(tokio::time::Instant::now(), digest, beginning);
+        wiring::listen(&self.controller, &self.shared.watches, &logic);
         self.controller.publish(Arc::new(logic));
         let state = State { since: Some(Instant::now()), before, ..State::default() };
         let gone = std::mem::replace(&mut *self.state(), state);
@@ -305,7 +310,9 @@ impl Supervised {
 
     /// A way back that takes no longer than what waits for it may have to wait.
     async fn in_time(&self, back: impl Future<Output = Result<(), LoadError>>) -> Result<(), String> {
-        match tokio::time::timeout(WAY_BACK, back).await {
+        // It stays until it is said what it waits for.
+        let mut back = std::pin::pin!(back);
+        match tokio::time::timeout(WAY_BACK, &mut back).await {
             Ok(done) => done.map_err(|error| error.to_string()),
             Err(_) => Err(format!("it is not ready after {WAY_BACK:?}: {}", self.awaited())),
         }

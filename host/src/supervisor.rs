@@ -29,6 +29,7 @@ use crate::plugin::revision::Revision;
 use crate::plugin::slot::Refused;
 use crate::reconcile::{self, Next, Pass};
 use crate::taking::{self, Request};
+use crate::wiring;
 
 /// How long a parent rests whose reconcile panicked: a fault of the host, not of the plugin.
 const AFTER_PANIC: Duration = Duration::from_secs(30);
@@ -184,7 +185,16 @@ impl Supervised {
     /// What is awaited of the revision that is being taken.
     pub(crate) fn awaited(&self) -> String {
         let loading = self.state.lock().unwrap_or_else(PoisonError::into_inner).loading.clone();
-        loading.unwrap_or_else(|| "its file is still being written".to_owned())
+        let loading = loading.unwrap_or_else(|| "its file is still being written".to_owned());
+        match wiring::not_seen(&self.shared.watches, &self.candidate_name()) {
+            Some(why) => format!("{loading}: {why}"),
+            None => loading,
+        }
+    }
+
+    /// Under which a revision has its watches open until it decides.
+    pub(crate) fn candidate_name(&self) -> String {
+        format!("{} (next)", self.controller.name)
     }
 
     /// What decided before.
@@ -224,8 +234,12 @@ impl Supervised {
     }
 
     fn watches(&self) -> Vec<WatchStatus> {
-        let name = &self.controller.name;
-        let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_subscribed(name)).collect();
+        // Where nothing decides, the plugin waits for what the first one waits for.
+        let name = match self.controller.logic() {
+            Some(_) => self.controller.name.to_string(),
+            None => self.candidate_name(),
+        };
+        let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_subscribed(&name)).collect();
         watches.sort_by(|a, b| a.scope.kind.cmp(&b.scope.kind));
         let status = |watched: &Arc<crate::cluster::watch::Watched>| {
             let health = watched.health();

@@ -1,5 +1,8 @@
 //! From a descriptor to open watches: which kinds, with which selector and fields, and whom a
 //! change wakes.
+//!
+//! A revision that does not decide yet opens them under a name of its own, and its changes wake nobody: what
+//! it wants to see is no part of the plugin's health, and nothing that wakes the one at work is replaced.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
@@ -7,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::cluster::observe::{ReadView, View, named_by, parent_label};
-use crate::cluster::watch::{Change, Scope, Subscriber, Watched, Watches};
+use crate::cluster::watch::{Change, Health, Scope, Subscriber, Watched, Watches};
 use crate::config::PluginConfig;
 use crate::controller::{Controller, Logic};
 use crate::decision::{Descriptor, Kind, MatchRule, ReadKind};
@@ -16,6 +19,7 @@ use crate::grant::Grant;
 use crate::object::{Key, Lens, Object, PLUGIN_LABEL};
 use crate::plugin::revision::Revision;
 use crate::projection::Projection;
+use crate::supervisor::Shared;
 
 /// Who opens a watch, and whom a change wakes.
 struct Interest<'a> {
@@ -31,22 +35,77 @@ impl<'a> Interest<'a> {
     }
 }
 
+/// The watches that a revision has open that does not decide. They end with this, unless somebody else has
+/// them open, too.
+pub struct Views {
+    shared: Arc<Shared>,
+    name: Arc<str>,
+}
+
+impl Views {
+    /// None yet, under this name.
+    pub fn under(shared: Arc<Shared>, name: String) -> Self {
+        Self { shared, name: name.into() }
+    }
+
+    /// Opens the watches of a revision and waits until they are synced.
+    ///
+    /// # Errors
+    /// When the kind of the parents cannot hold a status.
+    pub async fn open(
+        &self,
+        controller: &Arc<Controller>,
+        plugin: Arc<PluginConfig>,
+        revision: Arc<Revision>,
+    ) -> Result<Logic, LoadError> {
+        let interest = Interest { watches: &self.shared.watches, name: self.name.clone(), woken: Weak::new() };
+        open(controller, &interest, plugin, revision).await
+    }
+}
+
+impl Drop for Views {
+    fn drop(&mut self) {
+        for watched in self.shared.watches.all() {
+            self.shared.watches.unsubscribe(&watched.scope, &self.name);
+        }
+    }
+}
+
+/// What cannot be seen yet of what is wanted under a name, and why.
+pub fn not_seen(watches: &Watches, name: &str) -> Option<String> {
+    let missing = watches.all().into_iter().filter(|watched| watched.is_subscribed(name));
+    let why = missing.filter_map(|watched| match watched.health() {
+        Health::Synced => None,
+        Health::Failing(why) => Some(why),
+        Health::Starting => Some(format!("{} is being listed", watched.scope.kind)),
+    });
+    Some(why.collect::<Vec<_>>().join("; ")).filter(|why| !why.is_empty())
+}
+
+/// Has changes of what a revision sees wake the plugin's queue, before it is published: its watches are open
+/// and synced, so nothing is waited for, and whatever changes from now on is heard. What changed before is
+/// not, so every parent must be decided after this.
+pub fn listen(controller: &Arc<Controller>, watches: &Watches, logic: &Logic) {
+    let interest = Interest::of(controller, watches);
+    let descriptor = logic.revision.descriptor();
+    let parents = open_parents(&interest, descriptor);
+    for owned in &descriptor.owns {
+        open_owned(&interest, descriptor, &owned.kind, &owned.fields);
+    }
+    for read in &descriptor.reads {
+        open_read(&interest, &parents, read);
+    }
+    open_namespaces(&logic.plugin.grant, &interest, &parents);
+}
+
+/// What a kind is to a plugin that does not read it under a key of its own.
+const PARENT: &str = "parent";
+const CHILD: &str = "child";
+const NAMESPACE: &str = "namespace";
+
 /// How long the labels of namespaces are waited for when another `plugin.yaml` looks at them. Where
 /// they are not known, nothing is granted.
 const NAMESPACES: Duration = Duration::from_secs(10);
-
-/// Opens the watches of a revision and waits until they are synced.
-///
-/// # Errors
-/// When the kind of the parents cannot hold a status.
-pub async fn wire(
-    controller: &Arc<Controller>,
-    watches: &Watches,
-    plugin: Arc<PluginConfig>,
-    revision: Arc<Revision>,
-) -> Result<Logic, LoadError> {
-    open(controller, &Interest::of(controller, watches), plugin, revision).await
-}
 
 /// The logic at work under another `plugin.yaml`. Its watches stay as they are but for that of the
 /// namespaces, which is not waited for at any price: what is narrowed is narrowed at once.
@@ -64,29 +123,6 @@ pub async fn rewire(
     }
     let basis = basis(controller, &revision, &plugin);
     Logic { plugin, revision, basis, namespaces, ..present.clone() }
-}
-
-/// The same for a revision that only looks: its watches wake nobody, are not a part of the plugin's
-/// health, and stay open until [`end`] under the same name.
-///
-/// # Errors
-/// As for [`wire`].
-pub async fn wire_to_look(
-    controller: &Arc<Controller>,
-    watches: &Watches,
-    plugin: Arc<PluginConfig>,
-    revision: Arc<Revision>,
-    name: &Arc<str>,
-) -> Result<Logic, LoadError> {
-    let interest = Interest { watches, name: name.clone(), woken: Weak::new() };
-    open(controller, &interest, plugin, revision).await
-}
-
-/// Ends every subscription under a name.
-pub fn end(watches: &Watches, name: &str) {
-    for watched in watches.all() {
-        watches.unsubscribe(&watched.scope, name);
-    }
 }
 
 async fn open(
@@ -130,15 +166,13 @@ fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) ->
 /// Ends the subscriptions that the published logic does not use.
 pub fn release(controller: &Controller, watches: &Watches) {
     let Some(logic) = controller.logic() else { return };
-    let used = |scope: &Scope| {
-        let views = logic.owned.iter().chain(logic.reads.iter().map(|read| &read.view));
-        let watched = std::iter::once(&logic.parents).chain(views).map(|view| &view.watched);
-        watched.chain(&logic.namespaces).any(|watched| watched.scope == *scope)
-    };
+    let owned = logic.owned.iter().map(|view| (&view.watched, CHILD));
+    let reads = logic.reads.iter().map(|read| (&read.view.watched, &*read.read.key));
+    let others = [(&logic.parents.watched, PARENT)].into_iter().chain(logic.namespaces.iter().map(|n| (n, NAMESPACE)));
+    let used: Vec<(&Arc<Watched>, &str)> = owned.chain(reads).chain(others).collect();
     for watched in watches.all() {
-        if !used(&watched.scope) {
-            watches.unsubscribe(&watched.scope, &controller.name);
-        }
+        let roles = used.iter().filter(|(used, _)| used.scope == watched.scope).map(|(_, role)| *role);
+        watches.keep(&watched.scope, &controller.name, &roles.collect::<Vec<_>>());
     }
 }
 
@@ -162,7 +196,7 @@ fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor) -> View {
         let Some(controller) = woken.upgrade() else { return };
         controller.queue.add(object_of(change).key.clone());
     });
-    View { watched: subscribe(interest, &scope, &lens, "parent", subscriber), projection }
+    View { watched: subscribe(interest, &scope, &lens, PARENT, subscriber), projection }
 }
 
 fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fields: &[String]) -> View {
@@ -177,7 +211,7 @@ fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fie
             wake_owner(&controller, &parent, object);
         }
     });
-    View { watched: subscribe(interest, &scope, &lens, "child", subscriber), projection }
+    View { watched: subscribe(interest, &scope, &lens, CHILD, subscriber), projection }
 }
 
 fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadView {
@@ -220,7 +254,7 @@ fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Op
             wake_all(&controller, &parents, |_| true);
         }
     });
-    Some(subscribe(interest, &scope, &lens, "namespace", subscriber))
+    Some(subscribe(interest, &scope, &lens, NAMESPACE, subscriber))
 }
 
 fn subscribe(interest: &Interest<'_>, scope: &Scope, lens: &Lens, role: &str, subscriber: Subscriber) -> Arc<Watched> {

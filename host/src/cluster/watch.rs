@@ -239,10 +239,15 @@ impl Watches {
 
     /// Ends the interest of a plugin; a watch without any is closed.
     pub fn unsubscribe(&self, scope: &Scope, plugin: &str) {
+        self.keep(scope, plugin, &[]);
+    }
+
+    /// The same, but for its interest in these roles.
+    pub fn keep(&self, scope: &Scope, plugin: &str, roles: &[&str]) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(watched) = open.get(scope) else { return };
         let mut subscribers = watched.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        subscribers.retain(|(name, _), _| **name != *plugin);
+        subscribers.retain(|(name, role), _| **name != *plugin || roles.contains(&&**role));
         let deserted = subscribers.is_empty();
         drop(subscribers);
         if deserted {
