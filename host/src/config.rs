@@ -15,6 +15,7 @@ use crate::parentage::{ParentKind, Parentage};
 use crate::pattern;
 use crate::plugin::limits::{Limits, Size};
 use crate::plugin::revision::Digest;
+use crate::plugin::source;
 
 /// Where `plugin.yaml` is looked for when a folder is named.
 pub const PLUGIN_FILE: &str = "plugin.yaml";
@@ -46,7 +47,7 @@ pub struct PluginConfig {
     pub name: Arc<str>,
     /// The file that describes it.
     pub path: PathBuf,
-    /// Where its component may be; the first that exists is meant.
+    /// Where its component may be, now or once it is built.
     pub component: Vec<PathBuf>,
     /// Its configuration, a JSON object.
     pub config: Arc<str>,
@@ -186,11 +187,9 @@ impl PluginConfig {
         format!("{}-{place}", self.name)
     }
 
-    /// The component's file: the first candidate that exists, or the last one to be named in an
-    /// error.
+    /// The component's file, as it is found now.
     pub fn component_path(&self) -> &Path {
-        let found = self.component.iter().find(|path| path.exists());
-        found.or(self.component.last()).unwrap_or(&self.path)
+        source::chosen(&self.component)
     }
 }
 
@@ -209,15 +208,16 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Beside `plugin.yaml`, or a build product above it, the nearest first. Nothing is looked up: what is not
+/// built yet will be there while the host runs.
 fn candidates(plugin_yaml: &Path, file: &str) -> Vec<PathBuf> {
     let folder = plugin_yaml.parent().unwrap_or(Path::new(""));
-    let mut found = vec![folder.join(file)];
+    let mut candidates = vec![folder.join(file)];
     if Path::new(file).is_relative() {
         let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        let built = absolute.ancestors().map(|above| above.join("target/plugins")).find(|products| products.is_dir());
-        found.extend(built.map(|products| products.join(file)));
+        candidates.extend(absolute.ancestors().map(|above| above.join("target/plugins").join(file)));
     }
-    found
+    candidates
 }
 
 /// The host's environment has its credentials in it, or may one day, so a plugin's configuration
@@ -266,6 +266,20 @@ mod tests {
         let plugin = parse(PLUGIN).unwrap();
         assert_eq!(&*plugin.config, r#"{"image":"memcached:1","size":1}"#);
         assert_eq!(plugin.component[0], Path::new("plugins/memcached/memcached.wasm"));
+    }
+
+    #[test]
+    fn a_component_that_is_built_later_is_found_where_it_is_built() {
+        let workspace = tempfile::tempdir().unwrap();
+        let [folder, products] = ["plugins/memcached", "target/plugins"].map(|dir| workspace.path().join(dir));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("plugin.yaml");
+        let plugin = PluginConfig::parse(PLUGIN, &path, &HostSettings::default(), &|_| None).unwrap();
+        assert_eq!(plugin.component_path(), folder.join("memcached.wasm"));
+        std::fs::create_dir_all(&products).unwrap();
+        assert_eq!(plugin.component_path(), products.join("memcached.wasm"), "it is built there");
+        std::fs::write(folder.join("memcached.wasm"), "").unwrap();
+        assert_eq!(plugin.component_path(), folder.join("memcached.wasm"), "what is beside comes first");
     }
 
     #[test]

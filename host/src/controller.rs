@@ -50,6 +50,8 @@ pub struct Logic {
     pub reads: Vec<ReadView>,
     /// The namespaces, where a rule of the grant selects them by label.
     pub namespaces: Option<Arc<Watched>>,
+    /// Finalizers that revisions before this one held, and it does not.
+    pub former_finalizers: Vec<String>,
 }
 
 impl Logic {
@@ -175,9 +177,9 @@ impl Controller {
             return self.decide_all_again();
         }
         // Nothing was decided yet: who wakes by its own writes has no right to be served first.
-        let parents = logic.parents.watched.cache.keys();
+        let parents = logic.parents.watched.clone();
         self.slot.publish(logic);
-        parents.into_iter().for_each(|key| self.queue.add(key));
+        parents.cache.keys().into_iter().for_each(|key| self.queue.add(key));
     }
 
     /// A revision has answered: where it is the first answer since it was published, the swap is over.

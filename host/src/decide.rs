@@ -69,7 +69,7 @@ pub async fn decide<'a>(
     let heard = |heard: Heard<'_>| {
         let end = if heard.failed { End::Aborted } else { End::Answered };
         controller.metrics.called(&controller.name, logic.revision.digest(), end, heard.elapsed);
-        controller.probation.called(Instant::now(), heard.failed, heard.elapsed);
+        controller.probation.called(Instant::now(), logic.revision.digest(), heard.elapsed);
         log(controller, logic, parent, heard.logs);
     };
     let mut decided = ask(controller, logic, call, observed.shown.clone(), heard).await;
@@ -87,8 +87,11 @@ pub async fn decide<'a>(
         Err(error) => {
             match &error {
                 Error::Api(_) | Error::Call(CallError::Stopped) => drop(trial),
-                Error::Call(CallError::DeadlineExceeded(_)) => controller.overdue(trial),
-                Error::Call(_) | Error::Violation(_) => controller.failed(trial),
+                Error::Call(CallError::DeadlineExceeded(_)) => {
+                    controller.probation.failed(Instant::now(), logic.revision.digest());
+                    controller.overdue(trial);
+                }
+                Error::Call(_) | Error::Violation(_) => hold_against(controller, logic, trial),
                 Error::Plugin(_) => controller.passed(trial),
             }
             Err(error)
@@ -96,16 +99,26 @@ pub async fn decide<'a>(
     }
 }
 
-/// What the checks say of an answer, told to the breaker.
+/// What the checks say of an answer, told to the breaker and held against the revision.
 ///
 /// # Errors
 /// What the checks say.
-pub fn settle<T>(controller: &Controller, trial: Trial<'_>, checked: Result<T, Error>) -> Result<T, Error> {
+pub fn settle<T>(
+    controller: &Controller,
+    logic: &Logic,
+    trial: Trial<'_>,
+    checked: Result<T, Error>,
+) -> Result<T, Error> {
     match &checked {
         Ok(_) => controller.passed(trial),
-        Err(_) => controller.failed(trial),
+        Err(_) => hold_against(controller, logic, trial),
     }
     checked
+}
+
+fn hold_against(controller: &Controller, logic: &Logic, trial: Trial<'_>) {
+    controller.probation.failed(Instant::now(), logic.revision.digest());
+    controller.failed(trial);
 }
 
 /// Notes what was decided: a revision that decides the same parent differently again and again
@@ -116,7 +129,7 @@ pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decisio
     memory.decided = known.then(basis, decision.fingerprint(&controller.hasher), Instant::now());
     if memory.decided.changes > known.changes {
         let parent = observed.parent.key.to_string();
-        controller.probation.changed_its_mind(Instant::now(), &parent, memory.decided.changes);
+        controller.probation.changed_its_mind(Instant::now(), logic.revision.digest(), &parent, memory.decided.changes);
     }
 }
 

@@ -37,6 +37,13 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// Whether objects of this kind are objects of the other, if in another version.
+    pub fn is_served_as(&self, other: &Self) -> bool {
+        (&self.group, &self.kind) == (&other.group, &other.kind)
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.group.is_empty() { write!(f, "{}", self.kind) } else { write!(f, "{}.{}", self.kind, self.group) }

@@ -6,6 +6,9 @@
 //! deleting, not held ─▶ nothing more to do; others may hold the object longer
 //! ```
 //!
+//! A finalizer that an earlier revision of the plugin held counts as held, for nobody else takes it off; one
+//! that asks for no clean-up any more has it taken off at once.
+//!
 //! A plugin that fails here keeps the finalizer, visibly: the host's condition and an Event say
 //! why.
 
@@ -42,20 +45,28 @@ pub async fn finalize(
     memory: &mut Memory,
 ) -> Result<Next, Error> {
     let Some(finalizer) = held_finalizer(logic, &parent) else { return Ok(Next::Wait) };
+    if !asks_for_clean_up(logic, &parent) {
+        return let_go(controller, logic, &parent, finalizer).await;
+    }
     let observed = observe(logic, parent, memory);
     let decided = decide::decide(controller, logic, Call::Finalize, &observed, memory).await?;
     let checked = judge(controller, logic, &observed, decided.answer);
-    let cleanup = decide::settle(controller, decided.trial, checked)?;
+    let cleanup = decide::settle(controller, logic, decided.trial, checked)?;
     match cleanup.done {
         false => wait(controller, logic, &observed, cleanup, memory).await,
         true => finish(controller, logic, &observed, cleanup, finalizer, memory).await,
     }
 }
 
-/// The finalizer that the plugin asks for, if the parent holds it; otherwise clean-up is over.
-pub fn held_finalizer<'a>(logic: &'a Logic, parent: &Object) -> Option<&'a str> {
-    let finalizer = logic.revision.descriptor().finalizer.as_deref()?;
-    parent.finalizers.iter().any(|held| **held == *finalizer).then_some(finalizer)
+/// The finalizer that the plugin asks for or asked for, if the parent holds it; otherwise clean-up is over.
+fn held_finalizer<'a>(logic: &'a Logic, parent: &Object) -> Option<&'a str> {
+    let mut ours = logic.revision.descriptor().finalizer.iter().chain(&logic.former_finalizers);
+    ours.find(|ours| parent.finalizers.iter().any(|held| **held == ***ours)).map(String::as_str)
+}
+
+/// Whether the plugin is asked to clean up after a parent that is being deleted.
+pub fn asks_for_clean_up(logic: &Logic, parent: &Object) -> bool {
+    logic.revision.descriptor().finalizer.is_some() && held_finalizer(logic, parent).is_some()
 }
 
 /// A checked answer of `finalize`.
@@ -110,9 +121,15 @@ async fn finish(
         return Ok(OVERTAKEN);
     }
     let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else { return Ok(Next::Wait) };
+    let_go(controller, logic, &parent, finalizer).await
+}
+
+/// Takes a finalizer off, and looks again where an earlier one is left.
+async fn let_go(controller: &Controller, logic: &Logic, parent: &Object, finalizer: &str) -> Result<Next, Error> {
     let permit = controller.permit();
-    let reply = controller.writer.remove_finalizer(&logic.resource, &parent, finalizer, &permit).await;
-    match learn_parent(controller, logic, &parent, reply).await {
+    let reply = controller.writer.remove_finalizer(&logic.resource, parent, finalizer, &permit).await;
+    match learn_parent(controller, logic, parent, reply).await {
+        Ok(parent) if held_finalizer(logic, &parent).is_some() => Ok(Next::Again),
         Ok(_) => Ok(Next::Wait),
         Err(Error::Api(error)) if parent_is_gone(&error) => Ok(Next::Wait),
         Err(_) if was_overtaken(logic, &parent) => Ok(OVERTAKEN),

@@ -57,6 +57,7 @@ pub mod shadow;
 pub mod shape;
 pub mod status;
 pub mod supervisor;
+pub mod taking;
 pub mod tally;
 pub mod whole_file;
 pub mod wiring;

@@ -8,10 +8,10 @@
 //! publish ─▶ on probation ─▶ worse than the one before: that one is published again
 //! ```
 //!
-//! What was taken back is not taken again until somebody approves it, also after a restart.
+//! What was taken back or held is not taken again until somebody approves it, also after a restart.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -26,9 +26,14 @@ use crate::plugin::cases::{Case, Verdict};
 use crate::plugin::history::{Entry, Event, History};
 use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Refused;
+use crate::probation::Beginning;
+use crate::reconcile;
 use crate::shadow::survey::{self, Survey};
 use crate::supervisor::{State, Supervised};
-use crate::{reconcile, wiring};
+use crate::wiring::{self, Views};
+
+/// How long a way back may take. Who asked for one waits a little longer than this, and files wait, too.
+const WAY_BACK: Duration = Duration::from_secs(50);
 
 /// How a revision comes to decide.
 #[derive(Clone, Copy)]
@@ -84,12 +89,22 @@ impl Supervised {
             self.controller.slot.forgive();
             return Ok(());
         }
-        let taken_back = self.history().taken_back(digest).map(|entry| entry.message.clone());
-        let taken = match taken_back {
-            Some(why) => Err(LoadError::TakenBack(why)),
+        let taken = match self.waits_for_approval(digest) {
+            Some(waits) => Err(waits),
             None => self.try_take(candidate, Start::Swap).await,
         };
         taken.map_err(|error| (digest, error))
+    }
+
+    /// Why this component is not even tried. What is held is tried again beside the one that decides, for
+    /// it may break less by now; where none does, there is nothing to hold it against.
+    fn waits_for_approval(&self, digest: Digest) -> Option<LoadError> {
+        let history = self.history();
+        if let Some(entry) = history.taken_back(digest) {
+            return Some(LoadError::TakenBack(entry.message.clone()));
+        }
+        let held = history.held(digest).filter(|_| self.controller.logic().is_none())?;
+        Some(LoadError::Held(held.message.clone()))
     }
 
     /// Nothing decides and what is offered cannot: the last that did, does.
@@ -135,16 +150,23 @@ impl Supervised {
         self.loading("the caches are being filled");
         let plugin = self.plugin();
         let revision = revision.under(&plugin.limits);
-        let logic = wiring::wire(&self.controller, &self.shared.watches, plugin, revision).await?;
+        let views = Views::under(self.shared.clone(), self.candidate_name());
+        let mut logic = views.open(&self.controller, plugin, revision).await?;
+        logic.former_finalizers = self.former_finalizers(&logic);
         stopwatch.over(Stage::Watches);
-        first_call(&self.controller, &logic).await?;
+        let is_approved = matches!(start, Start::Swap) && self.history().is_approved(logic.revision.digest());
+        if !is_approved {
+            first_call(&self.controller, &logic).await?;
+        }
         stopwatch.over(Stage::FirstCall);
-        if let Start::Swap = start {
+        if matches!(start, Start::Swap) && !is_approved {
             self.hold(&logic).await?;
         }
         stopwatch.over(Stage::Survey);
         let revision = logic.revision.clone();
         let gone = self.publish(logic, start, stopwatch);
+        // The plugin has them open now.
+        drop(views);
         let why = start.why().to_owned();
         self.remember(move |history| {
             remember(history, &revision, component.as_ref(), &why);
@@ -153,6 +175,17 @@ impl Supervised {
         })
         .await;
         Ok(())
+    }
+
+    /// What earlier revisions held stays on the parents that have it, and is taken off when they are deleted.
+    fn former_finalizers(&self, logic: &Logic) -> Vec<String> {
+        let mut former = self.history().finalizers();
+        if let Some(present) = self.controller.logic() {
+            former.extend(present.revision.descriptor().finalizer.clone());
+            former.extend(present.former_finalizers.iter().cloned());
+        }
+        let now = logic.revision.descriptor().finalizer.as_ref();
+        former.into_iter().filter(|finalizer| Some(finalizer) != now).collect()
     }
 
     /// A component that decided earlier, if it is kept and intact.
@@ -180,18 +213,23 @@ impl Supervised {
         }
     }
 
-    /// A revision that would break much waits for a person, unless one has said already that it may.
+    /// A revision that would break much waits for a person.
     async fn hold(&self, logic: &Logic) -> Result<(), LoadError> {
-        let present = self.controller.logic();
-        let Some(present) = present.filter(|_| !self.history().is_approved(logic.revision.digest())) else {
-            return Ok(());
+        let Some(present) = self.controller.logic() else { return Ok(()) };
+        let why = match orphans(&present, logic) {
+            Some(why) => Some(why),
+            None => {
+                self.loading("the component is asked about every parent");
+                let survey = survey::survey(&self.controller, &present, logic).await;
+                too_much(&survey, logic.plugin.max_losing)
+            }
         };
-        self.loading("the component is asked about every parent");
-        let survey = survey::survey(&self.controller, &present, logic).await;
-        match too_much(&survey, logic.plugin.max_losing) {
-            Some(why) => Err(LoadError::Held(why)),
-            None => Ok(()),
+        let Some(why) = why else { return Ok(()) };
+        let is_noted = self.history().held(logic.revision.digest()).is_some_and(|held| held.message == why);
+        if !is_noted {
+            self.note(&logic.revision, Event::Held, &why).await;
         }
+        Err(LoadError::Held(why))
     }
 
     /// What no reconcile can go on beside, so it is short. Returns what is not needed any more.
@@ -204,7 +242,9 @@ impl Supervised {
         let before = self.controller.logic().map(|logic| logic.revision.clone());
         let replaced = before.as_ref().map(|before| before.digest().to_string());
         let before = before.filter(|_| matches!(start, Start::Swap));
-        self.controller.probation.begin(tokio::time::Instant::now(), before.is_some());
+        let beginning = self.beginning(digest, start, before.is_some());
+        self.controller.probation.begin(tokio::time::Instant::now(), digest, beginning);
+        wiring::listen(&self.controller, &self.shared.watches, &logic);
         self.controller.publish(Arc::new(logic));
         let state = State { since: Some(Instant::now()), before, ..State::default() };
         let gone = std::mem::replace(&mut *self.state(), state);
@@ -217,6 +257,15 @@ impl Supervised {
             self.controller.debut.await_first(digest, stopwatch);
         }
         gone
+    }
+
+    /// One that did worse before, and that somebody lets decide all the same, is not taken back for it again.
+    fn beginning(&self, digest: Digest, start: Start<'_>, has_predecessor: bool) -> Beginning {
+        match start {
+            Start::Return(_) => Beginning::Return,
+            Start::Swap if has_predecessor && !self.history().is_approved_after_all(digest) => Beginning::OnProbation,
+            Start::Swap => Beginning::Unjudged,
+        }
     }
 
     /// The last good revision goes on; the reason is in the log, the status and the metrics.
@@ -233,53 +282,79 @@ impl Supervised {
         );
         self.controller.metrics.revision(plugin, error.reason());
         self.controller.slot.refuse(Refused::new(digest, error));
+        self.state().loading = None;
     }
 
-    /// Goes back from the revision that decides, which is not taken again by itself.
+    /// Goes back from the revision that decides, which is not taken again by itself. Where that is not
+    /// possible now, it is tried again while that one goes on doing worse.
     pub(crate) async fn take_back(self: Arc<Self>, why: String) {
-        let before = self.state().before.take();
+        let before = self.state().before.clone();
         let (Some(bad), Some(before)) = (self.controller.logic(), before) else { return };
         let bad = bad.revision.clone();
         let error = LoadError::TakenBack(why.clone());
-        self.note(&bad, Event::TakenBack, &why).await;
+        let is_noted = self.history().taken_back(bad.digest()).is_some();
+        if !is_noted {
+            self.note(&bad, Event::TakenBack, &why).await;
+        }
         let place = format!("in the place of {}", bad.digest());
-        match self.install(before, None, Start::Return(&place), Stopwatch::start()).await {
+        match self.in_time(self.install(before, None, Start::Return(&place), Stopwatch::start())).await {
             Ok(()) => self.refuse(Some(bad.digest()), &error),
             Err(failed) => {
                 let plugin = &*self.controller.name;
                 tracing::error!(plugin, digest = %bad.digest(), "{error}; but the one before it cannot be taken either: {failed}");
+                self.controller.probation.resume(tokio::time::Instant::now());
             }
         }
     }
 
-    /// Has an earlier revision decide, the last one where none is named.
+    /// A way back that takes no longer than what waits for it may have to wait.
+    async fn in_time(&self, back: impl Future<Output = Result<(), LoadError>>) -> Result<(), String> {
+        // It stays until it is said what it waits for.
+        let mut back = std::pin::pin!(back);
+        match tokio::time::timeout(WAY_BACK, &mut back).await {
+            Ok(done) => done.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("it is not ready after {WAY_BACK:?}: {}", self.awaited())),
+        }
+    }
+
+    /// Which revision is meant by this beginning of a digest; the last one before the present where none
+    /// is given.
+    ///
+    /// # Errors
+    /// Why there is none to go back to, for whoever asked.
+    pub(crate) fn earlier(&self, to: Option<&str>) -> Result<Digest, String> {
+        let current = self.controller.logic().map(|logic| logic.revision.digest());
+        let earlier = match to {
+            Some(prefix) => self.history().find(prefix)?,
+            None => *self
+                .history()
+                .before(current)
+                .first()
+                .ok_or("there is no earlier revision to go back to; `hotshoe history` shows what there was")?,
+        };
+        if current == Some(earlier) {
+            return Err(format!("{earlier} decides already"));
+        }
+        Ok(earlier)
+    }
+
+    /// Has an earlier revision decide.
     ///
     /// # Errors
     /// Why that is not possible, for whoever asked.
-    pub(crate) async fn roll_back(&self, to: Option<&str>) -> Result<(), String> {
+    pub(crate) async fn roll_back(self: Arc<Self>, target: Digest) -> Result<(), String> {
         let current = self.controller.logic().map(|logic| logic.revision.clone());
-        let target = match to {
-            Some(prefix) => self.history().find(prefix)?,
-            None => {
-                let before = self.history().before(current.as_ref().map(|current| current.digest()));
-                *before
-                    .first()
-                    .ok_or("there is no earlier revision to go back to; `hotshoe history` shows what there was")?
-            }
-        };
-        if current.as_ref().is_some_and(|current| current.digest() == target) {
-            return Err(format!("{target} decides already"));
-        }
         let kept = self.kept(target).await;
         let kept = kept.ok_or_else(|| format!("{target} is not kept any more; build it again and reload it"))?;
-        let why = "somebody went back to another revision";
-        if self.history().taken_back(target).is_some() {
-            self.remember(move |history| history.note(target, "", Event::Approved, "somebody went back to it")).await;
-        }
-        self.try_take(kept, Start::Return("somebody went back to it"))
+        let waited = self.waits_for_approval(target).is_some();
+        self.in_time(self.try_take(kept, Start::Return("somebody went back to it")))
             .await
             .map_err(|error| format!("{target} cannot be taken: {error}"))?;
+        if waited {
+            self.remember(move |history| history.note(target, "", Event::Approved, "somebody went back to it")).await;
+        }
         if let Some(current) = current {
+            let why = "somebody went back to another revision";
             self.note(&current, Event::TakenBack, why).await;
             self.controller.slot.refuse(Refused::new(Some(current.digest()), &LoadError::TakenBack(why.to_owned())));
         }
@@ -325,7 +400,8 @@ fn remember(history: &mut History, revision: &Revision, component: Option<&Candi
         history.keep(component);
     }
     if history.current() != Some(digest) {
-        history.note(digest, &revision.descriptor().version, Event::Published, why);
+        let descriptor = revision.descriptor();
+        history.publish(digest, &descriptor.version, descriptor.finalizer.as_deref(), why);
     }
 }
 
@@ -360,6 +436,31 @@ fn too_much(survey: &Survey, max_losing: u8) -> Option<String> {
     None
 }
 
+/// Whom a revision would leave with the present one's finalizer: it holds another one or none, or serves
+/// another kind, where nobody would ever take it off.
+fn orphans(present: &Logic, new: &Logic) -> Option<String> {
+    let (old, next) = (present.revision.descriptor(), new.revision.descriptor());
+    let finalizer = old.finalizer.as_deref()?;
+    let serves_them = old.parent.is_served_as(&next.parent);
+    if serves_them && next.finalizer.as_deref() == Some(finalizer) {
+        return None;
+    }
+    let parents = &present.parents.watched.cache;
+    let keys = parents.keys();
+    let holds = |parent: &Arc<Object>| parent.finalizers.iter().any(|held| **held == *finalizer);
+    let holding = keys.iter().filter_map(|key| parents.get(key)).filter(holds).count();
+    let what = match (serves_them, next.finalizer.as_deref()) {
+        (false, _) => format!("it serves {} and no longer {}", next.parent, old.parent),
+        (true, Some(other)) => format!("it holds the finalizer {other} and no longer {finalizer}"),
+        (true, None) => format!("it no longer holds the finalizer {finalizer}"),
+    };
+    let of_them = match serves_them {
+        true => "the one at work would not clean up after them any more",
+        false => "nobody would take it off, and they could not be deleted",
+    };
+    (holding > 0).then(|| format!("{what}, but {holding} of {} parents have {finalizer}: {of_them}", keys.len()))
+}
+
 /// A component that carries cases proves itself on them.
 async fn try_carried_cases(revision: &Arc<Revision>) -> Result<(), LoadError> {
     let failed = |message: String| LoadError::SelfTestFailed(message);
@@ -377,7 +478,7 @@ async fn try_carried_cases(revision: &Arc<Revision>) -> Result<(), LoadError> {
 }
 
 /// A revision that cannot decide a parent that is there is not published, unless the one before it
-/// cannot either. What it answers is not carried out.
+/// cannot either, or a person has said that it may all the same. What it answers is not carried out.
 async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadError> {
     let parents = &logic.parents.watched.cache;
     let decided = |parent: &Arc<Object>| controller.recall(parent).failures == 0;

@@ -1,5 +1,5 @@
-//! One controller per plugin: follows its component, which [`rollout`](crate::rollout) takes, and
-//! runs its workers.
+//! One controller per plugin: what it is made of, its workers, and how it is. Its component is followed by
+//! [`taking`](crate::taking) and taken by [`rollout`](crate::rollout).
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -17,26 +17,25 @@ use crate::cluster::events::Recorder;
 use crate::cluster::identity::Identity;
 use crate::cluster::pace::Pace;
 use crate::cluster::watch::{Health, Watches};
-use crate::config::{CONCURRENCY, HostSettings, PLUGIN_FILE_BYTES, PluginConfig};
+use crate::config::{CONCURRENCY, HostSettings, PluginConfig};
 use crate::controller::Controller;
-use crate::error::LoadError;
 use crate::followed::{Followed, PluginFileStatus};
 use crate::metrics::Metrics;
 use crate::object::Key;
-use crate::plugin::candidate::Candidate;
 use crate::plugin::compile::Compiler;
 use crate::plugin::engine::Engine;
 use crate::plugin::history::History;
 use crate::plugin::revision::Revision;
 use crate::plugin::slot::Refused;
-use crate::plugin::source::{self, Source};
 use crate::reconcile::{self, Next, Pass};
+use crate::taking::{self, Request};
+use crate::wiring;
 
 /// How long a parent rests whose reconcile panicked: a fault of the host, not of the plugin.
 const AFTER_PANIC: Duration = Duration::from_secs(30);
 
-/// How long who asked for a reload waits for a component to be taken.
-const RELOAD: Duration = Duration::from_secs(60);
+/// How long whoever has a wish waits for what comes of it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What all plugins share.
 pub struct Shared {
@@ -92,11 +91,6 @@ pub enum Wish {
     RollBack(Option<String>),
     /// Let the component decide that was held or taken back.
     Approve(Option<String>),
-}
-
-struct Request {
-    wish: Wish,
-    reply: oneshot::Sender<Result<PluginStatus, String>>,
 }
 
 /// How a plugin is, for people and scripts.
@@ -170,7 +164,7 @@ impl Supervised {
             requests,
         });
         tokio::spawn(dispatch(supervised.controller.clone()));
-        tokio::spawn(follow(supervised.clone(), wishes));
+        tokio::spawn(taking::follow(supervised.clone(), wishes));
         supervised
     }
 
@@ -178,7 +172,29 @@ impl Supervised {
     pub async fn wish(&self, wish: Wish) -> Option<Result<PluginStatus, String>> {
         let (reply, status) = oneshot::channel();
         self.requests.send(Request { wish, reply }).await.ok()?;
-        status.await.ok()
+        match tokio::time::timeout(PATIENCE, status).await {
+            Ok(done) => done.ok(),
+            Err(_) => Some(Err(format!(
+                "the component of {} is not taken after {PATIENCE:?}: {}; the host goes on trying, and `hotshoe status` says what came of it",
+                self.controller.name,
+                self.awaited()
+            ))),
+        }
+    }
+
+    /// What is awaited of the revision that is being taken.
+    pub(crate) fn awaited(&self) -> String {
+        let loading = self.state.lock().unwrap_or_else(PoisonError::into_inner).loading.clone();
+        let loading = loading.unwrap_or_else(|| "its file is still being written".to_owned());
+        match wiring::not_seen(&self.shared.watches, &self.candidate_name()) {
+            Some(why) => format!("{loading}: {why}"),
+            None => loading,
+        }
+    }
+
+    /// Under which a revision has its watches open until it decides.
+    pub(crate) fn candidate_name(&self) -> String {
+        format!("{} (next)", self.controller.name)
     }
 
     /// What decided before.
@@ -218,8 +234,12 @@ impl Supervised {
     }
 
     fn watches(&self) -> Vec<WatchStatus> {
-        let name = &self.controller.name;
-        let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_subscribed(name)).collect();
+        // Where nothing decides, the plugin waits for what the first one waits for.
+        let name = match self.controller.logic() {
+            Some(_) => self.controller.name.to_string(),
+            None => self.candidate_name(),
+        };
+        let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_subscribed(&name)).collect();
         watches.sort_by(|a, b| a.scope.kind.cmp(&b.scope.kind));
         let status = |watched: &Arc<crate::cluster::watch::Watched>| {
             let health = watched.health();
@@ -235,116 +255,6 @@ impl Supervised {
             }
         };
         watches.iter().map(status).collect()
-    }
-}
-
-/// What is followed of one plugin.
-struct Following {
-    supervised: Arc<Supervised>,
-    /// `plugin.yaml`.
-    plugin_file: Source,
-    /// The component.
-    component: Source,
-    /// The revision that is being taken.
-    taking: Option<Taking>,
-    /// Whether that is the one before the present one, which did worse.
-    going_back: bool,
-}
-
-/// Follows `plugin.yaml` and the component's file, one revision after the other. Taking one may wait
-/// long, for a kind that is not there yet; a newer file takes its place.
-async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Receiver<Request>) {
-    let plugin = supervised.plugin();
-    let mut following = Following {
-        plugin_file: Source::file(&plugin.path, PLUGIN_FILE_BYTES),
-        component: Source::file(plugin.component_path(), plugin.limits.component_bytes),
-        taking: None,
-        going_back: false,
-        supervised: supervised.clone(),
-    };
-    loop {
-        tokio::select! {
-            // Another plugin.yaml has components offered again, and a way back must not be lost to that.
-            offered = following.plugin_file.next(), if !following.going_back => following.take_plugin_file(offered).await,
-            offered = following.component.next() => following.take(offered),
-            () = finished(&mut following.taking) => following.end(),
-            why = supervised.controller.probation.relapsed() => following.go_back(why),
-            Some(Request { wish, reply }) = requests.recv() => {
-                let done = following.fulfil(wish).await;
-                // Whoever asked may have gone.
-                drop(reply.send(done.map(|()| supervised.status())));
-            }
-        }
-    }
-}
-
-impl Following {
-    fn take(&mut self, offered: Result<Candidate, LoadError>) {
-        self.taking = Some(self.supervised.clone().take(offered).boxed());
-        self.going_back = false;
-    }
-
-    fn go_back(&mut self, why: String) {
-        self.taking = Some(self.supervised.clone().take_back(why).boxed());
-        self.going_back = true;
-    }
-
-    fn end(&mut self) {
-        (self.taking, self.going_back) = (None, false);
-    }
-
-    /// What `plugin.yaml` says anew may open the way for what was not taken, and what is being taken
-    /// begins again with it: nothing is published that was judged by what it said before.
-    async fn take_plugin_file(&mut self, offered: Result<Candidate, LoadError>) {
-        if self.supervised.take_plugin_file(offered).await {
-            self.end();
-            let plugin = self.supervised.plugin();
-            self.component.redirect(plugin.component_path(), plugin.limits.component_bytes);
-        }
-    }
-
-    async fn fulfil(&mut self, wish: Wish) -> Result<(), String> {
-        match wish {
-            Wish::RollBack(to) => {
-                self.end();
-                return self.supervised.roll_back(to.as_deref()).await;
-            }
-            Wish::Approve(digest) => {
-                self.supervised.approve(digest.as_deref()).await?;
-                self.component.offer_again();
-            }
-            Wish::Reload if self.going_back => self.finish().await,
-            Wish::Reload => {}
-        }
-        // A file that was just written is read once it looks the same twice.
-        let settled = 4 * source::POLL;
-        if self.plugin_file.has_changed()
-            && let Ok(offered) = tokio::time::timeout(settled, self.plugin_file.next()).await
-        {
-            self.take_plugin_file(offered).await;
-        }
-        if let Ok(offered) = tokio::time::timeout(settled, self.component.next()).await {
-            self.take(offered);
-        }
-        self.finish().await;
-        Ok(())
-    }
-
-    /// Waits for what is being taken, but no longer than whoever asked would.
-    async fn finish(&mut self) {
-        if self.taking.is_some() && tokio::time::timeout(RELOAD, finished(&mut self.taking)).await.is_ok() {
-            self.end();
-        }
-    }
-}
-
-type Taking = futures::future::BoxFuture<'static, ()>;
-
-/// Ends when what is being taken is; never, where nothing is.
-async fn finished(taking: &mut Option<Taking>) {
-    match taking {
-        Some(taking) => taking.await,
-        None => std::future::pending().await,
     }
 }
 

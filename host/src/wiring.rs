@@ -1,5 +1,8 @@
 //! From a descriptor to open watches: which kinds, with which selector and fields, and whom a
 //! change wakes.
+//!
+//! A revision that does not decide yet opens them under a name of its own, and its changes wake nobody: what
+//! it wants to see is no part of the plugin's health, and nothing that wakes the one at work is replaced.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
@@ -8,7 +11,7 @@ use std::time::Duration;
 
 use crate::cluster::discovery::Resource;
 use crate::cluster::observe::{ReadView, View, named_by, parent_label};
-use crate::cluster::watch::{Change, Role, Scope, Subscriber, Watched, Watches};
+use crate::cluster::watch::{Change, Health, Role, Scope, Subscriber, Watched, Watches};
 use crate::config::PluginConfig;
 use crate::controller::{Controller, Logic};
 use crate::decision::{Descriptor, Kind, MatchRule, ReadKind};
@@ -17,6 +20,7 @@ use crate::grant::Grant;
 use crate::object::{Key, Lens, Object, PLUGIN_LABEL};
 use crate::plugin::revision::Revision;
 use crate::projection::Projection;
+use crate::supervisor::Shared;
 
 /// Who opens a watch, and whom a change wakes.
 struct Interest<'a> {
@@ -32,22 +36,72 @@ impl<'a> Interest<'a> {
     }
 }
 
+/// The watches that a revision has open that does not decide. They end with this, unless somebody else has
+/// them open, too.
+pub struct Views {
+    shared: Arc<Shared>,
+    name: Arc<str>,
+}
+
+impl Views {
+    /// None yet, under this name.
+    pub fn under(shared: Arc<Shared>, name: String) -> Self {
+        Self { shared, name: name.into() }
+    }
+
+    /// Opens the watches of a revision and waits until they are synced.
+    ///
+    /// # Errors
+    /// When the kind of the parents cannot hold a status.
+    pub async fn open(
+        &self,
+        controller: &Arc<Controller>,
+        plugin: Arc<PluginConfig>,
+        revision: Arc<Revision>,
+    ) -> Result<Logic, LoadError> {
+        let interest = Interest { watches: &self.shared.watches, name: self.name.clone(), woken: Weak::new() };
+        open(controller, &interest, plugin, revision).await
+    }
+}
+
+impl Drop for Views {
+    fn drop(&mut self) {
+        for watched in self.shared.watches.all() {
+            self.shared.watches.unsubscribe(&watched.scope, &self.name);
+        }
+    }
+}
+
+/// What cannot be seen yet of what is wanted under a name, and why.
+pub fn not_seen(watches: &Watches, name: &str) -> Option<String> {
+    let missing = watches.all().into_iter().filter(|watched| watched.is_subscribed(name));
+    let why = missing.filter_map(|watched| match watched.health() {
+        Health::Synced => None,
+        Health::Failing(why) => Some(why),
+        Health::Starting => Some(format!("{} is being listed", watched.scope.kind)),
+    });
+    Some(why.collect::<Vec<_>>().join("; ")).filter(|why| !why.is_empty())
+}
+
+/// Has changes of what a revision sees wake the plugin's queue, before it is published: its watches are open
+/// and synced, so nothing is waited for, and whatever changes from now on is heard. What changed before is
+/// not, so every parent must be decided after this.
+pub fn listen(controller: &Arc<Controller>, watches: &Watches, logic: &Logic) {
+    let interest = Interest::of(controller, watches);
+    let descriptor = logic.revision.descriptor();
+    let parents = open_parents(&interest, descriptor);
+    for owned in &descriptor.owns {
+        open_owned(&interest, descriptor, &owned.kind, &owned.fields);
+    }
+    for read in &descriptor.reads {
+        open_read(&interest, &parents, read);
+    }
+    open_namespaces(&logic.plugin.grant, &interest, &parents);
+}
+
 /// How long the labels of namespaces are waited for when another `plugin.yaml` looks at them. Where
 /// they are not known, nothing is granted.
 const NAMESPACES: Duration = Duration::from_secs(10);
-
-/// Opens the watches of a revision and waits until they are synced.
-///
-/// # Errors
-/// When the kind of the parents is not given, or cannot hold a status.
-pub async fn wire(
-    controller: &Arc<Controller>,
-    watches: &Watches,
-    plugin: Arc<PluginConfig>,
-    revision: Arc<Revision>,
-) -> Result<Logic, LoadError> {
-    open(controller, &Interest::of(controller, watches), plugin, revision).await
-}
 
 /// The logic at work under another `plugin.yaml`. Its watches stay as they are but for that of the
 /// namespaces, which is not waited for at any price: what is narrowed is narrowed at once.
@@ -65,29 +119,6 @@ pub async fn rewire(
     }
     let basis = basis(controller, &revision, &plugin);
     Logic { plugin, revision, basis, namespaces, ..present.clone() }
-}
-
-/// The same for a revision that only looks: its watches wake nobody, are not a part of the plugin's
-/// health, and stay open until [`end`] under the same name.
-///
-/// # Errors
-/// As for [`wire`].
-pub async fn wire_to_look(
-    controller: &Arc<Controller>,
-    watches: &Watches,
-    plugin: Arc<PluginConfig>,
-    revision: Arc<Revision>,
-    name: &Arc<str>,
-) -> Result<Logic, LoadError> {
-    let interest = Interest { watches, name: name.clone(), woken: Weak::new() };
-    open(controller, &interest, plugin, revision).await
-}
-
-/// Ends every subscription under a name.
-pub fn end(watches: &Watches, name: &str) {
-    for watched in watches.all() {
-        watches.unsubscribe(&watched.scope, name);
-    }
 }
 
 async fn open(
@@ -122,7 +153,7 @@ async fn open(
         )));
     }
     let basis = basis(controller, &revision, &plugin);
-    Ok(Logic { plugin, revision, basis, parents, resource, owned, reads, namespaces })
+    Ok(Logic { plugin, revision, basis, parents, resource, owned, reads, namespaces, former_finalizers: Vec::new() })
 }
 
 /// The parents' kind, looked at again where it had no status: its definition may have been mended since.
@@ -149,15 +180,14 @@ fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) ->
 pub fn release(controller: &Controller, watches: &Watches) {
     let Some(logic) = controller.logic() else { return };
     logic.plugin.parentage.note_at_work(&controller.name, &logic.revision.descriptor().parent);
-    let used = |scope: &Scope| {
-        let views = logic.owned.iter().chain(logic.reads.iter().map(|read| &read.view));
-        let watched = std::iter::once(&logic.parents).chain(views).map(|view| &view.watched);
-        watched.chain(&logic.namespaces).any(|watched| watched.scope == *scope)
-    };
+    let owned = logic.owned.iter().map(|view| (&view.watched, Role::Child));
+    let reads = logic.reads.iter().map(|read| (&read.view.watched, Role::Read(read.read.key.clone())));
+    let namespaces = logic.namespaces.iter().map(|namespaces| (namespaces, Role::Namespace));
+    let others = std::iter::once((&logic.parents.watched, Role::Parent)).chain(namespaces);
+    let used: Vec<(&Arc<Watched>, Role)> = owned.chain(reads).chain(others).collect();
     for watched in watches.all() {
-        if !used(&watched.scope) {
-            watches.unsubscribe(&watched.scope, &controller.name);
-        }
+        let roles = used.iter().filter(|(used, _)| used.scope == watched.scope).map(|(_, role)| role.clone());
+        watches.keep(&watched.scope, &controller.name, &roles.collect::<Vec<_>>());
     }
 }
 

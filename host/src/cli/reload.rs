@@ -32,7 +32,11 @@ impl Args {
 
 /// Where the host does this to a plugin, perhaps to one of its revisions.
 pub(super) fn path(verb: &str, plugin: &str, digest: Option<&str>) -> String {
-    let digest: Option<String> = digest.map(|digest| digest.chars().filter(char::is_ascii_alphanumeric).collect());
+    let digits = |digest: &str| {
+        let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
+        digits.chars().filter(char::is_ascii_alphanumeric).collect::<String>()
+    };
+    let digest = digest.map(digits);
     format!("/{verb}/{plugin}{}", digest.map(|digest| format!("?digest={digest}")).unwrap_or_default())
 }
 
@@ -47,6 +51,10 @@ pub(super) fn print(plugin: &str, status: &Value) -> ExitCode {
         Some(refused) => {
             eprintln!("not taken: {}: {}", text(refused, "reason"), text(refused, "message"));
             eprintln!("{plugin} goes on with {}", digest(status));
+            ExitCode::FAILURE
+        }
+        None if status.get("digest").is_none_or(Value::is_null) => {
+            eprintln!("{plugin} does not decide yet: {}", text(status, "waiting"));
             ExitCode::FAILURE
         }
         None => {
@@ -67,4 +75,26 @@ fn digest(status: &Value) -> String {
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_digest_is_asked_for_by_its_digits() {
+        assert_eq!(path("rollback", "memcached", Some("sha256:3f2a91c0")), "/rollback/memcached?digest=3f2a91c0");
+        assert_eq!(path("rollback", "memcached", Some("3f2a&x=1")), "/rollback/memcached?digest=3f2ax1");
+        assert_eq!(path("reload", "memcached", None), "/reload/memcached");
+    }
+
+    #[test]
+    fn where_nothing_decides_nothing_was_taken() {
+        let print = |status: Value| format!("{:?}", print("memcached", &status));
+        let failure = format!("{:?}", ExitCode::FAILURE);
+        assert_eq!(print(json!({ "digest": null, "refused": null, "waiting": "it is being compiled" })), failure);
+        assert_ne!(print(json!({ "digest": "3f2a91c0", "refused": null, "version": "1" })), failure);
+    }
 }

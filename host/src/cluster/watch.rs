@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, Once, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -89,6 +89,7 @@ pub struct Watched {
     pub cache: Cache,
     /// A namespace of which nothing is kept: the host's own, which no plugin may see.
     closed: Arc<str>,
+    closed_told: Once,
     lens: RwLock<Arc<Lens>>,
     health: watch::Sender<Health>,
     subscribers: Mutex<HashMap<(Arc<str>, Role), Subscriber>>,
@@ -101,6 +102,7 @@ impl Watched {
             scope,
             cache: Cache::default(),
             closed,
+            closed_told: Once::new(),
             lens: RwLock::new(Arc::new(lens)),
             health: watch::Sender::new(Health::Starting),
             subscribers: Mutex::default(),
@@ -215,7 +217,13 @@ impl Watched {
 
     fn see_applied(&self, wire: &Wire) {
         let key = wire.key();
-        if key.namespace.as_ref() == Some(&self.closed) || self.cache.is_echo(&key, wire.version()) {
+        if key.namespace.as_ref() == Some(&self.closed) {
+            self.closed_told.call_once(|| {
+                tracing::warn!(kind = %self.scope.kind, object = %key, "it is in the namespace of the host, where no plugin may do anything, so it is not served; create it in another one");
+            });
+            return;
+        }
+        if self.cache.is_echo(&key, wire.version()) {
             return;
         }
         if let Some(applied) = self.read(wire).and_then(|object| self.cache.apply(object)) {
@@ -282,10 +290,15 @@ impl Watches {
 
     /// Ends the interest of a plugin; a watch without any is closed.
     pub fn unsubscribe(&self, scope: &Scope, plugin: &str) {
+        self.keep(scope, plugin, &[]);
+    }
+
+    /// The same, but for its interest in these roles.
+    pub fn keep(&self, scope: &Scope, plugin: &str, roles: &[Role]) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(watched) = open.get(scope) else { return };
         let mut subscribers = watched.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        subscribers.retain(|(name, _), _| **name != *plugin);
+        subscribers.retain(|(name, role), _| **name != *plugin || roles.contains(role));
         let deserted = subscribers.is_empty();
         drop(subscribers);
         if deserted {
@@ -485,6 +498,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use crate::object::Key;
     use crate::projection::Projection;
 
     fn reply(version: u64) -> String {
@@ -494,12 +508,16 @@ mod tests {
     #[test]
     fn a_write_wakes_all_but_who_wrote_and_what_others_did_wakes_all() {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-        let watched = Watched::new(Scope { kind: Kind::new("", "v1", "ConfigMap"), selector: String::new() }, lens);
+        let watched = Watched::new(
+            Scope { kind: Kind::new("", "v1", "ConfigMap"), selector: String::new() },
+            lens,
+            "system".into(),
+        );
         let woken = ["writer", "other"].map(|plugin| {
             [Role::Parent, Role::Read("parent".into())].map(|role| {
                 let count = Arc::new(AtomicUsize::new(0));
                 let counted = count.clone();
-                let subscriber: Subscriber = Arc::new(move |_| drop(counted.fetch_add(1, Ordering::Relaxed)));
+                let subscriber: Subscriber = Arc::new(move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
                 watched.subscribers.lock().unwrap().insert((plugin.into(), role), subscriber);
                 count
             })
@@ -525,13 +543,6 @@ mod tests {
         assert_eq!(backoff.pause(at(8) + CALM), MAX_BACKOFF);
         assert_eq!(backoff.pause(at(9) + 2 * CALM), FIRST_BACKOFF);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::object::Key;
-    use crate::projection::Projection;
 
     #[test]
     fn nothing_is_kept_of_what_is_in_the_closed_namespace() {
@@ -541,7 +552,7 @@ mod tests {
         let told = Arc::new(Mutex::new(0));
         let counts = told.clone();
         let subscriber: Subscriber = Arc::new(move |_| *counts.lock().unwrap() += 1);
-        watched.subscribers.lock().unwrap().insert(("demo".into(), "parent".to_owned()), subscriber);
+        watched.subscribers.lock().unwrap().insert(("demo".into(), Role::Parent), subscriber);
         let wire = |namespace: &str| {
             let json = format!(
                 r#"{{"metadata":{{"name":"a","namespace":"{namespace}","uid":"{namespace}","resourceVersion":"7"}}}}"#

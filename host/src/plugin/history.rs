@@ -10,6 +10,7 @@
 //! in a directory that only the host's user can write. Without a directory all is remembered until
 //! the process ends, but for the components.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -46,6 +47,9 @@ pub struct Entry {
     /// Why, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The finalizer that it holds, where it began to decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finalizer: Option<String>,
 }
 
 /// What happened to a component.
@@ -57,6 +61,8 @@ pub enum Event {
     TakenBack,
     /// It was let decide although it had been held or taken back.
     Approved,
+    /// It would have broken much, and did not begin to decide; it waits until somebody approves it.
+    Held,
 }
 
 /// The history of one plugin.
@@ -87,7 +93,19 @@ impl History {
     /// Notes what happened to a component, and keeps what is needed to go back.
     pub fn note(&mut self, digest: Digest, version: &str, event: Event, message: &str) {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        self.entries.push(Entry { digest, version: version.to_owned(), at, event, message: message.to_owned() });
+        let (version, message) = (version.to_owned(), message.to_owned());
+        self.add(Entry { digest, version, at, event, message, finalizer: None });
+    }
+
+    /// Notes that a component decides now, which holds this finalizer.
+    pub fn publish(&mut self, digest: Digest, version: &str, finalizer: Option<&str>, message: &str) {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let (version, message, finalizer) = (version.to_owned(), message.to_owned(), finalizer.map(str::to_owned));
+        self.add(Entry { digest, version, at, event: Event::Published, message, finalizer });
+    }
+
+    fn add(&mut self, entry: Entry) {
+        self.entries.push(entry);
         let surplus = self.entries.len().saturating_sub(ENTRIES);
         self.entries.drain(..surplus);
         if let Err(error) = self.write() {
@@ -119,8 +137,16 @@ impl History {
 
     /// Whether a component was taken back, and why.
     pub fn taken_back(&self, digest: Digest) -> Option<&Entry> {
-        let last = self.entries.iter().rfind(|entry| entry.digest == digest)?;
-        (last.event == Event::TakenBack).then_some(last)
+        self.last(digest).filter(|last| last.event == Event::TakenBack)
+    }
+
+    /// Whether a component is held, and why.
+    pub fn held(&self, digest: Digest) -> Option<&Entry> {
+        self.last(digest).filter(|last| last.event == Event::Held)
+    }
+
+    fn last(&self, digest: Digest) -> Option<&Entry> {
+        self.entries.iter().rfind(|entry| entry.digest == digest)
     }
 
     /// Whether somebody said that this component may decide in spite of all.
@@ -133,12 +159,24 @@ impl History {
         self.entries.iter().rfind(|entry| entry.event == Event::Published).map(|entry| entry.digest)
     }
 
+    /// Whether somebody said so of a component that had been taken back: its failures are known.
+    pub fn is_approved_after_all(&self, digest: Digest) -> bool {
+        let last = |event| self.entries.iter().rposition(|entry| entry.digest == digest && entry.event == event);
+        last(Event::TakenBack).is_some_and(|taken_back| Some(taken_back) < last(Event::Approved))
+    }
+
     /// The components that may decide in the place of this one, the best first: those that decided
-    /// last and were not taken back.
+    /// last and were neither taken back nor held since.
     pub fn before(&self, digest: Option<Digest>) -> Vec<Digest> {
+        let waits = |digest| self.taken_back(digest).or(self.held(digest)).is_some();
         let mut good = self.published();
-        good.retain(|other| Some(*other) != digest && self.taken_back(*other).is_none());
+        good.retain(|other| Some(*other) != digest && !waits(*other));
         good
+    }
+
+    /// The finalizers that components held that decided: parents may have them still.
+    pub fn finalizers(&self) -> BTreeSet<String> {
+        self.entries.iter().filter_map(|entry| entry.finalizer.clone()).collect()
     }
 
     /// The components that ever decided, the last one first.
@@ -243,6 +281,18 @@ mod tests {
     }
 
     #[test]
+    fn the_finalizers_of_those_that_decided_are_known_after_a_restart() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        for (text, finalizer) in [("a", Some("example.com/a")), ("b", Some("example.com/b")), ("c", None)] {
+            history.publish(digest(text), "1", finalizer, "");
+        }
+        let again = History::open(Some(base.path()), "memcached");
+        assert_eq!(again.finalizers(), ["example.com/a", "example.com/b"].map(str::to_owned).into());
+        assert_eq!(again.current(), Some(digest("c")));
+    }
+
+    #[test]
     fn a_kept_component_that_was_changed_is_not_used() {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
@@ -264,6 +314,26 @@ mod tests {
         history.note(digest("b"), "1", Event::Approved, "");
         assert!(history.taken_back(digest("b")).is_none());
         assert!(history.is_approved(digest("b")));
+        assert!(history.is_approved_after_all(digest("b")));
+        history.note(digest("b"), "1", Event::TakenBack, "it traps");
+        assert!(!history.is_approved_after_all(digest("b")), "it was taken back once more");
+    }
+
+    #[test]
+    fn what_is_held_waits_for_a_person_also_after_a_restart() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "a");
+        history.note(digest("b"), "2", Event::Held, "it would delete much");
+        let mut again = History::open(Some(base.path()), "memcached");
+        assert_eq!(again.held(digest("b")).unwrap().message, "it would delete much");
+        assert_eq!(again.before(Some(digest("b"))), [digest("a")]);
+        assert!(again.held(digest("a")).is_none() && again.taken_back(digest("b")).is_none());
+        again.note(digest("b"), "", Event::Approved, "");
+        assert!(again.held(digest("b")).is_none() && again.is_approved(digest("b")));
+        assert!(!again.is_approved_after_all(digest("b")), "it has not failed yet");
+        again.note(digest("a"), "1", Event::Held, "it would delete much");
+        assert!(again.before(Some(digest("b"))).is_empty(), "nobody goes back to what is held by himself");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub const POLL: Duration = Duration::from_millis(250);
 /// A file that is followed.
 #[derive(Debug)]
 pub struct Source {
-    path: PathBuf,
+    paths: Vec<PathBuf>,
     cap: Size,
     poll: Duration,
     seen: Seen,
@@ -56,7 +56,12 @@ struct Look {
 impl Source {
     /// Follows a file, of which at most `cap` bytes are read.
     pub fn file(path: impl Into<PathBuf>, cap: Size) -> Self {
-        Self { path: path.into(), cap, poll: POLL, seen: Seen::default(), reading: None }
+        Self::first_of(vec![path.into()], cap)
+    }
+
+    /// The same, where it may be in several places: at each look, what [`chosen`] says.
+    pub fn first_of(paths: Vec<PathBuf>, cap: Size) -> Self {
+        Self { paths, cap, poll: POLL, seen: Seen::default(), reading: None }
     }
 
     /// The same, looked at so often.
@@ -65,9 +70,14 @@ impl Source {
         Self { poll, ..self }
     }
 
-    /// The file.
+    /// The file, as it is found now.
     pub fn path(&self) -> &Path {
-        &self.path
+        chosen(&self.paths)
+    }
+
+    /// What was offered last, unless it is to be offered again.
+    pub fn offered(&self) -> Option<Digest> {
+        self.seen.offered
     }
 
     /// Has what is there offered once more, though it was before, and an error told once more.
@@ -76,14 +86,14 @@ impl Source {
     }
 
     /// Follows another file from now on, or the same one up to another size, and offers it in any case.
-    pub fn redirect(&mut self, path: impl Into<PathBuf>, cap: Size) {
-        (self.path, self.cap, self.reading) = (path.into(), cap, None);
+    pub fn redirect(&mut self, paths: Vec<PathBuf>, cap: Size) {
+        (self.paths, self.cap, self.reading) = (paths, cap, None);
         self.offer_again();
     }
 
     /// Whether the file looks other than when it was read. A look takes microseconds.
     pub fn has_changed(&self) -> bool {
-        fs::metadata(&self.path).is_ok_and(|metadata| self.seen.read != Some(Look::from(&metadata)))
+        fs::metadata(self.path()).is_ok_and(|metadata| self.seen.read != Some(Look::from(&metadata)))
     }
 
     /// Waits for bytes that were not offered before. Nothing is lost when the future is dropped.
@@ -120,7 +130,7 @@ impl Source {
     }
 
     async fn read_when_settled(&mut self) -> Result<Option<Candidate>, LoadError> {
-        let metadata = fs::metadata(&self.path).map_err(|error| self.unreadable(error))?;
+        let metadata = fs::metadata(self.path()).map_err(|error| self.unreadable(error))?;
         let look = Look::from(&metadata);
         let settled = self.seen.look.replace(look) == Some(look) || is_quiet(&metadata, self.poll);
         if self.seen.read == Some(look) || !settled {
@@ -145,7 +155,7 @@ impl Source {
     /// Reads and hashes where nobody waits for it: all reconciles share one thread, and a component may
     /// be large. Goes on with what was begun before, where that future was dropped.
     async fn read(&mut self) -> io::Result<(Candidate, Look)> {
-        let (path, cap) = (self.path.clone(), self.cap);
+        let (path, cap) = (self.path().to_owned(), self.cap);
         let reading = self.reading.get_or_insert_with(|| tokio::task::spawn_blocking(move || read(&path, cap)));
         let read = reading.await;
         self.reading = None;
@@ -153,8 +163,16 @@ impl Source {
     }
 
     fn unreadable(&self, source: io::Error) -> LoadError {
-        LoadError::Unreadable { path: self.path.display().to_string(), source }
+        LoadError::Unreadable { path: self.path().display().to_string(), source }
     }
+}
+
+/// Of the places where a file may be: the first, if it is there; else the nearest of the others whose folder
+/// is there, for that is where it is put, or will be.
+pub fn chosen(paths: &[PathBuf]) -> &Path {
+    let Some((first, others)) = paths.split_first() else { return Path::new("") };
+    let elsewhere = || others.iter().find(|path| path.parent().is_some_and(Path::is_dir));
+    if first.exists() { first } else { elsewhere().unwrap_or(first) }
 }
 
 /// The bytes, no more than the cap whatever the file claims, and the look of the file that was open.
@@ -313,11 +331,29 @@ mod tests {
         folder.write("other.wasm", b"one");
         let mut source = folder.source();
         while source.look().await.is_none() {}
-        source.redirect(folder.path("other.wasm"), Size(2));
+        source.redirect(vec![folder.path("other.wasm")], Size(2));
         assert!(source.look().await.is_none());
         assert_eq!(source.look().await.unwrap().unwrap_err().reason(), "ComponentTooLarge");
-        source.redirect(folder.path("other.wasm"), Size(3));
+        source.redirect(vec![folder.path("other.wasm")], Size(3));
         assert_eq!(bytes(source.look().await), Some(b"one".to_vec()));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_comes_to_be_in_another_place_is_followed_there() {
+        let folder = Folder::new();
+        let paths = ["plugin.wasm", "near/plugin.wasm", "far/plugin.wasm"].map(|name| folder.path(name));
+        let mut source = Source::first_of(paths.to_vec(), Size(100)).every(Duration::from_secs(60));
+        assert!(source.look().await.unwrap().is_err());
+        assert_eq!(source.path(), paths[0]);
+        for (place, content) in [("far", b"one"), ("near", b"two")] {
+            fs::create_dir(folder.path(place)).unwrap();
+            folder.write(&format!("{place}/plugin.wasm"), content);
+            assert_eq!(bytes(twice(&mut source).await), Some(content.to_vec()), "{place}");
+        }
+        folder.write("plugin.wasm", b"here");
+        assert_eq!(bytes(twice(&mut source).await), Some(b"here".to_vec()));
+        fs::remove_file(folder.path("plugin.wasm")).unwrap();
+        assert_eq!(bytes(twice(&mut source).await), Some(b"two".to_vec()));
     }
 
     #[tokio::test]

@@ -34,7 +34,7 @@ impl Looked {
         times: &mut Times,
     ) -> Self {
         let Some(parent) = parent else { return Self { said: None } };
-        if parent.deleting && finalize::held_finalizer(logic, &parent).is_none() {
+        if parent.deleting && !finalize::asks_for_clean_up(logic, &parent) {
             return Self { said: None };
         }
         let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };

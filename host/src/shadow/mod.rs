@@ -26,7 +26,6 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use crate::cluster::watch::{Health, Watches};
 use crate::controller::Logic;
 use crate::decision::ObjectRef;
 use crate::error::LoadError;
@@ -35,8 +34,9 @@ use crate::plugin::candidate::Candidate;
 use crate::plugin::revision::Revision;
 use crate::report::unix_millis;
 use crate::rollout::check_grants;
-use crate::supervisor::{Shared, Supervised};
-use crate::{check, reconcile, wiring};
+use crate::supervisor::Supervised;
+use crate::wiring::{self, Views};
+use crate::{check, reconcile};
 use compare::Difference;
 use look::Looked;
 use summary::{Counts, Measured, Summary, Times};
@@ -117,34 +117,13 @@ impl Turn {
         let candidate = candidate.map_err(|error| LoadError::LoadFailed(error.to_string()))?;
         let revision = Revision::load(&shared.engine, &shared.compiler, candidate, plugin.limits.clone()).await?;
         check_grants(revision.descriptor(), &plugin)?;
-        let views = Views { shared, name: format!("{} (shadow)", plugin.name).into() };
-        let wired = wiring::wire_to_look(&controller, &views.shared.watches, plugin, Arc::new(revision), &views.name);
+        let name = format!("{} (shadow)", plugin.name);
+        let views = Views::under(shared.clone(), name.clone());
+        let wired = views.open(&controller, plugin, Arc::new(revision));
         let wired = tokio::time::timeout(WATCHES, wired).await;
-        let new = wired.map_err(|_| NotRun::Watches(not_seen(&views.shared.watches, &views.name)))??;
+        let late = |_| NotRun::Watches(wiring::not_seen(&shared.watches, &name).unwrap_or_default());
+        let new = wired.map_err(late)??;
         Ok(Shadow { _views: views, old, new, turn: self })
-    }
-}
-
-/// What could not be seen in time, and why.
-fn not_seen(watches: &Watches, name: &str) -> String {
-    let missing = watches.all().into_iter().filter(|watched| watched.is_subscribed(name));
-    let why = missing.filter_map(|watched| match watched.health() {
-        Health::Synced => None,
-        Health::Failing(why) => Some(why),
-        Health::Starting => Some(format!("{} was not listed within {WATCHES:?}", watched.scope.kind)),
-    });
-    why.collect::<Vec<_>>().join("; ")
-}
-
-/// The watches that are open for a run. They end with it, however it ends.
-struct Views {
-    shared: Arc<Shared>,
-    name: Arc<str>,
-}
-
-impl Drop for Views {
-    fn drop(&mut self) {
-        wiring::end(&self.shared.watches, &self.name);
     }
 }
 

@@ -12,6 +12,7 @@ use super::summary::Times;
 use crate::check;
 use crate::cluster::observe::reference;
 use crate::controller::{Controller, Logic};
+use crate::error::Error;
 use crate::object::{Key, Object};
 use crate::reconcile::{self, Observed};
 use crate::report::unix_millis;
@@ -102,6 +103,8 @@ async fn look(controller: &Controller, present: &Logic, new: &Logic, parent: Arc
     match looked.into_parts(controller, new) {
         None => {}
         Some((observed, Ok(judged))) => found.losing = loses(controller, new, &observed, &judged),
+        // What the API server did not answer now says nothing of the revision.
+        Some((_, Err(Error::Api(error)))) if error.is_transient() => {}
         Some((_, Err(error))) => found.failing = (memory.failures == 0).then(|| error.to_string()),
     }
     found

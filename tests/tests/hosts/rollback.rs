@@ -11,6 +11,8 @@ use crate::scene_with_faults;
 const WORKS: &str = "this revision works";
 const SLIPS: &str = "this revision slips";
 const DROPS: &str = "this revision drops";
+const GRABS: &str = "this revision grabs";
+const FREES: &str = "this revision frees";
 
 async fn start(scene: &mut Scene, folder: &Folder) -> Host {
     let host = scene.start().await.plugins(&[folder.path()]).ready().await;
@@ -97,7 +99,7 @@ fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
         let mut scene = scene_with_faults("held").await;
         let folder = Folder::of_faulty();
         folder.edit("spec:\n", "spec:\n  pruneAll: true\n");
-        let host = start(&mut scene, &folder).await;
+        let mut host = start(&mut scene, &folder).await;
         let first = digest(&host).await;
         for number in 0..3 {
             scene.create(fault(&format!("fault-{number}"), "")).await;
@@ -109,6 +111,13 @@ fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("Held") && words.contains("3 of 3 parents"), "{words}");
         assert_eq!(digest(&host).await, first);
+        // It is still held by a host that begins with it.
+        host.stop();
+        let host = start(&mut scene, &folder).await;
+        assert_eq!(digest(&host).await, first);
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains("Held") && words.contains("3 of 3 parents"), "{words}");
+        assert_eq!(history(&host).iter().filter(|(_, event)| event == "Held").count(), 1);
         scene.get(&CONFIG_MAP, "fault-0").await;
         let (status, words) = host.ask(&["approve", "faulty"]);
         assert!(status.success(), "{words}");
@@ -189,5 +198,69 @@ fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() 
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let (_, words) = host.ask(&["reload", "faulty"]);
         assert_eq!(digest(&host).await, first, "{words}");
+        // Whoever lets it decide all the same knows what it does.
+        let (_, words) = host.ask(&["approve", "faulty"]);
+        assert_eq!(digest(&host).await, second, "{words}");
+        host.until("it is not called any more", async || {
+            let status = host.status().await?;
+            let state = status["plugins"][0]["breaker"]["state"].clone();
+            if state == "open" { Ok(()) } else { Err(state.to_string()) }
+        })
+        .await;
+        assert_eq!(digest(&host).await, second, "it stays");
+    });
+}
+
+#[test]
+fn a_component_whose_decisions_are_denied_is_taken_back_by_itself() {
+    run(async {
+        let mut scene = scene_with_faults("denied-relapse").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        let first = digest(&host).await;
+        for number in 0..6 {
+            scene.create(fault(&format!("fault-{number}"), "")).await;
+        }
+        for number in 0..6 {
+            scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_kept).await;
+        }
+        folder.put(&reworded(folder.original(), WORKS, GRABS));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(status.success(), "{words}");
+        for number in 0..6 {
+            scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
+        }
+        host.until("the host went back", async || match digest(&host).await {
+            now if now == first => Ok(()),
+            now => Err(now),
+        })
+        .await;
+        host.says(&["ERROR", "TakenBack", "calls failed"]).await;
+    });
+}
+
+#[test]
+fn a_component_that_holds_no_finalizer_any_more_waits_and_lets_go_of_those_that_have_it() {
+    run(async {
+        let mut scene = scene_with_faults("freed").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        for name in ["one", "two"] {
+            scene.create(fault(name, "")).await;
+            scene.until_object(&FAULT, name, "is served", is_kept).await;
+        }
+        folder.put(&reworded(folder.original(), WORKS, FREES));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains("Held") && words.contains("2 of 2 parents"), "{words}");
+        assert!(words.contains("fixtures.example.com/finalizer"), "{words}");
+        let (status, words) = host.ask(&["approve", "faulty"]);
+        assert!(status.success(), "{words}");
+        scene.delete(&FAULT, "one").await;
+        scene.gone(&FAULT, "one").await;
+        // It is held again as soon as a revision asks for it again.
+        let (status, words) = host.ask(&["rollback", "faulty"]);
+        assert!(status.success(), "{words}");
+        scene.delete(&FAULT, "two").await;
+        scene.gone(&FAULT, "two").await;
     });
 }

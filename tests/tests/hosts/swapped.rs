@@ -358,6 +358,117 @@ fn the_way_back_from_a_component_that_fails_needs_neither_source_nor_compiler() 
     });
 }
 
+#[test]
+fn a_component_that_is_being_compiled_is_not_lost_to_a_way_back() {
+    run(async {
+        let mut scene = scene_with_faults("fix-on-its-way").await;
+        let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
+        let host = start(&mut scene, folder.path(), cache.path()).await;
+        for number in 0..6 {
+            serves(&scene, &format!("fault-{number}")).await;
+        }
+        let bad = reworded(folder.original(), WORKS, "this revision slips");
+        folder.put(&bad);
+        until_digest(&host, &bad).await;
+        let fix = laborious(&another(&folder, 1), 1_500);
+        folder.put(&fix);
+        compiles(&host).await;
+        for number in 0..6 {
+            scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
+        }
+        host.says(&["ERROR", "TakenBack", "calls failed"]).await;
+        until_digest(&host, &fix).await;
+        let plugin = until(&host, "all is well", |plugin| plugin["refused"].is_null()).await;
+        assert_eq!(plugin["ready"], true, "{plugin:#}");
+        // The good one decided in between.
+        let good = hotshoe::plugin::revision::Digest::of(folder.original()).full();
+        let (_, words) = host.ask(&["history", "faulty", "-o", "json"]);
+        let history: Value = serde_json::from_str(&words).expect("JSON");
+        let published = history["entries"].as_array().expect("entries").iter();
+        let published = published.filter(|entry| entry["event"] == "Published" && entry["digest"] == *good).count();
+        assert_eq!(published, 2, "{history:#}");
+    });
+}
+
+#[test]
+fn a_component_that_is_being_compiled_is_not_lost_to_a_wish_that_cannot_be_fulfilled() {
+    run(async {
+        let mut scene = scene_with_faults("vain-wish").await;
+        let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
+        let first = laborious(folder.original(), 1_000);
+        folder.put(&first);
+        let host = scene.start().await.plugins(&[folder.path()]).cache(cache.path()).start();
+        scene.watch_log(&host);
+        host.until("it serves", async || host.address()).await;
+        compiles(&host).await;
+        let (status, words) = host.ask(&["rollback", "faulty"]);
+        assert!(!status.success() && words.contains("no earlier revision"), "{words}");
+        until_digest(&host, &first).await;
+        let second = laborious(&another(&folder, 1), 1_000);
+        folder.put(&second);
+        compiles(&host).await;
+        let (status, words) = host.ask(&["rollback", "faulty", "--to", "123456"]);
+        assert!(!status.success() && words.contains("no revision"), "{words}");
+        until_digest(&host, &second).await;
+        let first = hotshoe::plugin::revision::Digest::of(&first);
+        let (status, words) = host.ask(&["rollback", "faulty", "--to", &format!("sha256:{}", first.full())]);
+        assert!(status.success() && words.contains(&first.to_string()), "{words}");
+    });
+}
+
+async fn compiles(host: &Host) {
+    host.until("it is being compiled", async || match compilers(host.process()).as_slice() {
+        [] => Err("no compiler".to_owned()),
+        _ => Ok(()),
+    })
+    .await;
+}
+
+const INGRESSES: &str =
+    "    - group: networking.k8s.io\n      kind: Ingress\n      verbs: [get, list, watch, create]\n";
+
+/// Whether the host may see a kind that only one revision wants to see.
+async fn may_see_ingresses(scene: &Scene, may: bool) {
+    let verbs = if may { json!(["list", "watch"]) } else { json!(["get"]) };
+    let rules = json!([{ "apiGroups": ["networking.k8s.io"], "resources": ["ingresses"], "verbs": verbs }]);
+    scene.plane.grant("hotshoe", "tests-ingresses", &rules).await;
+}
+
+#[test]
+fn what_cannot_be_seen_holds_up_its_own_component_and_no_other() {
+    run(async {
+        let mut scene = scene_with_faults("unseen").await;
+        may_see_ingresses(&scene, false).await;
+        let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
+        folder.edit("  grants:\n", &format!("  grants:\n{INGRESSES}"));
+        let host = start(&mut scene, folder.path(), cache.path()).await;
+        let first = digest(&host).await;
+        let lacking = reworded(folder.original(), WORKS, "this revision lacks");
+        folder.put(&lacking);
+        // It waits for its watches for longer than anybody waits who asks.
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains("is not taken after") && words.contains("Ingress"), "{words}");
+        let plugin = plugin(&host).await;
+        assert_eq!((&plugin["digest"], &plugin["ready"]), (&json!(first), &json!(true)), "{plugin:#}");
+        assert!(!plugin["watches"].to_string().contains("Ingress"), "{plugin:#}");
+        serves(&scene, "meanwhile").await;
+        may_see_ingresses(&scene, true).await;
+        until_digest(&host, &lacking).await;
+        let second = another(&folder, 1);
+        folder.put(&second);
+        until_digest(&host, &second).await;
+        may_see_ingresses(&scene, false).await;
+        let digest = hotshoe::plugin::revision::Digest::of(&lacking).full();
+        let (status, words) = host.ask(&["rollback", "faulty", "--to", &digest]);
+        assert!(!status.success() && words.contains("is not ready after") && words.contains("Ingress"), "{words}");
+        // What is followed is followed again.
+        let third = another(&folder, 2);
+        folder.put(&third);
+        until_digest(&host, &third).await;
+        serves(&scene, "later").await;
+    });
+}
+
 /// The compiled components in a cache.
 fn natives(cache: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(cache.join("compiled")).expect("a cache").filter_map(Result::ok).map(|file| file.path());

@@ -1,0 +1,233 @@
+//! In which order the revisions of one plugin are taken: one at a time, and none is lost to another.
+//!
+//! ```text
+//! a newer file   takes the place of what is being taken of the file before it
+//! plugin.yaml    likewise, and has what is there judged by what it says now
+//! a verdict      the way back comes first; what was being taken is offered again after it
+//! a person       going back by hand comes first, too; where it fails, what was under way begins again
+//! ```
+//!
+//! Files wait for a way back, which therefore has a time-out of its own. Nobody who asks holds up the
+//! others: they are told when what they asked for has ended.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::config::PLUGIN_FILE_BYTES;
+use crate::error::LoadError;
+use crate::plugin::candidate::Candidate;
+use crate::plugin::source::{self, Source};
+use crate::supervisor::{PluginStatus, Supervised, Wish};
+
+/// A wish, and who is to be told what came of it.
+pub(crate) struct Request {
+    pub(crate) wish: Wish,
+    pub(crate) reply: Reply,
+}
+
+type Reply = oneshot::Sender<Result<PluginStatus, String>>;
+
+/// What is followed of one plugin.
+struct Following {
+    supervised: Arc<Supervised>,
+    /// `plugin.yaml`.
+    plugin_file: Source,
+    /// The component.
+    component: Source,
+    /// The revision that is being taken.
+    taking: Option<Taking>,
+    /// The file of the component is about to be offered again.
+    offers_again: bool,
+    /// Who waits to hear what comes of what is offered.
+    asked: Vec<Reply>,
+}
+
+/// A revision on its way.
+struct Taking {
+    what: What,
+    under_way: BoxFuture<'static, Result<(), String>>,
+}
+
+enum What {
+    /// What the file holds.
+    Offered,
+    /// The one before the present one, which did worse: so.
+    WayBack(String),
+    /// An earlier one, for a person.
+    Wished { reply: Reply, instead_of: Option<Interrupted> },
+}
+
+/// What a person had interrupted.
+enum Interrupted {
+    Offered,
+    WayBack(String),
+}
+
+/// Follows `plugin.yaml` and the component's file, one revision after the other. Taking one may wait
+/// long, for a kind that is not there yet; a newer file takes its place.
+pub(crate) async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Receiver<Request>) {
+    let plugin = supervised.plugin();
+    let mut following = Following {
+        plugin_file: Source::file(&plugin.path, PLUGIN_FILE_BYTES),
+        component: Source::first_of(plugin.component.clone(), plugin.limits.component_bytes),
+        taking: None,
+        offers_again: false,
+        asked: Vec::new(),
+        supervised: supervised.clone(),
+    };
+    loop {
+        let takes_files = following.takes_files();
+        tokio::select! {
+            offered = following.plugin_file.next(), if takes_files => following.take_plugin_file(offered).await,
+            offered = following.component.next(), if takes_files => following.take(offered),
+            done = finished(&mut following.taking) => following.end(done),
+            why = supervised.controller.probation.relapsed(), if takes_files => following.go_back(why),
+            Some(request) = requests.recv() => following.fulfil(request).await,
+        }
+    }
+}
+
+impl Following {
+    /// Whether files are looked at: they are not beside a way back, which must not be lost to one.
+    fn takes_files(&self) -> bool {
+        self.taking.as_ref().is_none_or(|taking| matches!(taking.what, What::Offered))
+    }
+
+    fn take(&mut self, offered: Result<Candidate, LoadError>) {
+        self.offers_again = false;
+        let taken = self.supervised.clone().take(offered).map(Ok);
+        self.taking = Some(Taking { what: What::Offered, under_way: taken.boxed() });
+    }
+
+    fn go_back(&mut self, why: String) {
+        if self.taking.is_some() {
+            self.offer_again();
+        }
+        let back = self.supervised.clone().take_back(why.clone()).map(Ok);
+        self.taking = Some(Taking { what: What::WayBack(why), under_way: back.boxed() });
+    }
+
+    fn offer_again(&mut self) {
+        self.component.offer_again();
+        self.offers_again = true;
+    }
+
+    /// What was being taken has ended.
+    fn end(&mut self, done: Result<(), String>) {
+        let Some(Taking { what, .. }) = self.taking.take() else { return };
+        if let What::Wished { reply, instead_of } = what {
+            match instead_of.filter(|_| done.is_err()) {
+                Some(Interrupted::Offered) => self.offer_again(),
+                Some(Interrupted::WayBack(why)) => self.go_back(why),
+                None => {}
+            }
+            self.tell(reply, done);
+        }
+        self.answer();
+    }
+
+    /// What `plugin.yaml` says anew may open the way for what was not taken, and what is being taken
+    /// begins again with it: nothing is published that was judged by what it said before.
+    async fn take_plugin_file(&mut self, offered: Result<Candidate, LoadError>) {
+        if self.supervised.take_plugin_file(offered).await {
+            self.taking = None;
+            let plugin = self.supervised.plugin();
+            self.component.redirect(plugin.component.clone(), plugin.limits.component_bytes);
+            self.offers_again = true;
+        }
+    }
+
+    async fn fulfil(&mut self, Request { wish, reply }: Request) {
+        match wish {
+            Wish::RollBack(to) => self.roll_back(to.as_deref(), reply),
+            Wish::Approve(digest) => match self.supervised.approve(digest.as_deref()).await {
+                Ok(()) => {
+                    self.offer_again();
+                    self.look(reply).await;
+                }
+                Err(why) => self.tell(reply, Err(why)),
+            },
+            Wish::Reload => {
+                if self.is_worth_another_try() {
+                    self.offer_again();
+                }
+                self.look(reply).await;
+            }
+        }
+    }
+
+    /// Nothing is given up for a wish that cannot be fulfilled.
+    fn roll_back(&mut self, to: Option<&str>, reply: Reply) {
+        if matches!(&self.taking, Some(Taking { what: What::Wished { .. }, .. })) {
+            return self.tell(reply, Err("somebody else is just going back; try again in a moment".to_owned()));
+        }
+        match self.supervised.earlier(to) {
+            Ok(earlier) => {
+                let instead_of = self.taking.take().and_then(|taking| match taking.what {
+                    What::Offered => Some(Interrupted::Offered),
+                    What::WayBack(why) => Some(Interrupted::WayBack(why)),
+                    What::Wished { .. } => None,
+                });
+                let under_way = self.supervised.clone().roll_back(earlier).boxed();
+                self.taking = Some(Taking { what: What::Wished { reply, instead_of }, under_way });
+            }
+            Err(why) => self.tell(reply, Err(why)),
+        }
+    }
+
+    /// Whether what the file holds neither decides, nor is being taken, nor waits for a person: why it
+    /// was not taken may have passed.
+    fn is_worth_another_try(&self) -> bool {
+        let offered = self.component.offered();
+        let deciding = self.supervised.controller.logic().map(|logic| logic.revision.digest());
+        let refused = self.supervised.controller.slot.refused();
+        let waits = refused.is_some_and(|refused| refused.can_be_approved() && refused.digest == offered);
+        self.taking.is_none() && (offered.is_none() || offered != deciding) && !waits
+    }
+
+    /// Looks at the files now, and answers once what is there has been taken or refused. Beside a way
+    /// back they are looked at after it.
+    async fn look(&mut self, reply: Reply) {
+        self.asked.push(reply);
+        if !self.takes_files() {
+            return self.offer_again();
+        }
+        // A file that was just written is read once it looks the same twice.
+        let settled = 4 * source::POLL;
+        if self.plugin_file.has_changed()
+            && let Ok(offered) = timeout(settled, self.plugin_file.next()).await
+        {
+            self.take_plugin_file(offered).await;
+        }
+        if let Ok(offered) = timeout(settled, self.component.next()).await {
+            self.take(offered);
+        }
+        self.answer();
+    }
+
+    /// Tells those who asked, once nothing is left to be taken.
+    fn answer(&mut self) {
+        if self.taking.is_none() && !self.offers_again {
+            for reply in std::mem::take(&mut self.asked) {
+                self.tell(reply, Ok(()));
+            }
+        }
+    }
+
+    fn tell(&self, reply: Reply, done: Result<(), String>) {
+        // Whoever asked may have gone.
+        drop(reply.send(done.map(|()| self.supervised.status())));
+    }
+}
+
+/// Ends when what is being taken is; never, where nothing is.
+async fn finished(taking: &mut Option<Taking>) -> Result<(), String> {
+    match taking {
+        Some(taking) => (&mut taking.under_way).await,
+        None => std::future::pending().await,
+    }
+}
