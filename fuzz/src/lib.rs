@@ -15,6 +15,8 @@
 
 #[path = "../../host/src/check.rs"]
 mod check;
+#[path = "../../host/src/claim_policy.rs"]
+mod claim_policy;
 #[path = "../../host/src/decision.rs"]
 mod decision;
 #[path = "../../host/src/diff.rs"]

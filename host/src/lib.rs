@@ -23,6 +23,7 @@ pub mod backoff;
 pub mod breaker;
 pub mod carry_out;
 pub mod check;
+pub mod claim_policy;
 pub mod cli;
 pub mod cluster;
 pub mod config;

@@ -6,10 +6,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::check::HOST_PREFIX;
 use crate::decision::Kind;
 use crate::error::Violation;
-use crate::pattern;
 use crate::shape::At;
+use crate::{claim_policy, pattern};
 
 /// What Pods may ask for beyond what is harmless. Lists of names take one `*` in each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -24,8 +25,13 @@ pub struct Pods {
     pub secrets: Vec<String>,
     /// ConfigMaps, as volumes or variables.
     pub config_maps: Vec<String>,
-    /// PersistentVolumeClaims by name. Those of a StatefulSet's own templates need none.
+    /// PersistentVolumeClaims by name. Those of a StatefulSet's templates are named
+    /// `TEMPLATE-SET-NUMBER`; they need none where the StatefulSet has its parent's name, or one that
+    /// begins with it and `-`, and the template has no `-` in its name.
     pub persistent_volume_claims: Vec<String>,
+    /// Where claims are filled from: names in `dataSource` and `dataSourceRef`, and volumes in
+    /// `volumeName`. Of a PersistentVolumeClaim it is the only item.
+    pub claim_sources: Vec<String>,
     /// Paths of the node's files; what lies below them as well.
     pub host_path: Vec<String>,
     /// Other types of volumes, by their field: `csi`, `nfs`, `ephemeral`, `image`…, and the
@@ -200,7 +206,7 @@ pub fn check(kind: &Kind, body: &Value, open: &Pods) -> Judged {
         }
     }
     if !path.is_empty() {
-        check_template(&template)?;
+        open.check_template(&template)?;
     }
     if let Some(metadata) = template.child("metadata")? {
         check_annotations(&metadata, open)?;
@@ -214,40 +220,6 @@ pub fn check(kind: &Kind, body: &Value, open: &Pods) -> Judged {
 fn template_of(kind: &Kind) -> Option<&'static [&'static str]> {
     let of_kind = TEMPLATES.iter().find(|(group, name, _)| *group == &*kind.group && *name == &*kind.kind);
     of_kind.map(|(_, _, path)| *path)
-}
-
-/// What a Pod inherits from its template beside its spec. That of a Pod itself was checked as any
-/// object's.
-fn check_template(template: &At<'_>) -> Judged {
-    for (field, value) in template.members()? {
-        match field {
-            "spec" => {}
-            "metadata" => check_template_metadata(&value)?,
-            _ => return Err(value.unknown()),
-        }
-    }
-    Ok(())
-}
-
-fn check_template_metadata(metadata: &At<'_>) -> Judged {
-    for (field, texts) in metadata.members()? {
-        match field {
-            "labels" | "annotations" => {
-                for (key, value) in texts.members()? {
-                    // With our labels a Pod would pass for a plugin's child.
-                    if key.starts_with("hotshoe.dev/") {
-                        return Err(value.refuse("pod-metadata", "is the host's to set"));
-                    }
-                }
-            }
-            _ => return Err(value_is_the_hosts(&texts)),
-        }
-    }
-    Ok(())
-}
-
-fn value_is_the_hosts(value: &At<'_>) -> Violation {
-    value.refuse("pod-metadata", "is not a plugin's to set")
 }
 
 fn check_annotations(metadata: &At<'_>, open: &Pods) -> Judged {
@@ -274,6 +246,7 @@ impl Pods {
             ("pods.secrets", &self.secrets),
             ("pods.configMaps", &self.config_maps),
             ("pods.persistentVolumeClaims", &self.persistent_volume_claims),
+            ("pods.claimSources", &self.claim_sources),
             ("pods.sysctls", &self.sysctls),
             ("pods.priorityClasses", &self.priority_classes),
             ("pods.runtimeClasses", &self.runtime_classes),
@@ -284,6 +257,41 @@ impl Pods {
             Some(path) => Err(format!("pods.hostPath has {path:?}; a path begins with / and has no `..`")),
             None => Ok(()),
         }
+    }
+
+    /// What a Pod inherits from its template beside its spec. That of a Pod itself was checked as
+    /// any object's.
+    fn check_template(&self, template: &At<'_>) -> Judged {
+        for (field, value) in template.members()? {
+            match field {
+                "spec" => {}
+                "metadata" => self.check_inherited(&value, &[])?,
+                _ => return Err(value.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Metadata that a template gives to what is made of it: labels, annotations, and these fields.
+    ///
+    /// # Errors
+    /// What is the host's or nobody's to set, by its path.
+    pub(crate) fn check_inherited(&self, metadata: &At<'_>, also: &[&str]) -> Judged {
+        for (field, texts) in metadata.members()? {
+            match field {
+                "labels" | "annotations" => {
+                    for (key, value) in texts.members()? {
+                        // With our labels it would pass for a plugin's child.
+                        if key.starts_with(HOST_PREFIX) {
+                            return Err(value.refuse("pod-metadata", "is the host's to set"));
+                        }
+                    }
+                }
+                also_harmless if also.contains(&also_harmless) => {}
+                _ => return Err(texts.refuse("pod-metadata", "is not a plugin's to set")),
+            }
+        }
+        Ok(())
     }
 
     fn check_spec(&self, spec: &At<'_>) -> Judged {
@@ -580,8 +588,22 @@ impl Pods {
                 _ => {
                     let granted = self.volumes.iter().any(|open| open == source);
                     value.ensure(granted, "pod-volume", "pods.volumes")?;
-                    self.check_references(&value)?;
+                    match source {
+                        "ephemeral" => self.check_ephemeral(&value)?,
+                        _ => self.check_references(&value)?,
+                    }
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Its claim is named after the Pod, which does not start where that is somebody's.
+    fn check_ephemeral(&self, volume: &At<'_>) -> Judged {
+        for (field, value) in volume.members()? {
+            match field {
+                "volumeClaimTemplate" => claim_policy::check_template(&value, self)?,
+                _ => return Err(value.unknown()),
             }
         }
         Ok(())
@@ -793,6 +815,13 @@ mod tests {
             (volume(json!({ "nfs": { "server": "s", "path": "/" } })), "pod-volume", json!({ "volumes": ["nfs"] })),
             (volume(json!({ "csi": { "driver": "d" } })), "pod-volume", json!({ "volumes": ["csi"] })),
             (volume(json!({ "ephemeral": {} })), "pod-volume", json!({ "volumes": ["ephemeral"] })),
+            (
+                pod(
+                    json!({ "volumes": [{ "name": "v", "ephemeral": { "volumeClaimTemplate": { "spec": { "volumeName": "s" } } } }] }),
+                ),
+                "pod-volume",
+                json!({ "volumes": ["ephemeral"], "claimSources": ["s"] }),
+            ),
             (volume(json!({ "image": { "reference": "r" } })), "pod-volume", json!({ "volumes": ["image"] })),
             (volume(json!({ "gitRepo": {} })), "pod-volume", json!({ "volumes": ["gitRepo"] })),
             (
@@ -902,7 +931,7 @@ mod tests {
         let volumes = json!(["nfs", "csi", "ephemeral", "image", "gitRepo", "clusterTrustBundle", "podCertificate"]);
         json!({
             "serviceAccounts": named, "serviceAccountToken": true, "secrets": named, "configMaps": named,
-            "persistentVolumeClaims": named, "hostPath": ["/"], "volumes": volumes, "hostNetwork": true, "hostPID": true,
+            "persistentVolumeClaims": named, "claimSources": named, "hostPath": ["/"], "volumes": volumes, "hostNetwork": true, "hostPID": true,
             "hostIPC": true, "hostPorts": true, "privileged": true, "allowPrivilegeEscalation": true,
             "capabilities": ["SYS_ADMIN"], "procMount": true, "unconfined": true, "seLinux": true, "sysctls": named,
             "hostProcess": true, "nodeName": true, "priorityClasses": named, "runtimeClasses": named,
@@ -1221,9 +1250,15 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_a_stateful_sets_own_templates_need_no_grant() {
-        let body = json!({ "spec": { "volumeClaimTemplates": [{ "metadata": { "name": "data" } }], "template": { "spec": modest() } } });
-        assert_eq!(check(&Kind::new("apps", "v1", "StatefulSet"), &body, &Pods::default()), Ok(()));
+    fn the_claim_of_an_ephemeral_volume_is_judged_as_a_claim() {
+        let open = json!({ "volumes": ["ephemeral"] });
+        let with =
+            |template: Value| broken(&volume(json!({ "ephemeral": { "volumeClaimTemplate": template } })), &open);
+        assert_eq!(with(json!({ "metadata": { "labels": { "a": "b" } }, "spec": { "accessModes": [] } })), None);
+        assert_eq!(with(json!({ "spec": { "dataSource": { "name": "s" } } })), Some("claim-source"));
+        assert_eq!(with(json!({ "metadata": { "finalizers": ["f"] } })), Some("pod-metadata"));
+        assert_eq!(broken(&volume(json!({ "ephemeral": { "odd": 1 } })), &open), Some("field-unknown"));
+        assert_eq!(broken(&volume(json!({ "ephemeral": "x" })), &open), Some("field-shape"));
     }
 
     #[test]
@@ -1246,6 +1281,7 @@ mod tests {
             "secrets",
             "configMaps",
             "persistentVolumeClaims",
+            "claimSources",
             "sysctls",
             "priorityClasses",
             "runtimeClasses",
