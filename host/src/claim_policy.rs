@@ -288,6 +288,9 @@ mod tests {
             let forged = json!({ "metadata": { "name": "data", field: { "hotshoe.dev/plugin": "other" } } });
             assert_eq!(template("shop", &forged, &json!({})), Some("pod-metadata"), "{field}");
         }
+        let meant = json!({ "metadata": { "name": "data", "annotations": { "cdi.kubevirt.io/a": "b" } } });
+        assert_eq!(template("shop", &meant, &json!({})), Some("pod-annotation"));
+        assert_eq!(template("shop", &meant, &json!({ "annotations": ["cdi.*"] })), None);
     }
 
     #[test]

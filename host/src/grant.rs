@@ -16,7 +16,7 @@ use crate::decision::{Descriptor, Kind, ObjectRef, WriteVerb};
 use crate::error::Violation;
 use crate::pod_policy::{self, Pods};
 use crate::service_policy::{self, Services};
-use crate::{claim_policy, never, pattern};
+use crate::{adoption, claim_policy, never, pattern};
 
 /// What may be done with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -326,6 +326,7 @@ impl Rule {
         let kind = &request.object.kind;
         pod_policy::check(kind, body, &self.pods)?;
         claim_policy::check(request, body, &self.pods, self.prune_data)?;
+        adoption::check(request, body, &self.pods)?;
         service_policy::check(kind, body, &self.services)
     }
 
@@ -350,7 +351,8 @@ impl Rule {
         ensure(
             !services || service_policy::is_service(&kind),
             "services is said of another kind than Service; remove it",
-        )
+        )?;
+        self.services.validate()
     }
 }
 
@@ -680,6 +682,15 @@ mod tests {
     }
 
     #[test]
+    fn a_selector_is_judged_by_the_rule_that_grants_it() {
+        let body = json!({ "spec": { "selector": { "matchLabels": { "app": "ci-runner" } } } });
+        let with = |pods: Value| grant(json!([{ "group": "apps", "kind": "ReplicaSet", "verbs": ALL, "pods": pods }]));
+        let set = object("apps", "ReplicaSet", "n/a");
+        assert_eq!(broken(&with(json!({})), Access::Apply(&body), &set), Some("pod-adoption"));
+        assert_eq!(broken(&with(json!({ "adopt": true })), Access::Apply(&body), &set), None);
+    }
+
+    #[test]
     fn a_pod_template_is_judged_on_every_apply() {
         let grant = grant(json!([{ "group": "apps", "kind": "Deployment", "verbs": ALL }]));
         let body = json!({ "spec": { "template": { "spec": { "hostNetwork": true } } } });
@@ -759,6 +770,10 @@ mod tests {
             (json!({ "kind": "Secret", "verbs": [], "pods": { "hostPID": true } }), "no Pods"),
             (json!({ "kind": "PersistentVolumeClaim", "verbs": [], "pods": { "hostPID": true } }), "no Pods"),
             (json!({ "kind": "Pod", "verbs": [], "services": { "clusterIP": true } }), "another kind than Service"),
+            (
+                json!({ "kind": "Service", "verbs": [], "services": { "annotations": [""] } }),
+                "services.annotations has",
+            ),
         ] {
             let error = error(rule);
             assert!(error.contains(says), "{error}");

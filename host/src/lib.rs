@@ -18,6 +18,7 @@
 //!
 //! `kube` is used only below [`cluster`] and [`server`], `wasmtime` only below [`plugin`].
 
+pub mod adoption;
 pub mod api;
 pub mod backoff;
 pub mod breaker;
