@@ -3,7 +3,8 @@
 //! One pure function, [`Grant::authorise`], stands between cache and observation and between
 //! decision and write; nothing of a plugin's passes beside it. It judges the final object: after
 //! its scope has been discovered, its namespace filled in and its body stamped. What no grant
-//! opens stands in [`never`], what a Pod may ask for in [`pod_policy`].
+//! opens stands in [`never`], what a Pod may ask for in [`pod_policy`], a claim in [`claim_policy`], a
+//! selector in [`adoption`] and a Service in [`service_policy`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

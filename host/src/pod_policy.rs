@@ -1275,7 +1275,7 @@ mod tests {
                 assert_eq!(with(&Pods::default()), Some("pod-annotation"), "{key}");
                 assert_eq!(with(&everything_else), Some("pod-annotation"), "{key}");
                 assert_eq!(with(&opened(key)), None, "{key}");
-                assert_eq!(with(&opened(&format!("{}*", &key[..1]))), None, "{key}");
+                assert_eq!(with(&opened(&format!("{}/*", key.split_once('/').unwrap().0))), None, "{key}");
                 assert_eq!(with(&opened("checksum/*")), Some("pod-annotation"), "{key}");
             }
             for key in ["note", "sidecar.istio.io", "checksum-config"] {

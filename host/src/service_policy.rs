@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(annotated(key, Services::default()), Some("service-annotation"), "{key}");
             assert_eq!(annotated(key, everything_else.clone()), Some("service-annotation"), "{key}");
             assert_eq!(annotated(key, opened(key)), None, "{key}");
-            assert_eq!(annotated(key, opened(&format!("{}*", &key[..5]))), None, "{key}");
+            assert_eq!(annotated(key, opened(&format!("{}/*", key.split_once('/').unwrap().0))), None, "{key}");
         }
         assert_eq!(annotated("note", Services::default()), None);
         assert_eq!(annotated("hotshoe.dev/applied", Services::default()), None, "it is the host that set it");
