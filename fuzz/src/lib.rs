@@ -13,8 +13,12 @@
 
 #![allow(dead_code, unfulfilled_lint_expectations, reason = "the included files serve the host, by its lints")]
 
+#[path = "../../host/src/adoption.rs"]
+mod adoption;
 #[path = "../../host/src/check.rs"]
 mod check;
+#[path = "../../host/src/claim_policy.rs"]
+mod claim_policy;
 #[path = "../../host/src/decision.rs"]
 mod decision;
 #[path = "../../host/src/diff.rs"]

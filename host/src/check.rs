@@ -16,7 +16,7 @@ use crate::object::{APPLIED_ANNOTATION, Key, PLUGIN_LABEL};
 /// How deep the JSON of a child may nest.
 const MAX_DEPTH: usize = 64;
 /// The prefix of labels and annotations that are the host's.
-const HOST_PREFIX: &str = "hotshoe.dev/";
+pub const HOST_PREFIX: &str = "hotshoe.dev/";
 /// The label that tells people which tool manages an object.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 

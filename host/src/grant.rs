@@ -3,7 +3,8 @@
 //! One pure function, [`Grant::authorise`], stands between cache and observation and between
 //! decision and write; nothing of a plugin's passes beside it. It judges the final object: after
 //! its scope has been discovered, its namespace filled in and its body stamped. What no grant
-//! opens stands in [`never`], what a Pod may ask for in [`pod_policy`].
+//! opens stands in [`never`], what a Pod may ask for in [`pod_policy`], a claim in [`claim_policy`], a
+//! selector in [`adoption`] and a Service in [`service_policy`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::decision::{Descriptor, Kind, ObjectRef, WriteVerb};
 use crate::error::Violation;
 use crate::pod_policy::{self, Pods};
 use crate::service_policy::{self, Services};
-use crate::{never, pattern};
+use crate::{adoption, claim_policy, never, pattern};
 
 /// What may be done with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -84,7 +85,8 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
     /// Whether children of this kind that hold data may be pruned: PersistentVolumeClaims,
-    /// Namespaces and CustomResourceDefinitions are otherwise left alone.
+    /// Namespaces and CustomResourceDefinitions are otherwise left alone. Of a StatefulSet, whether
+    /// it may have its claims deleted with it.
     #[serde(default)]
     pub prune_data: bool,
     /// What the Pods of such objects may ask for beyond what is harmless.
@@ -221,7 +223,7 @@ impl Grant {
             narrow(rules, |rule| rule.namespaces.cover(parent, object, label_of), || other_namespace(verb, object))?;
         let rules = narrow(rules, |rule| rule.may_lose(verb), || holds_data(object))?;
         match access {
-            Access::Apply(body) => check_body(&rules, object, body),
+            Access::Apply(body) => check_body(&rules, request, body),
             Access::Read | Access::Delete => Ok(()),
         }
     }
@@ -270,15 +272,15 @@ fn check_place(request: &Request<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-fn check_body(rules: &[&Rule], object: &ObjectRef, body: &Value) -> Result<(), Violation> {
+fn check_body(rules: &[&Rule], request: &Request<'_>, body: &Value) -> Result<(), Violation> {
     let mut first = Ok(());
     for rule in rules {
-        match rule.check_body(&object.kind, body) {
+        match rule.check_body(request, body) {
             Ok(()) => return Ok(()),
             Err(violation) => first = first.and(Err(violation)),
         }
     }
-    first.map_err(|Violation { rule, message }| refused(rule, object, &message))
+    first.map_err(|Violation { rule, message }| refused(rule, request.object, &message))
 }
 
 fn refused(rule: &'static str, object: &ObjectRef, message: &str) -> Violation {
@@ -331,8 +333,11 @@ impl Rule {
         self.names.is_empty() || pattern::matches_any(&self.names, name)
     }
 
-    fn check_body(&self, kind: &Kind, body: &Value) -> Result<(), Violation> {
+    fn check_body(&self, request: &Request<'_>, body: &Value) -> Result<(), Violation> {
+        let kind = &request.object.kind;
         pod_policy::check(kind, body, &self.pods)?;
+        claim_policy::check(request, body, &self.pods, self.prune_data)?;
+        adoption::check(request, body, &self.pods)?;
         service_policy::check(kind, body, &self.services)
     }
 
@@ -350,13 +355,15 @@ impl Rule {
         pattern::validate("names", &self.names)?;
         let kind = Kind::new(&self.group, "", &self.kind);
         let pods = self.pods != Pods::default();
-        ensure(!pods || pod_policy::makes_pods(&kind), "pods is said of a kind that makes no Pods; remove it")?;
+        let is_about_pods = pod_policy::makes_pods(&kind) || claim_policy::is_about_claims(&kind, &self.pods);
+        ensure(!pods || is_about_pods, "pods is said of a kind that makes no Pods; remove it")?;
         self.pods.validate()?;
         let services = self.services != Services::default();
         ensure(
             !services || service_policy::is_service(&kind),
             "services is said of another kind than Service; remove it",
-        )
+        )?;
+        self.services.validate()
     }
 }
 
@@ -682,6 +689,33 @@ mod tests {
     }
 
     #[test]
+    fn claims_of_a_stateful_set_are_judged_by_the_rule_that_grants_it() {
+        let claims = json!({ "spec": { "volumeClaimTemplates": [{ "metadata": { "name": "data" } }] } });
+        let loses = json!({ "spec": { "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Delete" } } });
+        let with = |more: Value| {
+            let mut rule = json!({ "group": "apps", "kind": "StatefulSet", "verbs": ALL });
+            rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            grant(json!([rule]))
+        };
+        let set = |name: &str| object("apps", "StatefulSet", name);
+        assert_eq!(broken(&with(json!({})), Access::Apply(&claims), &set("n/parent")), None);
+        assert_eq!(broken(&with(json!({})), Access::Apply(&claims), &set("n/a")), Some("pod-volume-claim"));
+        let open = with(json!({ "pods": { "persistentVolumeClaims": ["data-*"] } }));
+        assert_eq!(broken(&open, Access::Apply(&claims), &set("n/a")), None);
+        assert_eq!(broken(&with(json!({})), Access::Apply(&loses), &set("n/a")), Some("prune-data"));
+        assert_eq!(broken(&with(json!({ "pruneData": true })), Access::Apply(&loses), &set("n/a")), None);
+    }
+
+    #[test]
+    fn a_selector_is_judged_by_the_rule_that_grants_it() {
+        let body = json!({ "spec": { "selector": { "matchLabels": { "app": "ci-runner" } } } });
+        let with = |pods: Value| grant(json!([{ "group": "apps", "kind": "ReplicaSet", "verbs": ALL, "pods": pods }]));
+        let set = object("apps", "ReplicaSet", "n/a");
+        assert_eq!(broken(&with(json!({})), Access::Apply(&body), &set), Some("pod-adoption"));
+        assert_eq!(broken(&with(json!({ "adopt": true })), Access::Apply(&body), &set), None);
+    }
+
+    #[test]
     fn a_pod_template_is_judged_on_every_apply() {
         let grant = grant(json!([{ "group": "apps", "kind": "Deployment", "verbs": ALL }]));
         let body = json!({ "spec": { "template": { "spec": { "hostNetwork": true } } } });
@@ -759,7 +793,12 @@ mod tests {
             (json!({ "kind": "Pod", "verbs": [], "names": ["a", ""] }), "names has"),
             (json!({ "kind": "Pod", "verbs": [], "pods": { "secrets": ["**"] } }), "pods.secrets has"),
             (json!({ "kind": "Secret", "verbs": [], "pods": { "hostPID": true } }), "no Pods"),
+            (json!({ "kind": "PersistentVolumeClaim", "verbs": [], "pods": { "hostPID": true } }), "no Pods"),
             (json!({ "kind": "Pod", "verbs": [], "services": { "clusterIP": true } }), "another kind than Service"),
+            (
+                json!({ "kind": "Service", "verbs": [], "services": { "annotations": [""] } }),
+                "services.annotations has",
+            ),
         ] {
             let error = error(rule);
             assert!(error.contains(says), "{error}");

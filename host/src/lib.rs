@@ -18,11 +18,13 @@
 //!
 //! `kube` is used only below [`cluster`] and [`server`], `wasmtime` only below [`plugin`].
 
+pub mod adoption;
 pub mod api;
 pub mod backoff;
 pub mod breaker;
 pub mod carry_out;
 pub mod check;
+pub mod claim_policy;
 pub mod cli;
 pub mod cluster;
 pub mod config;

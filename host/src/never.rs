@@ -66,10 +66,31 @@ fn body_never(kind: &Kind, body: &Value) -> Option<(&'static str, &'static str)>
     if is(kind, "Secret") && !is_ordinary_secret(body) {
         return Some(("secret-type", "no plugin may make a Secret of this type"));
     }
-    if is(kind, "PersistentVolume") && is_of_the_node(body) {
+    if !is(kind, "PersistentVolume") {
+        return None;
+    }
+    if is_of_the_node(body) {
         return Some(("host-path-volume", "no plugin may make a volume of a node's files"));
     }
+    // The secret may lie in any namespace, and whoever mounts the volume has it used.
+    if spelt(body, "spec").any(names_a_secret) {
+        return Some(("volume-secret", "no plugin may make a volume that names a Secret"));
+    }
+    // It would be somebody's volume before they get one of their own.
+    if spelt(body, "spec").any(|spec| spelt(spec, "claimRef").next().is_some()) {
+        return Some(("volume-claim", "no plugin may say whose claim a volume is for"));
+    }
     None
+}
+
+/// Storage systems name the Secrets of their servers in many ways, all of which end alike.
+fn names_a_secret(value: &Value) -> bool {
+    let ends = |key: &str| ["secretref", "secretname"].iter().any(|end| key.to_ascii_lowercase().ends_with(end));
+    match value {
+        Value::Object(members) => members.iter().any(|(key, value)| ends(key) || names_a_secret(value)),
+        Value::Array(elements) => elements.iter().any(names_a_secret),
+        _ => false,
+    }
 }
 
 /// A type that is no text is for the API server to refuse, not for us to understand.
@@ -256,5 +277,24 @@ mod tests {
             assert_eq!(broken(Access::Apply(&body), &object("", "Node", None, "a")), None);
         }
         assert_eq!(broken(Access::Apply(&json!({ "spec": { "csi": {} } })), &volume), None);
+    }
+
+    #[test]
+    fn volumes_are_not_made_with_somebodys_secret_or_for_somebodys_claim() {
+        let volume = object("", "PersistentVolume", None, "a");
+        for (body, rule) in [
+            (json!({ "spec": { "csi": { "driver": "d", "nodeStageSecretRef": { "name": "s" } } } }), "volume-secret"),
+            (json!({ "spec": { "rbd": { "SecretRef": { "name": "s" } } } }), "volume-secret"),
+            (json!({ "Spec": { "azureFile": { "secretName": "s" } } }), "volume-secret"),
+            (json!({ "spec": { "future": [{ "secretRef": {} }] } }), "volume-secret"),
+            (json!({ "spec": { "claimRef": { "name": "c" } } }), "volume-claim"),
+            (json!({ "spec": { "ClaimRef": {} } }), "volume-claim"),
+        ] {
+            assert_eq!(broken(Access::Apply(&body), &volume), Some(rule), "{body}");
+            assert_eq!(broken(Access::Apply(&body), &object("", "Node", None, "a")), None);
+        }
+        let plain =
+            json!({ "spec": { "csi": { "driver": "d", "volumeHandle": "h" }, "accessModes": ["ReadWriteOnce"] } });
+        assert_eq!(broken(Access::Apply(&plain), &volume), None);
     }
 }

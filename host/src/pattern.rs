@@ -12,6 +12,11 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
+/// Whether a name is that of a parent, or begins with it and `-`, as names of children do.
+pub fn is_named_after(name: &str, parent: &str) -> bool {
+    name.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
 /// Whether these are patterns.
 ///
 /// # Errors
@@ -49,6 +54,16 @@ mod tests {
         }
         assert!(matches_any(&["a".into(), "b".into()], "b"));
         assert!(!matches_any(&[], "a"));
+    }
+
+    #[test]
+    fn a_child_is_named_after_its_parent_by_whole_words() {
+        for name in ["shop", "shop-", "shop-a", "shop-a-b"] {
+            assert!(is_named_after(name, "shop"), "{name}");
+        }
+        for name in ["", "sho", "shops", "a-shop", "shop.a"] {
+            assert!(!is_named_after(name, "shop"), "{name}");
+        }
     }
 
     #[test]

@@ -6,10 +6,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::check::HOST_PREFIX;
 use crate::decision::Kind;
 use crate::error::Violation;
-use crate::pattern;
 use crate::shape::At;
+use crate::{claim_policy, pattern};
 
 /// What Pods may ask for beyond what is harmless. Lists of names take one `*` in each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -24,10 +25,25 @@ pub struct Pods {
     pub secrets: Vec<String>,
     /// ConfigMaps, as volumes or variables.
     pub config_maps: Vec<String>,
-    /// PersistentVolumeClaims by name. Those of a StatefulSet's own templates need none.
+    /// PersistentVolumeClaims by name. Those of a StatefulSet's templates are named
+    /// `TEMPLATE-SET-NUMBER`; they need none where the StatefulSet has its parent's name, or one that
+    /// begins with it and `-`, and the template has no `-` in its name.
     pub persistent_volume_claims: Vec<String>,
-    /// Paths of the node's files; what lies below them as well.
+    /// Where claims are filled from: names in `dataSource` and `dataSourceRef`, and volumes in
+    /// `volumeName`. Of a PersistentVolumeClaim it is the only item.
+    pub claim_sources: Vec<String>,
+    /// Pods that others made: a ReplicaSet, DaemonSet or ReplicationController whose selector has
+    /// neither its parent's name as a value nor its own that begins with it, and a Job with
+    /// `manualSelector`, take all that match and may delete them.
+    pub adopt: bool,
+    /// Paths of the node's files, to be read; what lies below them as well.
     pub host_path: Vec<String>,
+    /// To write there, too. It is as much as the node: through a link that a Pod makes there, the
+    /// next one mounts whatever it likes.
+    pub host_path_writable: bool,
+    /// Annotations with a prefix, such as `prometheus.io/scrape`, on Pods and in what Pods and
+    /// claims are made of: those mean something to somebody, who may do for them what is closed here.
+    pub annotations: Vec<String>,
     /// Other types of volumes, by their field: `csi`, `nfs`, `ephemeral`, `image`…, and the
     /// projected `clusterTrustBundle` and `podCertificate`.
     pub volumes: Vec<String>,
@@ -199,11 +215,11 @@ pub fn check(kind: &Kind, body: &Value, open: &Pods) -> Judged {
             None => return Ok(()),
         }
     }
-    if !path.is_empty() {
-        check_template(&template)?;
-    }
-    if let Some(metadata) = template.child("metadata")? {
-        check_annotations(&metadata, open)?;
+    match template.child("metadata")? {
+        // A Pod's own was checked as any object's, but for what its annotations mean.
+        Some(metadata) if path.is_empty() => open.check_annotations(&metadata)?,
+        _ if path.is_empty() => {}
+        _ => open.check_template(&template)?,
     }
     match template.child("spec")? {
         Some(spec) => open.check_spec(&spec),
@@ -216,51 +232,10 @@ fn template_of(kind: &Kind) -> Option<&'static [&'static str]> {
     of_kind.map(|(_, _, path)| *path)
 }
 
-/// What a Pod inherits from its template beside its spec. That of a Pod itself was checked as any
-/// object's.
-fn check_template(template: &At<'_>) -> Judged {
-    for (field, value) in template.members()? {
-        match field {
-            "spec" => {}
-            "metadata" => check_template_metadata(&value)?,
-            _ => return Err(value.unknown()),
-        }
-    }
-    Ok(())
-}
-
-fn check_template_metadata(metadata: &At<'_>) -> Judged {
-    for (field, texts) in metadata.members()? {
-        match field {
-            "labels" | "annotations" => {
-                for (key, value) in texts.members()? {
-                    // With our labels a Pod would pass for a plugin's child.
-                    if key.starts_with("hotshoe.dev/") {
-                        return Err(value.refuse("pod-metadata", "is the host's to set"));
-                    }
-                }
-            }
-            _ => return Err(value_is_the_hosts(&texts)),
-        }
-    }
-    Ok(())
-}
-
-fn value_is_the_hosts(value: &At<'_>) -> Violation {
-    value.refuse("pod-metadata", "is not a plugin's to set")
-}
-
-fn check_annotations(metadata: &At<'_>, open: &Pods) -> Judged {
-    let Some(annotations) = metadata.child("annotations")? else { return Ok(()) };
-    for (key, value) in annotations.members()? {
-        if OLD_PROFILES.iter().any(|prefix| key.starts_with(prefix)) {
-            let profile = value.text()?;
-            let confined =
-                ["runtime/default", "docker/default"].contains(&profile) || profile.starts_with("localhost/");
-            value.ensure(confined || open.unconfined, "pod-unconfined", "pods.unconfined")?;
-        }
-    }
-    Ok(())
+/// Whether an annotation is meant for somebody, and not for people alone. The host's own is not a
+/// plugin's, and was checked as such.
+pub fn has_meaning(annotation: &str) -> bool {
+    annotation.contains('/') && !annotation.starts_with(HOST_PREFIX)
 }
 
 impl Pods {
@@ -274,6 +249,8 @@ impl Pods {
             ("pods.secrets", &self.secrets),
             ("pods.configMaps", &self.config_maps),
             ("pods.persistentVolumeClaims", &self.persistent_volume_claims),
+            ("pods.claimSources", &self.claim_sources),
+            ("pods.annotations", &self.annotations),
             ("pods.sysctls", &self.sysctls),
             ("pods.priorityClasses", &self.priority_classes),
             ("pods.runtimeClasses", &self.runtime_classes),
@@ -286,10 +263,61 @@ impl Pods {
         }
     }
 
+    /// What a Pod inherits from its template beside its spec.
+    fn check_template(&self, template: &At<'_>) -> Judged {
+        for (field, value) in template.members()? {
+            match field {
+                "spec" => {}
+                "metadata" => self.check_inherited(&value, &[])?,
+                _ => return Err(value.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Metadata that a template gives to what is made of it: labels, annotations, and these fields.
+    ///
+    /// # Errors
+    /// What is not a plugin's to set, or not open, by its path.
+    pub(crate) fn check_inherited(&self, metadata: &At<'_>, also: &[&str]) -> Judged {
+        for (field, texts) in metadata.members()? {
+            match field {
+                "labels" | "annotations" => {
+                    for (key, value) in texts.members()? {
+                        // With our labels it would pass for a plugin's child.
+                        if key.starts_with(HOST_PREFIX) {
+                            return Err(value.refuse("pod-metadata", "is the host's to set"));
+                        }
+                    }
+                }
+                also_harmless if also.contains(&also_harmless) => {}
+                _ => return Err(texts.refuse("pod-metadata", "is not a plugin's to set")),
+            }
+        }
+        self.check_annotations(metadata)
+    }
+
+    fn check_annotations(&self, metadata: &At<'_>) -> Judged {
+        let Some(annotations) = metadata.child("annotations")? else { return Ok(()) };
+        for (key, value) in annotations.members()? {
+            if OLD_PROFILES.iter().any(|prefix| key.starts_with(prefix)) {
+                let profile = value.text()?;
+                let confined =
+                    ["runtime/default", "docker/default"].contains(&profile) || profile.starts_with("localhost/");
+                value.ensure(confined || self.unconfined, "pod-unconfined", "pods.unconfined")?;
+            } else {
+                let granted = !has_meaning(key) || pattern::matches_any(&self.annotations, key);
+                value.ensure(granted, "pod-annotation", "pods.annotations")?;
+            }
+        }
+        Ok(())
+    }
+
     fn check_spec(&self, spec: &At<'_>) -> Judged {
         for (field, value) in spec.members()? {
             self.check_pod_field(field, &value)?;
         }
+        self.check_mounts(spec)?;
         // What is left out is mounted.
         let mounted = match spec.child("automountServiceAccountToken")? {
             Some(automount) => automount.flag()?,
@@ -580,8 +608,22 @@ impl Pods {
                 _ => {
                     let granted = self.volumes.iter().any(|open| open == source);
                     value.ensure(granted, "pod-volume", "pods.volumes")?;
-                    self.check_references(&value)?;
+                    match source {
+                        "ephemeral" => self.check_ephemeral(&value)?,
+                        _ => self.check_references(&value)?,
+                    }
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Its claim is named after the Pod, which does not start where that is somebody's.
+    fn check_ephemeral(&self, volume: &At<'_>) -> Judged {
+        for (field, value) in volume.members()? {
+            match field {
+                "volumeClaimTemplate" => claim_policy::check_template(&value, self)?,
+                _ => return Err(value.unknown()),
             }
         }
         Ok(())
@@ -624,6 +666,22 @@ impl Pods {
         path.ensure(granted, "pod-host-path", "pods.hostPath")
     }
 
+    /// A link that is made in a path of the node's leads the next mount of it out of that path.
+    fn check_mounts(&self, spec: &At<'_>) -> Judged {
+        let of_node = if self.host_path_writable { Vec::new() } else { names_of_node_paths(spec)? };
+        if of_node.is_empty() {
+            return Ok(());
+        }
+        for containers in ["containers", "initContainers"] {
+            let Some(containers) = spec.child(containers)? else { continue };
+            for container in containers.elements()? {
+                let Some(mounts) = container.child("volumeMounts")? else { continue };
+                mounts.elements()?.try_for_each(|mount| check_mount(&mount, &of_node))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Volumes of third parties name the Secrets of their servers in many ways, all of which end
     /// alike.
     fn check_references(&self, volume: &At<'_>) -> Judged {
@@ -654,6 +712,34 @@ impl Pods {
         let granted = pattern::matches_any(&self.persistent_volume_claims, name.text()?);
         name.ensure(granted, "pod-volume-claim", "pods.persistentVolumeClaims")
     }
+}
+
+fn names_of_node_paths<'a>(spec: &At<'a>) -> Result<Vec<&'a str>, Violation> {
+    let mut names = Vec::new();
+    let Some(volumes) = spec.child("volumes")? else { return Ok(names) };
+    for volume in volumes.elements()? {
+        if volume.child("hostPath")?.is_some() {
+            names.push(required(&volume, "name")?.text()?);
+        }
+    }
+    Ok(names)
+}
+
+fn check_mount(mount: &At<'_>, of_node: &[&str]) -> Judged {
+    if !of_node.contains(&required(mount, "name")?.text()?) {
+        return Ok(());
+    }
+    let read_only = match mount.child("readOnly")? {
+        Some(read_only) => read_only.flag()?,
+        None => false,
+    };
+    if read_only {
+        return Ok(());
+    }
+    Err(mount.refuse(
+        "pod-host-path-writable",
+        "must say readOnly: true, as it is of the node's files, or be opened with pods.hostPathWritable in the grant of plugin.yaml, which is as much as the node",
+    ))
 }
 
 fn closed_flag(value: &At<'_>, open: bool, rule: &'static str, item: &str) -> Judged {
@@ -793,6 +879,13 @@ mod tests {
             (volume(json!({ "nfs": { "server": "s", "path": "/" } })), "pod-volume", json!({ "volumes": ["nfs"] })),
             (volume(json!({ "csi": { "driver": "d" } })), "pod-volume", json!({ "volumes": ["csi"] })),
             (volume(json!({ "ephemeral": {} })), "pod-volume", json!({ "volumes": ["ephemeral"] })),
+            (
+                pod(
+                    json!({ "volumes": [{ "name": "v", "ephemeral": { "volumeClaimTemplate": { "spec": { "volumeName": "s" } } } }] }),
+                ),
+                "pod-volume",
+                json!({ "volumes": ["ephemeral"], "claimSources": ["s"] }),
+            ),
             (volume(json!({ "image": { "reference": "r" } })), "pod-volume", json!({ "volumes": ["image"] })),
             (volume(json!({ "gitRepo": {} })), "pod-volume", json!({ "volumes": ["gitRepo"] })),
             (
@@ -902,7 +995,8 @@ mod tests {
         let volumes = json!(["nfs", "csi", "ephemeral", "image", "gitRepo", "clusterTrustBundle", "podCertificate"]);
         json!({
             "serviceAccounts": named, "serviceAccountToken": true, "secrets": named, "configMaps": named,
-            "persistentVolumeClaims": named, "hostPath": ["/"], "volumes": volumes, "hostNetwork": true, "hostPID": true,
+            "persistentVolumeClaims": named, "claimSources": named, "adopt": true, "hostPath": ["/"],
+            "hostPathWritable": true, "annotations": named, "volumes": volumes, "hostNetwork": true, "hostPID": true,
             "hostIPC": true, "hostPorts": true, "privileged": true, "allowPrivilegeEscalation": true,
             "capabilities": ["SYS_ADMIN"], "procMount": true, "unconfined": true, "seLinux": true, "sysctls": named,
             "hostProcess": true, "nodeName": true, "priorityClasses": named, "runtimeClasses": named,
@@ -924,13 +1018,16 @@ mod tests {
         }
     }
 
+    /// Items that open nothing by themselves in a Pod's spec; each has tests of its own.
+    const TRIED_APART: [&str; 3] = ["adopt", "annotations", "hostPathWritable"];
+
     #[test]
     fn every_item_of_a_grant_is_tried() {
         let items: Vec<String> =
             serde_json::to_value(Pods::default()).unwrap().as_object().unwrap().keys().cloned().collect();
         for item in items {
             assert!(
-                closed().iter().any(|(_, _, open)| open.get(&item).is_some()),
+                TRIED_APART.contains(&&*item) || closed().iter().any(|(_, _, open)| open.get(&item).is_some()),
                 "nothing closed is opened by {item}"
             );
         }
@@ -1163,6 +1260,37 @@ mod tests {
     }
 
     #[test]
+    fn an_annotation_that_means_something_to_somebody_is_opened_by_its_own_item() {
+        let everything_else = Pods { annotations: Vec::new(), ..serde_json::from_value(everything()).unwrap() };
+        for kind in [deployment(), Kind::new("", "v1", "Pod")] {
+            for key in [
+                "sidecar.istio.io/userVolume",
+                "k8s.v1.cni.cncf.io/networks",
+                "vault.hashicorp.com/agent-inject",
+                "hotshoe.device/a",
+                "/a",
+            ] {
+                let with = |open: &Pods| annotated(&kind, key, json!("x"), open);
+                let opened = |pattern: &str| Pods { annotations: vec![pattern.to_owned()], ..Pods::default() };
+                assert_eq!(with(&Pods::default()), Some("pod-annotation"), "{key}");
+                assert_eq!(with(&everything_else), Some("pod-annotation"), "{key}");
+                assert_eq!(with(&opened(key)), None, "{key}");
+                assert_eq!(with(&opened(&format!("{}/*", key.split_once('/').unwrap().0))), None, "{key}");
+                assert_eq!(with(&opened("checksum/*")), Some("pod-annotation"), "{key}");
+            }
+            for key in ["note", "sidecar.istio.io", "checksum-config"] {
+                assert_eq!(annotated(&kind, key, json!("x"), &Pods::default()), None, "{key}");
+            }
+        }
+        let of_pod = |key| annotated(&Kind::new("", "v1", "Pod"), key, json!("x"), &Pods::default());
+        assert_eq!(of_pod("hotshoe.dev/applied"), None, "it is the host that set it");
+        let body = json!({ "spec": { "template": { "metadata": { "annotations": { "a.io/b": "c" } } } } });
+        let message = check(&deployment(), &body, &Pods::default()).unwrap_err().message;
+        assert!(message.starts_with("spec.template.metadata.annotations.a.io/b is not granted"), "{message}");
+        assert!(message.contains("pods.annotations"), "{message}");
+    }
+
+    #[test]
     fn a_template_gives_its_pods_labels_and_annotations_and_nothing_else() {
         let with = |metadata: Value| {
             let body = json!({ "spec": { "template": { "metadata": metadata, "spec": modest() } } });
@@ -1194,6 +1322,41 @@ mod tests {
     }
 
     #[test]
+    fn files_of_the_node_are_only_read_unless_writing_is_opened() {
+        let with = |containers: Value, open: Value| {
+            let volumes = json!([{ "name": "v", "hostPath": { "path": "/var/log" } }, { "name": "e", "emptyDir": {} }]);
+            let mut spec = pod(json!({ "volumes": volumes }));
+            spec.as_object_mut().unwrap().extend(containers.as_object().unwrap().clone());
+            broken(&spec, &open)
+        };
+        let container = |mount: Value| {
+            let first = json!({ "name": "e", "mountPath": "/e" });
+            json!([
+                modest()["containers"][0],
+                merged(modest()["containers"][0].clone(), json!({ "volumeMounts": [first, mount] }))
+            ])
+        };
+        let reading = json!({ "hostPath": ["/var/log"] });
+        let writing = json!({ "hostPath": ["/var/log"], "hostPathWritable": true });
+        let mut others = everything();
+        others.as_object_mut().unwrap().remove("hostPathWritable");
+        for containers in ["containers", "initContainers"] {
+            let mounted = |mount: Value, open: &Value| with(json!({ containers: container(mount) }), open.clone());
+            assert_eq!(mounted(json!({ "name": "v", "readOnly": true }), &reading), None);
+            for mount in [json!({ "name": "v" }), json!({ "name": "v", "readOnly": false })] {
+                assert_eq!(mounted(mount.clone(), &reading), Some("pod-host-path-writable"), "{containers} {mount}");
+                assert_eq!(mounted(mount.clone(), &others), Some("pod-host-path-writable"), "{containers} {mount}");
+                assert_eq!(mounted(mount.clone(), &writing), None, "{containers} {mount}");
+            }
+            for odd in [json!({ "name": "v", "readOnly": "true" }), json!({ "readOnly": true }), json!("v")] {
+                assert_eq!(mounted(odd.clone(), &reading), Some("field-shape"), "{odd}");
+            }
+            assert_eq!(mounted(json!({ "name": "v", "ReadOnly": true }), &reading), Some("field-unknown"));
+        }
+        assert_eq!(with(json!({ "volumes": [{ "hostPath": { "path": "/var/log" } }] }), reading), Some("field-shape"));
+    }
+
+    #[test]
     fn a_path_of_the_node_is_opened_with_what_lies_below_it() {
         let with = |path: &str, open: &str| {
             broken(&volume(json!({ "hostPath": { "path": path } })), &json!({ "hostPath": [open] }))
@@ -1221,9 +1384,15 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_a_stateful_sets_own_templates_need_no_grant() {
-        let body = json!({ "spec": { "volumeClaimTemplates": [{ "metadata": { "name": "data" } }], "template": { "spec": modest() } } });
-        assert_eq!(check(&Kind::new("apps", "v1", "StatefulSet"), &body, &Pods::default()), Ok(()));
+    fn the_claim_of_an_ephemeral_volume_is_judged_as_a_claim() {
+        let open = json!({ "volumes": ["ephemeral"] });
+        let with =
+            |template: Value| broken(&volume(json!({ "ephemeral": { "volumeClaimTemplate": template } })), &open);
+        assert_eq!(with(json!({ "metadata": { "labels": { "a": "b" } }, "spec": { "accessModes": [] } })), None);
+        assert_eq!(with(json!({ "spec": { "dataSource": { "name": "s" } } })), Some("claim-source"));
+        assert_eq!(with(json!({ "metadata": { "finalizers": ["f"] } })), Some("pod-metadata"));
+        assert_eq!(broken(&volume(json!({ "ephemeral": { "odd": 1 } })), &open), Some("field-unknown"));
+        assert_eq!(broken(&volume(json!({ "ephemeral": "x" })), &open), Some("field-shape"));
     }
 
     #[test]
@@ -1246,6 +1415,8 @@ mod tests {
             "secrets",
             "configMaps",
             "persistentVolumeClaims",
+            "claimSources",
+            "annotations",
             "sysctls",
             "priorityClasses",
             "runtimeClasses",

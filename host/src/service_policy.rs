@@ -1,10 +1,13 @@
-//! What a Service may ask for: an address inside the cluster, unless its grant opens more. Pure.
+//! What a Service may ask for: an address inside the cluster, unless its grant opens more. What its
+//! annotations ask of load balancers and name servers counts as well. Pure.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::decision::Kind;
 use crate::error::Violation;
+use crate::pattern;
+use crate::pod_policy::has_meaning;
 use crate::shape::At;
 
 /// What Services may ask for beyond an address inside the cluster.
@@ -21,6 +24,19 @@ pub struct Services {
     /// A certain address inside the cluster, rather than a free one.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: bool,
+    /// Annotations with a prefix, such as `service.beta.kubernetes.io/*`: those mean something to
+    /// somebody, who may do for them what is closed here. One `*` in each.
+    pub annotations: Vec<String>,
+}
+
+impl Services {
+    /// Whether what it says can be meant.
+    ///
+    /// # Errors
+    /// What is wrong, in words for the administrator.
+    pub fn validate(&self) -> Result<(), String> {
+        pattern::validate("services.annotations", &self.annotations)
+    }
 }
 
 /// Fields that reach nowhere by themselves.
@@ -52,8 +68,20 @@ pub fn check(kind: &Kind, body: &Value, open: &Services) -> Result<(), Violation
     if !is_service(kind) {
         return Ok(());
     }
-    let Some(spec) = At::root(body).child("spec")? else { return Ok(()) };
+    let root = At::root(body);
+    if let Some(metadata) = root.child("metadata")? {
+        check_annotations(&metadata, open)?;
+    }
+    let Some(spec) = root.child("spec")? else { return Ok(()) };
     spec.members()?.try_for_each(|(field, value)| check_field(field, &value, open))
+}
+
+fn check_annotations(metadata: &At<'_>, open: &Services) -> Result<(), Violation> {
+    let Some(annotations) = metadata.child("annotations")? else { return Ok(()) };
+    annotations.members()?.try_for_each(|(key, value)| {
+        let granted = !has_meaning(key) || pattern::matches_any(&open.annotations, key);
+        value.ensure(granted, "service-annotation", "services.annotations")
+    })
 }
 
 fn check_field(field: &str, value: &At<'_>, open: &Services) -> Result<(), Violation> {
@@ -122,6 +150,42 @@ mod tests {
             }
             assert_eq!(broken(&spec, &others), Some(rule), "{spec} with all else open");
         }
+    }
+
+    #[test]
+    fn an_annotation_that_means_something_to_somebody_is_opened_by_its_own_item() {
+        let with = |metadata: Value, open: Services| {
+            let service = Kind::new("", "v1", "Service");
+            check(&service, &json!({ "metadata": metadata }), &open).err().map(|violation| violation.rule)
+        };
+        let annotated = |key: &str, open: Services| with(json!({ "annotations": { key: "x" } }), open);
+        let opened = |pattern: &str| Services { annotations: vec![pattern.to_owned()], ..Services::default() };
+        let everything_else = Services {
+            types: vec!["LoadBalancer".into()],
+            external_ips: true,
+            load_balancer: true,
+            cluster_ip: true,
+            annotations: vec!["other/*".into()],
+        };
+        for key in [
+            "metallb.universe.tf/loadBalancerIPs",
+            "service.beta.kubernetes.io/aws-load-balancer-internal",
+            "external-dns.alpha.kubernetes.io/hostname",
+        ] {
+            assert_eq!(annotated(key, Services::default()), Some("service-annotation"), "{key}");
+            assert_eq!(annotated(key, everything_else.clone()), Some("service-annotation"), "{key}");
+            assert_eq!(annotated(key, opened(key)), None, "{key}");
+            assert_eq!(annotated(key, opened(&format!("{}/*", key.split_once('/').unwrap().0))), None, "{key}");
+        }
+        assert_eq!(annotated("note", Services::default()), None);
+        assert_eq!(annotated("hotshoe.dev/applied", Services::default()), None, "it is the host that set it");
+        assert_eq!(with(json!({ "labels": { "a.io/b": "c" } }), Services::default()), None);
+        assert_eq!(with(json!("x"), Services::default()), Some("field-shape"));
+        assert_eq!(with(json!({ "annotations": [] }), Services::default()), Some("field-shape"));
+        assert_eq!(with(json!({ "Annotations": {} }), Services::default()), Some("field-unknown"));
+        let error = opened("**").validate().unwrap_err();
+        assert!(error.starts_with("services.annotations has"), "{error}");
+        assert_eq!(opened("a/*").validate(), Ok(()));
     }
 
     #[test]

@@ -14,18 +14,21 @@ use proptest::sample::{Index, select, subsequence};
 use serde_json::{Value, json};
 
 /// The kinds of the small world: group, kind, whether it has a namespace.
-const KINDS: [(&str, &str, bool); 9] = [
+const KINDS: [(&str, &str, bool); 11] = [
     ("", "ConfigMap", true),
     ("", "Secret", true),
     ("", "Service", true),
     ("", "PersistentVolumeClaim", true),
     ("apps", "Deployment", true),
+    ("apps", "StatefulSet", true),
+    ("apps", "ReplicaSet", true),
     ("", "Namespace", false),
     ("", "Node", false),
     ("rbac.authorization.k8s.io", "RoleBinding", true),
     ("hotshoe.dev", "Plugin", false),
 ];
 const NAMESPACES: [&str; 4] = ["a", "b", "red", "host"];
+/// The first is that of every parent.
 const NAMES: [&str; 5] = ["x", "x-1", "y", "kube-x", "host"];
 const VERBS: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
 const RULE_NAMESPACES: [&str; 7] =
@@ -35,50 +38,102 @@ const RED_AND_BIG: &str = r#"{"matchLabels":{"colour":"red","size":"big"}}"#;
 const RULE_NAMES: [&str; 5] = ["[]", r#"["x"]"#, r#"["x*"]"#, r#"["*-1","y"]"#, r#"["nobody"]"#];
 
 /// What a grant may open: where it stands in a rule, and the value that opens it.
-const ITEMS: [(&str, &str, &str); 8] = [
+const ITEMS: [(&str, &str, &str); 15] = [
     ("pods", "hostNetwork", "true"),
     ("pods", "hostPID", "true"),
     ("pods", "nodeName", "true"),
     ("pods", "serviceAccountToken", "true"),
     ("pods", "secrets", r#"["s"]"#),
     ("pods", "priorityClasses", r#"["p*"]"#),
+    ("pods", "persistentVolumeClaims", r#"["data-*"]"#),
+    ("pods", "claimSources", r#"["s"]"#),
+    ("pods", "adopt", "true"),
+    ("pods", "hostPath", r#"["/var/log"]"#),
+    ("pods", "hostPathWritable", "true"),
+    ("pods", "annotations", r#"["a.io/*"]"#),
     ("services", "types", r#"["NodePort"]"#),
     ("services", "externalIPs", "true"),
+    ("services", "annotations", r#"["a.io/*"]"#),
 ];
 
 /// Marks a fragment that nothing opens, and one that needs nothing.
 const NEVER: &str = "never";
 const NOTHING: &str = "";
+/// Said of a rule, not of a section in it.
+const DATA: &str = "pruneData";
+/// After an item: it is not needed for a child whose name is, or begins with, its parent's; nor for
+/// one of this name.
+const UNLESS_OWN: &str = "pods.persistentVolumeClaims unless own";
+const UNLESS_X_1: &str = "pods.adopt unless x-1";
 
-/// Fragments of bodies: the kind, the place below the root, the value, and the item that opens it.
-const FRAGMENTS: [(&str, &str, &str, &str); 26] = [
-    ("Deployment", "spec.template.spec.hostNetwork", "true", "hostNetwork"),
-    ("Deployment", "spec.template.spec.hostPID", "true", "hostPID"),
+/// Fragments of bodies: the kind, the place below the root, the value, and the items that open it.
+const FRAGMENTS: [(&str, &str, &str, &str); 52] = [
+    ("Deployment", "spec.template.spec.hostNetwork", "true", "pods.hostNetwork"),
+    ("Deployment", "spec.template.spec.hostPID", "true", "pods.hostPID"),
     ("Deployment", "spec.template.spec.hostPID", "false", NOTHING),
     ("Deployment", "spec.template.spec.hostPID", "null", NOTHING),
     ("Deployment", "spec.template.spec.hostPID", r#""true""#, NEVER),
     ("Deployment", "spec.template.spec.HostPID", "true", NEVER),
-    ("Deployment", "spec.template.spec.nodeName", r#""n""#, "nodeName"),
-    ("Deployment", "spec.template.spec.automountServiceAccountToken", "true", "serviceAccountToken"),
-    ("Deployment", "spec.template.spec.automountServiceAccountToken", "null", "serviceAccountToken"),
-    ("Deployment", "spec.template.spec.imagePullSecrets", r#"[{"name":"s"}]"#, "secrets"),
+    ("Deployment", "spec.template.spec.nodeName", r#""n""#, "pods.nodeName"),
+    ("Deployment", "spec.template.spec.automountServiceAccountToken", "true", "pods.serviceAccountToken"),
+    ("Deployment", "spec.template.spec.automountServiceAccountToken", "null", "pods.serviceAccountToken"),
+    ("Deployment", "spec.template.spec.imagePullSecrets", r#"[{"name":"s"}]"#, "pods.secrets"),
     ("Deployment", "spec.template.spec.imagePullSecrets", "[]", NOTHING),
     ("Deployment", "spec.template.spec.imagePullSecrets", r#"[{"name":"other"}]"#, NEVER),
-    ("Deployment", "spec.template.spec.volumes", r#"[{"name":"v","secret":{"secretName":"s"}}]"#, "secrets"),
+    ("Deployment", "spec.template.spec.volumes", r#"[{"name":"v","secret":{"secretName":"s"}}]"#, "pods.secrets"),
     ("Deployment", "spec.template.spec.volumes", r#"[{"name":"v","emptyDir":{}}]"#, NOTHING),
-    ("Deployment", "spec.template.spec.priorityClassName", r#""p-high""#, "priorityClasses"),
+    ("Deployment", "spec.template.spec.volumes", r#"[{"name":"v","hostPath":{"path":"/var"}}]"#, NEVER),
+    ("Deployment", "spec.template.spec.priorityClassName", r#""p-high""#, "pods.priorityClasses"),
     ("Deployment", "spec.template.spec.ephemeralContainers", "[{}]", NEVER),
+    ("Deployment", "spec.template.metadata.annotations", r#"{"a.io/b":"c"}"#, "pods.annotations"),
+    ("Deployment", "spec.template.metadata.annotations", r#"{"b.io/a":"c"}"#, NEVER),
+    ("Deployment", "spec.template.metadata.annotations", r#"{"b":"c"}"#, NOTHING),
+    ("Deployment", "metadata.annotations", r#"{"b.io/a":"c"}"#, NOTHING),
+    ("Deployment", "spec.selector.matchLabels", r#"{"app":"theirs"}"#, NOTHING),
     ("Deployment", "spec.replicas", "3", NOTHING),
-    ("Service", "spec.type", r#""NodePort""#, "types"),
+    ("StatefulSet", "spec.template.spec", OF_NODE_READ, "pods.hostPath"),
+    ("StatefulSet", "spec.template.spec", OF_NODE, "pods.hostPath pods.hostPathWritable"),
+    ("StatefulSet", "spec.selector.matchLabels", r#"{"app":"theirs"}"#, NOTHING),
+    ("StatefulSet", "spec.volumeClaimTemplates", r#"[{"metadata":{"name":"data"}}]"#, UNLESS_OWN),
+    (
+        "StatefulSet",
+        "spec.volumeClaimTemplates",
+        r#"[{"metadata":{"name":"data"},"spec":{"accessModes":["a"]}}]"#,
+        UNLESS_OWN,
+    ),
+    ("StatefulSet", "spec.volumeClaimTemplates", r#"[{"metadata":{"name":"data-b"}}]"#, "pods.persistentVolumeClaims"),
+    ("StatefulSet", "spec.volumeClaimTemplates", r#"[{"metadata":{"name":"other-b"}}]"#, NEVER),
+    ("StatefulSet", "spec.volumeClaimTemplates", r#"[{"metadata":{"name":"data","finalizers":["a/b"]}}]"#, NEVER),
+    ("StatefulSet", "spec.volumeClaimTemplates", r#"[{"metadata":{"name":"data"},"status":{"a":1}}]"#, NEVER),
+    (
+        "StatefulSet",
+        "spec.volumeClaimTemplates",
+        r#"[{"metadata":{"name":"data-b"},"spec":{"dataSource":{"name":"s"}}}]"#,
+        "pods.persistentVolumeClaims pods.claimSources",
+    ),
+    ("StatefulSet", "spec.persistentVolumeClaimRetentionPolicy.whenDeleted", r#""Delete""#, DATA),
+    ("StatefulSet", "spec.persistentVolumeClaimRetentionPolicy.whenScaled", r#""Retain""#, NOTHING),
+    ("PersistentVolumeClaim", "spec.volumeName", r#""s""#, "pods.claimSources"),
+    ("PersistentVolumeClaim", "spec.volumeName", r#""other""#, NEVER),
+    ("PersistentVolumeClaim", "spec.storageClassName", r#""fast""#, NOTHING),
+    ("PersistentVolumeClaim", "spec.odd", "1", NEVER),
+    ("ReplicaSet", "spec.selector.matchLabels", r#"{"app":"theirs"}"#, "pods.adopt"),
+    ("ReplicaSet", "spec.selector.matchLabels", r#"{"app":"x-1"}"#, UNLESS_X_1),
+    ("ReplicaSet", "spec.selector.matchLabels", r#"{"app":"theirs","of":"x"}"#, NOTHING),
+    ("Service", "spec.type", r#""NodePort""#, "services.types"),
     ("Service", "spec.type", r#""ClusterIP""#, NOTHING),
-    ("Service", "spec.externalIPs", r#"["192.0.2.1"]"#, "externalIPs"),
+    ("Service", "spec.externalIPs", r#"["192.0.2.1"]"#, "services.externalIPs"),
     ("Service", "spec.odd", "1", NEVER),
+    ("Service", "metadata.annotations", r#"{"a.io/b":"c","d":"e"}"#, "services.annotations"),
     ("Secret", "type", r#""Opaque""#, NOTHING),
     ("Secret", "type", r#""kubernetes.io/service-account-token""#, NEVER),
     ("ConfigMap", "data.a", r#""b""#, NOTHING),
     ("ConfigMap", "metadata.finalizers", r#"["a/b"]"#, NEVER),
     ("ConfigMap", "status.a", r#""b""#, NEVER),
 ];
+
+const OF_NODE: &str = r#"{"automountServiceAccountToken":false,"volumes":[{"name":"v","hostPath":{"path":"/var/log"}}],"containers":[{"securityContext":{"allowPrivilegeEscalation":false},"volumeMounts":[{"name":"v"}]}]}"#;
+const OF_NODE_READ: &str = r#"{"automountServiceAccountToken":false,"volumes":[{"name":"v","hostPath":{"path":"/var/log"}}],"containers":[{"securityContext":{"allowPrivilegeEscalation":false},"volumeMounts":[{"name":"v","readOnly":true}]}]}"#;
 
 #[derive(Clone, Debug)]
 struct RuleText {
@@ -144,7 +199,7 @@ fn reference(kind: usize, namespace: Option<&str>, name: &str) -> ObjectRef {
 
 fn parent(namespace: Option<&str>) -> ObjectRef {
     let kind = Kind::new("cache.example.com", "v1", "Memcached");
-    ObjectRef { kind, namespace: namespace.map(Into::into), name: "parent".into() }
+    ObjectRef { kind, namespace: namespace.map(Into::into), name: "x".into() }
 }
 
 /// `red` has one label of two.
@@ -176,7 +231,8 @@ fn count_out(rules: &[RuleText], parent: Option<&str>) -> Allowed {
             r#"["*-1","y"]"# => vec!["x-1", "y"],
             _ => Vec::new(),
         };
-        let open: BTreeSet<String> = rule.items.iter().map(|(_, item, _)| (*item).to_owned()).collect();
+        let items = rule.items.iter().map(|(section, item, _)| format!("{section}.{item}"));
+        let open: BTreeSet<String> = items.chain(rule.data.then(|| DATA.to_owned())).collect();
         for verb in &rule.verbs {
             for namespace in &reached {
                 for name in &named {
@@ -223,11 +279,14 @@ fn is_in(
 
 // ─── the gate's side ───
 
-/// A body of these fragments, and what it needs.
-fn body(kind: usize, picks: &[Index]) -> (Value, BTreeSet<&'static str>) {
+/// A body of these fragments for a child of this name, and what it needs.
+fn body(kind: usize, name: &str, picks: &[Index]) -> (Value, BTreeSet<&'static str>) {
     let (_, kind, _) = KINDS[kind];
     let mut body = match kind {
-        "Deployment" => json!({ "spec": { "template": { "spec": { "automountServiceAccountToken": false } } } }),
+        "Deployment" | "StatefulSet" | "ReplicaSet" => json!({ "spec": {
+            "selector": { "matchLabels": { "app": "x" } },
+            "template": { "spec": { "automountServiceAccountToken": false } },
+        } }),
         _ => json!({}),
     };
     let menu: Vec<_> = FRAGMENTS.into_iter().filter(|(of, ..)| *of == kind).collect();
@@ -242,8 +301,14 @@ fn body(kind: usize, picks: &[Index]) -> (Value, BTreeSet<&'static str>) {
         // A later fragment takes the place of an earlier one.
         needs.insert(path, need);
     }
-    let needs = needs.into_values().filter(|need| *need != NOTHING).collect();
-    (body, needs)
+    let met = |need: &&str| match *need {
+        UNLESS_OWN => ["x", "x-1"].contains(&name),
+        UNLESS_X_1 => name == "x-1",
+        other => other == NOTHING,
+    };
+    let needs = needs.into_values().filter(|need| !met(need));
+    let items = needs.flat_map(|need| need.split(" unless ").next().unwrap().split(' '));
+    (body, items.collect())
 }
 
 fn descriptor() -> Descriptor {
@@ -302,6 +367,25 @@ proptest! {
     }
 
     #[test]
+    fn a_body_passes_exactly_where_the_rule_of_its_kind_opens_it(
+        kind in 0..KINDS.len(), items in subsequence(ITEMS.to_vec(), 0..=ITEMS.len()), data in any::<bool>(),
+        name in select(NAMES.to_vec()), picks in prop::collection::vec(any::<Index>(), 0..3),
+    ) {
+        let rules = [RuleText { kind, verbs: VERBS.to_vec(), namespaces: r#""own""#, names: "[]", data, items }];
+        let (parent_ref, grant, descriptor) = (parent(Some("a")), grant(&rules), descriptor());
+        let (body, needs) = body(kind, name, &picks);
+        let document = Document { reference: reference(kind, None, name), json: body.to_string().into() };
+        let decision = Decision {
+            children: Children::Exactly(vec![document]), status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None,
+        };
+        let namespace = KINDS[kind].2.then_some("a");
+        let expected = !needs.contains(NEVER)
+            && is_in(&count_out(&rules, Some("a")), "create", kind, namespace, name, &needs);
+        let judged = check::check(&decision, 0, &context(&parent_ref, &grant, &descriptor));
+        prop_assert_eq!(judged.is_ok(), expected, "{:?}: {}", judged, body);
+    }
+
+    #[test]
     fn a_decision_passes_exactly_where_each_of_its_children_does(
         (about, rules) in rules(), of in place(),
         children in prop::collection::vec(
@@ -317,7 +401,7 @@ proptest! {
         for (odds, other, elsewhere, namespace, name, picks) in children {
             let kind = if odds == 0 { other } else { about };
             let said = if elsewhere == 0 { namespace } else { None };
-            let (body, needs) = body(kind, &picks);
+            let (body, needs) = body(kind, name, &picks);
             documents.push(Document { reference: reference(kind, said, name), json: body.to_string().into() });
             // Without one of its own a child is in the namespace of its parent, if its kind has any.
             let namespace = if KINDS[kind].2 { said.or(of) } else { said };

@@ -33,6 +33,8 @@ kinds! {
     ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
     DEPLOYMENT = "apps" / "v1" "Deployment" "deployments";
     REPLICA_SET = "apps" / "v1" "ReplicaSet" "replicasets";
+    STATEFUL_SET = "apps" / "v1" "StatefulSet" "statefulsets";
+    CLAIM = "" / "v1" "PersistentVolumeClaim" "persistentvolumeclaims";
     SERVICE = "" / "v1" "Service" "services";
     POD = "" / "v1" "Pod" "pods";
     EVENT = "" / "v1" "Event" "events";

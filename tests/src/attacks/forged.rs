@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::control_plane::SYSTEM;
 use crate::kinds::{
-    CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, CRD, DEPLOYMENT, Kind, LEASE, MUTATING_WEBHOOK, NAMESPACE,
-    PERSISTENT_VOLUME, PLUGIN, POD, ROLE, ROLE_BINDING, SECRET, SERVICE_ACCOUNT,
+    CLAIM, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, CRD, DEPLOYMENT, Kind, LEASE, MUTATING_WEBHOOK, NAMESPACE,
+    PERSISTENT_VOLUME, PLUGIN, POD, REPLICA_SET, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET,
 };
 
 /// Where it is tried.
@@ -115,6 +115,14 @@ pub fn definition(place: &Place<'_>) -> Vec<Forged> {
 pub fn persistent_volume(place: &Place<'_>) -> Vec<Forged> {
     let spec =
         json!({ "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "hostPath": { "path": "/" } });
+    here(PERSISTENT_VOLUME, place, json!({ "spec": spec }))
+}
+
+/// Somebody's credentials for a storage system, used by whoever mounts the volume.
+pub fn persistent_volume_with_secret(place: &Place<'_>) -> Vec<Forged> {
+    let secret = json!({ "namespace": SYSTEM, "name": "somebody-elses" });
+    let source = json!({ "driver": "csi.example.com", "volumeHandle": "any", "nodeStageSecretRef": secret });
+    let spec = json!({ "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "csi": source });
     here(PERSISTENT_VOLUME, place, json!({ "spec": spec }))
 }
 
@@ -277,6 +285,91 @@ pub fn privileged_deployment(place: &Place<'_>) -> Vec<Forged> {
 /// The same.
 pub fn host_path_deployment(place: &Place<'_>) -> Vec<Forged> {
     deployment(place, |spec| mount(spec, json!({ "hostPath": { "path": "/" } })))
+}
+
+/// A log that can be read, and a link in it that leads the next Pod to wherever it likes.
+pub fn host_path_writing_pod(place: &Place<'_>) -> Vec<Forged> {
+    pod(place, |spec| mount(spec, json!({ "hostPath": { "path": "/var/log" } })))
+}
+
+/// A container that an add-on puts into the Pod as the annotation says.
+pub fn annotated_pod(place: &Place<'_>) -> Vec<Forged> {
+    let mut forged = pod(place, |_| {});
+    let annotation = json!({ "sidecar.istio.io/userVolume": "[{\"name\":\"root\",\"hostPath\":{\"path\":\"/\"}}]" });
+    forged.iter_mut().for_each(|one| one.body["metadata"]["annotations"] = annotation.clone());
+    forged
+}
+
+/// An address that somebody else's traffic goes to.
+pub fn annotated_service(place: &Place<'_>) -> Vec<Forged> {
+    let annotation = json!({ "metallb.universe.tf/loadBalancerIPs": "192.0.2.1" });
+    let spec = json!({ "ports": [{ "port": 80 }], "selector": { "app": place.name } });
+    here(SERVICE, place, json!({ "metadata": { "annotations": annotation }, "spec": spec }))
+}
+
+/// Whoever's Pods they are: a ReplicaSet of none deletes all that it takes.
+pub fn adopting_replica_set(place: &Place<'_>) -> Vec<Forged> {
+    let labels = json!({ "app": "ci-runner" });
+    let template = json!({ "metadata": { "labels": labels }, "spec": harmless_pod() });
+    let spec = json!({ "replicas": 0, "selector": { "matchLabels": labels }, "template": template });
+    here(REPLICA_SET, place, json!({ "spec": spec }))
+}
+
+// === claims ===
+
+fn claim(name: &str) -> Value {
+    let storage = json!({ "requests": { "storage": "1Gi" } });
+    json!({ "metadata": { "name": name }, "spec": { "accessModes": ["ReadWriteOnce"], "resources": storage } })
+}
+
+fn stateful_set(place: &Place<'_>, change: impl FnOnce(&mut Value)) -> Vec<Forged> {
+    let labels = json!({ "app": place.name });
+    let template = json!({ "metadata": { "labels": labels }, "spec": harmless_pod() });
+    let mut spec = json!({
+        "replicas": 1, "serviceName": place.name, "selector": { "matchLabels": labels }, "template": template,
+    });
+    change(&mut spec);
+    here(STATEFUL_SET, place, json!({ "spec": spec }))
+}
+
+/// One that is there already is used as it is: this is of the set `shop-NAME`.
+pub fn claim_of_another_set(place: &Place<'_>) -> Vec<Forged> {
+    stateful_set(place, |spec| spec["volumeClaimTemplates"] = json!([claim("data-shop")]))
+}
+
+fn filled(mut claim: Value) -> Value {
+    claim["spec"]["dataSource"] = json!({ "kind": "PersistentVolumeClaim", "name": "somebody-elses" });
+    claim
+}
+
+/// A copy of what could not be mounted.
+pub fn filled_claim_of_set(place: &Place<'_>) -> Vec<Forged> {
+    stateful_set(place, |spec| spec["volumeClaimTemplates"] = json!([filled(claim("data"))]))
+}
+
+/// The same without a StatefulSet.
+pub fn filled_claim(place: &Place<'_>) -> Vec<Forged> {
+    here(CLAIM, place, json!({ "spec": filled(claim(place.name))["spec"] }))
+}
+
+/// Somebody's volume, before they claim it.
+pub fn claim_of_volume(place: &Place<'_>) -> Vec<Forged> {
+    let mut claim = claim(place.name);
+    claim["spec"]["volumeName"] = "somebody-elses".into();
+    here(CLAIM, place, json!({ "spec": claim["spec"] }))
+}
+
+/// A claim that cannot be deleted.
+pub fn claim_with_finalizer(place: &Place<'_>) -> Vec<Forged> {
+    let mut claim = claim("data");
+    claim["metadata"]["finalizers"] = json!(["example.com/never"]);
+    stateful_set(place, |spec| spec["volumeClaimTemplates"] = json!([claim]))
+}
+
+/// Data that no decision deletes goes with the set.
+pub fn claims_deleted_with_set(place: &Place<'_>) -> Vec<Forged> {
+    let policy = json!({ "whenDeleted": "Delete", "whenScaled": "Delete" });
+    stateful_set(place, |spec| spec["persistentVolumeClaimRetentionPolicy"] = policy)
 }
 
 /// Something to run a command in.

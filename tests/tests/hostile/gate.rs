@@ -6,12 +6,13 @@ use hotshoe::grant::{Grant, Namespaces, Rule, Verb};
 use hotshoe::pod_policy::Pods;
 use hotshoe::service_policy::Services;
 use hotshoe_tests::attacks::forged::{Forged, Place};
-use hotshoe_tests::attacks::{ATTACKS, How, Layer};
+use hotshoe_tests::attacks::{ATTACKS, How, Layer, named};
 use hotshoe_tests::control_plane::SYSTEM;
-use hotshoe_tests::kinds::{self, CONFIG_MAP, DEPLOYMENT, POD, SECRET};
+use hotshoe_tests::kinds::{self, CLAIM, CONFIG_MAP, DEPLOYMENT, POD, REPLICA_SET, SECRET, SERVICE, STATEFUL_SET};
+use serde_json::{Value, json};
 
 /// More than any plugin should be given.
-const GRANTED: [kinds::Kind; 4] = [CONFIG_MAP, DEPLOYMENT, POD, SECRET];
+const GRANTED: [kinds::Kind; 8] = [CONFIG_MAP, DEPLOYMENT, POD, SECRET, SERVICE, REPLICA_SET, STATEFUL_SET, CLAIM];
 const PLACE: Place<'_> = Place { namespace: "theirs", name: "forged" };
 
 fn kind(kind: &kinds::Kind) -> Kind {
@@ -27,7 +28,10 @@ fn grant() -> Grant {
         namespaces: Namespaces::default(),
         names: Vec::new(),
         prune_data: false,
-        pods: Pods::default(),
+        pods: Pods {
+            host_path: if *kind.kind == *POD.kind { vec!["/var/log".into()] } else { Vec::new() },
+            ..Pods::default()
+        },
         services: Services::default(),
     };
     let rules = GRANTED.iter().map(rule).collect();
@@ -102,14 +106,49 @@ fn every_forged_object_breaks_a_rule_of_the_gate() {
 }
 
 #[test]
+fn what_is_granted_is_stopped_by_a_rule_about_what_stands_in_it() {
+    for (name, rule) in [
+        ("a Pod that writes where it may read the node's files", "pod-host-path-writable"),
+        ("a Pod with an annotation for an add-on", "pod-annotation"),
+        ("a Service with an annotation for an add-on", "service-annotation"),
+        ("a ReplicaSet that takes somebody's Pods", "pod-adoption"),
+        ("a StatefulSet that takes somebody's claim", "pod-volume-claim"),
+        ("a StatefulSet that copies somebody's claim", "claim-source"),
+        ("a StatefulSet whose claims have a finalizer", "pod-metadata"),
+        ("a StatefulSet that has its claims deleted", "prune-data"),
+        ("a copy of somebody's claim", "claim-source"),
+        ("a claim of somebody's volume", "claim-source"),
+        ("a PersistentVolume with somebody's Secret", "kind-not-owned"),
+    ] {
+        let How::Forged(objects) = named(name).how else { panic!("{name}") };
+        assert_eq!(broken(&objects(&PLACE)), Some(rule), "{name}");
+    }
+}
+
+fn honest(kind: kinds::Kind, body: Value) -> Forged {
+    Forged { path: String::new(), kind, namespace: None, name: "one-redis".into(), body }
+}
+
+#[test]
 fn what_is_granted_and_honest_breaks_none() {
-    let honest = |kind: kinds::Kind| Forged {
-        path: String::new(),
-        kind,
-        namespace: None,
-        name: "forged".into(),
-        body: serde_json::json!({ "metadata": { "labels": { "app": "a" }, "annotations": { "example.com/a": "b" } } }),
-    };
-    assert_eq!(broken(&[honest(CONFIG_MAP)]), None);
-    assert_eq!(broken(&[honest(CONFIG_MAP), Forged { name: "another".into(), ..honest(CONFIG_MAP) }]), None);
+    let metadata = json!({ "labels": { "app": "a" }, "annotations": { "example.com/a": "b" } });
+    let map = honest(CONFIG_MAP, json!({ "metadata": metadata }));
+    assert_eq!(broken(std::slice::from_ref(&map)), None);
+    assert_eq!(broken(&[map.clone(), Forged { name: "another".into(), ..map }]), None);
+    let container = json!({ "name": "c", "securityContext": { "allowPrivilegeEscalation": false } });
+    let pod = json!({ "automountServiceAccountToken": false, "containers": [container] });
+    let template = json!({ "metadata": { "labels": { "app": "one" }, "annotations": { "note": "b" } }, "spec": pod });
+    let selector = json!({ "matchLabels": { "app": "one" } });
+    let claim = json!({ "metadata": { "name": "data" }, "spec": { "accessModes": ["ReadWriteOnce"] } });
+    for (kind, body) in [
+        (
+            STATEFUL_SET,
+            json!({ "spec": { "selector": selector, "template": template, "volumeClaimTemplates": [claim] } }),
+        ),
+        (REPLICA_SET, json!({ "spec": { "selector": selector, "template": template } })),
+        (CLAIM, json!({ "spec": claim["spec"] })),
+        (SERVICE, json!({ "metadata": { "annotations": { "note": "b" } }, "spec": { "selector": { "app": "one" } } })),
+    ] {
+        assert_eq!(broken(&[honest(kind, body)]), None, "{}", kind.kind);
+    }
 }

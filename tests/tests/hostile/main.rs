@@ -55,10 +55,12 @@ async fn install(plane: &ControlPlane) {
 /// What it is granted, as RBAC: bound in one namespace only.
 fn rights_of_plugin() -> Value {
     let group = json!(["fixtures.example.com"]);
+    let core = json!(["configmaps", "persistentvolumeclaims", "pods", "services"]);
+    let apps = json!(["deployments", "replicasets", "statefulsets"]);
     json!([
-        { "apiGroups": [""], "resources": ["configmaps", "pods", "services"], "verbs": ["create", "patch", "delete"] },
+        { "apiGroups": [""], "resources": core, "verbs": ["create", "patch", "delete"] },
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"] },
-        { "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "patch", "delete"] },
+        { "apiGroups": ["apps"], "resources": apps, "verbs": ["create", "patch", "delete"] },
         { "apiGroups": group, "resources": ["attacks/status"], "verbs": ["patch"] },
         { "apiGroups": group, "resources": ["attacks/finalizers"], "verbs": ["update"] },
     ])
@@ -66,11 +68,12 @@ fn rights_of_plugin() -> Value {
 
 fn rights_of_host() -> Value {
     let group = json!(["fixtures.example.com"]);
-    let watched = json!(["configmaps", "pods", "secrets", "services"]);
+    let watched = json!(["configmaps", "persistentvolumeclaims", "pods", "secrets", "services"]);
     json!([
         { "apiGroups": group, "resources": ["attacks"], "verbs": ["get", "list", "watch", "patch"] },
         { "apiGroups": group, "resources": ["attacks/status"], "verbs": ["patch"] },
         { "apiGroups": [""], "resources": watched, "verbs": ["get", "list", "watch"] },
+        { "apiGroups": ["apps"], "resources": ["replicasets", "statefulsets"], "verbs": ["get", "list", "watch"] },
     ])
 }
 
