@@ -17,6 +17,13 @@ guests := "--locked --target-dir ../target/guests"
 fuzz := "--locked --release --target-dir ../target/fuzz"
 hotshoe := justfile_directory() / "target/release/hotshoe"
 
+# How a recipe about plugins begins: where an option comes first, memcached is meant. Then either the
+# first word is the $name and the others are the options, or all words up to the first option are names,
+# which are built and left as folders.
+defaulted := 'case ${1:--} in -*) set -- memcached "$@" ;; esac'
+named := defaulted + '; name=$1; shift'
+folders := defaulted + '; folders=(); while [[ ${1:--} != -* ]]; do "' + hotshoe + '" build "plugins/$1" >&2; folders+=("plugins/$1"); shift; done; set -- "${folders[@]}" "$@"'
+
 # Musl has no C compiler of its own on most machines, and the C of our dependencies needs none.
 export CC_x86_64_unknown_linux_musl := env("CC_x86_64_unknown_linux_musl", "gcc")
 export CC_aarch64_unknown_linux_musl := env("CC_aarch64_unknown_linux_musl", "gcc")
@@ -87,6 +94,18 @@ down:
 kubectl *arguments:
     @. deploy/cluster.sh && kubectl "$@"
 
+# Show what plugins ask for, beside what their plugin.yaml grants: just grants memcached
+[group('build')]
+[no-exit-message]
+grants *names="memcached": build-host
+    @{{ folders }}; "{{ hotshoe }}" grants "$@"
+
+# Print the accounts and rights of a host with these plugins: just rbac memcached | just kubectl apply -f -
+[group('cluster')]
+[no-exit-message]
+rbac *names="memcached": build-host
+    @{{ folders }}; . deploy/cluster.sh; "{{ hotshoe }}" rbac "$@"
+
 # Apply the CRDs
 [group('cluster')]
 install:
@@ -114,8 +133,8 @@ undeploy image=IMG:
 
 # Run the host here, under its own account, with a plugin
 [group('run')]
-run name="memcached" *options: (build-plugin name) install
-    @. deploy/cluster.sh && deploy/run.sh "$@"
+run name="memcached" *options: build-host install
+    @{{ named }}; "{{ hotshoe }}" build "plugins/$name"; . deploy/cluster.sh; deploy/run.sh "$name" "$@"
 
 # Build a plugin again and have the running host take it; with --dry-run, only show what would change
 [group('run')]
@@ -123,9 +142,7 @@ run name="memcached" *options: (build-plugin name) install
 reload name="memcached" *options: build-host
     #!/usr/bin/env bash
     set -euo pipefail
-    case $1 in -*) set -- memcached "$@" ;; esac
-    name=$1
-    shift
+    {{ named }}
     if [ "${1:-}" = --dry-run ]; then
         shift
         exec "{{ just_executable() }}" --justfile "{{ justfile() }}" shadow "$name" "$@"
@@ -137,7 +154,7 @@ reload name="memcached" *options: build-host
 [group('run')]
 [no-exit-message]
 shadow name="memcached" *options: build-host
-    @name=$1; shift; "{{ hotshoe }}" build "plugins/$name" --out "target/shadow/$name.wasm" >&2; "{{ hotshoe }}" shadow "$name" "target/shadow/$name.wasm" "$@"
+    @{{ named }}; "{{ hotshoe }}" build "plugins/$name" --out "target/shadow/$name.wasm" >&2; "{{ hotshoe }}" shadow "$name" "target/shadow/$name.wasm" "$@"
 
 # Let a component decide that the running host holds, or has taken back
 [group('run')]
@@ -191,8 +208,8 @@ test-logic *arguments: toolchain
 
 # A plugin's component on its cases, in the sandbox of production; --accept takes what it answers
 [group('test')]
-test-plugin name="memcached" *options: (build-plugin name)
-    @name=$1; shift; "{{ hotshoe }}" test "plugins/$name" "$@"
+test-plugin name="memcached" *options: build-host
+    @{{ named }}; "{{ hotshoe }}" build "plugins/$name"; "{{ hotshoe }}" test "plugins/$name" "$@"
 
 # The host from outside, on a real control plane
 [group('test')]

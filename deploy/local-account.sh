@@ -2,24 +2,26 @@
 # Makes the host's own account in a cluster, and a kubeconfig for it: the host runs on this machine
 # with the rights that it has in a Pod, and no others. Run again, it renews the token (24 hours).
 #
-# Usage: deploy/local-account.sh KUBECONFIG_IN KUBECONFIG_OUT
-#   KUBECONFIG_IN   of a person who may apply deploy/rbac.yaml
+# Usage: deploy/local-account.sh KUBECONFIG_IN KUBECONFIG_OUT [RBAC]
+#   KUBECONFIG_IN   of a person who may apply RBAC
 #   KUBECONFIG_OUT  written, readable by nobody else; its context is hotshoe@CONTEXT_OF_THE_PERSON
+#   RBAC            what `hotshoe rbac` printed for the plugins of the host; deploy/rbac.yaml, if none is named
 # Example: deploy/local-account.sh ~/.kube/config target/run/hotshoe.kubeconfig
-# Needs kubectl. Exit code 0: the account may list what it must.
+# Needs kubectl. Exit code 0: the account's rights hold.
 set -euo pipefail
 
 case "${1:-}" in
 -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" && exit 0 ;;
 esac
-[ $# -eq 2 ] || { echo "usage: $0 KUBECONFIG_IN KUBECONFIG_OUT" >&2 && exit 2; }
+[ $# -eq 2 ] || [ $# -eq 3 ] || { echo "usage: $0 KUBECONFIG_IN KUBECONFIG_OUT [RBAC]" >&2 && exit 2; }
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 out=$2
+rbac=${3:-$here/rbac.yaml}
 export KUBECONFIG=$1
 PATH="$here/../target/control-plane/bin:$PATH"
 
-kubectl apply -f "$here/rbac.yaml" >/dev/null
+kubectl apply -f "$rbac" >/dev/null
 context=$(kubectl config current-context)
 cluster=$(kubectl config view --raw --minify --flatten -o jsonpath='{.clusters[0].cluster}')
 token=$(kubectl create token hotshoe --namespace hotshoe-system --duration=24h)
@@ -42,11 +44,11 @@ users:
 END
 mv -f "$out.new" "$out"
 
-# The API server takes a moment to see new bindings.
+# The API server takes a moment to see new bindings. Every host may tell Events.
 deadline=$((SECONDS + 20))
-until kubectl --kubeconfig "$out" auth can-i list pods --all-namespaces >/dev/null 2>&1; do
+until kubectl --kubeconfig "$out" auth can-i create events --all-namespaces >/dev/null 2>&1; do
     if [ $SECONDS -ge $deadline ]; then
-        printf 'error: the account cannot list pods\n  where: %s, as system:serviceaccount:hotshoe-system:hotshoe\n  next:  compare what `hotshoe rbac` prints with what the cluster has: kubectl describe clusterrolebinding hotshoe\n' "$context" >&2
+        printf 'error: the account cannot create events\n  where: %s, as system:serviceaccount:hotshoe-system:hotshoe\n  next:  compare what `hotshoe rbac` prints with what the cluster has: kubectl describe clusterrolebinding hotshoe\n' "$context" >&2
         exit 1
     fi
     sleep 0.2

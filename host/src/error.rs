@@ -116,9 +116,6 @@ pub enum LoadError {
         "the plugin asks for more than it is granted: {0}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), which is seen without a restart, or take another revision"
     )]
     NotGranted(String),
-    /// The configuration does not fit.
-    #[error("the configuration does not fit the plugin: {0}")]
-    InvalidConfig(String),
     /// It would change more than may be changed without asking.
     #[error("it waits for an approval: {0}; look at it with `hotshoe shadow`, then `hotshoe approve`")]
     Held(String),
@@ -253,7 +250,6 @@ impl LoadError {
             LoadError::LoadFailed(_) => "LoadFailed",
             LoadError::DescribeFailed(_) => "DescribeFailed",
             LoadError::NotGranted(_) => "NotGranted",
-            LoadError::InvalidConfig(_) => "InvalidConfig",
             LoadError::SelfTestFailed(_) => "SelfTestFailed",
             LoadError::Held(_) => "Held",
             LoadError::TakenBack(_) => "TakenBack",

@@ -6,15 +6,76 @@
 //!                      (caches)   (Wasm, pure) (hostile?) (only writer)
 //! ```
 //!
-//! | step | where |
-//! |---|---|
-//! | observe | [`cluster::watch`] fills [`cluster::cache`]; [`cluster::observe`] reads an [`Observation`](decision::Observation) from it |
-//! | decide | [`plugin`]: a fresh instance of the component for each call |
-//! | check | [`check`] and [`grant`]: pure, and they assume that the plugin is hostile |
-//! | apply | [`diff`] says what must be written; [`cluster::apply`] is the only writer |
-//! | all four | [`reconcile`]; deletion in [`finalize`] |
+//! Begin with [`reconcile`]: one parent, all four steps.
 //!
-//! [`shadow`] does the first three with a revision that is not yet at work, and shows what would change.
+//! | before | what is told there |
+//! |---|---|
+//! | [`cli`] | the command line, one file a verb; [`cli::run`] starts the host |
+//! | [`api`] | the schema of `plugin.yaml` |
+//! | [`config`] | flags, environment and `plugin.yaml`, validated; every default |
+//! | [`pattern`] | names with one `*` |
+//! | [`supervisor`] | one controller for each plugin, and its workers |
+//! | [`taking`] | in which order another component, `plugin.yaml`, a verdict and a person's wish are followed |
+//! | [`rollout`] | from a component's bytes to the logic that decides, and back |
+//! | [`wiring`] | from what a component asks for to open watches |
+//! | [`controller`] | one plugin at work, and what is remembered of each parent |
+//! | [`queue`] | which parents are looked at next |
+//!
+//! | observe | |
+//! |---|---|
+//! | [`cluster`] | all contact with the API server: `watch` fills `cache`, `observe` reads an [`Observation`](decision::Observation) from it |
+//! | [`object`] | an object as the host holds it |
+//! | [`projection`] | which of its fields are kept and shown |
+//!
+//! | decide | |
+//! |---|---|
+//! | [`reconcile`] | all four steps of one parent |
+//! | [`finalize`] | the same while it is being deleted |
+//! | [`decide`] | the call, in as many rounds as it needs objects for |
+//! | [`decision`] | what a plugin sees, and what it may answer |
+//! | [`plugin`] | all contact with wasmtime and with a plugin's bytes: a fresh instance for each call |
+//! | [`breaker`] | a plugin that keeps failing is not called for a while |
+//!
+//! | check | pure, and it assumes that the plugin is hostile |
+//! |---|---|
+//! | [`check`] | from a decision to what may be written, all or nothing |
+//! | [`grant`] | what the administrator opened |
+//! | [`never`] | what no grant opens |
+//! | [`parentage`] | of which kind a plugin's parents may be |
+//! | [`pod_policy`] | what a Pod may ask for |
+//! | [`claim_policy`] | what a claim of a volume may ask for |
+//! | [`adoption`] | which Pods a controller may take for its own |
+//! | [`service_policy`] | what a Service may ask for |
+//! | [`shape`] | how these walk JSON that nobody trusts |
+//!
+//! | apply | |
+//! |---|---|
+//! | [`diff`] | what must be written, without schemas |
+//! | [`ownership`] | which fields are ours, as the API server says |
+//! | [`carry_out`] | the writes of one reconcile in their order; [`cluster::apply`] is the only writer of children |
+//! | [`status`] | the status as it will be written |
+//! | [`refusals`] | writes that were refused, and when each is tried again |
+//!
+//! | after | |
+//! |---|---|
+//! | [`error`] | what can go wrong, and the reasons that are shown |
+//! | [`report`] | what became of a reconcile: log, Event, condition, metric |
+//! | [`backoff`] | how long until it is tried again |
+//! | [`metrics`] | everything that is counted |
+//! | [`tally`] | the same by revision |
+//! | [`server`] | metrics, health, status and a person's wishes, over HTTP |
+//!
+//! | another component, or another `plugin.yaml` | |
+//! |---|---|
+//! | [`followed`] | `plugin.yaml` holds as soon as it is changed |
+//! | [`shadow`] | what a revision that is not at work would change: the first three steps, and no write |
+//! | [`debut`] | how long it takes until it has decided first |
+//! | [`probation`] | whether it does worse than the one before it |
+//!
+//! | beside | |
+//! |---|---|
+//! | [`rbac`] | grants as RBAC, for `hotshoe rbac` |
+//! | [`whole_file`] | files that are written whole or not at all |
 //!
 //! `kube` is used only below [`cluster`] and [`server`], `wasmtime` only below [`plugin`].
 

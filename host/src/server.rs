@@ -1,8 +1,8 @@
-//! What the host tells about itself over HTTP: metrics, health, readiness, status; and the wishes to
-//! look at a component now, and to show what another one would change.
+//! What the host tells about itself over HTTP: metrics, health, readiness, status; and the wishes about
+//! a plugin: `reload`, `rollback`, `approve`, `history` and `shadow`.
 //!
-//! The last two are only for those who are on this machine, or whom the API server has let through
-//! with `kubectl port-forward` or `exec`: both have a component run, and one shows what is in objects.
+//! The wishes are only for those who are on this machine, or whom the API server has let through with
+//! `kubectl port-forward` or `exec`: they change which component decides, and one shows what is in objects.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};

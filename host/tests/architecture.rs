@@ -107,3 +107,14 @@ fn every_reason_is_one_pascal_case_word() {
         assert!(pascal && reason.chars().all(|letter| letter.is_ascii_alphanumeric()), "{reason}");
     }
 }
+
+#[test]
+fn the_map_of_the_crate_names_every_module_once() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
+    let rows: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("//! | [`")).collect();
+    let modules: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    assert!(modules.len() > 30, "the modules are declared elsewhere");
+    let told = |module: &&str| rows.iter().filter(|row| row.starts_with(&format!("{module}`]"))).count();
+    let wrong: Vec<_> = modules.into_iter().filter(|module| told(module) != 1).collect();
+    assert_eq!(wrong, [""; 0]);
+}

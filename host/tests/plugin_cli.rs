@@ -124,6 +124,16 @@ fn a_variable_that_hosts_keep_to_themselves_is_told_where_cases_are_run() {
     assert!(stderr(&output).contains("--allow-env DATABASE_PASSWORD"), "{}", stderr(&output));
 }
 
+#[test]
+fn cases_of_a_plugin_that_takes_such_a_variable_are_held_against_its_grant_all_the_same() {
+    let children = "children: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]\n";
+    let dir = plugin(&owner_of_config_maps(), &format!("{CASE}{children}{EXPECTED}"));
+    fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}  config: {{fromEnv: {{key: DATABASE_PASSWORD}}}}\n"))
+        .unwrap();
+    let output = hotshoe(dir.path(), &["test", "."]);
+    assert!(stdout(&output).contains("grant spec.pruneAll"), "{}{}", stdout(&output), stderr(&output));
+}
+
 const GRANTS: &str = "  grants:\n  - {kind: ConfigMap, verbs: [get, list, watch, create, update], names: [a-*]}\n";
 
 #[test]

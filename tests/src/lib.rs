@@ -13,8 +13,8 @@
 //! | `audit.rs` | who wrote what, as the API server recorded it |
 //! | `wait.rs` | waiting for a condition with a deadline |
 //!
-//! A test waits for what it expects and never for a time to pass; when a deadline ends the wait, it
-//! prints what was seen last.
+//! A test waits for what it expects and not for a time to pass; when a deadline ends the wait, it
+//! prints what was seen last. Only where nothing is to happen it looks on for a while.
 
 #![allow(
     clippy::panic,

@@ -34,7 +34,7 @@ const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 /// Run plugins against a cluster
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example: MEMCACHED_IMAGE=memcached:1.4.36-alpine hotshoe run plugins/memcached\n\nLog lines go to standard error; RUST_LOG=hotshoe=debug shows more."
+    after_help = "Example: MEMCACHED_IMAGE=memcached:1.4.36-alpine hotshoe run plugins/memcached\n\nLog lines go to standard error. RUST_LOG=hotshoe=debug shows more of the host, RUST_LOG=plugin=debug the plugins' own debug lines; a comma joins both."
 )]
 pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files
@@ -57,7 +57,7 @@ pub struct Args {
     /// Where /metrics, /healthz, /readyz and /status are served
     #[arg(long, default_value = LISTEN, env = "HOTSHOE_LISTEN", value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// Where compiled components are kept [default: the user's cache directory]
+    /// Where compiled components, and the history and the last components of each plugin, are kept [default: the user's cache directory]
     #[arg(long, env = "HOTSHOE_CACHE", value_name = "DIR")]
     cache: Option<PathBuf>,
     /// How log lines look
@@ -150,12 +150,7 @@ fn give_back_freed_memory() {
 }
 
 fn start_log(format: LogFormat) {
-    let wanted = std::env::var("RUST_LOG").ok().and_then(|levels| levels.parse().ok());
-    let levels: Targets = wanted.unwrap_or_else(|| {
-        // What goes wrong below is told once, in words, by whoever it goes wrong for.
-        let quiet = ["kube_client", "kube_runtime"].map(|target| (target, LevelFilter::OFF));
-        Targets::new().with_default(LevelFilter::INFO).with_targets(quiet)
-    });
+    let levels = levels(&std::env::var("RUST_LOG").unwrap_or_default());
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colour);
     let registry = tracing_subscriber::registry();
@@ -163,6 +158,17 @@ fn start_log(format: LogFormat) {
         LogFormat::Text => registry.with(lines.with_filter(levels)).init(),
         LogFormat::Json => registry.with(lines.json().flatten_event(true).with_filter(levels)).init(),
     }
+}
+
+/// Which lines are written. What is not named keeps its level: who asks for more of the host still sees
+/// the lines of the plugins.
+fn levels(wanted: &str) -> Targets {
+    // An empty text would be read as a wish for errors alone.
+    let wanted: Targets = if wanted.is_empty() { Targets::new() } else { wanted.parse().unwrap_or_default() };
+    // What goes wrong below is told once, in words, by whoever it goes wrong for.
+    let quiet = ["kube_client", "kube_runtime"].map(|target| (target, LevelFilter::OFF));
+    let default = wanted.default_level().unwrap_or(LevelFilter::INFO);
+    Targets::new().with_default(default).with_targets(quiet).with_targets(wanted)
 }
 
 async fn stop_signal() -> anyhow::Result<()> {
@@ -182,5 +188,33 @@ async fn drain(plugins: &[Arc<Supervised>], recorder: &Recorder) {
     };
     if tokio::time::timeout(DRAIN, drained).await.is_err() {
         tracing::warn!("some reconciles, or Events, did not end in time");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn who_asks_for_more_of_one_keeps_what_the_others_say() {
+        for (wanted, host, plugin) in [
+            ("", Level::INFO, Level::INFO),
+            ("hotshoe=debug", Level::DEBUG, Level::INFO),
+            ("plugin=debug", Level::INFO, Level::DEBUG),
+            ("hotshoe=debug,plugin=trace", Level::DEBUG, Level::TRACE),
+            ("warn", Level::WARN, Level::WARN),
+        ] {
+            let levels = levels(wanted);
+            for (target, most) in [("hotshoe::rollout", host), ("plugin", plugin)] {
+                for level in [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE] {
+                    assert_eq!(levels.would_enable(target, &level), level <= most, "{wanted:?}: {target} at {level}");
+                }
+            }
+            assert!(!levels.would_enable("kube_client", &Level::ERROR), "{wanted:?}");
+        }
+        assert!(levels("kube_client=warn").would_enable("kube_client", &Level::WARN));
+        assert!(!levels("plugin=off").would_enable("plugin", &Level::ERROR));
     }
 }

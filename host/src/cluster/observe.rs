@@ -126,4 +126,13 @@ mod tests {
         assert_ne!(a, b);
         assert_eq!(parent_label("short"), "short");
     }
+
+    #[test]
+    fn a_label_is_what_the_contract_and_the_sdk_say() {
+        let vectors = include_str!("../../../tests/vectors/parent-label.json");
+        let vectors: Vec<(String, String)> = serde_json::from_str(vectors).unwrap();
+        for (name, label) in vectors {
+            assert_eq!(parent_label(&name), label, "{name}");
+        }
+    }
 }

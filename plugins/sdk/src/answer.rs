@@ -9,7 +9,8 @@ use crate::{Decision, ResourceKind};
 pub enum Answer {
     /// This should be.
     Decided(Decision),
-    /// Call again with these; the host fetches what the grant allows, at most five rounds.
+    /// Call again with these; the host fetches what the grant allows, for five rounds unless
+    /// `limits.requestRounds` says otherwise.
     Needs(Vec<Requirement>),
 }
 

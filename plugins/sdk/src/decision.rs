@@ -23,7 +23,8 @@ pub struct Decision {
 
 impl Decision {
     /// Exactly these children: the host applies each of them and deletes every other child of
-    /// this parent that it had made.
+    /// this parent that it had made. None at all, over children that are there, is denied unless
+    /// `plugin.yaml` says `spec.pruneAll: true`; a clean-up may always say it.
     pub fn exactly(children: impl IntoIterator<Item = Object>) -> Self {
         Self::with(Children::Exactly(children.into_iter().collect()))
     }

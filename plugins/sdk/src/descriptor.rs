@@ -25,7 +25,7 @@ pub struct Descriptor {
     pub wants_now: bool,
     /// Whether requests carry the number of tries.
     pub wants_attempt: bool,
-    /// JSON schema of the configuration.
+    /// JSON schema of the configuration. It documents it; nothing is checked against it.
     pub config_schema: Option<String>,
 }
 
@@ -69,7 +69,7 @@ pub struct Read {
 /// How an object that is read and not owned belongs to a parent in its namespace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum MatchRule {
-    /// The label of this key carries the parent's name.
+    /// The label of this key carries [`parent_label`](crate::parent_label) of the parent's name.
     ParentLabel(String),
     /// The field of the parent at this dotted path names it.
     ParentField(String),
@@ -145,7 +145,8 @@ impl Descriptor {
         self
     }
 
-    /// Have the configuration checked against this JSON schema.
+    /// Document the configuration by this JSON schema. The host checks no configuration against it: what
+    /// [`Reconciler::Config`](crate::Reconciler::Config) cannot read is rejected at each call.
     #[must_use]
     pub fn config_schema(mut self, schema: &str) -> Self {
         self.config_schema = Some(schema.to_owned());
@@ -154,7 +155,7 @@ impl Descriptor {
 }
 
 impl MatchRule {
-    /// The label of this key carries the parent's name.
+    /// The label of this key carries [`parent_label`](crate::parent_label) of the parent's name.
     pub fn parent_label(key: &str) -> Self {
         Self::ParentLabel(key.to_owned())
     }

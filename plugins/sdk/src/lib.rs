@@ -67,9 +67,15 @@
 //! | `answer.rs` | the ways in which a call may end |
 //! | `descriptor.rs` | what a plugin is and what it asks for |
 //! | `object.rs` | Kubernetes objects as they cross the border |
+//! | `label.rs` | names as label values |
 //! | `log.rs` | lines for the host's log |
 //! | `guest.rs` | the component around it all; only for Wasm |
 //! | `bump.rs` | the memory of one call; only for Wasm |
+
+/// The plugin that the README writes compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod answer;
 #[cfg(target_family = "wasm")]
@@ -79,6 +85,7 @@ mod descriptor;
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub mod guest;
+mod label;
 pub mod log;
 mod object;
 mod reconciler;
@@ -87,6 +94,7 @@ mod request;
 pub use answer::{Answer, Cleanup, Failure, Requirement};
 pub use decision::{Children, Condition, Decision, Event, Severity, Status};
 pub use descriptor::{Descriptor, MatchRule, Owned, Read, Verb};
+pub use label::parent_label;
 pub use object::{Metadata, Object, ObjectRef, ResourceKind};
 pub use reconciler::{Reconciler, finalize, reconcile};
 pub use request::{Observation, Refusal, Related, Request};

@@ -10,8 +10,8 @@ pub trait Reconciler: Sized {
     /// where [`Descriptor::parent_fields`] asked for them. Names come from the request.
     type Parent: DeserializeOwned;
 
-    /// The plugin's configuration. The host checks it against [`Descriptor::config_schema`] only
-    /// where there is one, so let absent keys be absent.
+    /// The plugin's configuration. The host checks it against no schema, and a variable that is not set
+    /// leaves its key out, so let absent keys be absent.
     type Config: DeserializeOwned;
 
     /// What the plugin is and asks for. Must answer the same each time.

@@ -121,8 +121,8 @@ impl<R: Reconciler> Request<R> {
     }
 
     /// The parent's children of kind `K`, read as `View`: a type of the plugin's own with just
-    /// the fields that it asked for. A component with such views is several times smaller than
-    /// one that knows every field of a Deployment.
+    /// the fields that it asked for. A component with such views is a quarter of the size of one that
+    /// knows every field of a Deployment, or a good half where it builds typed Deployments too.
     ///
     /// # Errors
     ///

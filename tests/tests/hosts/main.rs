@@ -16,6 +16,7 @@ mod followed;
 mod granted;
 mod reload;
 mod restart;
+mod rights;
 mod rollback;
 mod shadow;
 mod swapped;

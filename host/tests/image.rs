@@ -1,0 +1,64 @@
+//! What the container image is built from: the part of the repository that `.dockerignore` lets through
+//! must be whole, though nobody here has a container engine.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// What a command prints; the test ends with its error where it fails.
+fn printed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The paths that `.dockerignore` lets through: it keeps out everything, and then names what may come in.
+fn let_through() -> Vec<String> {
+    let text = fs::read_to_string(repository().join(".dockerignore")).unwrap();
+    let mut rules = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    assert_eq!(rules.next(), Some("*"), "this test knows a list of what may come in only");
+    rules.map(|rule| rule.strip_prefix('!').unwrap_or_else(|| panic!("{rule:?} keeps something out")).into()).collect()
+}
+
+/// Copies what is in the build context to an empty folder.
+fn build_context(to: &Path) {
+    let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let files = printed(Command::new("git").current_dir(repository()).args(listed));
+    let allowed = let_through();
+    for file in files.split_terminator('\0') {
+        let enters = allowed.iter().any(|path| Path::new(file).starts_with(path));
+        let from = repository().join(file);
+        if enters && from.is_file() {
+            fs::create_dir_all(to.join(file).parent().unwrap()).unwrap();
+            fs::copy(from, to.join(file)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_dockerignore_lets_through_is_all_that_cargo_asks_for() {
+    let context = tempfile::tempdir().unwrap();
+    build_context(context.path());
+    for workspace in ["", "plugins"] {
+        let mut metadata = Command::new(env!("CARGO"));
+        metadata.args(["metadata", "--locked", "--offline", "--no-deps", "--format-version=1"]);
+        let found = printed(metadata.current_dir(context.path().join(workspace)));
+        assert!(found.contains(r#""packages":[{"#), "no crate is left of {workspace:?}");
+    }
+}
+
+#[test]
+fn what_the_dockerfile_runs_of_ours_is_let_through() {
+    let context = tempfile::tempdir().unwrap();
+    build_context(context.path());
+    let dockerfile = fs::read_to_string(repository().join("Dockerfile")).unwrap();
+    let ours = dockerfile.split_whitespace().filter(|word| word.starts_with("deploy/"));
+    let missing: Vec<_> = ours.filter(|script| !context.path().join(script).is_file()).collect();
+    assert_eq!(missing, [""; 0]);
+}
