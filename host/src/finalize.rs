@@ -132,7 +132,7 @@ async fn let_go(controller: &Controller, logic: &Logic, parent: &Object, finaliz
         Ok(parent) if held_finalizer(logic, &parent).is_some() => Ok(Next::Again),
         Ok(_) => Ok(Next::Wait),
         Err(Error::Api(error)) if parent_is_gone(&error) => Ok(Next::Wait),
-        Err(_) if was_overtaken(logic, &parent) => Ok(OVERTAKEN),
+        Err(_) if was_overtaken(logic, parent) => Ok(OVERTAKEN),
         Err(error) => Err(error),
     }
 }

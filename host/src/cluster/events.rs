@@ -55,7 +55,7 @@ pub struct Recorder {
 
 /// What the task finds in its queue.
 enum Entry {
-    Note(Note),
+    Note(Box<Note>),
     /// Everything before it is written.
     Flushed(oneshot::Sender<()>),
 }
@@ -87,7 +87,7 @@ impl Recorder {
 
     /// Hands an Event over.
     pub fn record(&self, note: Note) {
-        if let Err(error) = self.notes.try_send(Entry::Note(note)) {
+        if let Err(error) = self.notes.try_send(Entry::Note(note.into())) {
             tracing::warn!(%error, "too many Events are waiting; one was dropped");
         }
     }
