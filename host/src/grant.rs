@@ -215,15 +215,23 @@ impl Grant {
     /// Some rule must give the verb for this object, and open all that its body asks for.
     fn check_verb(&self, verb: Verb, request: &Request<'_>, label_of: &LabelOf<'_>) -> Result<(), Violation> {
         let Request { parent, object, access, .. } = request;
-        let rules = self.rules.iter().collect();
-        let rules = narrow(rules, |rule| rule.is_for(verb, &object.kind), || not_granted(verb, object))?;
-        let rules = narrow(rules, |rule| rule.may_open(verb), || unnamed_secret(object))?;
-        let rules = narrow(rules, |rule| rule.covers_name(&object.name), || other_name(verb, object))?;
-        let rules =
-            narrow(rules, |rule| rule.namespaces.cover(parent, object, label_of), || other_namespace(verb, object))?;
-        let rules = narrow(rules, |rule| rule.may_lose(verb), || holds_data(object))?;
+        let steps: [Step<'_>; 5] = [
+            (&|rule| rule.is_for(verb, &object.kind), &|| not_granted(verb, object)),
+            (&|rule| rule.may_open(verb), &|| unnamed_secret(object)),
+            (&|rule| rule.covers_name(&object.name), &|| other_name(verb, object)),
+            (&|rule| rule.namespaces.cover(parent, object, label_of), &|| other_namespace(verb, object)),
+            (&|rule| rule.may_lose(verb), &|| holds_data(object)),
+        ];
+        let passed = |rule: &Rule| steps.iter().take_while(|(passes, _)| passes(rule)).count();
+        let furthest = self.rules.iter().map(passed).max().unwrap_or_default();
+        if let Some((_, why_not)) = steps.get(furthest) {
+            return Err(why_not());
+        }
         match access {
-            Access::Apply(body) => check_body(&rules, request, body),
+            Access::Apply(body) => {
+                let rules: Vec<_> = self.rules.iter().filter(|rule| passed(rule) == steps.len()).collect();
+                check_body(&rules, request, body)
+            }
             Access::Read | Access::Delete => Ok(()),
         }
     }
@@ -243,15 +251,9 @@ impl Grant {
     }
 }
 
-/// The rules that are left, or why there is none.
-fn narrow(
-    rules: Vec<&Rule>,
-    keep: impl Fn(&Rule) -> bool,
-    otherwise: impl FnOnce() -> Violation,
-) -> Result<Vec<&Rule>, Violation> {
-    let left: Vec<_> = rules.into_iter().filter(|rule| keep(rule)).collect();
-    if left.is_empty() { Err(otherwise()) } else { Ok(left) }
-}
+/// What a rule must pass, and what to say where none gets beyond it. This runs for each object that is
+/// shown, so it makes nothing.
+type Step<'a> = (&'a dyn Fn(&Rule) -> bool, &'a dyn Fn() -> Violation);
 
 /// Owner references do not cross namespaces, so neither do children; forcing a namespace on an
 /// object that has none would do nothing (CVE-2026-22872).
