@@ -44,8 +44,9 @@ pub struct Note {
     pub event: Event,
 }
 
-/// For so long an Event is tried, which nobody says a second time.
-const TRIED: Duration = Duration::from_secs(120);
+/// For so long an Event is tried, which nobody says a second time: longer than a restart of the API server,
+/// and no longer, for the others wait meanwhile.
+const TRIED: Duration = Duration::from_secs(30);
 
 /// Takes Events to be written.
 #[derive(Clone)]
