@@ -26,21 +26,21 @@ pub fn check(request: &Request<'_>, body: &Value, open: &Pods) -> Judged {
         ("batch", "CronJob") => return check_job(&root, &["spec", "jobTemplate", "spec", "manualSelector"], open),
         _ => return Ok(()),
     };
-    ensure_own(request, below(&root, path)?, open)
+    ensure_own(request, root.descendant(path)?, open)
 }
 
 /// Without a selector, or with one that says nothing, it is the labels of the template.
 fn check_replication(request: &Request<'_>, root: &At<'_>, open: &Pods) -> Judged {
-    let selector = below(root, &["spec", "selector"])?;
+    let selector = root.descendant(&["spec", "selector"])?;
     let says_something =
         selector.as_ref().map(At::members).transpose()?.is_some_and(|mut pairs| pairs.next().is_some());
-    let labels = if says_something { selector } else { below(root, &["spec", "template", "metadata", "labels"])? };
+    let labels = if says_something { selector } else { root.descendant(&["spec", "template", "metadata", "labels"])? };
     ensure_own(request, labels, open)
 }
 
 /// The API server gives a Job a label of its own, unless it is told not to.
 fn check_job(root: &At<'_>, path: &[&str], open: &Pods) -> Judged {
-    match below(root, path)? {
+    match root.descendant(path)? {
         Some(manual) => manual.ensure(!manual.flag()? || open.adopt, "pod-adoption", "pods.adopt"),
         None => Ok(()),
     }
@@ -63,17 +63,6 @@ fn ensure_own(request: &Request<'_>, labels: Option<At<'_>>, open: &Pods) -> Jud
         "its selector may match Pods of others, which it would take and could delete; add a label whose value is {parent:?}, or open it with pods.adopt in the grant of plugin.yaml"
     );
     Err(Violation { rule: "pod-adoption", message })
-}
-
-fn below<'a>(root: &At<'a>, path: &[&str]) -> Result<Option<At<'a>>, Violation> {
-    let mut at = root.clone();
-    for key in path {
-        match at.child(key)? {
-            Some(found) => at = found,
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(at))
 }
 
 #[cfg(test)]

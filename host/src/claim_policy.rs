@@ -125,11 +125,9 @@ fn ensure_source(name: &At<'_>, open: &Pods) -> Judged {
 /// as it is, whosever it is. So that name must be granted, or the parent's must stand in it. A
 /// template with `-` could have the beginning of another set's name in its own.
 fn check_name(request: &Request<'_>, template: &At<'_>, open: &Pods) -> Judged {
-    let name = match template.child("metadata")? {
-        Some(metadata) => metadata.child("name")?,
-        None => None,
+    let Some(name) = template.descendant(&["metadata", "name"])? else {
+        return Err(template.refuse("field-shape", "has no metadata.name"));
     };
-    let Some(name) = name else { return Err(template.refuse("field-shape", "has no metadata.name")) };
     let (text, set) = (name.text()?, &*request.object.name);
     let own = !text.contains('-') && pattern::is_named_after(set, &request.parent.name);
     // Whatever the number: only a pattern that ends with `*` matches this.

@@ -208,13 +208,7 @@ pub fn makes_pods(kind: &Kind) -> bool {
 /// The first thing that is not open, by its path.
 pub fn check(kind: &Kind, body: &Value, open: &Pods) -> Judged {
     let Some(path) = template_of(kind) else { return Ok(()) };
-    let mut template = At::root(body);
-    for key in path {
-        match template.child(key)? {
-            Some(below) => template = below,
-            None => return Ok(()),
-        }
-    }
+    let Some(template) = At::root(body).descendant(path)? else { return Ok(()) };
     match template.child("metadata")? {
         // A Pod's own was checked as any object's, but for what its annotations mean.
         Some(metadata) if path.is_empty() => open.check_annotations(&metadata)?,

@@ -40,6 +40,21 @@ impl<'a> At<'a> {
         }
     }
 
+    /// What is reached by these members, one in the other; nothing where one is not there.
+    ///
+    /// # Errors
+    /// As for [`Self::child`], at any of them.
+    pub fn descendant(&self, path: &[&str]) -> Result<Option<At<'a>>, Violation> {
+        let mut at = self.clone();
+        for key in path {
+            match at.child(key)? {
+                Some(found) => at = found,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+
     /// Its elements.
     ///
     /// # Errors

@@ -156,6 +156,23 @@ fn a_component_that_fails_where_the_one_at_work_does_not_waits() {
     });
 }
 
+/// Six parents that any revision serves.
+async fn six_are_served(scene: &Scene) {
+    for number in 0..6 {
+        scene.create(fault(&format!("fault-{number}"), "")).await;
+    }
+    for number in 0..6 {
+        scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_kept).await;
+    }
+}
+
+/// They become what a new revision cannot serve.
+async fn all_six_slip(scene: &Scene) {
+    for number in 0..6 {
+        scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
+    }
+}
+
 #[test]
 fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() {
     run(async {
@@ -163,21 +180,14 @@ fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() 
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
         let first = digest(&host).await;
-        for number in 0..6 {
-            scene.create(fault(&format!("fault-{number}"), "")).await;
-        }
-        for number in 0..6 {
-            scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_kept).await;
-        }
+        six_are_served(&scene).await;
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(status.success(), "{words}");
         let second = digest(&host).await;
         assert_ne!(first, second);
         // It did well on all that was there. Now it meets what it cannot serve.
-        for number in 0..6 {
-            scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
-        }
+        all_six_slip(&scene).await;
         host.until("the host went back", async || match digest(&host).await {
             now if now == first => Ok(()),
             now => Err(now),
@@ -218,18 +228,11 @@ fn a_component_whose_decisions_are_denied_is_taken_back_by_itself() {
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
         let first = digest(&host).await;
-        for number in 0..6 {
-            scene.create(fault(&format!("fault-{number}"), "")).await;
-        }
-        for number in 0..6 {
-            scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_kept).await;
-        }
+        six_are_served(&scene).await;
         folder.put(&reworded(folder.original(), WORKS, GRABS));
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(status.success(), "{words}");
-        for number in 0..6 {
-            scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
-        }
+        all_six_slip(&scene).await;
         host.until("the host went back", async || match digest(&host).await {
             now if now == first => Ok(()),
             now => Err(now),
