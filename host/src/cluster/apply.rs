@@ -12,6 +12,7 @@ use crate::check::{self, Desired};
 use crate::cluster::client::{Call, Cluster};
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::identity::{Identity, Permit};
+use crate::cluster::lines;
 use crate::cluster::observe::View;
 use crate::cluster::pace::Pace;
 use crate::cluster::watch::Role;
@@ -216,7 +217,7 @@ impl Writer {
             method: Method::PATCH,
             uri: format!("{}?{}", resource.path(&key, None), apply_query(&self.manager)),
             content_type: APPLY,
-            body: conditional(&apply.desired.body, precondition),
+            body: lines::write(&Conditional { body: &apply.desired.body, precondition }),
         };
         self.pace.write().await;
         let reply = self.cluster.send(call, &self.identity, permit).await?;
@@ -379,13 +380,6 @@ fn as_observed(live: &Object) -> Result<Precondition, WriteError> {
 }
 
 /// The object with its precondition, written without a copy of it.
-fn conditional(body: &Value, precondition: &Precondition) -> Vec<u8> {
-    let mut out = Vec::with_capacity(4096);
-    // Writing JSON values into memory cannot fail.
-    drop(serde_json::to_writer(&mut out, &Conditional { body, precondition }));
-    out
-}
-
 struct Conditional<'a> {
     body: &'a Value,
     precondition: &'a Precondition,
@@ -427,8 +421,11 @@ impl Serialize for ConditionalMetadata<'_> {
 
 /// Forced, because a field that we set is ours; strict, because a misspelt field would silently do
 /// nothing.
+/// The query of every apply. An unknown field is refused whatever `fieldValidation` says, for the
+/// API server cannot tell whose it would be; all that it adds here is a search for members that
+/// stand twice, by reading the whole body once more, and no body that we write has any.
 pub(super) fn apply_query(manager: &str) -> String {
-    format!("fieldManager={}&force=true&fieldValidation=Strict", manager.replace('/', "%2F"))
+    format!("fieldManager={}&force=true&fieldValidation=Ignore", manager.replace('/', "%2F"))
 }
 
 fn is_former_self(controller: &Controller, parent: &ObjectRef) -> bool {

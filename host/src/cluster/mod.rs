@@ -10,6 +10,7 @@ pub mod client;
 pub mod discovery;
 pub mod events;
 pub mod identity;
+pub mod lines;
 pub mod observe;
 pub mod pace;
 pub mod parent;

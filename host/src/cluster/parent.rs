@@ -8,6 +8,7 @@ use crate::cluster::apply::{APPLY, JSON_PATCH, Writer, apply_query, unreadable};
 use crate::cluster::client::Call;
 use crate::cluster::discovery::Resource;
 use crate::cluster::identity::{Identity, Permit};
+use crate::cluster::lines;
 use crate::error::ApiError;
 use crate::object::{HOST_MANAGER, Key, Lens, Object};
 
@@ -71,7 +72,7 @@ impl Writer {
             method: Method::PATCH,
             uri: format!("{}?{}", resource.path(&parent.key, Some("status")), apply_query(manager)),
             content_type: APPLY,
-            body: body.to_string().into_bytes(),
+            body: lines::write(&body),
         };
         self.cluster.send(call, identity, permit).await
     }
