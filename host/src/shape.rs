@@ -1,21 +1,39 @@
 //! JSON that nobody trusts, walked with the path at hand: what has an unexpected shape is refused
 //! by name, never skipped. Pure.
 
+use std::rc::Rc;
+
 use serde_json::{Map, Value};
 
 use crate::error::Violation;
 
-/// A value and where it stands.
+/// A value and where it stands. The path is put in words only for a refusal: of all that is
+/// walked, next to nothing is refused.
 #[derive(Clone, Debug)]
 pub struct At<'a> {
-    path: String,
+    above: Option<Rc<Place<'a>>>,
+    step: Step<'a>,
     value: &'a Value,
+}
+
+/// Where a value stands that others stand in.
+#[derive(Debug)]
+struct Place<'a> {
+    above: Option<Rc<Place<'a>>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step<'a> {
+    Root,
+    Member(&'a str),
+    Element(usize),
 }
 
 impl<'a> At<'a> {
     /// A whole object.
     pub fn root(value: &'a Value) -> Self {
-        Self { path: String::new(), value }
+        Self { above: None, step: Step::Root, value }
     }
 
     /// Its members.
@@ -23,8 +41,11 @@ impl<'a> At<'a> {
     /// # Errors
     /// When it is no object.
     pub fn members(&self) -> Result<impl Iterator<Item = (&'a str, At<'a>)>, Violation> {
-        let members = self.object()?;
-        Ok(members.iter().map(|(key, value)| (key.as_str(), Self { path: self.below(key), value })))
+        let (members, above) = (self.object()?, self.place());
+        let member = move |(key, value): (&'a String, _)| {
+            (key.as_str(), Self { above: above.clone(), step: Step::Member(key), value })
+        };
+        Ok(members.iter().map(member))
     }
 
     /// One of its members.
@@ -34,9 +55,10 @@ impl<'a> At<'a> {
     /// server would not take one for the other, but nobody should have to rely on that.
     pub fn child(&self, key: &str) -> Result<Option<At<'a>>, Violation> {
         let members = self.object()?;
-        match members.keys().find(|other| *other != key && other.eq_ignore_ascii_case(key)) {
-            Some(other) => Err(At { path: self.below(other), value: self.value }.unknown()),
-            None => Ok(members.get(key).map(|value| Self { path: self.below(key), value })),
+        let member = |(key, value): (&'a String, _)| Self { above: self.place(), step: Step::Member(key), value };
+        match members.iter().find(|(other, _)| *other != key && other.eq_ignore_ascii_case(key)) {
+            Some(other) => Err(member(other).unknown()),
+            None => Ok(members.get_key_value(key).map(member)),
         }
     }
 
@@ -61,8 +83,9 @@ impl<'a> At<'a> {
     /// When it is no list.
     pub fn elements(&self) -> Result<impl Iterator<Item = At<'a>>, Violation> {
         let elements = self.value.as_array().ok_or_else(|| self.misshapen("a list"))?;
-        let element = |(index, value)| Self { path: format!("{}[{index}]", self.path), value };
-        Ok(elements.iter().enumerate().map(element).collect::<Vec<_>>().into_iter())
+        let above = self.place();
+        let element = move |(index, value)| Self { above: above.clone(), step: Step::Element(index), value };
+        Ok(elements.iter().enumerate().map(element))
     }
 
     /// Its text.
@@ -102,20 +125,20 @@ impl<'a> At<'a> {
         }
         let message = format!(
             "{} is not granted; open it with {item} in the grant of plugin.yaml, or change the plugin",
-            self.path
+            self.path()
         );
         Err(Violation { rule, message })
     }
 
     /// A refusal of it by name.
     pub fn unknown(&self) -> Violation {
-        let message = format!("{} is no field that this host knows to be harmless; leave it out", self.path);
+        let message = format!("{} is no field that this host knows to be harmless; leave it out", self.path());
         Violation { rule: "field-unknown", message }
     }
 
     /// A refusal in other words.
     pub fn refuse(&self, rule: &'static str, why: &str) -> Violation {
-        Violation { rule, message: format!("{} {why}", self.path) }
+        Violation { rule, message: format!("{} {why}", self.path()) }
     }
 
     fn misshapen(&self, wanted: &str) -> Violation {
@@ -126,10 +149,27 @@ impl<'a> At<'a> {
         self.value.as_object().ok_or_else(|| self.misshapen("an object"))
     }
 
-    /// The path of a member. A key is the plugin's to choose, so little of it is repeated.
-    fn below(&self, key: &str) -> String {
-        let key: String = key.chars().take(64).filter(|letter| !letter.is_control()).collect();
-        if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
+    fn place(&self) -> Option<Rc<Place<'a>>> {
+        Some(Rc::new(Place { above: self.above.clone(), step: self.step }))
+    }
+
+    /// In words. A key is the plugin's to choose, so little of it is repeated.
+    fn path(&self) -> String {
+        let above = std::iter::successors(self.above.as_deref(), |place| place.above.as_deref());
+        let mut steps: Vec<_> = std::iter::once(self.step).chain(above.map(|place| place.step)).collect();
+        steps.reverse();
+        let mut path = String::new();
+        for step in steps {
+            match step {
+                Step::Root => {}
+                Step::Member(key) => {
+                    path.extend((!path.is_empty()).then_some('.'));
+                    path.extend(key.chars().take(64).filter(|letter| !letter.is_control()));
+                }
+                Step::Element(index) => path.push_str(&format!("[{index}]")),
+            }
+        }
+        path
     }
 }
 
