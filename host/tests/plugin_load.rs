@@ -72,6 +72,22 @@ fn a_host_of_the_lowest_priority_compiles_too() {
     assert!(!output.stdout.is_empty());
 }
 
+/// Whoever wakes takes the processor from it: a component that takes long to compile makes nobody wait.
+#[test]
+fn a_compiler_runs_only_where_nobody_else_would() {
+    let mut compiler = Command::new(HOTSHOE);
+    compiler.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut compiler = compiler.spawn().unwrap();
+    // Field 41 of proc_pid_stat(5), where 5 is SCHED_IDLE.
+    let policy = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", compiler.id())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.split(' ').nth(41 - 3).map(str::to_owned)
+    };
+    until(|| policy().as_deref() == Some("5"));
+    compiler.kill().unwrap();
+    compiler.wait().unwrap();
+}
+
 /// Nobody else would let it go on.
 #[test]
 fn a_compiler_that_is_stopped_goes_with_its_host() {

@@ -5,8 +5,8 @@
 //! the same binary that has limits, no environment and nothing open but its three streams; what it
 //! makes is cached.
 //!
-//! While plugins are called, the child has a part of the time only: with a low priority alone it
-//! still slowed them down.
+//! While plugins are called, the child has a part of the time only, and of that only what nobody
+//! else wants: with a low priority alone it still slowed them down.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
@@ -17,6 +17,9 @@ use std::time::Duration;
 
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, kill_process, set_parent_process_death_signal, setpriority_process, setrlimit,
+};
+use thread_priority::{
+    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
@@ -206,6 +209,10 @@ pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64
 /// too, which may be killed while it is stopped. Each of these may fail, and then it compiles all the
 /// same: the whole host may have a lower priority already, which nobody may raise.
 fn step_back() {
+    // A nice value is looked at when a turn is over, some milliseconds later. From this class a thread
+    // that wakes takes the processor at once. Later threads of this process are of it too.
+    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
     let _ = setpriority_process(None, NICENESS);
     // A scheduler may weigh sessions before it weighs processes; then it is told about one.
     let _ = rustix::process::setsid();
