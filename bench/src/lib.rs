@@ -23,6 +23,7 @@
 //! | `native/` | the native operator, a process of its own (`bin/native.rs`) |
 //! | `behaviour.rs`, `resource.rs` | the plugin's code called natively, and the typed resource |
 //! | `plane.rs`, `client.rs`, `load.rs` | the control plane, requests to it, and the CRs created on it |
+//! | `warm.rs` | what a control plane serves before anything is measured on it |
 //! | `watcher.rs`, `audit.rs`, `process.rs` | what is seen from outside: objects, requests, processor time and memory |
 //! | `figure.rs`, `report.rs` | a figure with its target, and the report of all |
 
@@ -45,6 +46,7 @@ pub mod stand;
 pub mod subject;
 pub mod swap;
 pub mod trickle;
+pub mod warm;
 pub mod watcher;
 
 use std::path::PathBuf;
