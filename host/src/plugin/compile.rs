@@ -138,6 +138,9 @@ impl Compiler {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            // What a terminal tells, it tells the host. Not a session, which a scheduler may weigh before it
+            // looks at who is idle in it.
+            .process_group(0)
             .kill_on_drop(true);
         command
     }
@@ -214,9 +217,6 @@ fn step_back() {
     let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
     let _ = setpriority_process(None, NICENESS);
-    // A scheduler may weigh sessions before it weighs processes; then it is told about one.
-    let _ = rustix::process::setsid();
-    let _ = std::fs::write("/proc/self/autogroup", NICENESS.to_string());
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }
