@@ -1,5 +1,5 @@
-//! A control plane of a cell's own: fresh, with the CRD and the accounts, and with nothing but
-//! etcd and the API server running, whose speed is what subjects are held against.
+//! A control plane of a cell's own: new but warmed up, with the CRD and the accounts, and with
+//! nothing but etcd and the API server running, whose speed is what subjects are held against.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 use crate::client::Client;
 use crate::process::processor_time;
-use crate::repository;
+use crate::{repository, warm};
 
 const BIN: &str = "target/control-plane/bin";
 const CRD: &str = "crds/cache.example.com_memcacheds.yaml";
@@ -62,6 +62,7 @@ impl Plane {
         for component in CONTROLLERS {
             plane.stop(component).await?;
         }
+        warm::up(&plane.admin).await?;
         Ok(plane)
     }
 

@@ -12,7 +12,6 @@ use crate::plane::Plane;
 use crate::process::Process;
 use crate::raw;
 use crate::subject::Subject;
-use crate::warm;
 use crate::watcher::{Converged, Watcher};
 
 /// Runs the cell on a control plane of its own.
@@ -21,7 +20,6 @@ use crate::watcher::{Converged, Watcher};
 /// When the run is void.
 pub async fn run(subject: Subject, setup: &Setup) -> Result<Outcome> {
     let plane = Plane::up(&setup.manifests).await?;
-    warm::up(&plane.admin).await?;
     // Nobody serves them yet, so this is also how fast a user is who is alone.
     let created = load::create(&plane.user, 0..setup.count, |_, _| ()).await?.as_secs_f64();
     let mut outcome = Outcome { created, ..Outcome::default() };

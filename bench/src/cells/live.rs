@@ -10,7 +10,6 @@ use crate::load;
 use crate::plane::Plane;
 use crate::process::Process;
 use crate::subject::Subject;
-use crate::warm;
 use crate::watcher::Watcher;
 
 /// A subject with converged CRs.
@@ -29,7 +28,6 @@ pub struct Live {
 /// When the run is void.
 pub async fn run(subject: Subject, setup: &Setup) -> Result<Live> {
     let plane = Plane::up(&setup.manifests).await?;
-    warm::up(&plane.admin).await?;
     let mut audit = audit(&plane, subject)?;
     let process = subject.start(&plane, &setup.programs).await?;
     process.rest().await?;
