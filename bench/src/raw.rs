@@ -1,7 +1,6 @@
 //! The raw writer: the fewest requests that make the end state, eight at once, replies read and
 //! dropped. Their bodies are made beforehand, by the plugin's own code, and written and asked for
-//! in the way that costs the API server least. How fast they go is the
-//! API server's limit.
+//! in the way that costs the API server least. How fast they go is the API server's limit.
 
 use anyhow::{Context, Result};
 use hotshoe::cluster::lines;

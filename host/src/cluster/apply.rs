@@ -419,11 +419,10 @@ impl Serialize for ConditionalMetadata<'_> {
     }
 }
 
-/// Forced, because a field that we set is ours; strict, because a misspelt field would silently do
-/// nothing.
-/// The query of every apply. An unknown field is refused whatever `fieldValidation` says, for the
-/// API server cannot tell whose it would be; all that it adds here is a search for members that
-/// stand twice, by reading the whole body once more, and no body that we write has any.
+/// The query of every apply. Forced, because a field that we set is ours. Without `fieldValidation`,
+/// because a field that is not in the schema is refused whatever it says: it could have no owner. All
+/// that it would add is a search for members that stand twice, by reading the whole body once more,
+/// and no body that we write has any.
 pub(super) fn apply_query(manager: &str) -> String {
     format!("fieldManager={}&force=true&fieldValidation=Ignore", manager.replace('/', "%2F"))
 }

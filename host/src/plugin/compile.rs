@@ -213,7 +213,8 @@ pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64
 /// same: the whole host may have a lower priority already, which nobody may raise.
 fn step_back() {
     // A nice value is looked at when a turn is over, some milliseconds later. From this class a thread
-    // that wakes takes the processor at once. Later threads of this process are of it too.
+    // that wakes takes the processor at once. Later threads of this process are of it too. The nice value
+    // is for where the class is not to be had.
     let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
     let _ = setpriority_process(None, NICENESS);
