@@ -3,7 +3,7 @@
 //! in the way that costs the API server least. How fast they go is the API server's limit.
 
 use anyhow::{Context, Result};
-use hotshoe::cluster::lines;
+use hotshoe::cluster::apply_body;
 use http::Method;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
@@ -17,7 +17,7 @@ use crate::resource::{FINALIZER, Memcached};
 use crate::{IMAGE, NAMESPACE};
 
 /// Where the API server is fastest.
-const IN_FLIGHT: usize = 8;
+pub const IN_FLIGHT: usize = 8;
 const QUERY: &str = "fieldManager=raw&force=true&fieldValidation=Ignore";
 
 /// One request.
@@ -103,10 +103,10 @@ fn creation(kind: &str, name: &str, body: &Value) -> Write {
         "Deployment" => format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}?{QUERY}"),
         _ => format!("/api/v1/namespaces/{NAMESPACE}/services/{name}?{QUERY}"),
     };
-    Write { path, content_type: APPLY, body: lines::write(body) }
+    Write { path, content_type: APPLY, body: apply_body::write(body) }
 }
 
 fn status(parent: &Memcached, body: Value) -> Write {
     let path = format!("{}/status?{QUERY}", path(&parent.name_any()));
-    Write { path, content_type: APPLY, body: lines::write(&body) }
+    Write { path, content_type: APPLY, body: apply_body::write(&body) }
 }

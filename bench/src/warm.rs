@@ -15,7 +15,6 @@ use crate::load::{self, each, list_path, name, path};
 use crate::raw;
 
 const COUNT: usize = 500;
-const IN_FLIGHT: usize = 8;
 
 /// Has an API server serve some CRs, of which nothing is left.
 ///
@@ -33,7 +32,7 @@ pub async fn up(admin: &Client) -> Result<()> {
         admin.send(Method::DELETE, list, JSON, Vec::new()).await?;
     }
     let let_go = json!({ "metadata": { "finalizers": null } }).to_string().into_bytes();
-    each(0..COUNT, IN_FLIGHT, |number| {
+    each(0..COUNT, raw::IN_FLIGHT, |number| {
         let (path, let_go) = (path(&name(number)), let_go.clone());
         async move { admin.send(Method::PATCH, &path, MERGE, let_go).await }
     })

@@ -9,10 +9,10 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::check::{self, Desired};
+use crate::cluster::apply_body;
 use crate::cluster::client::{Call, Cluster};
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::identity::{Identity, Permit};
-use crate::cluster::lines;
 use crate::cluster::observe::View;
 use crate::cluster::pace::Pace;
 use crate::cluster::watch::Role;
@@ -217,7 +217,7 @@ impl Writer {
             method: Method::PATCH,
             uri: format!("{}?{}", resource.path(&key, None), apply_query(&self.manager)),
             content_type: APPLY,
-            body: lines::write(&Conditional { body: &apply.desired.body, precondition }),
+            body: apply_body::write(&Conditional { body: &apply.desired.body, precondition }),
         };
         self.pace.write().await;
         let reply = self.cluster.send(call, &self.identity, permit).await?;

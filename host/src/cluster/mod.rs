@@ -5,12 +5,12 @@
 //! ```
 
 pub mod apply;
+pub mod apply_body;
 pub mod cache;
 pub mod client;
 pub mod discovery;
 pub mod events;
 pub mod identity;
-pub mod lines;
 pub mod observe;
 pub mod pace;
 pub mod parent;

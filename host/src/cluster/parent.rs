@@ -5,10 +5,10 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::cluster::apply::{APPLY, JSON_PATCH, Writer, apply_query, unreadable};
+use crate::cluster::apply_body;
 use crate::cluster::client::Call;
 use crate::cluster::discovery::Resource;
 use crate::cluster::identity::{Identity, Permit};
-use crate::cluster::lines;
 use crate::error::ApiError;
 use crate::object::{HOST_MANAGER, Key, Lens, Object};
 
@@ -72,7 +72,7 @@ impl Writer {
             method: Method::PATCH,
             uri: format!("{}?{}", resource.path(&parent.key, Some("status")), apply_query(manager)),
             content_type: APPLY,
-            body: lines::write(&body),
+            body: apply_body::write(&body),
         };
         self.cluster.send(call, identity, permit).await
     }
