@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tracing::field::{DisplayValue, display};
 
 use crate::breaker::{Breaker, Trial, Turned};
+use crate::churn::Churn;
 use crate::cluster::apply::Writer;
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::events::Recorder;
@@ -100,9 +101,8 @@ pub struct Memory {
     pub settled: Option<u64>,
     /// Fingerprint of wishes and children of which every child was found as wished.
     pub in_sync: Option<u64>,
-    /// The last decision, and how often it was another one for the same parent by the same
-    /// revision.
-    pub decided: Decided,
+    /// The last wishes, and how often they were others for the same parent by the same revision.
+    pub churn: Churn,
     /// The requeue that the last decision asked for.
     pub requeue: Option<Duration>,
     /// What became of refused writes.
@@ -119,23 +119,6 @@ pub struct Memory {
     pub place: Option<Instant>,
     /// Fingerprints of what was said in Events and in the host's condition.
     pub said: Vec<u64>,
-}
-
-/// What is remembered of decisions.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Decided {
-    /// Fingerprint of what was decided on: the parent and the revision.
-    pub basis: u64,
-    /// Fingerprint of the decision.
-    pub decision: u64,
-    /// Fingerprint of the one before it, where that was another.
-    pub before: u64,
-    /// How often it changed since the basis did.
-    pub changes: u32,
-    /// How often it changed back.
-    pub turns: u32,
-    /// When it changed last.
-    pub at: Option<Instant>,
 }
 
 impl Controller {

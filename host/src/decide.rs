@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::backoff::doubled;
 use crate::breaker::{Standing, Trial};
-use crate::controller::{Controller, Decided, Logic, Memory};
+use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Answer, Call, Decision, Document, ObjectRef, Observation, Related, Requirement};
 use crate::error::{CallError, Error};
 use crate::grant::{Access, Request, Verb};
@@ -20,13 +19,6 @@ use crate::tally::End;
 /// How soon a decision that rests on fetched objects is made again. They are not watched, so that
 /// a Secret is never in a cache; a look by name every so often is what tells of a change.
 const FETCHED: Duration = Duration::from_secs(15);
-
-/// So often may a parent, unchanged, be decided as it was before last.
-const TURNS: u32 = 10;
-/// Turns longer ago than this are forgotten.
-const FORGET_TURNS: Duration = Duration::from_secs(600);
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// An answer that is final.
 pub struct Final<'a> {
@@ -121,50 +113,24 @@ fn hold_against(controller: &Controller, logic: &Logic, trial: Trial<'_>) {
     controller.failed(trial);
 }
 
-/// Notes what was decided: a revision that decides the same parent differently again and again
+/// Notes what was wished for: a revision that wishes otherwise for the same parent again and again
 /// cannot make up its mind.
 pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decision: &Decision, memory: &mut Memory) {
-    let basis = reconcile::hold_basis(controller, logic, &observed.parent);
-    let known = memory.decided;
-    memory.decided = known.then(basis, decision.fingerprint(&controller.hasher), Instant::now());
-    if memory.decided.changes > known.changes {
-        let parent = observed.parent.key.to_string();
-        controller.probation.changed_its_mind(Instant::now(), logic.revision.digest(), &parent, memory.decided.changes);
+    let (now, digest) = (Instant::now(), logic.revision.digest());
+    let basis = reconcile::churn_basis(controller, logic, &observed.parent);
+    let wishes = decision.wishes(logic.revision.descriptor().sees_own_status(), &controller.hasher);
+    memory.churn = memory.churn.then(basis, wishes, now);
+    if memory.churn.is_endless(now) {
+        controller.probation.changed_its_mind(now, digest, &observed.parent.key.to_string());
     }
 }
 
-/// A parent that is decided now so, now so, is decided more and more seldom: each turn is a write,
-/// and each write wakes the plugin again.
-pub fn slow_down(controller: &Controller, logic: &Logic, parent: &Object, memory: &mut Memory, next: Next) -> Next {
-    let Some(pause) = memory.decided.pause() else { return next };
-    let basis = reconcile::hold_basis(controller, logic, parent);
-    if memory.decided.basis != basis {
-        return next;
-    }
-    tracing::warn!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, turns = memory.decided.turns, ?pause, "the plugin decides this object now so, now so; it is slowed down");
-    memory.hold = Some((Instant::now() + pause, basis));
+/// A parent for which the plugin never comes to an end is decided more and more seldom.
+pub fn slow_down(controller: &Controller, logic: &Logic, parent: &Object, memory: &Memory, next: Next) -> Next {
+    let basis = || reconcile::churn_basis(controller, logic, parent);
+    let Some(pause) = memory.churn.pause(Instant::now(), basis) else { return next };
+    tracing::warn!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, ?pause, "the plugin wishes otherwise for this object again and again; it is slowed down");
     Next::After(pause)
-}
-
-impl Decided {
-    /// What is remembered after one more decision.
-    fn then(self, basis: u64, decision: u64, now: Instant) -> Self {
-        let forgotten = self.at.is_some_and(|at| now.saturating_duration_since(at) > FORGET_TURNS);
-        if self.basis != basis || forgotten {
-            return Self { basis, decision, ..Self::default() };
-        }
-        if self.decision == decision {
-            return self;
-        }
-        let turns = self.turns + u32::from(self.before == decision);
-        Self { decision, before: self.decision, changes: self.changes + 1, turns, at: Some(now), ..self }
-    }
-
-    /// How long to rest after so many turns.
-    fn pause(&self) -> Option<Duration> {
-        let beyond = self.turns.checked_sub(TURNS)?;
-        Some(doubled(FIRST_PAUSE, beyond, LONGEST_PAUSE))
-    }
 }
 
 /// What one call took, and what the plugin said in it.
@@ -283,33 +249,5 @@ async fn fetch_one(
         Ok(json) => Ok(Some(Document { reference, json: json.into() })),
         Err(error) if error.code == 404 => Ok(None),
         Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn after(decisions: &[u64]) -> Decided {
-        let now = Instant::now();
-        decisions.iter().fold(Decided::default(), |known, decision| known.then(1, *decision, now))
-    }
-
-    #[test]
-    fn progress_is_no_turn_and_going_back_and_forth_is() {
-        let progress: Vec<u64> = (10..100).collect();
-        assert_eq!(after(&progress).pause(), None, "each decision is new");
-        let flips: Vec<u64> = (0..12).map(|n| 10 + n % 2).collect();
-        assert_eq!(after(&flips).pause(), Some(FIRST_PAUSE));
-        let flips: Vec<u64> = (0..100).map(|n| 10 + n % 2).collect();
-        assert_eq!(after(&flips).pause(), Some(LONGEST_PAUSE));
-    }
-
-    #[test]
-    fn turns_are_forgotten_when_the_parent_changes_or_after_a_while() {
-        let flips: Vec<u64> = (0..40).map(|n| 10 + n % 2).collect();
-        let known = after(&flips);
-        assert_eq!(known.then(2, 10, Instant::now()).pause(), None);
-        assert_eq!(known.then(1, 10, Instant::now() + 2 * FORGET_TURNS).pause(), None);
     }
 }

@@ -178,8 +178,9 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// A number for all of it that is written.
-    pub fn fingerprint(&self, hasher: &impl BuildHasher) -> u64 {
+    /// A number for what is wished for: the children, and the status where the plugin reads that itself.
+    /// Otherwise a status only tells what comes and goes, and wakes nobody.
+    pub fn wishes(&self, with_status: bool, hasher: &impl BuildHasher) -> u64 {
         let children: Option<Vec<_>> = match &self.children {
             Children::Exactly(children) => Some(children.iter().map(|child| (&child.reference, &child.json)).collect()),
             Children::Keep => None,
@@ -189,7 +190,8 @@ impl Decision {
             .iter()
             .map(|condition| (&condition.name, condition.status.as_str(), &condition.reason, &condition.message))
             .collect();
-        hasher.hash_one((children, &self.status, conditions))
+        let status = with_status.then_some((&self.status, conditions));
+        hasher.hash_one((children, status))
     }
 }
 
@@ -315,6 +317,13 @@ pub struct Descriptor {
     pub wants_attempt: bool,
     /// JSON schema of the configuration.
     pub config_schema: Option<String>,
+}
+
+impl Descriptor {
+    /// Whether the plugin is shown what it says itself of a parent.
+    pub fn sees_own_status(&self) -> bool {
+        self.parent_fields.iter().any(|path| path == "status" || path.starts_with("status."))
+    }
 }
 
 /// What a plugin wants to do with the children of a kind.

@@ -85,6 +85,7 @@ pub mod backoff;
 pub mod breaker;
 pub mod carry_out;
 pub mod check;
+pub mod churn;
 pub mod claim_policy;
 pub mod cli;
 pub mod cluster;

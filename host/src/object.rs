@@ -211,6 +211,13 @@ impl Object {
         Some(&entry.fields)
     }
 
+    /// The members of what plugins see, without the status.
+    pub fn body_but_status(&self) -> Vec<(Cow<'_, str>, &str)> {
+        let members: Option<Members<'_>> = serde_json::from_str(&self.body).ok();
+        let members = members.into_iter().flat_map(|members| members.0);
+        members.filter(|(key, _)| key != "status").map(|(key, value)| (key, value.get())).collect()
+    }
+
     /// Whether the controlling owner is this one.
     pub fn is_controlled_by(&self, uid: &str) -> bool {
         self.controller.as_ref().is_some_and(|controller| &*controller.uid == uid)

@@ -26,9 +26,6 @@ const MIN_CALLS: u32 = 20;
 const SLOWER: u32 = 5;
 /// …or as long as this, whatever was before.
 const ALWAYS_FAST: Duration = Duration::from_millis(10);
-/// So often may one parent, unchanged, be decided differently. A roll-out of a few Pods makes a
-/// dozen.
-const CHANGES_OF_MIND: u32 = 40;
 /// Older calls count half, so that what was long ago does not.
 const REMEMBERED: u32 = 2_000;
 
@@ -105,11 +102,11 @@ impl Probation {
         }
     }
 
-    /// A parent that did not change was decided differently by this revision again, for so many times now.
-    pub fn changed_its_mind(&self, now: Instant, digest: Digest, parent: &str, times: u32) {
-        let often = times >= CHANGES_OF_MIND && self.lock().digest == Some(digest);
+    /// For a parent that did not change this revision wishes otherwise again and again.
+    pub fn changed_its_mind(&self, now: Instant, digest: Digest, parent: &str) {
+        let decides = self.lock().digest == Some(digest);
         let verdict =
-            often.then(|| format!("it decided {parent} differently {times} times, though that did not change"));
+            decides.then(|| format!("it decides {parent} differently again and again, though that does not change"));
         self.judge(self.lock(), now, verdict);
     }
 
@@ -248,10 +245,8 @@ mod tests {
     #[test]
     fn one_that_cannot_make_up_its_mind_is_taken_back() {
         let (probation, now) = after(0);
-        probation.changed_its_mind(now, Digest::of(b"new"), "default/cache", 39);
-        assert_eq!(verdict(&probation), None);
-        probation.changed_its_mind(now, Digest::of(b"new"), "default/cache", 40);
-        assert!(verdict(&probation).unwrap().contains("default/cache differently 40 times"));
+        probation.changed_its_mind(now, Digest::of(b"new"), "default/cache");
+        assert!(verdict(&probation).unwrap().contains("default/cache differently again and again"));
     }
 
     #[test]
@@ -311,7 +306,7 @@ mod tests {
         for _ in 0..100 {
             call(&probation, now, "old", true, SLOW);
         }
-        probation.changed_its_mind(now, Digest::of(b"old"), "default/cache", 100);
+        probation.changed_its_mind(now, Digest::of(b"old"), "default/cache");
         assert_eq!(verdict(&probation), None);
         assert_eq!(probation.lock().now, Tally::default());
     }

@@ -85,7 +85,7 @@ pub async fn reconcile(controller: &Controller, key: &Key) -> Pass {
     };
     let failed = result.is_err();
     let next = report::report(controller, &logic, &parent, &mut memory, result).await;
-    let next = decide::slow_down(controller, &logic, &parent, &mut memory, next);
+    let next = decide::slow_down(controller, &logic, &parent, &memory, next);
     controller.remember(key, memory);
     Pass { next, failed }
 }
@@ -188,18 +188,25 @@ fn settled(controller: &Controller, logic: &Logic, observed: &Observed, memory: 
     (same && memory.refused.none_due()).then(|| carry_out::next_look(memory))
 }
 
-/// Whether a parent that failed rests for now. Such a pass is no success: what the failure said
-/// still stands.
+/// Whether a parent that failed, or for which the plugin never comes to an end, rests for now. Such a
+/// pass is no success: what the failure said still stands.
 fn rests(controller: &Controller, logic: &Logic, parent: &Object, memory: &Memory) -> Option<Next> {
-    let (until, basis) = memory.hold?;
-    let left = until.checked_duration_since(tokio::time::Instant::now())?;
-    (basis == hold_basis(controller, logic, parent)).then_some(Next::After(left))
+    let now = tokio::time::Instant::now();
+    let failed = memory.hold.filter(|(_, basis)| *basis == hold_basis(controller, logic, parent));
+    let left = failed.and_then(|(until, _)| until.checked_duration_since(now));
+    let slowed = || memory.churn.pause(now, || churn_basis(controller, logic, parent));
+    left.or_else(slowed).map(Next::After)
 }
 
 /// What must change for a failed parent to be decided before its time.
 pub fn hold_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u64 {
     let relabelled = controller.relabelled.load(Ordering::Acquire);
     controller.hasher.hash_one((&parent.body, parent.deleting, logic.basis, relabelled))
+}
+
+/// What must change for other wishes to be no churn. Not the status, which may be the plugin's own words.
+pub fn churn_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u64 {
+    controller.hasher.hash_one((parent.body_but_status(), parent.deleting, logic.basis))
 }
 
 /// Everything that a reconcile looks at, in one number: what the plugin sees, and what tells
