@@ -123,8 +123,20 @@ impl<'a> Work<'a> {
         }
         // Before the status: a plugin that reads its own conditions does not say it a second time.
         decision.events.iter().for_each(|event| self.say_once(event, memory));
-        self.write_status(decision, &mut written).await?;
+        if !self.is_outdated(&written, memory) {
+            self.write_status(decision, &mut written).await?;
+        }
         Ok(written)
+    }
+
+    /// Whether the status was decided without knowing of a refusal, or of its end: it would tell what is
+    /// not so, and the next decision, which comes at once, would take it back. A first status does no harm,
+    /// and of a parent that goes there may be no next.
+    fn is_outdated(self, written: &Written, memory: &Memory) -> bool {
+        let parent = &self.observed.parent;
+        let has_status = parent.owned_fields(self.manager(), true).is_some();
+        let comes_again = written.children && !written.terminating && !parent.deleting;
+        has_status && comes_again && memory.refused.told() != self.observed.shown.refusals
     }
 
     fn sync_fingerprint(self, children: &diff::Children, decision: &Decision) -> Option<u64> {

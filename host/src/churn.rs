@@ -14,8 +14,8 @@ use crate::backoff::doubled;
 
 /// What wishes may cost at once. Afterwards it comes back as time goes by.
 const ALLOWANCE: Duration = Duration::from_secs(120);
-/// What a change costs: forty at once, then twenty a minute.
-const CHANGE: Duration = Duration::from_secs(3);
+/// What a change costs: a hundred and twenty at once, then one a second.
+const CHANGE: Duration = Duration::from_secs(1);
 /// What a change back costs: ten at once, then five a minute.
 const TURN: Duration = Duration::from_secs(12);
 /// So many changes back, however slow, are no reason to pause.
@@ -108,13 +108,13 @@ mod tests {
         let steps = after(10..510, CHANGE);
         assert_eq!(rest(&steps), None);
         assert!(!steps.0.is_endless(steps.1));
-        let at_once = after(10..50, Duration::ZERO);
+        let at_once = after(10..120, Duration::ZERO);
         assert_eq!(rest(&at_once), None);
     }
 
     #[test]
-    fn wishes_that_are_new_each_time_are_slowed_down_to_some_a_minute() {
-        let counter = after(10..100, Duration::from_millis(5));
+    fn wishes_that_are_new_each_time_are_slowed_down_to_one_a_second() {
+        let counter = after(10..200, Duration::from_millis(5));
         assert!(rest(&counter) >= Some(CHANGE));
         assert!(counter.0.is_endless(counter.1));
     }

@@ -198,10 +198,20 @@ fn rests(controller: &Controller, logic: &Logic, parent: &Object, memory: &Memor
     left.or_else(slowed).map(Next::After)
 }
 
-/// What must change for a failed parent to be decided before its time.
+/// What must change for a failed parent to be decided before its time: what the plugin is shown of it,
+/// or what somebody else did to its finalizers or its children, which are cared for all the same.
 pub fn hold_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u64 {
     let relabelled = controller.relabelled.load(Ordering::Acquire);
-    controller.hasher.hash_one((&parent.body, parent.deleting, logic.basis, relabelled))
+    let children = observe::children(&logic.owned, &parent.uid, &logic.plugin.name);
+    let shown = (&parent.body, parent.deleting, &parent.finalizers);
+    controller.hasher.hash_one((shown, as_applied(controller, &children), logic.basis, relabelled))
+}
+
+/// What tells whether children are as they were applied.
+fn as_applied(controller: &Controller, children: &Children) -> Vec<u64> {
+    let of_child =
+        |child: &Object| controller.hasher.hash_one((&child.uid, child.deleting, &child.applied, owned_fields(child)));
+    children.iter().map(|(_, child)| of_child(child)).collect()
 }
 
 /// What must change for other wishes to be no churn. Not the status, which may be the plugin's own words.
@@ -213,14 +223,11 @@ pub fn churn_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u
 /// whether its last decision still stands in the cluster.
 pub fn fingerprint(controller: &Controller, logic: &Logic, observed: &Observed) -> u64 {
     let parent = &observed.parent;
-    let of_child =
-        |child: &Object| controller.hasher.hash_one((&child.uid, child.deleting, &child.applied, owned_fields(child)));
-    let children: Vec<u64> = observed.children.iter().map(|(_, child)| of_child(child)).collect();
     controller.hasher.hash_one((
         logic.basis,
         visible(controller, &observed.shown),
         (parent.generation, &parent.finalizers, &parent.status, owned_fields(parent)),
-        children,
+        as_applied(controller, &observed.children),
     ))
 }
 

@@ -144,7 +144,7 @@ impl Scene {
     /// A rule of the cluster: no update of a kind here for which this CEL expression is false. Returns its
     /// name; it is in force a moment later, and ends with its binding.
     pub async fn forbid(&self, kind: &Kind, unless: &str, message: &str) -> String {
-        let name = format!("{}-{}", kind.plural, self.namespace);
+        let name = format!("{}-{}", kind.plural.replace('/', "-"), self.namespace);
         let selector = json!({ "matchLabels": { "kubernetes.io/metadata.name": self.namespace } });
         let updates = json!([{
             "apiGroups": [kind.group], "apiVersions": [kind.version], "operations": ["UPDATE"], "resources": [kind.plural],

@@ -351,8 +351,8 @@ impl Writer {
     }
 }
 
-/// Ours means that the controller reference carries this parent's uid and no other plugin has labelled
-/// it, or that somebody took away the controller of what we applied for this very parent. A dead uid
+/// Ours means that the controller reference carries this parent's uid and no other plugin has applied and
+/// labelled it, or that somebody took away the controller of what we applied for this very parent. A dead uid
 /// under this parent's name is a former self's child, which the garbage collector will take.
 fn ours(live: &Object, digest: &str, manager: &str, parent: Parent<'_>) -> Result<Precondition, WriteError> {
     let conflict = |holder: String| Err(WriteError::Conflict { holder });
@@ -362,8 +362,12 @@ fn ours(live: &Object, digest: &str, manager: &str, parent: Parent<'_>) -> Resul
         return if stripped { as_observed(live) } else { conflict("it has no controller".into()) };
     };
     if *controller.uid == *parent.uid {
-        // What has no label may be a child that another operator made, before a plugin took over.
-        let other = live.label(PLUGIN_LABEL).filter(|plugin| plugin_manager(plugin) != manager);
+        // What has no label may be a child that another operator made, before a plugin took over; and
+        // anybody may write a name there that is no plugin's.
+        let other = live.label(PLUGIN_LABEL).filter(|plugin| {
+            let other = plugin_manager(plugin);
+            other != manager && live.owned_fields(&other, false).is_some()
+        });
         return match other {
             None => as_observed(live),
             Some(other) => conflict(format!("it is the child of another plugin, {other}")),
@@ -477,10 +481,16 @@ mod tests {
     #[test]
     fn a_child_of_another_plugin_is_a_conflict_and_one_without_a_plugin_is_ours() {
         let labelled = |plugin: &str| {
-            judged(json!({ "ownerReferences": owner("me", "mine"), "labels": { "hotshoe.dev/plugin": plugin } }))
+            let applied = json!([{
+                "manager": format!("hotshoe/{plugin}"), "operation": "Apply", "fieldsV1": { "f:spec": {} },
+            }]);
+            let labels = json!({ "hotshoe.dev/plugin": plugin });
+            judged(json!({ "ownerReferences": owner("me", "mine"), "labels": labels, "managedFields": applied }))
         };
         let ours = Ok(Precondition::Uid("live".into()));
         assert_eq!(labelled("demo"), ours);
+        let scribbled = json!({ "hotshoe.dev/plugin": "other" });
+        assert_eq!(judged(json!({ "ownerReferences": owner("me", "mine"), "labels": scribbled })), ours);
         assert_eq!(labelled("other"), Err("it is the child of another plugin, other".to_owned()));
         assert_eq!(labelled("demo-2"), Err("it is the child of another plugin, demo-2".to_owned()));
         assert_eq!(judged(json!({ "ownerReferences": owner("me", "mine") })), ours);

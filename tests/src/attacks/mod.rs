@@ -154,6 +154,7 @@ pub const ATTACKS: &[Attack] = &[
     // What takes several calls.
     row("state kept for the next call", Called("hidden state"), SERVED, &[Sandbox]),
     row("another decision at every call", Called("flip"), SERVED, &[Tamed]),
+    row("a new decision at every call, for ever", Called("count"), SERVED, &[Tamed]),
     row("a trap after a hundred good calls", Called("a hundred good calls"), "Trapped", &[Sandbox]),
     row("requeue after 0", Called("soon"), SERVED, &[Tamed]),
     row("requeue after u64::MAX", Called("never"), SERVED, &[Tamed]),

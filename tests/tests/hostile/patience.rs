@@ -190,24 +190,26 @@ fn a_status_that_is_left_out_is_left_alone() {
 
 #[test]
 fn a_plugin_that_decides_otherwise_each_time_holds_up_no_other() {
-    run(async {
-        let stand = Stand::new("flip").await;
-        let row = named("another decision at every call");
-        stand.scene.create(attack("one", "flip")).await;
-        stand
-            .scene
-            .until("it is served", async || {
-                stand.scene.find(&CONFIG_MAP, "one").await.map(drop).ok_or("no child".to_owned())
-            })
-            .await;
-        stand.is_well(row.name).await;
-        let (before, began) = (stand.scene.recorded_writes().await.len(), Instant::now());
-        tokio::time::sleep(WHILE).await;
-        let writes = stand.scene.recorded_writes().await.len() - before;
-        let rate = writes as f64 / began.elapsed().as_secs_f64();
-        println!("{}: {rate:.1} writes a second", row.name);
-        assert!(rate <= 20.0, "{rate:.1} writes a second");
-        stand.is_well(row.name).await;
-        stand.heals("one").await;
-    });
+    run(is_slowed_down("flip", "another decision at every call", 20.0));
+}
+
+#[test]
+fn a_plugin_that_never_comes_to_an_end_holds_up_no_other() {
+    run(is_slowed_down("count", "a new decision at every call, for ever", 3.0));
+}
+
+async fn is_slowed_down(attack_name: &str, row: &str, most: f64) {
+    let stand = Stand::new(attack_name).await;
+    let row = named(row);
+    stand.scene.create(attack("one", attack_name)).await;
+    stand.host.says(&["WARN", "slowed down", "one"]).await;
+    stand.is_well(row.name).await;
+    let (before, began) = (stand.scene.recorded_writes().await.len(), Instant::now());
+    tokio::time::sleep(WHILE).await;
+    let writes = stand.scene.recorded_writes().await.len() - before;
+    let rate = writes as f64 / began.elapsed().as_secs_f64();
+    println!("{}: {rate:.1} writes a second", row.name);
+    assert!(rate <= most, "{rate:.1} writes a second");
+    stand.is_well(row.name).await;
+    stand.heals("one").await;
 }

@@ -80,6 +80,35 @@ fn what_changed_while_the_host_was_down_is_put_right_when_it_is_back() {
     });
 }
 
+#[test]
+fn what_is_refused_before_and_after_a_restart_is_said_all_the_time() {
+    run(async {
+        let mut scene = scene("refused").await;
+        let mut host = scene.own_host().await;
+        let theirs = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": "cache-service" },
+            "spec": { "selector": { "whose": "theirs" }, "ports": [{ "port": 80 }] },
+        });
+        scene.create(theirs).await;
+        scene.create(memcached("cache", 1)).await;
+        let is_rolled_out =
+            |object: &Value| said(object, "Degraded").1 == "Conflict" && said(object, "Progressing").0 == "False";
+        let before = scene.until_object(&MEMCACHED, "cache", "says the conflict", is_rolled_out).await;
+        host.kill();
+        let earlier = scene.recorded_writes().await.len();
+        let _host = scene.own_host().await;
+        let tried = scene
+            .until("the Service is tried again and again", async || {
+                let writes = scene.writes().split_off(earlier);
+                let services = writes.iter().filter(|entry| entry.is_about("services")).count();
+                if services < 2 { Err(format!("{writes:#?}")) } else { Ok(writes) }
+            })
+            .await;
+        assert!(!tried.iter().any(|entry| entry.is_about("memcacheds/status")), "{tried:#?}");
+        assert_eq!(scene.get(&MEMCACHED, "cache").await["status"], before["status"]);
+    });
+}
+
 /// What a person wants to be there, changed while hosts come and go.
 struct Wishes {
     sizes: std::collections::BTreeMap<String, u64>,

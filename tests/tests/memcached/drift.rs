@@ -4,7 +4,7 @@ use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MEMCACHED, SERVICE};
 use hotshoe_tests::{memcached, run};
 use serde_json::{Value, json};
 
-use crate::scene;
+use crate::{host, scene};
 
 /// An edit of a field that we set, by name, as a JSON patch.
 fn edits_of_the_deployment() -> Vec<(&'static str, Value)> {
@@ -32,6 +32,10 @@ fn edits_of_the_deployment() -> Vec<(&'static str, Value)> {
             json!([{ "op": "remove", "path": "/spec/template/metadata/labels/app.kubernetes.io~1version" }]),
         ),
         ("label of the host", json!([{ "op": "remove", "path": format!("{label}managed-by") }])),
+        (
+            "label of the plugin",
+            json!([{ "op": "replace", "path": "/metadata/labels/hotshoe.dev~1plugin", "value": "other" }]),
+        ),
         ("all labels", json!([{ "op": "remove", "path": "/metadata/labels" }])),
         (
             "seccomp",
@@ -110,6 +114,28 @@ fn the_port_of_the_container_is_put_back() {
 fn the_port_of_the_service_is_put_back() {
     let edit = ("port", json!([{ "op": "replace", "path": "/spec/ports/0/port", "value": 80 }]));
     run(every_edit_is_put_back("drift-service-port", SERVICE, "cache-service", vec![edit]));
+}
+
+#[test]
+fn edits_that_nobody_minds_do_not_slow_down_what_is_put_back() {
+    run(async {
+        let scene = scene("edits").await;
+        scene.create(memcached("cache", 1)).await;
+        for limit in 1..=12 {
+            let generation = scene.available("cache").await["metadata"]["generation"].clone();
+            let edited = scene.merge(&DEPLOYMENT, "cache", json!({ "spec": { "revisionHistoryLimit": limit } })).await;
+            let rolled_out =
+                |deployment: &Value| deployment["status"]["observedGeneration"] == edited["metadata"]["generation"];
+            scene.until_object(&DEPLOYMENT, "cache", "is rolled out again", rolled_out).await;
+            assert_eq!(scene.available("cache").await["metadata"]["generation"], generation);
+        }
+        scene.delete(&SERVICE, "cache-service").await;
+        scene.until_object(&SERVICE, "cache-service", "is back", |_| true).await;
+        scene.available("cache").await;
+        let log = host().await.log();
+        let slowed = log.lines().find(|line| line.contains(&scene.namespace) && line.contains("slowed down"));
+        assert_eq!(slowed, None);
+    });
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! What the API server refuses is said in its words, and tried again.
 
-use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, QUOTA, SERVICE};
+use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MEMCACHED, QUOTA, SERVICE};
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
 
-use crate::scene;
+use crate::{host, scene};
 
 #[test]
 fn a_deployment_that_is_refused_is_said_with_the_cause_and_recovers_by_itself() {
@@ -44,6 +44,46 @@ async fn forbid_growth(scene: &Scene) -> String {
         })
         .await;
     name
+}
+
+#[test]
+fn children_are_cared_for_while_the_status_may_not_be_written() {
+    run(async {
+        let scene = scene("refused-status").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let status = Kind { plural: "memcacheds/status", ..MEMCACHED };
+        scene.forbid(&status, "false", "nothing is to be said").await;
+        let path = format!("{}/status?dryRun=All", MEMCACHED.path(&scene.namespace, Some("cache")));
+        let word = json!({ "status": { "nodes": ["other"] } });
+        scene
+            .until("the rule is in force", async || {
+                let tried =
+                    scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &word).await;
+                tried.err().map(drop).ok_or_else(|| "it may be written".to_owned())
+            })
+            .await;
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
+        let retries = |log: &str, pause: &str| {
+            log.lines().any(|line| {
+                line.contains(&scene.namespace) && line.contains("nothing is to be said") && line.contains(pause)
+            })
+        };
+        // The longer it rests, the surer it is that something else has it look again.
+        host()
+            .await
+            .until("it rests for long", async || {
+                retries(&host().await.log(), "retry=Some(20s)").then_some(()).ok_or_else(|| "not yet".to_owned())
+            })
+            .await;
+        scene.delete(&SERVICE, "cache-service").await;
+        let soon = std::time::Duration::from_secs(10);
+        scene
+            .until_within(soon, "the Service is back", async || {
+                scene.find(&SERVICE, "cache-service").await.map(drop).ok_or_else(|| "none".to_owned())
+            })
+            .await;
+    });
 }
 
 #[test]
