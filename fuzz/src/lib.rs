@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | [`decision`] | a plugin's | the first look at an answer | what passes is within the limits and clean |
 //! | [`pruning`] | the API server's | an object, and the fields that are kept of it | nothing is kept that was not there or not asked for |
-//! | [`ownership`] | everybody's, by way of the API server | `managedFields` against what is desired | coverage and excess agree with each other, repairs point into the live object |
+//! | [`ownership`] | everybody's, by way of the API server | `managedFields` against what is desired | coverage and excess agree with each other and with a walk that compares each with each, repairs point into the live object |
 //! | [`gate`] | a plugin's | a decision against a grant | what passes is granted, in its place, and carries the host's stamps |
 //!
 //! The files that are fuzzed are the host's own, included here by their paths: nothing of them has to
@@ -27,6 +27,8 @@ mod diff;
 mod error;
 #[path = "../../host/src/grant.rs"]
 mod grant;
+#[path = "../../host/src/keys.rs"]
+mod keys;
 #[path = "../../host/src/never.rs"]
 mod never;
 #[path = "../../host/src/object.rs"]

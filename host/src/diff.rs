@@ -6,6 +6,8 @@
 //! `hotshoe.dev/applied` equals the digest of what is desired. No defaults and no quantities are
 //! compared, and what others add stays.
 
+use std::cell::LazyCell;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -13,7 +15,7 @@ use serde_json::Value;
 use crate::check::Desired;
 use crate::decision::Kind;
 use crate::object::{Object, PLUGIN_LABEL};
-use crate::ownership::{Fields, Step, has_keys};
+use crate::ownership::{Fields, Step};
 
 /// Under which condition a child is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,21 +136,32 @@ fn find_repairs(node: Option<&Fields<'_>>, desired: &Value, live: &Value, pointe
                 find_repairs(below, value, live, format!("{pointer}/{key}"), found);
             }
         }
-        (Value::Array(elements), Value::Array(there)) if elements.iter().all(Value::is_object) => {
-            if node.is_some_and(Fields::is_leaf) {
-                return;
-            }
-            for element in elements {
-                let Some((keys, below)) = node.and_then(|node| node.keyed(element)) else {
-                    return found.push(Repair { pointer, value: desired.clone() });
-                };
-                let index = there.iter().position(|other| has_keys(other, keys));
-                if let Some((index, live)) = index.and_then(|index| Some((index, there.get(index)?))) {
-                    find_repairs(Some(below), element, live, format!("{pointer}/{index}"), found);
-                }
-            }
-        }
+        (Value::Array(elements), Value::Array(there)) if elements.iter().all(Value::is_object) => match node {
+            Some(node) if node.is_leaf() => {}
+            Some(node) => find_repairs_of_elements(node, elements, there, pointer, found),
+            None if elements.is_empty() => {}
+            None => found.push(Repair { pointer, value: desired.clone() }),
+        },
         _ => {}
+    }
+}
+
+fn find_repairs_of_elements(
+    node: &Fields<'_>,
+    elements: &[Value],
+    there: &[Value],
+    pointer: String,
+    found: &mut Vec<Repair>,
+) {
+    let keyed = node.keyed();
+    let indices = keyed.in_list(there);
+    for (element, place) in elements.iter().zip(keyed.of_each(elements)) {
+        let Some((below, index)) = place.and_then(|place| keyed.nodes.get(place).zip(indices.get(place))) else {
+            return found.push(Repair { pointer, value: elements.into() });
+        };
+        if let Some((index, live)) = index.and_then(|index| Some((index, there.get(index)?))) {
+            find_repairs(Some(below), element, live, format!("{pointer}/{index}"), found);
+        }
     }
 }
 
@@ -162,26 +175,39 @@ fn node_covers(node: &Fields<'_>, desired: &Value) -> bool {
             members.iter().all(|(key, value)| node.member(key).is_some_and(|below| node_covers(below, value)))
         }
         Value::Array(elements) => {
-            elements.iter().all(|element| node.element(element).is_some_and(|below| node_covers(below, element)))
+            let mut nodes = elements.iter().zip(node.elements(elements));
+            nodes.all(|(element, below)| below.is_some_and(|below| node_covers(below, element)))
         }
         _ => true,
     }
 }
 
 fn node_exceeds(node: &Fields<'_>, desired: &Value) -> bool {
-    node.steps().any(|(step, below)| match (step, desired) {
-        (Step::Member(name), Value::Object(members)) => {
-            members.get(name).is_none_or(|value| node_exceeds(below, value))
-        }
-        (Step::Keyed(keys), Value::Array(elements)) => {
-            let element = elements.iter().find(|element| has_keys(element, keys));
+    match desired {
+        Value::Object(members) => node.steps().any(|(step, below)| match step {
+            Step::Member(name) => members.get(name).is_none_or(|value| node_exceeds(below, value)),
+            _ => true,
+        }),
+        Value::Array(elements) => list_exceeds(node, elements),
+        _ => node.steps().next().is_some(),
+    }
+}
+
+fn list_exceeds(node: &Fields<'_>, elements: &[Value]) -> bool {
+    let values = LazyCell::new(|| elements.iter().collect::<HashSet<_>>());
+    let alone = node.steps().any(|(step, _)| match step {
+        Step::Keyed(_) => false,
+        Step::Value(value) => !serde_json::from_str::<Value>(value).is_ok_and(|value| values.contains(&value)),
+        Step::Member(_) | Step::Other => true,
+    });
+    alone || {
+        let keyed = node.keyed();
+        let mut nodes = keyed.nodes.iter().zip(keyed.in_list(elements));
+        nodes.any(|(below, place)| {
+            let element = place.and_then(|place| elements.get(place));
             element.is_none_or(|element| node_exceeds(below, element))
-        }
-        (Step::Value(value), Value::Array(elements)) => {
-            !serde_json::from_str::<Value>(value).is_ok_and(|value| elements.contains(&value))
-        }
-        _ => true,
-    })
+        })
+    }
 }
 
 #[cfg(test)]
@@ -336,6 +362,41 @@ mod tests {
         assert!(!covers(fields, &json!({ "spec": { "name": "a" } })));
         let named = r#"{"f:spec":{"f:x":{}}}"#;
         assert!(!covers(named, &json!({ "spec": { "x": 1, "name": "a" } })));
+    }
+
+    /// What an API server says of an apply of so many members, keyed elements and values, and the apply.
+    fn large(members: usize, elements: usize) -> (String, Value) {
+        let data: serde_json::Map<_, _> = (0..members).map(|n| (format!("key{n}"), json!("x"))).collect();
+        let ports: Vec<_> = (0..elements).map(|n| json!({ "port": n, "name": n.to_string() })).collect();
+        let texts: Vec<_> = (0..elements).map(|n| n.to_string()).collect();
+        let node = |key: String| (key, json!({}));
+        let owned_data: serde_json::Map<_, _> = data.keys().map(|key| node(format!("f:{key}"))).collect();
+        let owned_ports: serde_json::Map<_, _> = (0..elements)
+            .map(|n| (format!(r#"k:{{"port":{n},"protocol":"TCP"}}"#), json!({ ".": {}, "f:port": {}, "f:name": {} })))
+            .collect();
+        let owned_texts: serde_json::Map<_, _> = texts.iter().map(|text| node(format!("v:\"{text}\""))).collect();
+        let fields = json!({ "f:data": owned_data, "f:ports": owned_ports, "f:texts": owned_texts });
+        (fields.to_string(), json!({ "data": data, "ports": ports, "texts": texts }))
+    }
+
+    #[test]
+    fn as_much_as_a_plugin_can_desire_is_walked_at_once() {
+        let (fields, desired) = large(50_000, 20_000);
+        assert!(covers(&fields, &desired));
+        assert!(!exceeds(&fields, &desired));
+        assert_eq!(repairs(&fields, &desired, &desired), []);
+        let mut more = desired.clone();
+        more["ports"].as_array_mut().unwrap().push(json!({ "port": 20_000 }));
+        assert!(!covers(&fields, &more));
+        assert_eq!(repairs(&fields, &more, &desired).len(), 1);
+        for list in ["data", "ports", "texts"] {
+            let mut less = desired.clone();
+            match &mut less[list] {
+                Value::Array(elements) => drop(elements.pop()),
+                members => drop(members.as_object_mut().unwrap().remove("key7")),
+            }
+            assert!(covers(&fields, &less) && exceeds(&fields, &less), "{list}");
+        }
     }
 
     #[test]

@@ -52,6 +52,7 @@
 //! |---|---|
 //! | [`diff`] | what must be written, without schemas |
 //! | [`ownership`] | which fields are ours, as the API server says |
+//! | [`keys`] | which objects of two lists have the same keys |
 //! | [`carry_out`] | the writes of one reconcile in their order; [`cluster::apply`] is the only writer of children |
 //! | [`status`] | the status as it will be written |
 //! | [`refusals`] | writes that were refused, and when each is tried again |
@@ -99,6 +100,7 @@ pub mod error;
 pub mod finalize;
 pub mod followed;
 pub mod grant;
+pub mod keys;
 pub mod metrics;
 pub mod never;
 pub mod object;

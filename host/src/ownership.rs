@@ -11,7 +11,10 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// A node of the tree. Keys are borrowed from the text where they have no escapes.
+use crate::keys;
+
+/// A node of the tree, members and values in order. Keys are borrowed from the text where they have no
+/// escapes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Fields<'a>(Vec<(Cow<'a, str>, Fields<'a>)>);
 
@@ -44,29 +47,75 @@ impl<'a> Fields<'a> {
 
     /// The node of a member.
     pub fn member(&self, name: &str) -> Option<&Fields<'a>> {
-        self.0.iter().find(|(key, _)| key.strip_prefix("f:") == Some(name)).map(|(_, below)| below)
+        self.find(("f:", name))
     }
 
-    /// The node of a list element, found by its keys or, where it is no object, by its value.
-    pub fn element(&self, element: &Value) -> Option<&Fields<'a>> {
-        if element.is_object() {
-            return self.keyed(element).map(|(_, below)| below);
+    /// For each element of a list its node, found by its keys or, where it is no object, by its value.
+    pub fn elements<'f>(&'f self, elements: &[Value]) -> Vec<Option<&'f Fields<'a>>> {
+        let keyed = self.keyed();
+        let places = keyed.of_each(elements);
+        let node = |(element, place): (&Value, Option<usize>)| match element {
+            Value::Object(_) => keyed.nodes.get(place?).copied(),
+            value => self.find(("v:", &value.to_string())),
+        };
+        elements.iter().zip(places).map(node).collect()
+    }
+
+    /// The nodes of the elements of an associative list.
+    pub fn keyed(&self) -> Keyed<'_, 'a> {
+        let mut keyed = Keyed { keys: Vec::new(), nodes: Vec::new() };
+        for (step, below) in self.steps() {
+            if let Step::Keyed(keys) = step {
+                keyed.keys.push(serde_json::from_str(keys).ok());
+                keyed.nodes.push(below);
+            }
         }
-        let value = element.to_string();
-        self.0.iter().find(|(key, _)| key.strip_prefix("v:") == Some(&value)).map(|(_, below)| below)
-    }
-
-    /// The node of an element of an associative list, with its keys.
-    pub fn keyed(&self, element: &Value) -> Option<(&str, &Fields<'a>)> {
-        self.0.iter().find_map(|(key, below)| {
-            let keys = key.strip_prefix("k:")?;
-            has_keys(element, keys).then_some((keys, below))
-        })
+        keyed
     }
 
     /// All nodes but the bare existence of this one.
     pub fn steps(&self) -> impl Iterator<Item = (Step<'_>, &Fields<'a>)> {
         self.0.iter().filter(|(key, _)| key != ".").map(|(key, below)| (step(key), below))
+    }
+
+    fn find(&self, wanted: (&str, &str)) -> Option<&Fields<'a>> {
+        let place = self.0.partition_point(|(key, _)| order(key) < wanted);
+        self.0.get(place).filter(|(key, _)| order(key) == wanted).map(|(_, below)| below)
+    }
+}
+
+/// The nodes of the elements of an associative list, the keys of each read once.
+pub struct Keyed<'f, 'a> {
+    /// None of those that cannot be read.
+    keys: Vec<Option<Map<String, Value>>>,
+    /// The node of each.
+    pub nodes: Vec<&'f Fields<'a>>,
+}
+
+impl Keyed<'_, '_> {
+    /// For each element of a list which node is its: the first one whose keys it has.
+    pub fn of_each(&self, elements: &[Value]) -> Vec<Option<usize>> {
+        keys::places(&self.names(), elements.iter().map(Value::as_object), &self.objects())
+    }
+
+    /// For each node where in a list its element is: the first one that has its keys.
+    pub fn in_list(&self, elements: &[Value]) -> Vec<Option<usize>> {
+        let elements: Vec<_> = elements.iter().map(Value::as_object).collect();
+        keys::places(&self.names(), self.objects(), &elements)
+    }
+
+    fn objects(&self) -> Vec<Option<&Map<String, Value>>> {
+        self.keys.iter().map(Option::as_ref).collect()
+    }
+
+    fn names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for name in self.keys.iter().flatten().flat_map(Map::keys) {
+            if !names.contains(&name.as_str()) && names.len() <= keys::NAMES {
+                names.push(name.as_str());
+            }
+        }
+        names
     }
 }
 
@@ -79,11 +128,14 @@ fn step(key: &str) -> Step<'_> {
     }
 }
 
-/// Whether a list element has these keys, JSON. One that it leaves out was filled in by the API
-/// server, such as a port's protocol.
-pub fn has_keys(element: &Value, keys: &str) -> bool {
-    let Ok(keys) = serde_json::from_str::<Map<String, Value>>(keys) else { return false };
-    keys.iter().all(|(key, value)| element.get(key).is_none_or(|mine| mine == value))
+/// Where a key stands among its siblings. Elements by their keys stay as they came: of two that an
+/// element could be, it is the first.
+fn order(key: &str) -> (&str, &str) {
+    match key.split_at_checked(2) {
+        Some(("k:", _)) => ("k:", ""),
+        Some(parts) => parts,
+        None => (key, ""),
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
@@ -106,6 +158,10 @@ impl<'de> Visitor<'de> for FieldsVisitor {
         while let Some(key) = nodes.next_key::<crate::projection::Key<'de>>()? {
             below.push((key.0, nodes.next_value()?));
         }
+        // The API server sorts them, but not in all ways by their bytes.
+        if !below.is_sorted_by_key(|(key, _)| order(key)) {
+            below.sort_by(|(one, _), (other, _)| order(one).cmp(&order(other)));
+        }
         Ok(Fields(below))
     }
 }
@@ -122,11 +178,14 @@ mod tests {
         let fields = Fields::read(FIELDS).unwrap();
         assert!(fields.member("spec").unwrap().is_leaf());
         assert!(fields.member("status").is_none());
-        let ports = fields.member("ports").unwrap();
-        assert!(ports.element(&json!({"port": 80})).is_some(), "the protocol is the API server's to fill in");
-        assert!(ports.element(&json!({"port": 80, "protocol": "UDP"})).is_none());
-        assert!(fields.member("set").unwrap().element(&json!("a")).is_some());
-        assert!(fields.member("set").unwrap().element(&json!("b")).is_none());
+        let known = |list: &str, element: Value| {
+            let nodes = fields.member(list).unwrap().elements(std::slice::from_ref(&element));
+            nodes.first().unwrap().is_some()
+        };
+        assert!(known("ports", json!({"port": 80})), "the protocol is the API server's to fill in");
+        assert!(!known("ports", json!({"port": 80, "protocol": "UDP"})));
+        assert!(known("set", json!("a")));
+        assert!(!known("set", json!("b")));
     }
 
     #[test]
@@ -134,6 +193,19 @@ mod tests {
         let fields = Fields::read(r#"{".":{},"f:port":{},"odd":{}}"#).unwrap();
         let steps: Vec<_> = fields.steps().map(|(step, _)| step).collect();
         assert_eq!(steps, [Step::Member("port"), Step::Other]);
+    }
+
+    #[test]
+    fn of_what_stands_twice_the_first_counts_in_whatever_order_it_comes() {
+        let fields = Fields::read(
+            r#"{"v:9":{},"f:b":{"f:x":{}},"k:{\"a\":9}":{"f:x":{}},"f:a":{},"v:10":{},"k:{\"a\":10}":{},"f:b":{},"k:{\"b\":1}":{}}"#,
+        )
+        .unwrap();
+        assert!(fields.member("a").unwrap().is_leaf());
+        assert!(!fields.member("b").unwrap().is_leaf());
+        let nodes = fields.elements(&[json!(9), json!(10), json!({"a": 9}), json!({"a": 10}), json!({})]);
+        let leaves: Vec<_> = nodes.into_iter().map(|node| node.map(Fields::is_leaf)).collect();
+        assert_eq!(leaves, [Some(true), Some(true), Some(false), Some(true), Some(false)]);
     }
 
     #[test]

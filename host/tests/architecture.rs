@@ -67,6 +67,7 @@ fn pure_modules_do_not_await() {
         "diff.rs",
         "error.rs",
         "grant.rs",
+        "keys.rs",
         "never.rs",
         "object.rs",
         "ownership.rs",

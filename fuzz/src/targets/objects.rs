@@ -117,7 +117,11 @@ pub fn ownership(bytes: &[u8]) {
     let read = |json: &str| serde_json::from_str::<Value>(json).ok();
     let (Some(desired), Some(live)) = (read(desired), read(live)) else { return };
     let covered = covers(fields, &desired);
-    let _ = exceeds(fields, &desired);
+    let exceeding = exceeds(fields, &desired);
+    if let Ok(naive) = serde_json::from_str::<Naive>(fields) {
+        assert_eq!(covered, naive.covers_object(&desired), "covers");
+        assert_eq!(exceeding, naive.exceeds(&desired), "exceeds");
+    }
     if covered && let Value::Object(members) = &desired {
         // Whatever holds every leaf holds every leaf of less.
         for key in members.keys() {
@@ -153,4 +157,90 @@ fn leaves(members: &Map<String, Value>) -> Value {
         _ => Value::Object(Map::new()),
     };
     members.iter().map(|(key, value)| (format!("f:{key}"), leaf(value))).collect::<Map<_, _>>().into()
+}
+
+/// The same tree, compared each with each.
+struct Naive(Vec<(String, Naive)>);
+
+impl<'de> serde::Deserialize<'de> for Naive {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Nodes;
+        impl<'de> serde::de::Visitor<'de> for Nodes {
+            type Value = Naive;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a node")
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut entries: A) -> Result<Naive, A::Error> {
+                let mut nodes = Vec::new();
+                while let Some(entry) = entries.next_entry()? {
+                    nodes.push(entry);
+                }
+                Ok(Naive(nodes))
+            }
+        }
+        deserializer.deserialize_map(Nodes)
+    }
+}
+
+impl Naive {
+    fn node(&self, is_it: impl Fn(&str) -> bool) -> Option<&Naive> {
+        self.0.iter().find(|(key, _)| is_it(key)).map(|(_, below)| below)
+    }
+
+    fn member(&self, name: &str) -> Option<&Naive> {
+        self.node(|key| key.strip_prefix("f:") == Some(name))
+    }
+
+    fn element(&self, element: &Value) -> Option<&Naive> {
+        match element {
+            Value::Object(_) => self.node(|key| key.strip_prefix("k:").is_some_and(|keys| has_keys(element, keys))),
+            value => self.node(|key| key.strip_prefix("v:") == Some(&value.to_string())),
+        }
+    }
+
+    /// Nobody owns what says which object it is.
+    fn covers_object(&self, desired: &Value) -> bool {
+        let Value::Object(members) = desired else { return self.covers(desired) };
+        let named = |key: &str| key == "apiVersion" || key == "kind";
+        members.iter().filter(|(key, _)| !named(key)).all(|(key, value)| {
+            self.member(key).is_some_and(|below| match value {
+                Value::Object(metadata) if key == "metadata" => {
+                    let mut rest = metadata.iter().filter(|(key, _)| *key != "name" && *key != "namespace");
+                    rest.all(|(key, value)| below.member(key).is_some_and(|below| below.covers(value)))
+                }
+                _ => below.covers(value),
+            })
+        })
+    }
+
+    fn covers(&self, desired: &Value) -> bool {
+        let covers = |node: Option<&Naive>, value: &Value| node.is_some_and(|node| node.covers(value));
+        self.0.is_empty()
+            || match desired {
+                Value::Object(members) => members.iter().all(|(key, value)| covers(self.member(key), value)),
+                Value::Array(elements) => elements.iter().all(|element| covers(self.element(element), element)),
+                _ => true,
+            }
+    }
+
+    fn exceeds(&self, desired: &Value) -> bool {
+        self.0.iter().filter(|(key, _)| key != ".").any(|(key, below)| match (key.split_once(':'), desired) {
+            (Some(("f", name)), Value::Object(members)) => members.get(name).is_none_or(|value| below.exceeds(value)),
+            (Some(("k", keys)), Value::Array(elements)) => {
+                let element = elements.iter().find(|element| has_keys(element, keys));
+                element.is_none_or(|element| below.exceeds(element))
+            }
+            (Some(("v", value)), Value::Array(elements)) => {
+                !serde_json::from_str(value).is_ok_and(|value: Value| elements.contains(&value))
+            }
+            _ => true,
+        })
+    }
+}
+
+fn has_keys(element: &Value, keys: &str) -> bool {
+    let (Value::Object(element), Ok(keys)) = (element, serde_json::from_str::<Map<String, Value>>(keys)) else {
+        return false;
+    };
+    keys.iter().all(|(key, value)| element.get(key).is_none_or(|mine| mine == value))
 }
