@@ -107,12 +107,12 @@ pub fn exceeds(fields: &str, desired: &Value) -> bool {
     Fields::read(fields).map_or(true, |fields| node_exceeds(&fields, desired))
 }
 
-/// A list to be replaced before an apply can go through.
+/// What is to be replaced before an apply can bring about what is desired.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Repair {
     /// Where in the live object, as a JSON pointer.
     pub pointer: String,
-    /// The list.
+    /// What is to stand there.
     pub value: Value,
 }
 

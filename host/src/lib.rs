@@ -115,6 +115,7 @@ pub mod queue;
 pub mod rbac;
 pub mod reconcile;
 pub mod refusals;
+pub mod renamed;
 pub mod report;
 pub mod rollout;
 pub mod server;

@@ -63,6 +63,7 @@ fn children_parents_and_events_are_each_written_in_one_file() {
 fn pure_modules_do_not_await() {
     let pure = [
         "check.rs",
+        "churn.rs",
         "decision.rs",
         "diff.rs",
         "error.rs",
@@ -75,6 +76,7 @@ fn pure_modules_do_not_await() {
         "pod_policy.rs",
         "projection.rs",
         "rbac.rs",
+        "renamed.rs",
         "service_policy.rs",
         "shadow/compare.rs",
         "shadow/fields.rs",

@@ -17,9 +17,10 @@ use crate::cluster::observe::View;
 use crate::cluster::pace::Pace;
 use crate::cluster::watch::Role;
 use crate::decision::{Kind, ObjectRef};
-use crate::diff::{self, Apply, Plan, Precondition};
+use crate::diff::{self, Apply, Plan, Precondition, Repair};
 use crate::error::ApiError;
 use crate::object::{Controller, Key, Object, PLUGIN_LABEL, plugin_manager};
+use crate::renamed;
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
@@ -116,6 +117,9 @@ impl Writer {
         parent: Parent<'_>,
         permit: &Permit,
     ) -> Result<Arc<Object>, WriteError> {
+        if apply.precondition != Precondition::Absent {
+            self.rename_back(apply, view, resource, permit).await?;
+        }
         let error = match self.try_apply(apply, &apply.precondition, view, resource, permit).await {
             Ok(object) => return Ok(object),
             Err(error) if error.code == 409 || !error.is_definite() => error,
@@ -151,15 +155,53 @@ impl Writer {
         resource: &Resource,
         permit: &Permit,
     ) -> Result<Arc<Object>, ApiError> {
+        let find = |object: &Object, live: &Value| {
+            diff::repairs(object.owned_fields(&self.manager, false).unwrap_or("{}"), &apply.desired.body, live)
+        };
+        if !self.put_back(apply, find, view, resource, permit).await? {
+            return Err(refusal);
+        }
+        self.try_apply(apply, &apply.precondition, view, resource, permit).await
+    }
+
+    /// Gives an element of ours its name back, where the cache shows that somebody took it away: an apply
+    /// would go through, and make a second one.
+    async fn rename_back(
+        &self,
+        apply: &Apply,
+        view: &View,
+        resource: &Resource,
+        permit: &Permit,
+    ) -> Result<(), ApiError> {
+        let known = view.watched.cache.get(&check::key(&apply.desired.reference));
+        let known = known.filter(|known| known.applied.as_deref() == Some(&*apply.desired.digest));
+        let fields = known.as_ref().and_then(|known| known.owned_fields(&self.manager, false));
+        if fields.is_some_and(|fields| renamed::is_missing(fields, &apply.desired.body)) {
+            let find = |_: &Object, live: &Value| renamed::doubles(&apply.desired.body, live);
+            let put_back = self.put_back(apply, find, view, resource, permit).await;
+            // A failed `test` of a JSON patch is a 422: somebody else was faster.
+            put_back.map_err(|error| ApiError { code: if error.code == 422 { 409 } else { error.code }, ..error })?;
+        }
+        Ok(())
+    }
+
+    /// Replaces parts of a child that is ours, as it is now. Says whether there were any.
+    async fn put_back(
+        &self,
+        apply: &Apply,
+        find: impl FnOnce(&Object, &Value) -> Vec<Repair>,
+        view: &View,
+        resource: &Resource,
+        permit: &Permit,
+    ) -> Result<bool, ApiError> {
         let reference = &apply.desired.reference;
         let key = check::key(reference);
         let text = self.get(resource, &key, permit).await?;
         let object = Object::read(&text, &view.watched.lens()).map_err(|error| unreadable(reference, &error))?;
         let live: Value = serde_json::from_str(&text).map_err(|error| unreadable(reference, &error))?;
-        let fields = object.owned_fields(&self.manager, false).unwrap_or("{}");
-        let repairs = diff::repairs(fields, &apply.desired.body, &live);
+        let repairs = find(&object, &live);
         if repairs.is_empty() || Precondition::Uid(object.uid.clone()) != apply.precondition {
-            return Err(refusal);
+            return Ok(false);
         }
         let version = object.resource_version.to_string();
         let mut patch = vec![json!({ "op": "test", "path": "/metadata/resourceVersion", "value": version })];
@@ -177,7 +219,7 @@ impl Writer {
         self.pace.write().await;
         let reply = self.cluster.send(call, &self.identity, permit).await?;
         self.learn(view, &reply).map_err(|error| unreadable(reference, &error))?;
-        self.try_apply(apply, &apply.precondition, view, resource, permit).await
+        Ok(true)
     }
 
     /// Labels a child that is ours, but made by another operator in a way that we cannot change:

@@ -23,6 +23,7 @@ fn edits_of_the_deployment() -> Vec<(&'static str, Value)> {
             "name of the port",
             json!([{ "op": "replace", "path": format!("{container}/ports/0/name"), "value": "other" }]),
         ),
+        ("name", json!([{ "op": "replace", "path": format!("{container}/name"), "value": "renamed" }])),
         ("port removed", json!([{ "op": "remove", "path": format!("{container}/ports") }])),
         ("user", json!([{ "op": "replace", "path": format!("{container}/securityContext/runAsUser"), "value": 2002 }])),
         ("label changed", json!([{ "op": "replace", "path": "/metadata/labels/app", "value": "other" }])),
