@@ -36,6 +36,10 @@ impl From<Option<Vec<Desired>>> for Wishes {
     }
 }
 
+/// So many tries, more than half a minute, is what the garbage collector may need for what an object of the
+/// same name has left behind. Then something else holds it.
+const COLLECTED: u32 = 20;
+
 /// What remains after the writes.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
@@ -219,7 +223,9 @@ impl<'a> Work<'a> {
                     _ => written.pruned.extend(self.live(&child.reference).map(|live| live.uid.clone())),
                 }
             }
-            Err(WriteError::Collecting) => written.again = true,
+            Err(WriteError::Collecting) if memory.stalls < COLLECTED && !memory.refused.has(&child.reference) => {
+                written.again = true;
+            }
             Err(WriteError::Api(error)) if error.is_namespace_terminating() => written.terminating = true,
             Err(WriteError::Api(error)) if passes_by_itself(&error) => written.again = true,
             Err(error) => self.note_refused(&child.reference, child.digest, error, memory),

@@ -200,6 +200,14 @@ pub enum Error {
     /// The API server refused.
     #[error(transparent)]
     Api(Box<ApiError>),
+    /// Clean-up goes on for long. No failure, but somebody may wait for it in vain.
+    #[error("its clean-up is not done: {what}")]
+    CleanUpWaits {
+        /// What it waits for.
+        what: String,
+        /// When it is looked at again.
+        again: Duration,
+    },
 }
 
 impl From<ApiError> for Error {
@@ -269,6 +277,7 @@ impl Error {
             Error::Api(error) if error.is_transient() => "Unavailable",
             Error::Api(error) if error.code == 403 => "Forbidden",
             Error::Api(_) => "Refused",
+            Error::CleanUpWaits { .. } => "CleanUpWaits",
         }
     }
 
@@ -287,6 +296,7 @@ impl Error {
                 None if error.is_transient() => Retry::Soon,
                 None => Retry::Slowly,
             },
+            Error::CleanUpWaits { again, .. } => Retry::After(*again),
         }
     }
 }

@@ -16,20 +16,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::backoff::SOON;
 use crate::carry_out::{self, Work};
 use crate::check::{self, Desired};
+use crate::cluster::observe::reference;
 use crate::cluster::watch::Role;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decide;
-use crate::decision::{Answer, Call, Decision};
+use crate::decision::{Answer, Call, Decision, Kind};
 use crate::error::{ApiError, CallError, Error, Violation};
 use crate::object::Object;
 use crate::reconcile::{Next, Observed, context, observe, parent_is_gone};
 
 /// How long a plugin that waits and says nothing about when is left alone.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Clean-up that takes longer than this says so.
+const LATE: Duration = Duration::from_secs(30);
 
 /// When to look again after somebody else was faster.
 pub const OVERTAKEN: Next = Next::After(SOON);
@@ -99,7 +104,7 @@ async fn wait(
     if parent.resource_version != observed.parent.resource_version {
         return Ok(Next::Again);
     }
-    Ok(Next::After(carry_out::requeue(&decision).unwrap_or(PATIENCE)))
+    look_again(&decision, memory, || "the plugin says that it waits".to_owned())
 }
 
 async fn finish(
@@ -111,10 +116,10 @@ async fn finish(
     memory: &mut Memory,
 ) -> Result<Next, Error> {
     let Cleanup { decision, desired, .. } = cleanup;
-    let waits_for_children = leaves_behind(observed, &desired);
+    let left_behind = left_behind(observed, &desired);
     let written = Work { controller, logic, observed }.carry_out(&decision, desired.into(), memory).await?;
-    if waits_for_children {
-        return Ok(Next::After(carry_out::requeue(&decision).unwrap_or(PATIENCE)));
+    if !left_behind.is_empty() {
+        return look_again(&decision, memory, || left_behind.join(", ") + " must go first, and something holds it");
     }
     // Others may hold the object longer, and without our finalizer nobody says any more how it ended.
     if written.again {
@@ -170,10 +175,25 @@ pub fn check_cleanup(
     }
 }
 
-/// Whether children are still observed that must go first.
-fn leaves_behind(observed: &Observed, desired: &Option<Vec<Desired>>) -> bool {
-    let Some(desired) = desired else { return false };
-    observed.children.iter().any(|(kind, child)| !desired.iter().any(|one| one.reference.is(kind, &child.key)))
+/// The children that are still observed and must go first.
+fn left_behind(observed: &Observed, desired: &Option<Vec<Desired>>) -> Vec<String> {
+    let Some(desired) = desired else { return Vec::new() };
+    let stays = |kind: &Kind, child: &Object| desired.iter().any(|one| one.reference.is(kind, &child.key));
+    let gone = observed.children.iter().filter(|(kind, child)| !stays(kind, child));
+    gone.map(|(kind, child)| reference(kind, &child.key).to_string()).collect()
+}
+
+/// When to look at a parent again whose clean-up is not done.
+///
+/// # Errors
+/// What it waits for, where it has waited for long.
+fn look_again(decision: &Decision, memory: &mut Memory, what: impl FnOnce() -> String) -> Result<Next, Error> {
+    let again = carry_out::requeue(decision).unwrap_or(PATIENCE);
+    let left = LATE.saturating_sub(memory.cleaning_up.get_or_insert_with(Instant::now).elapsed());
+    match left.is_zero() {
+        true => Err(Error::CleanUpWaits { what: what(), again }),
+        false => Ok(Next::After(again.min(left))),
+    }
 }
 
 /// The parent as clean-up is shown it: with its conditions, so that it can tell how far it came.

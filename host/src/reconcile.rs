@@ -83,7 +83,7 @@ pub async fn reconcile(controller: &Controller, key: &Key) -> Pass {
     } else {
         converge(controller, &logic, parent.clone(), &mut memory).await
     };
-    let failed = result.is_err();
+    let failed = result.as_ref().is_err_and(|error| !matches!(error, Error::CleanUpWaits { .. }));
     let next = report::report(controller, &logic, &parent, &mut memory, result).await;
     let next = decide::slow_down(controller, &logic, &parent, &memory, next);
     controller.remember(key, memory);

@@ -97,6 +97,11 @@ impl Refusals {
         said
     }
 
+    /// Whether the last write of a child was refused.
+    pub fn has(&self, child: &ObjectRef) -> bool {
+        self.of(child).is_some()
+    }
+
     fn of(&self, child: &ObjectRef) -> Option<&Refused> {
         self.0.iter().find(|refused| refused.told.reference == *child)
     }
@@ -112,7 +117,10 @@ fn judge(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Duration
             let message = format!("{child} exists and is not this object's child: {holder}");
             (409, "Conflict".to_owned(), message, doubled(CONFLICT, tries, CONFLICT_MAX))
         }
-        WriteError::Collecting => (409, "Collecting".to_owned(), String::new(), soon(tries + 1)),
+        WriteError::Collecting => {
+            let message = format!("{child} is still there from an earlier object of this name, and something holds it");
+            (409, "Conflict".to_owned(), message, soon(tries + 1))
+        }
     };
     (Refusal { reference: child.clone(), code, reason, message }, pause)
 }

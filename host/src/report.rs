@@ -78,6 +78,11 @@ async fn fail(
     {
         return Next::Wait;
     }
+    if let Error::CleanUpWaits { again, .. } = error {
+        (memory.failures, memory.hold, memory.settled) = (0, None, None);
+        let told = tell(controller, logic, parent, memory, error).await;
+        return Next::After(if told { *again } else { soon(1) });
+    }
     controller.metrics.failed(plugin, digest, error.reason());
     if let Error::Call(CallError::CircuitOpen(left)) = error {
         // Who failed is told why already, and that says more; who is next in line is served soon.

@@ -78,6 +78,9 @@ fn a_clean_up_that_is_done_counts_once_the_children_that_must_go_are_gone() {
             .await;
         stand.is_well(row.name).await;
         assert_eq!(stand.scene.get(&ATTACK, "one").await["metadata"]["finalizers"], json!([FINALIZER]));
+        let late = stand.scene.until_said_of(&ATTACK, "one", "Reconciled", "False", "CleanUpWaits").await;
+        assert!(said(&late, "Reconciled").2.contains("ConfigMap"), "{late:#}");
+        stand.scene.event("one", "CleanUpWaits", "must go first").await;
         stand.scene.merge(&CONFIG_MAP, "one", json!({ "metadata": { "finalizers": null } })).await;
         stand.scene.gone(&CONFIG_MAP, "one").await;
         stand.scene.gone(&ATTACK, "one").await;

@@ -1,9 +1,10 @@
 //! Objects of others that have the names of our children.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MEMCACHED, SERVICE};
-use hotshoe_tests::scene::condition;
+use hotshoe_tests::scene::{condition, said};
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -125,5 +126,29 @@ fn a_memcached_that_is_deleted_leaves_a_foreign_object_behind() {
         scene.gone(&MEMCACHED, "cache").await;
         scene.gone(&SERVICE, "cache-service").await;
         assert_eq!(substance(&scene.get(&DEPLOYMENT, "cache").await), substance(&theirs));
+    });
+}
+
+#[test]
+fn what_an_earlier_object_of_this_name_left_behind_is_said_where_it_does_not_go() {
+    run(async {
+        let scene = scene("former").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        scene.merge(&DEPLOYMENT, "cache", json!({ "metadata": { "finalizers": ["example.com/held"] } })).await;
+        scene.delete(&MEMCACHED, "cache").await;
+        scene.gone(&MEMCACHED, "cache").await;
+        scene.create(memcached("cache", 1)).await;
+        scene
+            .until_within(Duration::from_secs(90), "the conflict is said", async || {
+                let object = scene.get(&MEMCACHED, "cache").await;
+                let (status, reason, message) = said(&object, "Degraded");
+                let is_said = (status, reason) == ("True", "Conflict") && message.contains("Deployment (cache)");
+                is_said.then_some(()).ok_or_else(|| format!("{object:#}"))
+            })
+            .await;
+        scene.event("cache", "Conflict", "an earlier object of this name").await;
+        scene.merge(&DEPLOYMENT, "cache", json!({ "metadata": { "finalizers": null } })).await;
+        scene.available("cache").await;
     });
 }
