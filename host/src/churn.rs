@@ -6,9 +6,7 @@
 //! ever at full speed: an allowance tells them apart. Going back to what was wished for before is no step
 //! of anything, and costs more of it.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::backoff::doubled;
 

@@ -119,8 +119,8 @@ pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decisio
     let (now, digest) = (Instant::now(), logic.revision.digest());
     let basis = reconcile::churn_basis(controller, logic, &observed.parent);
     let wishes = decision.wishes(logic.revision.descriptor().sees_own_status(), &controller.hasher);
-    memory.churn = memory.churn.then(basis, wishes, now);
-    if memory.churn.is_endless(now) {
+    memory.churn = memory.churn.then(basis, wishes, now.into_std());
+    if memory.churn.is_endless(now.into_std()) {
         controller.probation.changed_its_mind(now, digest, &observed.parent.key.to_string());
     }
 }
@@ -128,7 +128,7 @@ pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decisio
 /// A parent for which the plugin never comes to an end is decided more and more seldom.
 pub fn slow_down(controller: &Controller, logic: &Logic, parent: &Object, memory: &Memory, next: Next) -> Next {
     let basis = || reconcile::churn_basis(controller, logic, parent);
-    let Some(pause) = memory.churn.pause(Instant::now(), basis) else { return next };
+    let Some(pause) = memory.churn.pause(Instant::now().into_std(), basis) else { return next };
     tracing::warn!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, ?pause, "the plugin wishes otherwise for this object again and again; it is slowed down");
     Next::After(pause)
 }

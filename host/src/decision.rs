@@ -2,7 +2,7 @@
 //! and of wasmtime.
 //!
 //! *observe* builds an [`Observation`], *decide* turns it into an [`Answer`], *check* makes
-//! [`Change`](crate::check::Change)s of the decision. Bodies of objects stay JSON text.
+//! [`Desired`](crate::check::Desired) objects of the decision. Bodies of objects stay JSON text.
 
 use std::fmt;
 use std::hash::BuildHasher;

@@ -34,6 +34,7 @@
 //! | [`decide`] | the call, in as many rounds as it needs objects for |
 //! | [`decision`] | what a plugin sees, and what it may answer |
 //! | [`plugin`] | all contact with wasmtime and with a plugin's bytes: a fresh instance for each call |
+//! | [`churn`] | whether a plugin comes to an end with one parent |
 //! | [`breaker`] | a plugin that keeps failing is not called for a while |
 //!
 //! | check | pure, and it assumes that the plugin is hostile |
@@ -52,6 +53,7 @@
 //! |---|---|
 //! | [`diff`] | what must be written, without schemas |
 //! | [`ownership`] | which fields are ours, as the API server says |
+//! | [`renamed`] | elements of ours that somebody renamed |
 //! | [`keys`] | which objects of two lists have the same keys |
 //! | [`carry_out`] | the writes of one reconcile in their order; [`cluster::apply`] is the only writer of children |
 //! | [`status`] | the status as it will be written |

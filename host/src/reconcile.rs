@@ -194,7 +194,7 @@ fn rests(controller: &Controller, logic: &Logic, parent: &Object, memory: &Memor
     let now = tokio::time::Instant::now();
     let failed = memory.hold.filter(|(_, basis)| *basis == hold_basis(controller, logic, parent));
     let left = failed.and_then(|(until, _)| until.checked_duration_since(now));
-    let slowed = || memory.churn.pause(now, || churn_basis(controller, logic, parent));
+    let slowed = || memory.churn.pause(now.into_std(), || churn_basis(controller, logic, parent));
     left.or_else(slowed).map(Next::After)
 }
 

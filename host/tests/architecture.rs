@@ -45,7 +45,7 @@ fn strays(words: &[&str], rooms: &[&str]) -> Vec<String> {
 
 #[test]
 fn only_the_cluster_side_knows_the_client() {
-    assert_eq!(strays(&["kube::", "kube_runtime::", "k8s_openapi::"], &["cluster/", "server.rs", "api.rs"]), [""; 0]);
+    assert_eq!(strays(&["kube::", "kube_runtime::", "k8s_openapi::"], &["cluster/"]), [""; 0]);
 }
 
 #[test]
@@ -62,8 +62,11 @@ fn children_parents_and_events_are_each_written_in_one_file() {
 #[test]
 fn pure_modules_do_not_await() {
     let pure = [
+        "adoption.rs",
+        "backoff.rs",
         "check.rs",
         "churn.rs",
+        "claim_policy.rs",
         "decision.rs",
         "diff.rs",
         "error.rs",
