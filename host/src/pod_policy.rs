@@ -677,7 +677,7 @@ impl Pods {
     }
 
     /// Volumes of third parties name the Secrets of their servers in many ways, all of which end
-    /// alike.
+    /// alike, and those of a driver stand as deep as it likes.
     fn check_references(&self, volume: &At<'_>) -> Judged {
         for (field, value) in volume.members()? {
             let field = field.to_ascii_lowercase();
@@ -687,6 +687,7 @@ impl Pods {
                 let granted = pattern::matches_any(&self.secrets, value.text()?);
                 value.ensure(granted, "pod-secret", "pods.secrets")?;
             }
+            value.objects().iter().try_for_each(|object| self.check_references(object))?;
         }
         Ok(())
     }
@@ -1307,6 +1308,8 @@ mod tests {
             json!({ "rbd": { "secretRef": { "name": "s" } } }),
             json!({ "azureFile": { "secretName": "s" } }),
             json!({ "rbd": { "SecretRef": { "name": "s" } } }),
+            json!({ "csi": { "driver": "file.csi.azure.com", "volumeAttributes": { "secretName": "s" } } }),
+            json!({ "csi": { "volumeAttributes": { "a": [[{ "b": { "userSecretRef": { "name": "s" } } }]] } } }),
         ] {
             assert_eq!(broken(&volume(more.clone()), &open(json!([]))), Some("pod-secret"), "{more}");
             assert_eq!(broken(&volume(more), &open(json!(["s"]))), None);

@@ -88,6 +88,14 @@ impl<'a> At<'a> {
         Ok(elements.iter().enumerate().map(element))
     }
 
+    /// The objects to begin with in what may have any shape: itself, or those in its lists.
+    pub fn objects(&self) -> Vec<At<'a>> {
+        match self.value {
+            Value::Object(_) => vec![self.clone()],
+            _ => self.elements().into_iter().flatten().flat_map(|element| element.objects()).collect(),
+        }
+    }
+
     /// Its text.
     ///
     /// # Errors
@@ -216,6 +224,15 @@ mod tests {
         assert!(root.child("missing").unwrap().is_none());
         let violation = at("null").text().unwrap_err();
         assert_eq!((violation.rule, violation.message.as_str()), ("field-shape", "null is not a text"));
+    }
+
+    #[test]
+    fn objects_are_found_in_lists_of_lists() {
+        let value = json!([1, {}, [[{ "a": 1 }], "x"], null]);
+        let found: Vec<_> = At::root(&value).objects().iter().map(At::path).collect();
+        assert_eq!(found, ["[1]", "[2][0][0]"]);
+        let object = json!({ "a": {} });
+        assert_eq!(At::root(&object).objects().len(), 1);
     }
 
     #[test]
