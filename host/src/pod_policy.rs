@@ -36,9 +36,9 @@ pub struct Pods {
     /// neither its parent's name as a value nor its own that begins with it, and a Job with
     /// `manualSelector`, take all that match and may delete them.
     pub adopt: bool,
-    /// Paths of the node's files, to be read; what lies below them as well.
+    /// Paths of the node's files that are there, to be read; what lies below them as well.
     pub host_path: Vec<String>,
-    /// To write there, too. It is as much as the node: through a link that a Pod makes there, the
+    /// To write there, too, and to have the kubelet make what is missing. It is as much as the node: through a link that a Pod makes there, the
     /// next one mounts whatever it likes.
     pub host_path_writable: bool,
     /// Annotations with a prefix, such as `prometheus.io/scrape`, on Pods and in what Pods and
@@ -657,7 +657,11 @@ impl Pods {
         let path = required(volume, "path")?;
         let wanted = path.text()?;
         let granted = !has_parent(wanted) && self.host_path.iter().any(|open| lies_in(wanted, open));
-        path.ensure(granted, "pod-host-path", "pods.hostPath")
+        path.ensure(granted, "pod-host-path", "pods.hostPath")?;
+        // What is not there the kubelet makes, as the node's root.
+        let Some(kind) = volume.child("type")? else { return Ok(()) };
+        let makes = kind.text()?.ends_with("OrCreate");
+        kind.ensure(!makes || self.host_path_writable, "pod-host-path-writable", "pods.hostPathWritable")
     }
 
     /// A link that is made in a path of the node's leads the next mount of it out of that path.
@@ -1351,6 +1355,23 @@ mod tests {
             assert_eq!(mounted(json!({ "name": "v", "ReadOnly": true }), &reading), Some("field-unknown"));
         }
         assert_eq!(with(json!({ "volumes": [{ "hostPath": { "path": "/var/log" } }] }), reading), Some("field-shape"));
+    }
+
+    #[test]
+    fn files_of_the_node_are_not_made_unless_writing_is_opened() {
+        let with = |kind: Value, open: Value| {
+            broken(&volume(json!({ "hostPath": { "path": "/var/log/x", "type": kind } })), &open)
+        };
+        let reading = json!({ "hostPath": ["/var/log"] });
+        let writing = json!({ "hostPath": ["/var/log"], "hostPathWritable": true });
+        for kind in ["FileOrCreate", "DirectoryOrCreate"] {
+            assert_eq!(with(json!(kind), reading.clone()), Some("pod-host-path-writable"), "{kind}");
+            assert_eq!(with(json!(kind), writing.clone()), None, "{kind}");
+        }
+        for kind in ["", "Directory", "File", "Socket", "CharDevice", "BlockDevice"] {
+            assert_eq!(with(json!(kind), reading.clone()), None, "{kind}");
+        }
+        assert_eq!(with(json!(["FileOrCreate"]), writing), Some("field-shape"));
     }
 
     #[test]
