@@ -100,6 +100,9 @@ const TEMPLATES: [(&str, &str, &[&str]); 9] = [
     ("batch", "CronJob", &["spec", "jobTemplate", "spec", "template"]),
 ];
 
+/// What a CronJob gives to its Jobs beside their spec; of all these kinds no other has it.
+const OF_JOBS: [&str; 3] = ["spec", "jobTemplate", "metadata"];
+
 const POD: [&str; 24] = [
     "activeDeadlineSeconds",
     "affinity",
@@ -208,7 +211,11 @@ pub fn makes_pods(kind: &Kind) -> bool {
 /// The first thing that is not open, by its path.
 pub fn check(kind: &Kind, body: &Value, open: &Pods) -> Judged {
     let Some(path) = template_of(kind) else { return Ok(()) };
-    let Some(template) = At::root(body).descendant(path)? else { return Ok(()) };
+    let root = At::root(body);
+    if let Some(metadata) = root.descendant(&OF_JOBS)? {
+        open.check_inherited(&metadata, &[])?;
+    }
+    let Some(template) = root.descendant(path)? else { return Ok(()) };
     match template.child("metadata")? {
         // A Pod's own was checked as any object's, but for what its annotations mean.
         Some(metadata) if path.is_empty() => open.check_annotations(&metadata)?,
@@ -1302,6 +1309,28 @@ mod tests {
         for field in ["labels", "annotations"] {
             assert_eq!(with(json!({ field: { "hotshoe.dev/plugin": "other" } })), Some("pod-metadata"));
         }
+    }
+
+    #[test]
+    fn a_cron_job_gives_its_jobs_labels_and_annotations_and_nothing_else() {
+        let with = |metadata: Value, open: &Pods| {
+            let body = json!({ "spec": { "jobTemplate": { "metadata": metadata } } });
+            check(&Kind::new("batch", "v1", "CronJob"), &body, open).err().map(|violation| violation.rule)
+        };
+        let (closed, open) = (Pods::default(), Pods { annotations: vec!["a.io/*".into()], ..Pods::default() });
+        assert_eq!(with(json!({ "labels": { "a": "b" }, "annotations": { "a": "b" } }), &closed), None);
+        for forged in [
+            json!({ "labels": { "hotshoe.dev/plugin": "other" } }),
+            json!({ "annotations": { "hotshoe.dev/applied": "x" } }),
+            json!({ "finalizers": ["f"] }),
+            json!({ "ownerReferences": [] }),
+        ] {
+            assert_eq!(with(forged.clone(), &open), Some("pod-metadata"), "{forged}");
+        }
+        let meant = json!({ "annotations": { "a.io/b": "c" } });
+        assert_eq!(with(meant.clone(), &closed), Some("pod-annotation"));
+        assert_eq!(with(meant, &open), None);
+        assert_eq!(with(json!("x"), &open), Some("field-shape"));
     }
 
     #[test]
