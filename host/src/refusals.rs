@@ -10,6 +10,8 @@ use crate::cluster::apply::WriteError;
 use crate::cluster::observe::reference;
 use crate::decision::{ObjectRef, Refusal};
 use crate::diff::Plan;
+use crate::plugin::limits::FAILURE_MESSAGE;
+use crate::plugin::text;
 
 /// After a refusal that only a person is likely to mend.
 const SLOWLY: Duration = Duration::from_secs(10);
@@ -122,6 +124,8 @@ fn judge(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Duration
             (409, "Conflict".to_owned(), message, soon(tries + 1))
         }
     };
+    // The API server repeats names of fields, which the plugin chose.
+    let message = text::clean(message, FAILURE_MESSAGE);
     (Refusal { reference: child.clone(), code, reason, message }, pause)
 }
 
@@ -129,6 +133,7 @@ fn judge(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Duration
 mod tests {
     use super::*;
     use crate::decision::Kind;
+    use crate::error::ApiError;
 
     fn child() -> ObjectRef {
         ObjectRef { kind: Kind::new("", "v1", "Service"), namespace: Some("n".into()), name: "web".into() }
@@ -160,6 +165,14 @@ mod tests {
         assert!(refusals.lift(&child));
         assert!(!refusals.lift(&child));
         assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some(), "a new row");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_api_server_repeats_of_a_plugins_words_is_cleaned() {
+        let message = ".data.a\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J\u{202e}: field not declared".to_owned();
+        let error = ApiError::new("apply", "Service n/web".into(), 422, "Invalid", message);
+        let said = Refusals::default().add(&child(), "digest".into(), WriteError::Api(Box::new(error)), 1).unwrap();
+        assert_eq!(said.message, ".data.a 2026-01-01T00:00:00Z ERROR forged : field not declared");
     }
 
     #[tokio::test(start_paused = true)]

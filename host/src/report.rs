@@ -13,6 +13,7 @@ use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Condition, Event, Severity, Truth};
 use crate::error::{CallError, Error, Retry};
 use crate::object::{HOST_MANAGER, Object};
+use crate::plugin::text;
 use crate::reconcile::{self, Next};
 use crate::{finalize, status};
 
@@ -24,7 +25,7 @@ const UNTIL_CHANGED: Duration = Duration::from_secs(365 * 24 * 3600);
 const PASSING: u32 = 5;
 /// Who is called again within this time is not told that the circuit is open.
 const SOON_SERVED: Duration = Duration::from_secs(10);
-/// The most of a message that goes into a condition; an Event takes 1 kB.
+/// The most of a message that goes into log and condition, bytes; an Event takes 1 kB.
 const MESSAGE: usize = 1000;
 
 /// Milliseconds since the epoch.
@@ -96,7 +97,7 @@ async fn fail(
         controller.metrics.denied(plugin, violation.rule);
     }
     let pause = pause(error, memory.failures);
-    tracing::warn!(plugin, %digest, object = %parent.key, reason = error.reason(), retry = ?pause, "{error}");
+    tracing::warn!(plugin, %digest, object = %parent.key, reason = error.reason(), retry = ?pause, "{}", words(error));
     let said = !passes(error) || memory.failures > PASSING;
     let told = !said || tell(controller, logic, parent, memory, error).await;
     memory.settled = None;
@@ -135,7 +136,7 @@ async fn tell(
     memory: &mut Memory,
     error: &Error,
 ) -> bool {
-    let message = cut(&error.to_string());
+    let message = words(error);
     let event = Event { severity: Severity::Warning, reason: error.reason().into(), message: message.clone() };
     let observed = reconcile::observe(logic, parent.clone(), memory);
     Work { controller, logic, observed: &observed }.say_once(&event, memory);
@@ -158,6 +159,30 @@ async fn write_condition(controller: &Controller, logic: &Logic, parent: &Object
     !matches!(error, Error::Api(error) if error.is_transient())
 }
 
-fn cut(text: &str) -> String {
-    text.chars().take(MESSAGE).collect()
+/// What a plugin chose may stand in it: a key of a child, or what the API server repeats of it.
+fn words(error: &Error) -> String {
+    text::clean(error.to_string(), MESSAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::error::Violation;
+    use crate::shape::At;
+
+    #[test]
+    fn a_key_that_a_plugin_chose_forges_no_line_and_rewrites_no_terminal() {
+        let key = "x\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J\u{202e}";
+        let value = json!({ key: 1 });
+        let (_, member) = At::root(&value).members().unwrap().next().unwrap();
+        let of_key = Violation { rule: "metadata", message: format!("metadata.labels may not set {key}") };
+        for violation in [member.unknown(), of_key] {
+            let said = words(&violation.into());
+            assert!(said.is_ascii() && !said.contains(|letter: char| letter.is_control()), "{said:?}");
+        }
+        let long = Violation { rule: "metadata", message: "ä".repeat(MESSAGE) };
+        assert!(words(&long.into()).len() <= MESSAGE);
+    }
 }

@@ -270,6 +270,7 @@ impl Supervised {
 
     /// The last good revision goes on; the reason is in the log, the status and the metrics.
     fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
+        let refused = Refused::new(digest, error);
         let plugin = &*self.controller.name;
         let short = digest.map(|digest| digest.to_string());
         let kept = self.controller.logic().map(|logic| logic.revision.digest().to_string());
@@ -277,11 +278,12 @@ impl Supervised {
             plugin,
             digest = short,
             keeps = kept,
-            reason = error.reason(),
-            "the component is not taken: {error}"
+            reason = refused.reason,
+            "the component is not taken: {}",
+            refused.message
         );
-        self.controller.metrics.revision(plugin, error.reason());
-        self.controller.slot.refuse(Refused::new(digest, error));
+        self.controller.metrics.revision(plugin, refused.reason);
+        self.controller.slot.refuse(refused);
         self.state().loading = None;
     }
 

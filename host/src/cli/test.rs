@@ -21,6 +21,7 @@ use crate::plugin::compile::Compiler;
 use crate::plugin::engine::Engine;
 use crate::plugin::expect::Expect;
 use crate::plugin::revision::Revision;
+use crate::plugin::text::clean;
 
 /// Run a plugin's cases (cases/*.yaml) on its component, without any cluster
 #[derive(clap::Args, Debug)]
@@ -76,8 +77,8 @@ impl Args {
             if let (true, Some(config)) = (passed(&report), &config)
                 && let Some(violation) = judged::refusal(&file.case, &revision, config).await
             {
-                report.verdict =
-                    Verdict::Failed(format!("it answers as expected, but a host refuses that: {violation}"));
+                let why = clean(violation.to_string(), 1_000);
+                report.verdict = Verdict::Failed(format!("it answers as expected, but a host refuses that: {why}"));
             }
             if self.output == Output::Text {
                 print!("{}", text(&file, &report));

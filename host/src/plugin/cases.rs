@@ -123,7 +123,9 @@ impl Case {
         if section.is_empty() {
             return Ok(Vec::new());
         }
-        serde_json::from_slice(section).map_err(|error| format!("the component's own cases cannot be read: {error}"))
+        serde_json::from_slice(section).map_err(|error| {
+            format!("the component's own cases cannot be read: {}", super::text::clean(error.to_string(), 500))
+        })
     }
 
     /// Shows the plugin what the case says and compares its answer.

@@ -106,7 +106,7 @@ fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(Types, Outside<'a>), Lo
 }
 
 fn broken(error: wasmparser::BinaryReaderError) -> LoadError {
-    LoadError::NotAComponent(error.to_string())
+    LoadError::NotAComponent(clean(&error.to_string()))
 }
 
 /// How much a component declares so far, with everything in it, bytes.

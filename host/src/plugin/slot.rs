@@ -10,7 +10,11 @@ use arc_swap::ArcSwapOption;
 use serde::Serialize;
 
 use super::revision::Digest;
+use super::text;
 use crate::error::LoadError;
+
+/// The most that is said of a refusal, bytes: names of the component's choice may stand in it.
+const MESSAGE: usize = 4_000;
 
 /// A component that was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -27,7 +31,7 @@ pub struct Refused {
 impl Refused {
     /// For this reason.
     pub fn new(digest: Option<Digest>, error: &LoadError) -> Self {
-        Self { digest, reason: error.reason(), message: error.to_string() }
+        Self { digest, reason: error.reason(), message: text::clean(error.to_string(), MESSAGE) }
     }
 
     /// Whether it is a person's to say that it may decide all the same.
@@ -94,6 +98,14 @@ mod tests {
         slot.refuse(refused());
         assert_eq!(slot.current().as_deref(), Some(&"good"));
         assert_eq!(slot.refused().unwrap().reason, "NotAComponent");
+    }
+
+    #[test]
+    fn what_a_component_chose_is_cleaned_and_cut() {
+        let name = format!("a\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J\u{202e}{}", "x".repeat(100_000));
+        let refused = Refused::new(None, &LoadError::SelfTestFailed(name));
+        assert!(refused.message.contains("a 2026-01-01T00:00:00Z ERROR forged xxx"), "{}", refused.message);
+        assert!(refused.message.len() <= MESSAGE);
     }
 
     #[test]

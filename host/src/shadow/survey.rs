@@ -14,6 +14,7 @@ use crate::cluster::observe::reference;
 use crate::controller::{Controller, Logic};
 use crate::error::Error;
 use crate::object::{Key, Object};
+use crate::plugin::text;
 use crate::reconcile::{self, Observed};
 use crate::report::unix_millis;
 use crate::shadow::compare::Judged;
@@ -22,6 +23,8 @@ use crate::shadow::compare::Judged;
 const AT_ONCE: usize = 4;
 /// How many parents are named.
 const NAMED: usize = 5;
+/// The most that is said of each, bytes.
+const WORDS: usize = 500;
 
 /// What a revision would break.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,7 +108,7 @@ async fn look(controller: &Controller, present: &Logic, new: &Logic, parent: Arc
         Some((observed, Ok(judged))) => found.losing = loses(controller, new, &observed, &judged),
         // What the API server did not answer now says nothing of the revision.
         Some((_, Err(Error::Api(error)))) if error.is_transient() => {}
-        Some((_, Err(error))) => found.failing = (memory.failures == 0).then(|| error.to_string()),
+        Some((_, Err(error))) => found.failing = (memory.failures == 0).then(|| text::clean(error.to_string(), WORDS)),
     }
     found
 }
