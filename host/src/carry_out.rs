@@ -111,8 +111,6 @@ impl<'a> Work<'a> {
     /// # Errors
     /// When the API server is away, or refuses what the host itself writes.
     pub async fn carry_out(self, decision: &Decision, wishes: Wishes, memory: &mut Memory) -> Result<Written, Error> {
-        // All or nothing: a status that may not be written refuses the children too.
-        status::check(decision.status.as_deref(), &decision.conditions)?;
         let mut written = Written::default();
         match wishes {
             Wishes::Exactly(desired) => {

@@ -29,6 +29,7 @@ use crate::decision::{Answer, Call, Decision, Kind};
 use crate::error::{ApiError, CallError, Error, Violation};
 use crate::object::Object;
 use crate::reconcile::{Next, Observed, context, observe, parent_is_gone};
+use crate::status;
 
 /// How long a plugin that waits and says nothing about when is left alone.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -87,6 +88,7 @@ fn judge(controller: &Controller, logic: &Logic, observed: &Observed, answer: An
         Answer::Done(decision) => (decision, true),
         _ => return Err(CallError::InvalidOutput("finalize answered as reconcile does".into()).into()),
     };
+    status::check(decision.status.as_deref(), &decision.conditions)?;
     let desired = check_cleanup(controller, logic, observed, &decision)?;
     Ok(Cleanup { decision, desired, done })
 }

@@ -20,7 +20,7 @@ use crate::error::{ApiError, CallError, Error};
 use crate::grant::{Access, Request};
 use crate::object::{Key, Object};
 use crate::report;
-use crate::{decide, finalize};
+use crate::{decide, finalize, status};
 
 /// How long a parent rests whose namespace is going away.
 const TERMINATING: Duration = Duration::from_secs(10);
@@ -123,6 +123,8 @@ fn judge(
     let Answer::Decided(decision) = answer else {
         return Err(CallError::InvalidOutput("reconcile answered as finalize does".into()).into());
     };
+    // All or nothing: a status that may not be written refuses the children too.
+    status::check(decision.status.as_deref(), &decision.conditions)?;
     if (Work { controller, logic, observed }).stands(&decision, memory) {
         return Ok((decision, Wishes::Fulfilled));
     }

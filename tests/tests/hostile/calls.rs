@@ -38,6 +38,24 @@ fn an_attack_in_a_call_costs_that_decision_and_nothing_else() {
 }
 
 #[test]
+fn a_plugin_whose_status_is_refused_again_and_again_is_not_called_for_a_while() {
+    run(async {
+        let stand = Stand::new("status").await;
+        for number in 0..8 {
+            stand.scene.create(attack(&format!("one-{number}"), "the host's condition")).await;
+        }
+        stand
+            .host
+            .until("the circuit is open", async || {
+                let plugin = stand.plugin().await;
+                if plugin["breaker"]["state"] == "open" { Ok(()) } else { Err(format!("{plugin:#}")) }
+            })
+            .await;
+        stand.is_well("the host's condition").await;
+    });
+}
+
+#[test]
 fn an_attack_that_no_compiler_writes_costs_that_decision_and_nothing_else() {
     run(async {
         let stand = Stand::new("components").await;
