@@ -3,6 +3,7 @@
 //! All or nothing: one child that breaks a rule refuses the whole decision. What passes is
 //! complete: the host has stamped namespace, owner reference, labels and digest. Pure.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -46,26 +47,32 @@ pub struct Context<'a> {
     pub grant: &'a Grant,
     /// What it asked for.
     pub descriptor: &'a Descriptor,
+    /// How many children the parent may have where one is added.
+    pub most_children: usize,
     /// Whether the kind of a child has a namespace; absent where the API server has no such kind.
     pub namespaced: Scopes<'a>,
     /// The value of a label of a namespace.
     pub label_of: Box<LabelOf<'a>>,
 }
 
-/// The children to be, or `None` where they are to be left alone.
+/// The children to be, or `None` where they are to be left alone. `observed` are those that are there
+/// and are to be weighed against them.
 ///
 /// # Errors
 /// The first rule that is broken.
-pub fn check(decision: &Decision, observed: usize, context: &Context<'_>) -> Result<Option<Vec<Desired>>, Violation> {
+pub fn check(
+    decision: &Decision,
+    observed: &[ObjectRef],
+    context: &Context<'_>,
+) -> Result<Option<Vec<Desired>>, Violation> {
     let Children::Exactly(children) = &decision.children else { return Ok(None) };
-    if children.is_empty() && observed > 0 && !context.grant.prune_all {
-        return Err(broken(
-            "prune-all",
-            format!(
-                "{}: an answer without any child would delete {observed} children; grant spec.pruneAll in plugin.yaml if that is meant",
-                context.parent
-            ),
-        ));
+    if children.is_empty() && !observed.is_empty() && !context.grant.prune_all {
+        let message = format!(
+            "{}: an answer without any child would delete {} children; grant spec.pruneAll in plugin.yaml if that is meant",
+            context.parent,
+            observed.len()
+        );
+        return Err(broken("prune-all", message));
     }
     let mut desired: Vec<Desired> = Vec::with_capacity(children.len());
     for child in children {
@@ -75,7 +82,29 @@ pub fn check(decision: &Decision, observed: usize, context: &Context<'_>) -> Res
         }
         desired.push(next);
     }
+    check_room(&desired, observed, context)?;
     Ok(Some(desired))
+}
+
+/// A plugin that may not delete could wish for other names each time, and leave more and more behind.
+/// What is there already is no reason to refuse a decision that adds nothing.
+fn check_room(desired: &[Desired], observed: &[ObjectRef], context: &Context<'_>) -> Result<(), Violation> {
+    let wished: HashSet<_> = desired.iter().map(|one| in_any_version(&one.reference)).collect();
+    let there: HashSet<_> = observed.iter().map(in_any_version).collect();
+    if wished.is_subset(&there) {
+        return Ok(());
+    }
+    let stays = |child: &&ObjectRef| !wished.contains(&in_any_version(child)) && check_prune(child, context).is_err();
+    let (left, most) = (observed.iter().filter(stays).count(), context.most_children);
+    if desired.len() + left <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "{}: with {left} children that are no longer wished for and that may not be deleted it would have {}, more than limits.children ({most}); grant `delete` on them in plugin.yaml (and `pruneData` where they hold data), delete them, or raise the limit",
+        context.parent,
+        desired.len() + left
+    );
+    Err(broken("too-many-children", message))
 }
 
 fn broken(rule: &'static str, message: String) -> Violation {
@@ -92,6 +121,10 @@ fn check_child(child: &Document, context: &Context<'_>) -> Result<Desired, Viola
     let desired = stamp(reference, body, context);
     authorise(&desired.reference, namespaced, Access::Apply(&desired.body), context)?;
     Ok(desired)
+}
+
+fn in_any_version(object: &ObjectRef) -> (&str, &str, Option<&str>, &str) {
+    (&object.kind.group, &object.kind.kind, object.namespace.as_deref(), &object.name)
 }
 
 /// Whether a child that is no longer wished for may be deleted.
@@ -301,6 +334,8 @@ pub fn key(reference: &ObjectRef) -> Key {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
     use crate::decision::{OwnedKind, WriteVerb};
     use crate::grant::Rule;
@@ -312,6 +347,7 @@ mod tests {
         parent: ObjectRef,
         grant: Grant,
         descriptor: Descriptor,
+        most_children: usize,
     }
 
     fn kind(name: &str) -> Kind {
@@ -344,6 +380,7 @@ mod tests {
                 wants_attempt: false,
                 config_schema: None,
             },
+            most_children: 500,
         }
     }
 
@@ -359,6 +396,7 @@ mod tests {
                 plugin: "demo",
                 grant: &self.grant,
                 descriptor: &self.descriptor,
+                most_children: self.most_children,
                 namespaced: Box::new(|kind| match &*kind.kind {
                     "Unknown" => None,
                     name => Some(name != "Node"),
@@ -369,16 +407,17 @@ mod tests {
 
         fn check(&self, children: &[Document], observed: usize) -> Result<Option<Vec<Desired>>, Violation> {
             let decision = decision(Children::Exactly(children.to_vec()));
-            check(&decision, observed, &self.context())
+            let there: Vec<_> = (0..observed).map(|n| child(&format!("old-{n}"), Some("n"), "{}").reference).collect();
+            check(&decision, &there, &self.context())
         }
 
         /// The rule that this one child breaks.
         fn broken(&self, child: &Document) -> Option<&'static str> {
-            self.check(std::slice::from_ref(child), 0).err().map(|violation| violation.rule)
+            self.check(from_ref(child), 0).err().map(|violation| violation.rule)
         }
 
         fn body(&self, child: &Document) -> Value {
-            Value::clone(&self.check(std::slice::from_ref(child), 0).unwrap().unwrap()[0].body)
+            Value::clone(&self.check(from_ref(child), 0).unwrap().unwrap()[0].body)
         }
     }
 
@@ -403,7 +442,7 @@ mod tests {
 
     #[test]
     fn children_that_are_to_be_kept_are_not_judged() {
-        assert_eq!(check(&decision(Children::Keep), 3, &maps().context()), Ok(None));
+        assert_eq!(check(&decision(Children::Keep), &[map("{}").reference], &maps().context()), Ok(None));
     }
 
     #[test]
@@ -414,6 +453,25 @@ mod tests {
         assert!(world.check(&[map("{}")], 5).is_ok());
         world.grant.prune_all = true;
         assert_eq!(world.check(&[], 1), Ok(Some(Vec::new())));
+    }
+
+    #[test]
+    fn children_that_nothing_deletes_leave_no_room_for_others() {
+        let few =
+            |verbs: &[&str]| World { most_children: 3, ..world(json!([{ "kind": "ConfigMap", "verbs": verbs }])) };
+        let (may_delete, may_not) = (few(&VERBS), few(&["create", "update"]));
+        let (new, old) = (map("{}"), child("old-0", None, "{}"));
+        assert!(may_not.check(from_ref(&new), 2).is_ok());
+        let violation = may_not.check(from_ref(&new), 3).unwrap_err();
+        assert_eq!(violation.rule, "too-many-children");
+        assert!(
+            violation.message.contains("3 children") && violation.message.contains("it would have 4"),
+            "{violation}"
+        );
+        assert!(may_delete.check(from_ref(&new), 3).is_ok(), "they go");
+        assert!(may_not.check(&[new.clone(), old.clone()], 2).is_ok(), "one of them is the same");
+        assert_eq!(may_not.check(&[new, old.clone()], 3).unwrap_err().rule, "too-many-children");
+        assert!(may_not.check(&[old], 9).is_ok(), "nothing is added");
     }
 
     #[test]

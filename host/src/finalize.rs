@@ -162,8 +162,9 @@ pub fn check_cleanup(
     observed: &Observed,
     decision: &Decision,
 ) -> Result<Option<Vec<Desired>>, Error> {
-    // Deleting all children is what clean-up is for, so the guard against it stands aside.
-    let desired = check::check(decision, 0, &context(controller, logic, observed))?;
+    // Deleting all children is what clean-up is for, so the guard against it stands aside; and as none is
+    // created, there is always room.
+    let desired = check::check(decision, &[], &context(controller, logic, observed))?;
     let created = desired
         .iter()
         .flatten()

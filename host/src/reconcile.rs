@@ -66,6 +66,13 @@ pub struct Observed {
     pub shown: Arc<Observation>,
 }
 
+impl Observed {
+    /// Which children are there.
+    pub fn references(&self) -> Vec<ObjectRef> {
+        self.children.iter().map(|(kind, child)| observe::reference(kind, &child.key)).collect()
+    }
+}
+
 /// One pass over one parent.
 pub async fn reconcile(controller: &Controller, key: &Key) -> Pass {
     let nothing = Pass { next: Next::Wait, failed: false };
@@ -129,7 +136,7 @@ fn judge(
         return Ok((decision, Wishes::Fulfilled));
     }
     let context = context(controller, logic, observed);
-    let wishes = Wishes::from(check::check(&decision, observed.children.len(), &context)?);
+    let wishes = Wishes::from(check::check(&decision, &observed.references(), &context)?);
     Ok((decision, wishes))
 }
 
@@ -273,6 +280,7 @@ pub fn context_of<'a>(
         plugin: &controller.name,
         grant: &logic.plugin.grant,
         descriptor: logic.revision.descriptor(),
+        most_children: logic.plugin.limits.children as usize,
         namespaced: Box::new(|kind| Some(controller.kinds.get(kind)?.namespaced)),
         label_of: Box::new(|namespace, key| logic.label_of(namespace, key)),
     }

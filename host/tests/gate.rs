@@ -381,7 +381,7 @@ proptest! {
         let namespace = KINDS[kind].2.then_some("a");
         let expected = !needs.contains(NEVER)
             && is_in(&count_out(&rules, Some("a")), "create", kind, namespace, name, &needs);
-        let judged = check::check(&decision, 0, &context(&parent_ref, &grant, &descriptor));
+        let judged = check::check(&decision, &[], &context(&parent_ref, &grant, &descriptor));
         prop_assert_eq!(judged.is_ok(), expected, "{:?}: {}", judged, body);
     }
 
@@ -413,7 +413,7 @@ proptest! {
         let decision = Decision {
             children: Children::Exactly(documents), status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None,
         };
-        let judged = check::check(&decision, 0, &context);
+        let judged = check::check(&decision, &[], &context);
         prop_assert_eq!(judged.is_ok(), expected, "{:?}", judged);
     }
 }
@@ -425,6 +425,7 @@ fn context<'a>(parent: &'a ObjectRef, grant: &'a Grant, descriptor: &'a Descript
         plugin: "any",
         grant,
         descriptor,
+        most_children: 500,
         namespaced: Box::new(is_namespaced),
         label_of: Box::new(label_of),
     }

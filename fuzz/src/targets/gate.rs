@@ -52,10 +52,11 @@ pub fn gate(bytes: &[u8]) {
         plugin: "plugin",
         grant: &grant,
         descriptor: &descriptor,
+        most_children: 500,
         namespaced: Box::new(|kind| Some(known(kind)?.3)),
         label_of: Box::new(|_, _| None),
     };
-    let Ok(passed) = check(&decision, 0, &context) else { return };
+    let Ok(passed) = check(&decision, &[], &context) else { return };
     let passed = passed.expect("the decision is about children");
     let Children::Exactly(wished) = &decision.children else { return };
     assert_eq!(passed.len(), wished.len(), "all or nothing");

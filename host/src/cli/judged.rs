@@ -37,12 +37,14 @@ pub(super) async fn refusal(case: &Case, revision: &Arc<Revision>, config: &Plug
         plugin: &config.name,
         grant: &config.grant,
         descriptor,
+        most_children: config.limits.children as usize,
         namespaced: Box::new(|kind| Some(served::by_rule(kind).namespaced)),
         label_of: Box::new(|_, _| None),
     };
     // As in a host: deleting all children is what clean-up is for.
-    let observed = if case.call == Call::Reconcile { observation.children.len() } else { 0 };
-    let violation = check::check(&decision, observed, &context).err()?;
+    let observed = observation.children.iter().filter(|_| case.call == Call::Reconcile);
+    let observed: Vec<_> = observed.map(|child| child.reference.clone()).collect();
+    let violation = check::check(&decision, &observed, &context).err()?;
     // Scopes are taken by rule here, so of them nothing is certain.
     (violation.rule != "scope").then_some(violation)
 }

@@ -47,7 +47,8 @@ pub const BOUNDARY_BYTES: Bound<Size> = bound("boundaryBytes", Size(4 * MIB), Si
 pub const JSON_DEPTH: Bound<u32> = bound("jsonDepth", 64, 64);
 /// One desired child as JSON. An API server's default is 1.5 MiB, of etcd's.
 pub const OBJECT_BYTES: Bound<Size> = bound("objectBytes", Size(1_500_000), Size(3 * MIB));
-/// Desired children of one decision.
+/// Desired children of one decision; with those that are no longer desired and may not be deleted, all
+/// that a parent may have where one is added.
 pub const CHILDREN: Bound<u32> = bound("children", 500, 5_000);
 /// Log lines kept of one call; the rest is dropped and counted.
 pub const LOG_LINES: Bound<u32> = bound("logLines", 100, 1_000);

@@ -118,7 +118,7 @@ fn desired(
         return finalize::check_cleanup(controller, logic, observed, decision);
     }
     let context = reconcile::context(controller, logic, observed);
-    Ok(check::check(decision, observed.children.len(), &context)?)
+    Ok(check::check(decision, &observed.references(), &context)?)
 }
 
 /// The children of a parent that are there and are the plugin's to prune.

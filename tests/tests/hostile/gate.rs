@@ -85,10 +85,11 @@ fn broken(objects: &[Forged]) -> Option<&'static str> {
         plugin: "hostile",
         grant: &grant,
         descriptor: &descriptor,
+        most_children: 500,
         namespaced: Box::new(move |wanted| Some(known(wanted)?.is_namespaced())),
         label_of: Box::new(|_, _| None),
     };
-    check::check(&decision, 0, &context).err().map(|violation| violation.rule)
+    check::check(&decision, &[], &context).err().map(|violation| violation.rule)
 }
 
 #[test]
