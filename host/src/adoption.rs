@@ -1,6 +1,6 @@
-//! Which Pods a controller takes for its own: all that its selector matches and no other controls,
-//! whoever made them; where they are too many, it deletes some. A Deployment and a StatefulSet find
-//! theirs by more than a selector. Pure.
+//! What a controller takes for its own: all Pods that its selector matches and no other controls,
+//! whoever made them; where they are too many, it deletes some. A Deployment takes ReplicaSets so, and
+//! a StatefulSet the Pods `SET-NUMBER`, where the plugin chooses the name of the set. Pure.
 
 use serde_json::Value;
 
@@ -12,15 +12,15 @@ use crate::shape::At;
 
 type Judged = Result<(), Violation>;
 
-/// Whether an object takes only Pods that are its parent's, or any are open. Other kinds pass.
+/// Whether an object takes only what is its parent's, or anything is open. Other kinds pass.
 ///
 /// # Errors
-/// Why other Pods might match.
+/// Why something else might match.
 pub fn check(request: &Request<'_>, body: &Value, open: &Pods) -> Judged {
     let root = At::root(body);
     let kind = &request.object.kind;
     let path: &[&str] = match (&*kind.group, &*kind.kind) {
-        ("apps", "ReplicaSet" | "DaemonSet") => &["spec", "selector", "matchLabels"],
+        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => &["spec", "selector", "matchLabels"],
         ("", "ReplicationController") => return check_replication(request, &root, open),
         ("batch", "Job") => return check_job(&root, &["spec", "manualSelector"], open),
         ("batch", "CronJob") => return check_job(&root, &["spec", "jobTemplate", "spec", "manualSelector"], open),
@@ -49,7 +49,8 @@ fn check_job(root: &At<'_>, path: &[&str], open: &Pods) -> Judged {
 /// One pair is enough, as all must match.
 fn ensure_own(request: &Request<'_>, labels: Option<At<'_>>, open: &Pods) -> Judged {
     let (parent, child) = (&*request.parent.name, &*request.object.name);
-    let is_own = |value: &str| value == parent || (value == child && pattern::is_named_after(child, parent));
+    let label = pattern::parent_label(parent);
+    let is_own = |value: &str| value == label || (value == child && pattern::is_named_after(child, parent));
     let mut own = open.adopt;
     if let Some(labels) = labels {
         for (_, value) in labels.members()? {
@@ -60,7 +61,7 @@ fn ensure_own(request: &Request<'_>, labels: Option<At<'_>>, open: &Pods) -> Jud
         return Ok(());
     }
     let message = format!(
-        "its selector may match Pods of others, which it would take and could delete; add a label whose value is {parent:?}, or open it with pods.adopt in the grant of plugin.yaml"
+        "its selector may match what is of others, which it would take and could delete; add a label whose value is {label:?}, or open it with pods.adopt in the grant of plugin.yaml"
     );
     Err(Violation { rule: "pod-adoption", message })
 }
@@ -91,9 +92,17 @@ mod tests {
 
     const ADOPTION: Option<&str> = Some("pod-adoption");
 
+    const SELECTING: [(&str, &str); 5] = [
+        ("apps", "Deployment"),
+        ("apps", "ReplicaSet"),
+        ("apps", "StatefulSet"),
+        ("apps", "DaemonSet"),
+        ("", "ReplicationController"),
+    ];
+
     #[test]
     fn a_selector_that_names_the_parent_or_the_child_takes_no_others() {
-        for (group, kind) in [("apps", "ReplicaSet"), ("apps", "DaemonSet"), ("", "ReplicationController")] {
+        for (group, kind) in SELECTING {
             let with = |name: &str, labels: Value, adopt: bool| {
                 let selector = if group.is_empty() { labels } else { json!({ "matchLabels": labels }) };
                 broken(group, kind, name, &json!({ "spec": { "selector": selector } }), adopt)
@@ -122,7 +131,9 @@ mod tests {
         let expressions = json!([{ "key": "app", "operator": "In", "values": ["shop"] }]);
         for selector in [json!({}), json!({ "matchExpressions": expressions })] {
             let body = json!({ "spec": { "selector": selector } });
-            assert_eq!(broken("apps", "ReplicaSet", "shop", &body, false), ADOPTION);
+            for (group, kind) in SELECTING.into_iter().filter(|(group, _)| !group.is_empty()) {
+                assert_eq!(broken(group, kind, "shop", &body, false), ADOPTION, "{kind}");
+            }
         }
         for body in [json!({}), json!({ "spec": {} })] {
             assert_eq!(broken("apps", "DaemonSet", "shop", &body, false), ADOPTION);
@@ -163,12 +174,28 @@ mod tests {
     }
 
     #[test]
-    fn other_kinds_adopt_nothing_by_a_selector_alone() {
+    fn a_parent_whose_name_is_too_long_for_a_label_is_named_as_a_label_names_it() {
+        let named = |kind: Kind, name: &str| ObjectRef { kind, namespace: Some("n".into()), name: name.into() };
+        let long = "a".repeat(70);
+        let parent = named(Kind::new("c", "v1", "Shop"), &long);
+        let object = named(Kind::new("apps", "v1", "Deployment"), &long);
+        let with = |label: &str| {
+            let body = json!({ "spec": { "selector": { "matchLabels": { "app": label } } } });
+            let request = Request { parent: &parent, object: &object, namespaced: true, access: Access::Apply(&body) };
+            check(&request, &body, &Pods::default())
+        };
+        assert_eq!(with(&pattern::parent_label(&long)), Ok(()));
+        let message = with(&"a".repeat(52)).unwrap_err().message;
+        assert!(message.contains(&pattern::parent_label(&long)), "{message}");
+    }
+
+    #[test]
+    fn other_kinds_adopt_nothing_by_a_selector() {
         let body = json!({ "spec": { "selector": { "matchLabels": { "app": "ci-runner" } }, "manualSelector": true } });
         for (group, kind) in [
-            ("apps", "Deployment"),
-            ("apps", "StatefulSet"),
             ("", "Pod"),
+            ("g", "Deployment"),
+            ("", "StatefulSet"),
             ("g", "ReplicaSet"),
             ("", "DaemonSet"),
             ("apps", "ReplicationController"),

@@ -692,8 +692,11 @@ mod tests {
 
     #[test]
     fn claims_of_a_stateful_set_are_judged_by_the_rule_that_grants_it() {
-        let claims = json!({ "spec": { "volumeClaimTemplates": [{ "metadata": { "name": "data" } }] } });
-        let loses = json!({ "spec": { "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Delete" } } });
+        let selector = json!({ "matchLabels": { "app": "parent" } });
+        let claims = [json!({ "metadata": { "name": "data" } })];
+        let claims = json!({ "spec": { "selector": selector, "volumeClaimTemplates": claims } });
+        let policy = json!({ "whenDeleted": "Delete" });
+        let loses = json!({ "spec": { "selector": selector, "persistentVolumeClaimRetentionPolicy": policy } });
         let with = |more: Value| {
             let mut rule = json!({ "group": "apps", "kind": "StatefulSet", "verbs": ALL });
             rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -711,10 +714,12 @@ mod tests {
     #[test]
     fn a_selector_is_judged_by_the_rule_that_grants_it() {
         let body = json!({ "spec": { "selector": { "matchLabels": { "app": "ci-runner" } } } });
-        let with = |pods: Value| grant(json!([{ "group": "apps", "kind": "ReplicaSet", "verbs": ALL, "pods": pods }]));
-        let set = object("apps", "ReplicaSet", "n/a");
-        assert_eq!(broken(&with(json!({})), Access::Apply(&body), &set), Some("pod-adoption"));
-        assert_eq!(broken(&with(json!({ "adopt": true })), Access::Apply(&body), &set), None);
+        for kind in ["ReplicaSet", "Deployment", "StatefulSet"] {
+            let with = |pods: Value| grant(json!([{ "group": "apps", "kind": kind, "verbs": ALL, "pods": pods }]));
+            let child = object("apps", kind, "n/a");
+            assert_eq!(broken(&with(json!({})), Access::Apply(&body), &child), Some("pod-adoption"), "{kind}");
+            assert_eq!(broken(&with(json!({ "adopt": true })), Access::Apply(&body), &child), None, "{kind}");
+        }
     }
 
     #[test]

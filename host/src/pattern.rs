@@ -1,4 +1,7 @@
-//! Names as an administrator grants them: exact, or with one `*` for anything.
+//! Names as an administrator grants them: exact, or with one `*` for anything; and names of
+//! children and labels by which they are bound to a parent. Pure.
+
+use sha2::{Digest, Sha256};
 
 /// Whether one of the patterns matches the whole text.
 pub fn matches_any(patterns: &[String], text: &str) -> bool {
@@ -15,6 +18,17 @@ fn matches(pattern: &str, text: &str) -> bool {
 /// Whether a name is that of a parent, or begins with it and `-`, as names of children do.
 pub fn is_named_after(name: &str, parent: &str) -> bool {
     name.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// A parent's name as a label value: label values end at 63 characters, so a longer name is cut
+/// and carries a hash of the whole.
+pub fn parent_label(name: &str) -> String {
+    if name.len() <= 63 {
+        return name.to_owned();
+    }
+    let hash: String = Sha256::digest(name).iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+    let head: String = name.chars().take(52).collect();
+    format!("{}-{hash}", head.trim_end_matches(['-', '.']))
 }
 
 /// Whether these are patterns.
@@ -72,6 +86,16 @@ mod tests {
         for bad in ["", "**", "a*b*"] {
             let error = validate("names", &["a".into(), bad.into()]).unwrap_err();
             assert!(error.starts_with("names has") && error.contains(&format!("{bad:?}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_long_name_becomes_a_label_value_of_its_own() {
+        let (a, b) = (parent_label(&"a".repeat(64)), parent_label(&"a".repeat(65)));
+        assert!(a.len() <= 63 && b.len() <= 63);
+        assert_ne!(a, b);
+        for short in ["short".to_owned(), "a".repeat(63)] {
+            assert_eq!(parent_label(&short), short);
         }
     }
 }

@@ -32,9 +32,9 @@ pub struct Pods {
     /// Where claims are filled from: names in `dataSource` and `dataSourceRef`, and volumes in
     /// `volumeName`. Of a PersistentVolumeClaim it is the only item.
     pub claim_sources: Vec<String>,
-    /// Pods that others made: a ReplicaSet, DaemonSet or ReplicationController whose selector has
-    /// neither its parent's name as a value nor its own that begins with it, and a Job with
-    /// `manualSelector`, take all that match and may delete them.
+    /// What others made: a controller of Pods whose selector has neither its parent's name as a value
+    /// nor its own that begins with it, and a Job with `manualSelector`, take all that match and may
+    /// delete them: a Deployment ReplicaSets, and the others Pods.
     pub adopt: bool,
     /// Paths of the node's files that are there, to be read; what lies below them as well.
     pub host_path: Vec<String>,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::cluster::discovery::Resource;
-use crate::cluster::observe::{ReadView, View, named_by, parent_label};
+use crate::cluster::observe::{ReadView, View, named_by};
 use crate::cluster::watch::{Change, Health, Role, Scope, Subscriber, Watched, Watches};
 use crate::config::PluginConfig;
 use crate::controller::{Controller, Logic};
@@ -18,6 +18,7 @@ use crate::decision::{Descriptor, Kind, MatchRule, ReadKind};
 use crate::error::LoadError;
 use crate::grant::Grant;
 use crate::object::{Key, Lens, Object, PLUGIN_LABEL};
+use crate::pattern::parent_label;
 use crate::plugin::revision::Revision;
 use crate::projection::Projection;
 use crate::supervisor::Shared;

@@ -67,7 +67,7 @@ const UNLESS_OWN: &str = "pods.persistentVolumeClaims unless own";
 const UNLESS_X_1: &str = "pods.adopt unless x-1";
 
 /// Fragments of bodies: the kind, the place below the root, the value, and the items that open it.
-const FRAGMENTS: [(&str, &str, &str, &str); 52] = [
+const FRAGMENTS: [(&str, &str, &str, &str); 54] = [
     ("Deployment", "spec.template.spec.hostNetwork", "true", "pods.hostNetwork"),
     ("Deployment", "spec.template.spec.hostPID", "true", "pods.hostPID"),
     ("Deployment", "spec.template.spec.hostPID", "false", NOTHING),
@@ -89,11 +89,13 @@ const FRAGMENTS: [(&str, &str, &str, &str); 52] = [
     ("Deployment", "spec.template.metadata.annotations", r#"{"b.io/a":"c"}"#, NEVER),
     ("Deployment", "spec.template.metadata.annotations", r#"{"b":"c"}"#, NOTHING),
     ("Deployment", "metadata.annotations", r#"{"b.io/a":"c"}"#, NOTHING),
-    ("Deployment", "spec.selector.matchLabels", r#"{"app":"theirs"}"#, NOTHING),
+    ("Deployment", "spec.selector.matchLabels", r#"{"app":"theirs"}"#, "pods.adopt"),
+    ("Deployment", "spec.selector.matchLabels", r#"{"app":"theirs","of":"x"}"#, NOTHING),
     ("Deployment", "spec.replicas", "3", NOTHING),
     ("StatefulSet", "spec.template.spec", OF_NODE_READ, "pods.hostPath"),
     ("StatefulSet", "spec.template.spec", OF_NODE, "pods.hostPath pods.hostPathWritable"),
-    ("StatefulSet", "spec.selector.matchLabels", r#"{"app":"theirs"}"#, NOTHING),
+    ("StatefulSet", "spec.selector.matchLabels", r#"{"app":"theirs"}"#, "pods.adopt"),
+    ("StatefulSet", "spec.selector.matchLabels", r#"{"app":"x-1"}"#, UNLESS_X_1),
     ("StatefulSet", "spec.volumeClaimTemplates", r#"[{"metadata":{"name":"data"}}]"#, UNLESS_OWN),
     (
         "StatefulSet",

@@ -65,7 +65,7 @@ fn body(kind: &Kind, namespace: &str, name: &str) -> Value {
     match kind.kind {
         "Service" => body["spec"] = json!({ "ports": [{ "port": 80 }] }),
         "Deployment" => {
-            let labels = json!({ "a": "b" });
+            let labels = json!({ "of": "parent" });
             let container =
                 json!({ "name": "c", "image": "i", "securityContext": { "allowPrivilegeEscalation": false } });
             let spec = json!({ "automountServiceAccountToken": false, "containers": [container] });

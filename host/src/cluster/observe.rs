@@ -8,6 +8,7 @@ use crate::cluster::watch::Watched;
 use crate::decision::{Document, Kind, MatchRule, ObjectRef, ReadKind, Related};
 use crate::diff::Children;
 use crate::object::{Key, Object, PLUGIN_LABEL};
+use crate::pattern::parent_label;
 use crate::projection::Projection;
 
 /// A kind that a plugin sees, and which of its fields.
@@ -103,29 +104,9 @@ pub fn named_by(parent: &Object, path: &str) -> Option<Arc<str>> {
     body.pointer(&pointer)?.as_str().map(Arc::from)
 }
 
-/// A parent's name as a label value: label values end at 63 characters, so a longer name is cut
-/// and carries a hash of the whole.
-pub fn parent_label(name: &str) -> String {
-    use sha2::{Digest, Sha256};
-    if name.len() <= 63 {
-        return name.to_owned();
-    }
-    let hash: String = Sha256::digest(name).iter().take(5).map(|byte| format!("{byte:02x}")).collect();
-    let head: String = name.chars().take(52).collect();
-    format!("{}-{hash}", head.trim_end_matches(['-', '.']))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_long_name_becomes_a_label_value_of_its_own() {
-        let (a, b) = (parent_label(&"a".repeat(64)), parent_label(&"a".repeat(65)));
-        assert!(a.len() <= 63 && b.len() <= 63);
-        assert_ne!(a, b);
-        assert_eq!(parent_label("short"), "short");
-    }
 
     #[test]
     fn a_label_is_what_the_contract_and_the_sdk_say() {

@@ -307,12 +307,27 @@ pub fn annotated_service(place: &Place<'_>) -> Vec<Forged> {
     here(SERVICE, place, json!({ "metadata": { "annotations": annotation }, "spec": spec }))
 }
 
-/// Whoever's Pods they are: a ReplicaSet of none deletes all that it takes.
-pub fn adopting_replica_set(place: &Place<'_>) -> Vec<Forged> {
+/// What matches, whoever's it is.
+fn adopting(kind: Kind, place: &Place<'_>) -> Vec<Forged> {
     let labels = json!({ "app": "ci-runner" });
     let template = json!({ "metadata": { "labels": labels }, "spec": harmless_pod() });
     let spec = json!({ "replicas": 0, "selector": { "matchLabels": labels }, "template": template });
-    here(REPLICA_SET, place, json!({ "spec": spec }))
+    here(kind, place, json!({ "spec": spec }))
+}
+
+/// Whoever's Pods they are: a ReplicaSet of none deletes all that it takes.
+pub fn adopting_replica_set(place: &Place<'_>) -> Vec<Forged> {
+    adopting(REPLICA_SET, place)
+}
+
+/// One that was left by its Deployment, or never had any: of an older template it is scaled to none.
+pub fn adopting_deployment(place: &Place<'_>) -> Vec<Forged> {
+    adopting(DEPLOYMENT, place)
+}
+
+/// Those that are named `SET-NUMBER`, and the plugin names the set.
+pub fn adopting_stateful_set(place: &Place<'_>) -> Vec<Forged> {
+    adopting(STATEFUL_SET, place)
 }
 
 // === claims ===

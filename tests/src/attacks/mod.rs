@@ -233,6 +233,8 @@ pub const ATTACKS: &[Attack] = &[
     forged("a Pod with an annotation for an add-on", forged::annotated_pod, &[Gate]),
     forged("a Service with an annotation for an add-on", forged::annotated_service, &[Gate]),
     forged("a ReplicaSet that takes somebody's Pods", forged::adopting_replica_set, &[Gate]),
+    forged("a Deployment that takes somebody's ReplicaSet", forged::adopting_deployment, &[Gate]),
+    forged("a StatefulSet that takes somebody's Pods", forged::adopting_stateful_set, &[Gate]),
     forged("a StatefulSet that takes somebody's claim", forged::claim_of_another_set, &[Gate]),
     forged("a StatefulSet that copies somebody's claim", forged::filled_claim_of_set, &[Gate]),
     forged("a StatefulSet whose claims have a finalizer", forged::claim_with_finalizer, &[Gate]),

@@ -113,6 +113,8 @@ fn what_is_granted_is_stopped_by_a_rule_about_what_stands_in_it() {
         ("a Pod with an annotation for an add-on", "pod-annotation"),
         ("a Service with an annotation for an add-on", "service-annotation"),
         ("a ReplicaSet that takes somebody's Pods", "pod-adoption"),
+        ("a Deployment that takes somebody's ReplicaSet", "pod-adoption"),
+        ("a StatefulSet that takes somebody's Pods", "pod-adoption"),
         ("a StatefulSet that takes somebody's claim", "pod-volume-claim"),
         ("a StatefulSet that copies somebody's claim", "claim-source"),
         ("a StatefulSet whose claims have a finalizer", "pod-metadata"),
@@ -147,6 +149,7 @@ fn what_is_granted_and_honest_breaks_none() {
             json!({ "spec": { "selector": selector, "template": template, "volumeClaimTemplates": [claim] } }),
         ),
         (REPLICA_SET, json!({ "spec": { "selector": selector, "template": template } })),
+        (DEPLOYMENT, json!({ "spec": { "selector": selector, "template": template } })),
         (CLAIM, json!({ "spec": claim["spec"] })),
         (SERVICE, json!({ "metadata": { "annotations": { "note": "b" } }, "spec": { "selector": { "app": "one" } } })),
     ] {
