@@ -391,6 +391,10 @@ impl<'de> Deserialize<'de> for Span {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{Value, json};
+
     use super::*;
 
     #[test]
@@ -408,6 +412,64 @@ mod tests {
         assert_eq!(limits.status_bytes.0, 1000);
         assert_eq!(limits.children, 7);
         assert_eq!(limits.log_lines, LOG_LINES.default);
+    }
+
+    /// Each limit: the least that is ever asked for, its cap, and what is just above that.
+    fn bounds() -> Vec<(&'static str, [Value; 3])> {
+        let count = |bound: Bound<u32>| (bound.name, [json!(1), json!(bound.cap), json!(bound.cap + 1)]);
+        let size =
+            |Bound { name, cap, .. }: Bound<Size>| (name, [Size(1), cap, Size(cap.0 + 1)].map(|size| json!(size)));
+        let span = |Bound { name, cap, .. }: Bound<Span>| {
+            let least = Span::millis(1);
+            (name, [least, cap, Span(cap.0 + least.0)].map(|span| json!(span)))
+        };
+        let counts = [
+            TABLE_ELEMENTS,
+            INSTANCES,
+            TABLES,
+            MEMORIES,
+            HOST_CALLS,
+            JSON_DEPTH,
+            CHILDREN,
+            LOG_LINES,
+            EVENTS,
+            REQUEST_ROUNDS,
+            WRITES_PER_SECOND,
+            DELETIONS_PER_SECOND,
+        ];
+        let sizes = [
+            MEMORY,
+            BOUNDARY_BYTES,
+            OBJECT_BYTES,
+            LOG_BYTES,
+            STATUS_BYTES,
+            COMPONENT_BYTES,
+            DECLARATION_BYTES,
+            TYPE_BYTES,
+            CASE_BYTES,
+            NATIVE_BYTES,
+            COMPILE_MEMORY,
+        ];
+        let spans = [CALL_TIME, COMPILE_TIME];
+        counts.map(count).into_iter().chain(sizes.map(size)).chain(spans.map(span)).collect()
+    }
+
+    #[test]
+    fn each_limit_can_be_overridden_by_itself_and_not_above_its_cap() {
+        let defaults = json!(Limits::default());
+        let of_plugins: BTreeSet<_> = defaults.as_object().unwrap().keys().cloned().collect();
+        let tried: BTreeSet<_> = bounds().into_iter().map(|(name, _)| name.to_owned()).collect();
+        assert_eq!(tried, of_plugins);
+        for (name, [least, cap, above]) in bounds() {
+            let with = |value: &Value| Limits::with(&serde_json::from_value(json!({ name: value })).unwrap());
+            for wanted in [least, cap] {
+                let mut expected = defaults.clone();
+                expected[name] = wanted.clone();
+                assert_eq!(json!(with(&wanted).unwrap()), expected, "{name}");
+            }
+            let refused = with(&above).unwrap_err().to_string();
+            assert!(refused.starts_with(&format!("limits.{name} is ")), "{refused}");
+        }
     }
 
     #[test]
