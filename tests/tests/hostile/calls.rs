@@ -4,8 +4,9 @@ use hotshoe_tests::attacks::components::harmless;
 use hotshoe_tests::attacks::{ATTACKS, Attack, How, SERVED};
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP};
 use hotshoe_tests::run;
+use serde_json::{Value, json};
 
-use crate::stand::{Stand, attack};
+use crate::stand::{Stand, attack, with_spec};
 
 /// The rows that have a test of their own.
 const SEVERAL_CALLS: [&str; 3] =
@@ -52,6 +53,30 @@ fn a_plugin_whose_status_is_refused_again_and_again_is_not_called_for_a_while() 
             })
             .await;
         stand.is_well("the host's condition").await;
+    });
+}
+
+#[test]
+fn text_that_yaml_reads_otherwise_is_written_as_it_was_decided_and_once() {
+    run(async {
+        let stand = Stand::new("yaml").await;
+        let odd = ('\u{7f}'..='\u{9f}').chain(['\u{2028}', '\u{2029}', '\u{feff}', '\u{fffe}', '\u{ffff}']);
+        let text = format!("{0} a\n{0}", odd.collect::<String>());
+        let body = json!({ "metadata": { "annotations": { "odd": text } }, "data": { "odd": text } });
+        let child =
+            json!({ "group": "", "version": "v1", "kind": "ConfigMap", "name": "odd", "body": body.to_string() });
+        stand.scene.create(with_spec("one", json!({ "attack": "dictated", "children": [child] }))).await;
+        let is_whole =
+            |object: &Value| object["data"]["odd"] == text && object["metadata"]["annotations"]["odd"] == text;
+        let written = stand.scene.until_object(&CONFIG_MAP, "odd", "has its text", is_whole).await;
+        stand.scene.merge(&ATTACK, "one", json!({ "metadata": { "annotations": { "touched": "yes" } } })).await;
+        stand.scene.create(attack("two", "")).await;
+        stand.serves("two").await;
+        let now = stand.scene.get(&CONFIG_MAP, "odd").await;
+        assert_eq!(now["metadata"]["resourceVersion"], written["metadata"]["resourceVersion"], "{now:#}");
+        let writes = stand.scene.recorded_writes().await;
+        let applied = writes.iter().filter(|write| write.is_about("configmaps") && write.name == "odd");
+        assert_eq!(applied.count(), 1, "{writes:#?}");
     });
 }
 
