@@ -78,7 +78,7 @@ pub async fn decide<'a>(
         }
         Err(error) => {
             match &error {
-                Error::Api(_) | Error::CleanUpWaits { .. } | Error::Call(CallError::Stopped) => drop(trial),
+                Error::Api(_) | Error::Call(CallError::Stopped) => drop(trial),
                 Error::Call(CallError::DeadlineExceeded(_)) => {
                     controller.probation.failed(Instant::now(), logic.revision.digest());
                     controller.overdue(trial);

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use crate::decision::Failure;
 
+/// What Event and condition show of a clean-up that goes on for long: no failure, but somebody may wait for
+/// it in vain.
+pub const CLEAN_UP_WAITS: &str = "CleanUpWaits";
+
 /// When to try an object again after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
@@ -200,14 +204,6 @@ pub enum Error {
     /// The API server refused.
     #[error(transparent)]
     Api(Box<ApiError>),
-    /// Clean-up goes on for long. No failure, but somebody may wait for it in vain.
-    #[error("its clean-up is not done: {what}")]
-    CleanUpWaits {
-        /// What it waits for.
-        what: String,
-        /// When it is looked at again.
-        again: Duration,
-    },
 }
 
 impl From<ApiError> for Error {
@@ -277,7 +273,6 @@ impl Error {
             Error::Api(error) if error.is_transient() => "Unavailable",
             Error::Api(error) if error.code == 403 => "Forbidden",
             Error::Api(_) => "Refused",
-            Error::CleanUpWaits { .. } => "CleanUpWaits",
         }
     }
 
@@ -296,7 +291,6 @@ impl Error {
                 None if error.is_transient() => Retry::Soon,
                 None => Retry::Slowly,
             },
-            Error::CleanUpWaits { again, .. } => Retry::After(*again),
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::decide;
 use crate::decision::{Answer, Call, Decision, Kind};
 use crate::error::{ApiError, CallError, Error, Violation};
 use crate::object::Object;
-use crate::reconcile::{Next, Observed, context, observe, parent_is_gone};
+use crate::reconcile::{Ended, Next, Observed, context, observe, parent_is_gone};
 use crate::status;
 
 /// How long a plugin that waits and says nothing about when is left alone.
@@ -49,10 +49,10 @@ pub async fn finalize(
     logic: &Logic,
     parent: Arc<Object>,
     memory: &mut Memory,
-) -> Result<Next, Error> {
-    let Some(finalizer) = held_finalizer(logic, &parent) else { return Ok(Next::Wait) };
+) -> Result<Ended, Error> {
+    let Some(finalizer) = held_finalizer(logic, &parent) else { return Ok(Ended::Look(Next::Wait)) };
     if !asks_for_clean_up(logic, &parent) {
-        return let_go(controller, logic, &parent, finalizer).await;
+        return let_go(controller, logic, &parent, finalizer).await.map(Ended::Look);
     }
     let observed = observe(logic, parent, memory);
     let decided = decide::decide(controller, logic, Call::Finalize, &observed, memory).await?;
@@ -99,14 +99,16 @@ async fn wait(
     observed: &Observed,
     cleanup: Cleanup,
     memory: &mut Memory,
-) -> Result<Next, Error> {
+) -> Result<Ended, Error> {
     let Cleanup { decision, desired, .. } = cleanup;
     Work { controller, logic, observed }.carry_out(&decision, desired.into(), memory).await?;
-    let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else { return Ok(Next::Wait) };
+    let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else {
+        return Ok(Ended::Look(Next::Wait));
+    };
     if parent.resource_version != observed.parent.resource_version {
-        return Ok(Next::Again);
+        return Ok(Ended::Look(Next::Again));
     }
-    look_again(&decision, memory, || "the plugin says that it waits".to_owned())
+    Ok(look_again(&decision, memory, || "the plugin says that it waits".to_owned()))
 }
 
 async fn finish(
@@ -116,19 +118,22 @@ async fn finish(
     cleanup: Cleanup,
     finalizer: &str,
     memory: &mut Memory,
-) -> Result<Next, Error> {
+) -> Result<Ended, Error> {
     let Cleanup { decision, desired, .. } = cleanup;
     let left_behind = left_behind(observed, &desired);
     let written = Work { controller, logic, observed }.carry_out(&decision, desired.into(), memory).await?;
     if !left_behind.is_empty() {
-        return look_again(&decision, memory, || left_behind.join(", ") + " must go first, and something holds it");
+        let what = || left_behind.join(", ") + " must go first, and something holds it";
+        return Ok(look_again(&decision, memory, what));
     }
     // Others may hold the object longer, and without our finalizer nobody says any more how it ended.
     if written.again {
-        return Ok(OVERTAKEN);
+        return Ok(Ended::Look(OVERTAKEN));
     }
-    let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else { return Ok(Next::Wait) };
-    let_go(controller, logic, &parent, finalizer).await
+    let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else {
+        return Ok(Ended::Look(Next::Wait));
+    };
+    let_go(controller, logic, &parent, finalizer).await.map(Ended::Look)
 }
 
 /// Takes a finalizer off, and looks again where an earlier one is left.
@@ -186,16 +191,13 @@ fn left_behind(observed: &Observed, desired: &Option<Vec<Desired>>) -> Vec<Strin
     gone.map(|(kind, child)| reference(kind, &child.key).to_string()).collect()
 }
 
-/// When to look at a parent again whose clean-up is not done.
-///
-/// # Errors
-/// What it waits for, where it has waited for long.
-fn look_again(decision: &Decision, memory: &mut Memory, what: impl FnOnce() -> String) -> Result<Next, Error> {
+/// When to look at a parent again whose clean-up is not done, and what it waits for where that takes long.
+fn look_again(decision: &Decision, memory: &mut Memory, what: impl FnOnce() -> String) -> Ended {
     let again = carry_out::requeue(decision).unwrap_or(PATIENCE);
     let left = LATE.saturating_sub(memory.cleaning_up.get_or_insert_with(Instant::now).elapsed());
     match left.is_zero() {
-        true => Err(Error::CleanUpWaits { what: what(), again }),
-        false => Ok(Next::After(again.min(left))),
+        true => Ended::Waits { what: what(), again },
+        false => Ended::Look(Next::After(again.min(left))),
     }
 }
 

@@ -80,7 +80,7 @@
 //! | [`rbac`] | grants as RBAC, for `hotshoe rbac` |
 //! | [`whole_file`] | files that are written whole or not at all |
 //!
-//! `kube` is used only below [`cluster`] and [`server`], `wasmtime` only below [`plugin`].
+//! `kube` is used only below [`cluster`], `wasmtime` only below [`plugin`].
 
 pub mod adoption;
 pub mod api;

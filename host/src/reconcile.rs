@@ -47,6 +47,19 @@ impl Next {
     }
 }
 
+/// What came of one pass over a parent that did not fail.
+pub enum Ended {
+    /// It is looked at again.
+    Look(Next),
+    /// Its clean-up has waited for long.
+    Waits {
+        /// What for.
+        what: String,
+        /// When it is looked at again.
+        again: Duration,
+    },
+}
+
 /// How one pass over a parent ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
@@ -88,9 +101,9 @@ pub async fn reconcile(controller: &Controller, key: &Key) -> Pass {
     let result = if parent.deleting {
         finalize::finalize(controller, &logic, parent.clone(), &mut memory).await
     } else {
-        converge(controller, &logic, parent.clone(), &mut memory).await
+        converge(controller, &logic, parent.clone(), &mut memory).await.map(Ended::Look)
     };
-    let failed = result.as_ref().is_err_and(|error| !matches!(error, Error::CleanUpWaits { .. }));
+    let failed = result.is_err();
     let next = report::report(controller, &logic, &parent, &mut memory, result).await;
     let next = decide::slow_down(controller, &logic, &parent, &memory, next);
     controller.remember(key, memory);

@@ -11,10 +11,10 @@ use crate::carry_out::Work;
 use crate::cluster::events;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Condition, Event, Severity, Truth};
-use crate::error::{CallError, Error, Retry};
+use crate::error::{CLEAN_UP_WAITS, CallError, Error, Retry};
 use crate::object::{HOST_MANAGER, Object};
 use crate::plugin::text;
-use crate::reconcile::{self, Next};
+use crate::reconcile::{self, Ended, Next};
 use crate::{finalize, status};
 
 const BACKOFF: Duration = Duration::from_secs(1);
@@ -40,16 +40,21 @@ pub async fn report(
     logic: &Logic,
     parent: &Arc<Object>,
     memory: &mut Memory,
-    result: Result<Next, Error>,
+    result: Result<Ended, Error>,
 ) -> Next {
-    match result {
-        Ok(next) => match succeed(controller, logic, parent, memory).await {
-            true => next,
-            // What is said there is no longer true, and nothing else may ever look at it.
-            false => next.no_later_than(soon(1)),
-        },
-        Err(error) => fail(controller, logic, parent, memory, &error).await,
-    }
+    let (next, told) = match result {
+        // Whether it still waits is seen when its own writes are over.
+        Ok(Ended::Look(Next::Again)) if memory.cleaning_up.is_some() => (Next::Again, true),
+        Ok(Ended::Look(next)) => (next, succeed(controller, logic, parent, memory).await),
+        Ok(Ended::Waits { what, again }) => {
+            (memory.failures, memory.hold) = (0, None);
+            let message = text::clean(format!("its clean-up is not done: {what}"), MESSAGE);
+            (Next::After(again), tell(controller, logic, parent, memory, CLEAN_UP_WAITS, message).await)
+        }
+        Err(error) => return fail(controller, logic, parent, memory, &error).await,
+    };
+    // What is said there is not true, and nothing else may ever look at it.
+    if told { next } else { next.no_later_than(soon(1)) }
 }
 
 /// Whether the parent says nothing any more of an earlier failure.
@@ -79,16 +84,11 @@ async fn fail(
     {
         return Next::Wait;
     }
-    if let Error::CleanUpWaits { again, .. } = error {
-        (memory.failures, memory.hold, memory.settled) = (0, None, None);
-        let told = tell(controller, logic, parent, memory, error).await;
-        return Next::After(if told { *again } else { soon(1) });
-    }
     controller.metrics.failed(plugin, digest, error.reason());
     if let Error::Call(CallError::CircuitOpen(left)) = error {
         // Who failed is told why already, and that says more; who is next in line is served soon.
         if memory.failures == 0 && *left > SOON_SERVED {
-            tell(controller, logic, parent, memory, error).await;
+            tell(controller, logic, parent, memory, error.reason(), words(error)).await;
         }
         return Next::After(*left);
     }
@@ -99,7 +99,7 @@ async fn fail(
     let pause = pause(error, memory.failures);
     tracing::warn!(plugin, %digest, object = %parent.key, reason = error.reason(), retry = ?pause, "{}", words(error));
     let said = !passes(error) || memory.failures > PASSING;
-    let told = !said || tell(controller, logic, parent, memory, error).await;
+    let told = !said || tell(controller, logic, parent, memory, error.reason(), words(error)).await;
     memory.settled = None;
     if !told {
         memory.hold = None;
@@ -134,15 +134,14 @@ async fn tell(
     logic: &Logic,
     parent: &Arc<Object>,
     memory: &mut Memory,
-    error: &Error,
+    reason: &'static str,
+    message: String,
 ) -> bool {
-    let message = words(error);
-    let event = Event { severity: Severity::Warning, reason: error.reason().into(), message: message.clone() };
+    let event = Event { severity: Severity::Warning, reason: reason.into(), message: message.clone() };
     let observed = reconcile::observe(logic, parent.clone(), memory);
     Work { controller, logic, observed: &observed }.say_once(&event, memory);
     let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return true };
-    let condition =
-        Condition { name: status::RECONCILED.into(), status: Truth::False, reason: error.reason().into(), message };
+    let condition = Condition { name: status::RECONCILED.into(), status: Truth::False, reason: reason.into(), message };
     let desired = status::host_condition(&condition, &live, &events::now());
     status::is_current(&desired, &live, HOST_MANAGER) || write_condition(controller, logic, &live, desired).await
 }
