@@ -31,6 +31,12 @@ pub fn parent_label(name: &str) -> String {
     format!("{}-{hash}", head.trim_end_matches(['-', '.']))
 }
 
+/// Whether a label value may be that of a longer name.
+pub fn is_shortened(label: &str) -> bool {
+    let hash = label.rsplit_once('-').map_or("", |(_, hash)| hash);
+    hash.len() == 10 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// Whether these are patterns.
 ///
 /// # Errors
@@ -96,6 +102,16 @@ mod tests {
         assert_ne!(a, b);
         for short in ["short".to_owned(), "a".repeat(63)] {
             assert_eq!(parent_label(&short), short);
+        }
+    }
+
+    #[test]
+    fn a_shortened_label_is_known_by_its_hash_however_little_is_left_of_the_name() {
+        for name in ["a".repeat(64), format!("a{}{}", "-.".repeat(30), "b".repeat(10))] {
+            assert!(is_shortened(&parent_label(&name)), "{name}");
+        }
+        for name in ["cache", "cache-0123456789a", "cache-012345678g", "0123456789"] {
+            assert!(!is_shortened(name), "{name}");
         }
     }
 }

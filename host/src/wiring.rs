@@ -18,7 +18,7 @@ use crate::decision::{Descriptor, Kind, MatchRule, ReadKind};
 use crate::error::LoadError;
 use crate::grant::Grant;
 use crate::object::{Key, Lens, Object, PLUGIN_LABEL};
-use crate::pattern::parent_label;
+use crate::pattern;
 use crate::plugin::revision::Revision;
 use crate::projection::Projection;
 use crate::supervisor::Shared;
@@ -308,8 +308,8 @@ fn wake_readers(controller: &Controller, parents: &Watched, rule: &MatchRule, ob
             let key = Key { namespace, name: value.into() };
             if parents.cache.get(&key).is_some() {
                 controller.queue.add(key);
-            } else if value.len() > 52 {
-                wake_all(controller, parents, |parent| parent_label(&parent.key.name) == value);
+            } else if pattern::is_shortened(value) {
+                wake_all(controller, parents, |parent| pattern::parent_label(&parent.key.name) == value);
             }
         }
         MatchRule::ParentField(path) => wake_all(controller, parents, |parent| {
