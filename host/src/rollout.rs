@@ -27,13 +27,15 @@ use crate::plugin::history::{Entry, Event, History};
 use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Refused;
 use crate::probation::Beginning;
-use crate::reconcile;
 use crate::shadow::survey::{self, Survey};
 use crate::supervisor::{State, Supervised};
 use crate::wiring::{self, Views};
+use crate::{finalize, reconcile};
 
 /// How long a way back may take. Who asked for one waits a little longer than this, and files wait, too.
 const WAY_BACK: Duration = Duration::from_secs(50);
+/// So many parents are asked about at most before a revision is published, until one is decided.
+const FIRST_CALLS: usize = 5;
 
 /// How a revision comes to decide.
 #[derive(Clone, Copy)]
@@ -154,8 +156,9 @@ impl Supervised {
         let mut logic = views.open(&self.controller, plugin, revision).await?;
         logic.former_finalizers = self.former_finalizers(&logic);
         stopwatch.over(Stage::Watches);
-        let is_approved = matches!(start, Start::Swap) && self.history().is_approved(logic.revision.digest());
-        if !is_approved {
+        let digest = logic.revision.digest();
+        let is_approved = matches!(start, Start::Swap) && self.history().is_approved(digest);
+        if !is_approved && !self.was_at_work(digest) {
             first_call(&self.controller, &logic).await?;
         }
         stopwatch.over(Stage::FirstCall);
@@ -175,6 +178,11 @@ impl Supervised {
         })
         .await;
         Ok(())
+    }
+
+    /// Whether it decided when the host ended, and nothing does yet: whom it fails on, it failed on then.
+    fn was_at_work(&self, digest: Digest) -> bool {
+        self.controller.logic().is_none() && self.history().current() == Some(digest)
     }
 
     /// What earlier revisions held stays on the parents that have it, and is taken off when they are deleted.
@@ -479,18 +487,42 @@ async fn try_carried_cases(revision: &Arc<Revision>) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// A revision that cannot decide a parent that is there is not published, unless the one before it
-/// cannot either, or a person has said that it may all the same. What it answers is not carried out.
+/// A revision that cannot decide any of the first few parents that are there is not published, but for those
+/// that the one before it cannot decide either, or where a person has said that it may all the same. What it
+/// answers is not carried out.
 async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadError> {
     let parents = &logic.parents.watched.cache;
-    let decided = |parent: &Arc<Object>| controller.recall(parent).failures == 0;
-    let Some(parent) = parents.keys().iter().filter_map(|key| parents.get(key)).find(decided) else { return Ok(()) };
+    let is_asked = |parent: &Arc<Object>| {
+        let is_called = !parent.deleting || finalize::asks_for_clean_up(logic, parent);
+        is_called && controller.recall(parent).failures == 0
+    };
+    let asked: Vec<Arc<Object>> =
+        parents.keys().iter().filter_map(|key| parents.get(key)).filter(is_asked).take(FIRST_CALLS).collect();
+    one_of(asked.into_iter().map(|parent| call_about(controller, logic, parent))).await
+}
+
+async fn call_about(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> Result<(), LoadError> {
     let memory = controller.recall(&parent);
     let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
     let name = parent.key.to_string();
     let observed = reconcile::observe(logic, parent, &memory);
     let outcome = logic.revision.decide(call, observed.shown).await;
     outcome.map(drop).map_err(|error| LoadError::SelfTestFailed(format!("{name}: {error}")))
+}
+
+/// Makes one call after the other until one is good; one bad parent says nothing of a revision.
+///
+/// # Errors
+/// The first, where there are calls and none of them is good.
+async fn one_of<E>(calls: impl Iterator<Item = impl Future<Output = Result<(), E>>>) -> Result<(), E> {
+    let mut first = None;
+    for call in calls {
+        match call.await {
+            Ok(()) => return Ok(()),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    first.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
@@ -504,6 +536,24 @@ mod tests {
 
     fn survey(losing: usize, failing: usize) -> Survey {
         Survey { parents: 50, looked_at: 50, losing: noted(losing), failing: noted(failing) }
+    }
+
+    /// The result of calls that end so, and how many were made.
+    async fn of_calls(results: &[Result<(), &'static str>]) -> (Result<(), &'static str>, usize) {
+        let mut made = 0;
+        let calls = results.iter().map(|result| {
+            made += 1;
+            std::future::ready(*result)
+        });
+        (one_of(calls).await, made)
+    }
+
+    #[tokio::test]
+    async fn one_good_call_is_enough_and_the_first_failure_is_told_where_there_is_none() {
+        assert_eq!(of_calls(&[]).await, (Ok(()), 0));
+        assert_eq!(of_calls(&[Ok(()), Err("one")]).await, (Ok(()), 1));
+        assert_eq!(of_calls(&[Err("one"), Err("two"), Ok(())]).await, (Ok(()), 3));
+        assert_eq!(of_calls(&[Err("one"), Err("two")]).await, (Err("one"), 2));
     }
 
     #[test]
