@@ -89,6 +89,8 @@ impl Supervised {
         let digest = candidate.digest();
         if self.controller.logic().is_some_and(|logic| logic.revision.digest() == digest) {
             self.controller.slot.forgive();
+            // What was kept of it may have been spoilt, and here are its bytes.
+            self.remember(move |history| history.keep(&candidate)).await;
             return Ok(());
         }
         let taken = match self.waits_for_approval(digest) {

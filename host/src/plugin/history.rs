@@ -76,7 +76,7 @@ impl History {
     /// Reads what there is below `base`. What cannot be read is begun anew, and logged.
     pub fn open(base: Option<&Path>, plugin: &str) -> Self {
         let dir = base.map(|base| base.join("revisions").join(plugin));
-        let made = dir.as_deref().map(|dir| DirBuilder::new().recursive(true).mode(0o700).create(dir));
+        let made = dir.as_deref().map(make);
         if let (Some(Err(error)), Some(dir)) = (&made, &dir) {
             tracing::warn!(directory = %dir.display(), %error, "earlier revisions are not kept: give a directory that the host can write");
             return Self::default();
@@ -113,15 +113,16 @@ impl History {
         }
     }
 
-    /// Keeps a component that is about to decide.
+    /// Keeps a component that decides, also where what is kept of it was spoilt meanwhile.
     pub fn keep(&self, component: &Candidate) {
         let Some(dir) = &self.dir else { return };
         let digest = component.digest();
-        let path = component_path(dir, digest);
-        if path.exists() {
+        if self.component(digest, Size(component.bytes().len() as u64)).is_some() {
             return;
         }
-        if let Err(error) = WholeFile::SHARED.synced().write(&path, &[component.bytes()]) {
+        let path = component_path(dir, digest);
+        let written = make(dir).and_then(|()| WholeFile::SHARED.synced().write(&path, &[component.bytes()]));
+        if let Err(error) = written {
             tracing::warn!(%digest, %error, "the component is not kept for going back to it");
         }
     }
@@ -210,6 +211,7 @@ impl History {
     fn write(&self) -> io::Result<()> {
         let Some(dir) = &self.dir else { return Ok(()) };
         let json = serde_json::to_vec_pretty(&self.entries)?;
+        make(dir)?;
         WholeFile::SHARED.synced().write(&dir.join(HISTORY_FILE), &[&json])?;
         self.prune(dir);
         Ok(())
@@ -228,6 +230,11 @@ impl History {
             }
         }
     }
+}
+
+/// The directory may be gone again at any time.
+fn make(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 fn component_path(dir: &Path, digest: Digest) -> PathBuf {
@@ -300,6 +307,28 @@ mod tests {
         let path = component_path(history.dir.as_deref().unwrap(), digest("a"));
         fs::write(path, "other").unwrap();
         assert_eq!(history.component(digest("a"), MOST), None);
+    }
+
+    #[test]
+    fn a_kept_component_that_was_spoilt_or_removed_is_kept_anew() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "a");
+        let dir = history.dir.clone().unwrap();
+        let path = component_path(&dir, digest("a"));
+        let spoils: [&dyn Fn() -> io::Result<()>; 4] =
+            [&|| fs::write(&path, ""), &|| fs::write(&path, "b"), &|| fs::remove_file(&path), &|| {
+                fs::remove_dir_all(&dir)
+            }];
+        for spoil in spoils {
+            spoil().unwrap();
+            assert_eq!(history.component(digest("a"), MOST), None);
+            history.keep(&Candidate::of(b"a".to_vec()));
+            assert!(history.component(digest("a"), MOST).is_some());
+        }
+        fs::remove_dir_all(&dir).unwrap();
+        history.note(digest("b"), "2", Event::Held, "it would delete much");
+        assert_eq!(History::open(Some(base.path()), "memcached").entries(), history.entries());
     }
 
     #[test]
