@@ -27,6 +27,7 @@ use crate::plugin::history::{Entry, Event, History};
 use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Refused;
 use crate::probation::Beginning;
+use crate::shadow::OVERDUE;
 use crate::shadow::survey::{self, Survey};
 use crate::supervisor::{State, Supervised};
 use crate::wiring::{self, Views};
@@ -425,8 +426,8 @@ pub fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<()
     plugin.lacking(descriptor).map_or(Ok(()), |lacking| Err(LoadError::NotGranted(lacking)))
 }
 
-/// Why a revision should not decide unasked: it fails where the present one does not, or deletes
-/// children of more than so many parents of 100.
+/// Why a revision should not decide unasked: it fails where the present one does not, deletes children of
+/// more than so many parents of 100, or took too long for all of them to be looked at.
 fn too_much(survey: &Survey, max_losing: u8) -> Option<String> {
     let parents = survey.parents;
     let failing = &survey.failing;
@@ -443,6 +444,12 @@ fn too_much(survey: &Survey, max_losing: u8) -> Option<String> {
         return Some(format!(
             "it would delete children of {} of {parents} parents, more than {max_losing} of 100 (spec.swap.maxLosing): {first}",
             losing.count
+        ));
+    }
+    if survey.looked_at < parents {
+        return Some(format!(
+            "only {} of {parents} parents could be looked at: {OVERDUE} calls ran for longer than they may",
+            survey.looked_at
         ));
     }
     None
@@ -570,5 +577,11 @@ mod tests {
     #[test]
     fn a_revision_that_fails_where_the_present_one_does_not_waits() {
         assert!(too_much(&survey(0, 1), 100).unwrap().starts_with("it fails on 1 of 50"));
+    }
+
+    #[test]
+    fn a_revision_that_could_not_be_asked_about_every_parent_waits() {
+        let ended_early = Survey { looked_at: 20, ..survey(0, 0) };
+        assert!(too_much(&ended_early, 100).unwrap().starts_with("only 20 of 50"));
     }
 }

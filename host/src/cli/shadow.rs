@@ -16,7 +16,7 @@ use crate::shadow::summary::{Measured, Summary};
 
 /// Something would change.
 const CHANGES: u8 = 3;
-/// The new revision fails where the present one does not.
+/// The new revision fails where the present one does not, or takes so long that not all was looked at.
 const FAILURES: u8 = 4;
 /// The most bytes of one text of a plugin's that are printed.
 const TEXT: usize = 4096;
@@ -29,7 +29,7 @@ const TEXT: usize = 4096;
     and writes nothing. The host answers only from its own machine; with one in a cluster: \
     kubectl port-forward -n hotshoe-system deployment/hotshoe 8080\n\n\
     Exit codes: 0 nothing would change, 3 something would, 4 the component fails where the one at work does not, \
-    1 an error, 2 wrong usage."
+    or takes so long that the run was ended before its end, 1 an error, 2 wrong usage."
 )]
 pub struct Args {
     /// Which plugin
@@ -125,9 +125,10 @@ impl Args {
 
 /// What a script acts upon.
 fn exit_code(summary: &Summary) -> u8 {
-    match (summary.counts.failures.new, summary.counts.changed) {
-        (0, 0) => 0,
-        (0, _) => CHANGES,
+    // What was not looked at is not known to be good.
+    match (summary.counts.failures.new, summary.counts.changed, &summary.stopped) {
+        (0, 0, None) => 0,
+        (0, _, None) => CHANGES,
         _ => FAILURES,
     }
 }
@@ -389,6 +390,14 @@ mod tests {
     #[test]
     fn the_exit_code_tells_no_change_from_changes_and_from_failures() {
         assert_eq!([(0, 0), (2, 0), (2, 1)].map(|(changed, failing)| exit_code(&summary(changed, failing))), [0, 3, 4]);
+    }
+
+    #[test]
+    fn a_run_that_was_ended_early_is_no_good_news() {
+        let ended = Summary { stopped: Some("only 20 of 50 were looked at".to_owned()), ..summary(0, 0) };
+        assert_eq!(exit_code(&ended), FAILURES);
+        let page = Page::new(false).of(&ended, &Heard::default(), 20);
+        assert!(page.contains("The run was ended: only 20 of 50"), "{page}");
     }
 
     #[test]

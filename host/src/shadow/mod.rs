@@ -216,7 +216,7 @@ impl Shadow {
     fn summary(&self, run: Run, parents: usize, took: Duration) -> Summary {
         let stopped = (run.overdue >= OVERDUE).then(|| {
             format!(
-                "{OVERDUE} calls of the new revision ran for longer than they may, so {} of {parents} parents were looked at",
+                "{OVERDUE} calls of the new revision ran for longer than they may, so only {} of {parents} parents were looked at",
                 run.counts.parents
             )
         });

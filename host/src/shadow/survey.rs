@@ -68,7 +68,7 @@ struct Found {
 /// Asks a revision that is not at work about every parent that is there.
 pub async fn survey(controller: &Controller, present: &Logic, new: &Logic) -> Survey {
     let keys = new.parents.watched.cache.keys();
-    let mut survey = Survey { parents: keys.len(), ..Survey::default() };
+    let mut survey = Survey::default();
     let (mut running, mut overdue) = (FuturesUnordered::new(), 0);
     let mut parents = keys.iter().filter_map(|key| new.parents.watched.cache.get(key));
     loop {
@@ -76,7 +76,11 @@ pub async fn survey(controller: &Controller, present: &Logic, new: &Logic) -> Su
             let Some(parent) = parents.next() else { break };
             running.push(look(controller, present, new, parent));
         }
-        let Some(found) = running.next().await else { return survey };
+        let Some(found) = running.next().await else {
+            // Those that are gone by now are no parents any more.
+            survey.parents = survey.looked_at + parents.count();
+            return survey;
+        };
         overdue += usize::from(found.overdue);
         survey.add(&found);
     }
