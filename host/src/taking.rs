@@ -8,14 +8,15 @@
 //! ```
 //!
 //! Files wait for a way back, which therefore has a time-out of its own. Nobody who asks holds up the
-//! others: they are told when what they asked for has ended.
+//! others: they are told when nothing is being taken and both files are as they were when they were read,
+//! so that who wrote one and asks hears of that one.
 
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config::PLUGIN_FILE_BYTES;
 use crate::error::LoadError;
@@ -79,6 +80,10 @@ pub(crate) async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Rece
         asked: Vec::new(),
         supervised: supervised.clone(),
     };
+    // A file that is read and brings no news wakes nobody, and may be all that somebody waits for. Those who
+    // ask often must not put it off.
+    let mut looks = interval(source::POLL);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let takes_files = following.takes_files();
         tokio::select! {
@@ -87,6 +92,7 @@ pub(crate) async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Rece
             done = finished(&mut following.taking) => following.end(done),
             why = supervised.controller.probation.relapsed(), if takes_files => following.go_back(why),
             Some(request) = requests.recv() => following.fulfil(request).await,
+            _ = looks.tick(), if !following.asked.is_empty() => following.answer(),
         }
     }
 }
@@ -147,16 +153,27 @@ impl Following {
             Wish::Approve(digest) => match self.supervised.approve(digest.as_deref()).await {
                 Ok(()) => {
                     self.offer_again();
-                    self.look(reply).await;
+                    self.asked.push(reply);
                 }
                 Err(why) => self.tell(reply, Err(why)),
             },
             Wish::Reload => {
-                if self.is_worth_another_try() {
-                    self.offer_again();
-                }
-                self.look(reply).await;
+                self.look();
+                self.asked.push(reply);
             }
+        }
+    }
+
+    /// Has the files looked at, whatever they look like; beside a way back, after it. Somebody else's look that
+    /// is under way is as good: what was written since then is seen by its time.
+    fn look(&mut self) {
+        if !self.takes_files() || self.is_worth_another_try() {
+            return self.offer_again();
+        }
+        self.asked.retain(|reply| !reply.is_closed());
+        if self.asked.is_empty() {
+            self.plugin_file.look_anew();
+            self.component.look_anew();
         }
     }
 
@@ -189,32 +206,14 @@ impl Following {
         self.taking.is_none() && (offered.is_none() || offered != deciding) && !waits
     }
 
-    /// Looks at the files now, and answers once what is there has been taken or refused. Beside a way
-    /// back they are looked at after it.
-    async fn look(&mut self, reply: Reply) {
-        self.asked.push(reply);
-        if !self.takes_files() {
-            return self.offer_again();
-        }
-        // A file that was just written is read once it looks the same twice.
-        let settled = 4 * source::POLL;
-        if self.plugin_file.has_changed()
-            && let Ok(offered) = timeout(settled, self.plugin_file.next()).await
-        {
-            self.take_plugin_file(offered).await;
-        }
-        if let Ok(offered) = timeout(settled, self.component.next()).await {
-            self.take(offered);
-        }
-        self.answer();
-    }
-
-    /// Tells those who asked, once nothing is left to be taken.
+    /// Tells those who asked, once nothing is left to be taken or read.
     fn answer(&mut self) {
-        if self.taking.is_none() && !self.offers_again {
-            for reply in std::mem::take(&mut self.asked) {
-                self.tell(reply, Ok(()));
-            }
+        let is_under_way = self.taking.is_some() || self.offers_again;
+        if is_under_way || self.plugin_file.has_changed() || self.component.has_changed() {
+            return;
+        }
+        for reply in std::mem::take(&mut self.asked) {
+            self.tell(reply, Ok(()));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where a plugin's bytes come from: a file that somebody may replace at any time.
 //!
 //! The file is polled, for a mounted volume swaps a symlink far above it and tells nobody. Size,
-//! time and inode are only a hint that saves reading; what counts is the digest.
+//! times and inode are only a hint that saves reading; what counts is the digest.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{Mode, OFlags};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::candidate::Candidate;
 use super::limits::Size;
@@ -34,14 +35,22 @@ pub struct Source {
 /// What is known of the file.
 #[derive(Debug, Default)]
 struct Seen {
-    /// At the last look; a file is read only when it looks the same twice.
-    look: Option<Look>,
+    /// At the last look, and since when; it is read only when it has looked the same for a while.
+    look: Option<(Look, Instant)>,
     /// What it looked like when it was read.
     read: Option<Look>,
     /// The digest that was offered last.
     offered: Option<Digest>,
-    /// The words of the error that was reported last, for each is told once.
-    error: Option<String>,
+    /// The error that was reported last, for each is told once.
+    error: Option<Told>,
+}
+
+/// An error that was reported.
+#[derive(Debug)]
+struct Told {
+    words: String,
+    /// What the file looked like; none where it was not there.
+    look: Option<Look>,
 }
 
 /// What tells one version of a file from another without reading it.
@@ -51,6 +60,8 @@ struct Look {
     inode: u64,
     size: u64,
     modified: (i64, i64),
+    /// Who writes a file may set the time above back, and this one not.
+    changed: (i64, i64),
 }
 
 impl Source {
@@ -85,15 +96,24 @@ impl Source {
         (self.seen.read, self.seen.offered, self.seen.error) = (None, None, None);
     }
 
+    /// Has what is there read once more, though it looks as it did when it was read.
+    pub fn look_anew(&mut self) {
+        self.seen.read = None;
+    }
+
     /// Follows another file from now on, or the same one up to another size, and offers it in any case.
     pub fn redirect(&mut self, paths: Vec<PathBuf>, cap: Size) {
         (self.paths, self.cap, self.reading) = (paths, cap, None);
         self.offer_again();
     }
 
-    /// Whether the file looks other than when it was read. A look takes microseconds.
+    /// Whether the file looks other than when it was read, or when it was told what is wrong with it. A look
+    /// takes microseconds.
     pub fn has_changed(&self) -> bool {
-        fs::metadata(self.path()).is_ok_and(|metadata| self.seen.read != Some(Look::from(&metadata)))
+        let look = fs::metadata(self.path()).ok().map(|metadata| Look::from(&metadata));
+        let is_told = self.seen.error.as_ref().is_some_and(|told| told.look == look);
+        let is_read = look.is_some() && self.seen.read == look;
+        !is_told && !is_read
     }
 
     /// Waits for bytes that were not offered before. Nothing is lost when the future is dropped.
@@ -121,26 +141,28 @@ impl Source {
             Err(error) => {
                 // What is there again after that is offered again: whoever was told wants to know.
                 (self.seen.read, self.seen.offered) = (None, None);
-                let words = error.to_string();
-                let news = self.seen.error.as_ref() != Some(&words);
-                self.seen.error = Some(words);
-                news.then_some(Err(error))
+                let told = Told { words: error.to_string(), look: self.seen.look.map(|(look, _)| look) };
+                let is_news = self.seen.error.as_ref().is_none_or(|before| before.words != told.words);
+                self.seen.error = Some(told);
+                is_news.then_some(Err(error))
             }
         }
     }
 
     async fn read_when_settled(&mut self) -> Result<Option<Candidate>, LoadError> {
-        let metadata = fs::metadata(self.path()).map_err(|error| self.unreadable(error))?;
+        let metadata = fs::metadata(self.path());
+        let look = metadata.as_ref().ok().map(Look::from);
+        let lasts = self.seen.lasts(look, Instant::now());
+        let metadata = metadata.map_err(|error| self.unreadable(error))?;
         let look = Look::from(&metadata);
-        let settled = self.seen.look.replace(look) == Some(look) || is_quiet(&metadata, self.poll);
-        if self.seen.read == Some(look) || !settled {
-            return Ok(None);
-        }
         if !metadata.is_file() {
             return Err(self.unreadable(io::Error::other("it is no regular file")));
         }
+        let is_settled = lasts >= self.poll || is_quiet(&metadata, self.poll);
+        if self.seen.read == Some(look) || !is_settled {
+            return Ok(None);
+        }
         if look.size > self.cap.0 {
-            self.seen.read = Some(look);
             return Err(LoadError::TooLarge { size: look.size, limit: self.cap.0 });
         }
         let read = self.read().await;
@@ -164,6 +186,15 @@ impl Source {
 
     fn unreadable(&self, source: io::Error) -> LoadError {
         LoadError::Unreadable { path: self.path().display().to_string(), source }
+    }
+}
+
+impl Seen {
+    /// For how long the file has looked as it does now. Many may look at it in that time.
+    fn lasts(&mut self, look: Option<Look>, now: Instant) -> Duration {
+        let since = self.look.filter(|(before, _)| Some(*before) == look).map_or(now, |(_, since)| since);
+        self.look = look.map(|look| (look, since));
+        now.saturating_duration_since(since)
     }
 }
 
@@ -199,6 +230,7 @@ impl From<&fs::Metadata> for Look {
             inode: metadata.ino(),
             size: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 }
@@ -231,11 +263,17 @@ mod tests {
         }
     }
 
+    /// The next look at a file that was left alone for long enough since the last one.
+    async fn later(source: &mut Source) -> Option<Result<Candidate, LoadError>> {
+        tokio::time::advance(source.poll).await;
+        source.look().await
+    }
+
     /// A file that was just written is read at the second look.
     async fn twice(source: &mut Source) -> Option<Result<Candidate, LoadError>> {
         match source.look().await {
             Some(news) => Some(news),
-            None => source.look().await,
+            None => later(source).await,
         }
     }
 
@@ -243,17 +281,67 @@ mod tests {
         news.map(|news| news.unwrap().bytes().to_vec())
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_file_is_offered_once_it_has_settled_and_once_only() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         let mut source = folder.source();
         assert_eq!(bytes(source.look().await), None);
-        assert_eq!(bytes(source.look().await), Some(b"one".to_vec()));
-        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(later(&mut source).await), Some(b"one".to_vec()));
+        assert_eq!(bytes(later(&mut source).await), None);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
+    async fn looking_often_does_not_make_a_file_settle_sooner() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"half");
+        let mut source = folder.source();
+        for _ in 0..10 {
+            assert_eq!(bytes(source.look().await), None);
+            tokio::time::advance(source.poll / 20).await;
+        }
+        folder.write("plugin.wasm", b"half and half");
+        assert_eq!(bytes(source.look().await), None);
+        tokio::time::advance(source.poll - Duration::from_secs(1)).await;
+        assert_eq!(bytes(source.look().await), None);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(bytes(source.look().await), Some(b"half and half".to_vec()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_bytes_of_the_same_size_and_time_in_the_same_file_are_noticed() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let look = || Look::from(&fs::metadata(folder.path("plugin.wasm")).unwrap());
+        let before = (look(), fs::metadata(folder.path("plugin.wasm")).unwrap().modified().unwrap());
+        let mut source = folder.source();
+        assert_eq!(bytes(twice(&mut source).await), Some(b"one".to_vec()));
+        // The clock of a file system moves in small steps.
+        while look() == before.0 {
+            let mut file = File::options().write(true).open(folder.path("plugin.wasm")).unwrap();
+            std::io::Write::write_all(&mut file, b"two").unwrap();
+            file.set_modified(before.1).unwrap();
+        }
+        let now = look();
+        assert_eq!((now.inode, now.size, now.modified), (before.0.inode, before.0.size, before.0.modified));
+        assert!(source.has_changed());
+        assert_eq!(bytes(twice(&mut source).await), Some(b"two".to_vec()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_looked_at_anew_has_changed_until_it_is_read_and_is_no_news_if_it_is_the_same() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let mut source = folder.source();
+        assert!(twice(&mut source).await.is_some());
+        source.look_anew();
+        assert!(source.has_changed());
+        assert_eq!(bytes(source.look().await), None);
+        assert!(!source.has_changed());
+        assert_eq!(source.offered(), Some(Digest::of(b"one")));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_old_file_is_offered_at_once() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
@@ -262,32 +350,32 @@ mod tests {
         assert_eq!(bytes(folder.source().look().await), Some(b"one".to_vec()));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_file_that_is_being_written_is_not_taken() {
         let folder = Folder::new();
         let mut source = folder.source();
         for length in 1..5 {
             folder.write("plugin.wasm", &b"whole"[..length]);
-            assert_eq!(bytes(source.look().await), None);
+            assert_eq!(bytes(later(&mut source).await), None);
         }
         folder.write("plugin.wasm", b"whole");
-        assert_eq!(bytes(source.look().await), None);
-        assert_eq!(bytes(source.look().await), Some(b"whole".to_vec()));
+        assert_eq!(bytes(later(&mut source).await), None);
+        assert_eq!(bytes(later(&mut source).await), Some(b"whole".to_vec()));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_same_bytes_again_are_no_news() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         let mut source = folder.source();
-        while source.look().await.is_none() {}
+        assert!(twice(&mut source).await.is_some());
         folder.write("copy", b"one");
         fs::rename(folder.path("copy"), folder.path("plugin.wasm")).unwrap();
         assert_eq!(bytes(source.look().await), None);
-        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(later(&mut source).await), None);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_swapped_symlink_is_noticed() {
         let folder = Folder::new();
         for (version, content) in [("v1", b"one"), ("v2", b"two")] {
@@ -303,7 +391,7 @@ mod tests {
         assert_eq!(bytes(twice(&mut source).await), Some(b"two".to_vec()));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn each_error_is_told_once_and_recovery_is_seen() {
         let folder = Folder::new();
         let mut source = folder.source();
@@ -311,34 +399,34 @@ mod tests {
         assert!(source.look().await.is_none());
         folder.write("plugin.wasm", &[0; 101]);
         assert!(source.look().await.is_none());
-        assert_eq!(source.look().await.unwrap().unwrap_err().reason(), "ComponentTooLarge");
-        assert!(source.look().await.is_none() && source.look().await.is_none());
+        assert_eq!(later(&mut source).await.unwrap().unwrap_err().reason(), "ComponentTooLarge");
+        assert!(later(&mut source).await.is_none() && later(&mut source).await.is_none());
         folder.write("plugin.wasm", b"one");
         assert!(source.look().await.is_none());
-        assert_eq!(bytes(source.look().await), Some(b"one".to_vec()));
+        assert_eq!(bytes(later(&mut source).await), Some(b"one".to_vec()));
         fs::remove_file(folder.path("plugin.wasm")).unwrap();
         assert_eq!(source.look().await.unwrap().unwrap_err().reason(), "Unreadable");
         folder.write("plugin.wasm", b"one");
         assert!(source.look().await.is_none());
-        assert_eq!(bytes(source.look().await), Some(b"one".to_vec()), "the same bytes, but they were missed");
-        assert!(source.look().await.is_none());
+        assert_eq!(bytes(later(&mut source).await), Some(b"one".to_vec()), "the same bytes, but they were missed");
+        assert!(later(&mut source).await.is_none());
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn another_file_is_offered_whatever_is_in_it() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         folder.write("other.wasm", b"one");
         let mut source = folder.source();
-        while source.look().await.is_none() {}
+        assert!(twice(&mut source).await.is_some());
         source.redirect(vec![folder.path("other.wasm")], Size(2));
         assert!(source.look().await.is_none());
-        assert_eq!(source.look().await.unwrap().unwrap_err().reason(), "ComponentTooLarge");
+        assert_eq!(later(&mut source).await.unwrap().unwrap_err().reason(), "ComponentTooLarge");
         source.redirect(vec![folder.path("other.wasm")], Size(3));
         assert_eq!(bytes(source.look().await), Some(b"one".to_vec()));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_file_that_comes_to_be_in_another_place_is_followed_there() {
         let folder = Folder::new();
         let paths = ["plugin.wasm", "near/plugin.wasm", "far/plugin.wasm"].map(|name| folder.path(name));
@@ -356,20 +444,44 @@ mod tests {
         assert_eq!(bytes(twice(&mut source).await), Some(b"two".to_vec()));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_file_has_changed_until_it_is_read() {
         let folder = Folder::new();
         let mut source = folder.source();
-        assert!(!source.has_changed(), "there is nothing to wait for");
+        assert!(source.has_changed() && source.look().await.is_some());
+        assert!(!source.has_changed(), "it is not there, and that was told");
         folder.write("plugin.wasm", b"one");
         assert!(source.has_changed());
-        while source.look().await.is_none() {}
+        assert!(twice(&mut source).await.is_some());
         assert!(!source.has_changed());
         folder.write("plugin.wasm", b"other");
         assert!(source.has_changed());
+        fs::remove_file(folder.path("plugin.wasm")).unwrap();
+        assert!(source.has_changed() && source.look().await.is_some());
+        assert!(!source.has_changed());
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_cannot_be_taken_has_changed_until_that_is_told() {
+        let folder = Folder::new();
+        let mut source = folder.source();
+        for size in [101, 102] {
+            folder.write("plugin.wasm", &vec![0; size]);
+            assert!(source.has_changed() && source.look().await.is_none() && source.has_changed());
+            assert!(later(&mut source).await.unwrap().is_err() && !source.has_changed());
+            assert!(later(&mut source).await.is_none() && !source.has_changed());
+        }
+        fs::remove_file(folder.path("plugin.wasm")).unwrap();
+        folder.write("plugin.wasm", &[0; 102]);
+        assert!(source.look().await.is_none() && source.has_changed());
+        assert!(later(&mut source).await.is_some() && !source.has_changed());
+        fs::remove_file(folder.path("plugin.wasm")).unwrap();
+        fs::create_dir(folder.path("plugin.wasm")).unwrap();
+        assert!(source.has_changed() && source.look().await.unwrap().is_err());
+        assert!(!source.has_changed());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_folder_in_its_place_is_an_error() {
         let folder = Folder::new();
         fs::create_dir(folder.path("plugin.wasm")).unwrap();
@@ -378,12 +490,13 @@ mod tests {
         assert_eq!(news.unwrap().unwrap_err().reason(), "Unreadable");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_file_that_is_being_read_is_not_lost_with_who_waited_for_it() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         let mut source = folder.source();
         assert_eq!(bytes(source.look().await), None);
+        tokio::time::advance(source.poll).await;
         assert!(source.look().now_or_never().is_none(), "it is being read");
         assert_eq!(bytes(source.look().await), Some(b"one".to_vec()));
         assert_eq!(bytes(source.look().await), None);

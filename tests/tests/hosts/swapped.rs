@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hotshoe_components::text;
 use hotshoe_tests::guests::{Folder, reworded};
@@ -607,5 +607,51 @@ fn a_file_that_is_written_slowly_in_its_place_is_taken_when_it_is_whole() {
         until_digest(&host, &component).await;
         assert_eq!(told(&host, &["the component is not taken"]), 0, "{}", host.log());
         serves(&scene, "one").await;
+    });
+}
+
+#[test]
+fn a_reload_waits_for_a_file_that_is_being_written() {
+    run(async {
+        let mut scene = scene_with_faults("half-reload").await;
+        let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
+        let host = start(&mut scene, folder.path(), cache.path()).await;
+        let component = another(&folder, 1);
+        let (status, words) = thread::scope(|scope| {
+            let mut file = fs::File::create(folder.component()).expect("the file is cut off");
+            let asked = scope.spawn(|| host.ask(&["reload", "faulty"]));
+            for part in component.chunks(component.len() / 80) {
+                file.write_all(part).expect("a part");
+                thread::sleep(Duration::from_millis(25));
+            }
+            asked.join().expect("it is told")
+        });
+        let wanted = hotshoe::plugin::revision::Digest::of(&component).to_string();
+        assert!(status.success() && words.contains(&wanted), "{words}");
+    });
+}
+
+#[test]
+fn many_who_ask_for_a_reload_do_not_wait_for_each_other() {
+    run(async {
+        let mut scene = scene_with_faults("reloads").await;
+        let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
+        folder.edit("file: faulty.wasm", &format!("file: {}", folder.component().display()));
+        let host = start(&mut scene, folder.path(), cache.path()).await;
+        let began = Instant::now();
+        thread::scope(|scope| {
+            let asked: Vec<_> = (0..40).map(|_| scope.spawn(|| host.ask(&["reload", "faulty"]))).collect();
+            for one in asked {
+                let (status, words) = one.join().expect("it is told");
+                assert!(status.success(), "{words}");
+            }
+        });
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        // Where there is nothing to be read, that is told at once, and again.
+        fs::remove_file(folder.component()).expect("it is removed");
+        for _ in 0..2 {
+            let (status, words) = host.ask(&["reload", "faulty"]);
+            assert!(!status.success() && words.contains("Unreadable"), "{words}");
+        }
     });
 }
