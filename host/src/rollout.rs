@@ -104,12 +104,9 @@ impl Supervised {
     /// Why this component is not even tried. What is held is tried again beside the one that decides, for
     /// it may break less by now; where none does, there is nothing to hold it against.
     fn waits_for_approval(&self, digest: Digest) -> Option<LoadError> {
-        let history = self.history();
-        if let Some(entry) = history.taken_back(digest) {
-            return Some(LoadError::TakenBack(entry.message.clone()));
-        }
-        let held = history.held(digest).filter(|_| self.controller.logic().is_none())?;
-        Some(LoadError::Held(held.message.clone()))
+        let is_final =
+            |error: &LoadError| matches!(error, LoadError::TakenBack(_)) || self.controller.logic().is_none();
+        waits(&self.history(), digest).filter(is_final)
     }
 
     /// Nothing decides and what is offered cannot: the last that did, does.
@@ -299,8 +296,9 @@ impl Supervised {
     }
 
     /// Goes back from the revision that decides, which is not taken again by itself. Where that is not
-    /// possible now, it is tried again while that one goes on doing worse.
-    pub(crate) async fn take_back(self: Arc<Self>, why: String) {
+    /// possible now, it is tried again while that one goes on doing worse. The file holds what was `offered`
+    /// last.
+    pub(crate) async fn take_back(self: Arc<Self>, why: String, offered: Option<Digest>) {
         let before = self.state().before.clone();
         let (Some(bad), Some(before)) = (self.controller.logic(), before) else { return };
         let bad = bad.revision.clone();
@@ -309,9 +307,13 @@ impl Supervised {
         if !is_noted {
             self.note(&bad, Event::TakenBack, &why).await;
         }
-        let place = format!("in the place of {}", bad.digest());
+        let (place, way) = (format!("in the place of {}", bad.digest()), (Some(bad.digest()), before.digest()));
+        let refused = self.controller.slot.refused();
         match self.in_time(self.install(before, None, Start::Return(&place), Stopwatch::start())).await {
-            Ok(()) => self.refuse(Some(bad.digest()), &error),
+            Ok(()) => {
+                self.refuse(Some(bad.digest()), &error);
+                self.say_what_still_is_refused(offered, way, refused);
+            }
             Err(failed) => {
                 let plugin = &*self.controller.name;
                 tracing::error!(plugin, digest = %bad.digest(), "{error}; but the one before it cannot be taken either: {failed}");
@@ -351,11 +353,12 @@ impl Supervised {
         Ok(earlier)
     }
 
-    /// Has an earlier revision decide.
+    /// Has an earlier revision decide. The file holds what was `offered` last.
     ///
     /// # Errors
     /// Why that is not possible, for whoever asked.
-    pub(crate) async fn roll_back(self: Arc<Self>, target: Digest) -> Result<(), String> {
+    pub(crate) async fn roll_back(self: Arc<Self>, target: Digest, offered: Option<Digest>) -> Result<(), String> {
+        let refused = self.controller.slot.refused();
         let current = self.controller.logic().map(|logic| logic.revision.clone());
         let kept = self.kept(target).await;
         let kept = kept.ok_or_else(|| format!("{target} is not kept any more; build it again and reload it"))?;
@@ -366,12 +369,23 @@ impl Supervised {
         if waited {
             self.remember(move |history| history.note(target, "", Event::Approved, "somebody went back to it")).await;
         }
-        if let Some(current) = current {
-            let why = "somebody went back to another revision";
-            self.note(&current, Event::TakenBack, why).await;
-            self.controller.slot.refuse(Refused::new(Some(current.digest()), &LoadError::TakenBack(why.to_owned())));
+        if let Some(current) = &current {
+            self.note(current, Event::TakenBack, "somebody went back to another revision").await;
         }
+        self.say_what_still_is_refused(offered, (current.map(|current| current.digest()), target), refused);
         Ok(())
+    }
+
+    fn say_what_still_is_refused(
+        &self,
+        offered: Option<Digest>,
+        way: (Option<Digest>, Digest),
+        before: Option<Refused>,
+    ) {
+        match still_refused(&self.history(), offered, way, before) {
+            Some(refused) => self.controller.slot.refuse(refused),
+            None => self.controller.slot.forgive(),
+        }
     }
 
     /// Lets a component decide that was held or taken back.
@@ -383,7 +397,7 @@ impl Supervised {
         let digest = refused.as_ref().filter(|refused| refused.can_be_approved()).and_then(|refused| refused.digest);
         let digest =
             digest.ok_or("nothing waits for an approval; `hotshoe status` shows what is not taken, and why")?;
-        let prefix = wanted.map(|wanted| wanted.strip_prefix("sha256:").unwrap_or(wanted));
+        let prefix = wanted.map(|wanted| wanted.strip_prefix("sha256:").unwrap_or(wanted).to_ascii_lowercase());
         if let Some(prefix) = prefix.filter(|prefix| !digest.full().starts_with(prefix)) {
             return Err(format!("{prefix} is not what waits for an approval; {digest} is"));
         }
@@ -415,6 +429,32 @@ fn remember(history: &mut History, revision: &Revision, component: Option<&Candi
     if history.current() != Some(digest) {
         let descriptor = revision.descriptor();
         history.publish(digest, &descriptor.version, descriptor.finalizer.as_deref(), why);
+    }
+}
+
+/// Why a component is not taken before a person says so.
+fn waits(history: &History, digest: Digest) -> Option<LoadError> {
+    let taken_back = history.taken_back(digest).map(|entry| LoadError::TakenBack(entry.message.clone()));
+    taken_back.or_else(|| history.held(digest).map(|entry| LoadError::Held(entry.message.clone())))
+}
+
+/// Why what the file holds is not taken, after a way back from one revision to another: what a person sees and
+/// approves is what the file holds, which need be neither of them. It is the one that was left as far as is
+/// known, where the file was not read.
+fn still_refused(
+    history: &History,
+    offered: Option<Digest>,
+    (left, target): (Option<Digest>, Digest),
+    before: Option<Refused>,
+) -> Option<Refused> {
+    if offered == Some(target) {
+        return None;
+    }
+    let waiting = |digest| waits(history, digest).map(|error| Refused::new(Some(digest), &error));
+    let before = before.filter(|before| before.digest == offered);
+    match offered {
+        Some(offered) => waiting(offered).or(before),
+        None => before.or_else(|| waiting(left?)),
     }
 }
 
@@ -545,6 +585,51 @@ mod tests {
 
     fn survey(losing: usize, failing: usize) -> Survey {
         Survey { parents: 50, looked_at: 50, losing: noted(losing), failing: noted(failing) }
+    }
+
+    /// Of components with these words: the first ones decided, and of what became of them each is told once more.
+    fn history_of(published: &[&str], events: &[(&str, Event)]) -> History {
+        let mut history = History::default();
+        published.iter().for_each(|words| history.publish(digest(words), "1", None, ""));
+        events.iter().for_each(|(words, event)| history.note(digest(words), "1", *event, "so"));
+        history
+    }
+
+    fn digest(words: &str) -> Digest {
+        Digest::of(words.as_bytes())
+    }
+
+    /// What is said after a way back, of which component and why.
+    fn said(
+        history: &History,
+        offered: Option<&str>,
+        (left, target): (&str, &str),
+        before: Option<Refused>,
+    ) -> Option<(Option<Digest>, &'static str)> {
+        let refused = still_refused(history, offered.map(digest), (Some(digest(left)), digest(target)), before);
+        refused.map(|refused| (refused.digest, refused.reason))
+    }
+
+    #[test]
+    fn after_a_way_back_what_the_file_holds_is_what_is_refused() {
+        let both = history_of(&["a", "b", "c"], &[("c", Event::TakenBack), ("b", Event::TakenBack)]);
+        let c_waits = Some((Some(digest("c")), "TakenBack"));
+        assert_eq!(said(&both, Some("c"), ("b", "a"), None), c_waits);
+        let held = history_of(&["b", "c"], &[("h", Event::Held), ("c", Event::TakenBack)]);
+        assert_eq!(said(&held, Some("h"), ("c", "b"), None), Some((Some(digest("h")), "Held")));
+        assert_eq!(said(&held, None, ("c", "b"), None), c_waits, "as far as is known");
+        assert_eq!(said(&held, Some("b"), ("c", "b"), None), None, "the file holds what decides now");
+    }
+
+    #[test]
+    fn after_a_way_back_another_reason_to_refuse_what_the_file_holds_still_stands() {
+        let history = history_of(&["b", "c"], &[("c", Event::TakenBack)]);
+        let refused = |words: Option<&str>, error: LoadError| Some(Refused::new(words.map(digest), &error));
+        let lacking = || refused(Some("n"), LoadError::NotGranted("much".to_owned()));
+        assert_eq!(said(&history, Some("n"), ("c", "b"), lacking()), Some((Some(digest("n")), "NotGranted")));
+        assert_eq!(said(&history, Some("m"), ("c", "b"), lacking()), None, "it was said of another file");
+        let large = refused(None, LoadError::TooLarge { size: 2, limit: 1 });
+        assert_eq!(said(&history, None, ("c", "b"), large), Some((None, "ComponentTooLarge")));
     }
 
     /// The result of calls that end so, and how many were made.

@@ -113,7 +113,7 @@ impl Following {
         if self.taking.is_some() {
             self.offer_again();
         }
-        let back = self.supervised.clone().take_back(why.clone()).map(Ok);
+        let back = self.supervised.clone().take_back(why.clone(), self.component.offered()).map(Ok);
         self.taking = Some(Taking { what: What::WayBack(why), under_way: back.boxed() });
     }
 
@@ -189,7 +189,7 @@ impl Following {
                     What::WayBack(why) => Some(Interrupted::WayBack(why)),
                     What::Wished { .. } => None,
                 });
-                let under_way = self.supervised.clone().roll_back(earlier).boxed();
+                let under_way = self.supervised.clone().roll_back(earlier, self.component.offered()).boxed();
                 self.taking = Some(Taking { what: What::Wished { reply, instead_of }, under_way });
             }
             Err(why) => self.tell(reply, Err(why)),

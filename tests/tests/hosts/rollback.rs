@@ -94,6 +94,35 @@ fn a_person_goes_back_and_forth_between_components() {
 }
 
 #[test]
+fn after_going_back_twice_what_the_file_holds_is_what_can_be_approved() {
+    run(async {
+        let mut scene = scene_with_faults("rollback-twice").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        let mut digests = vec![digest(&host).await];
+        for words in [SLIPS, GRABS] {
+            folder.put(&reworded(folder.original(), WORKS, words));
+            assert!(host.ask(&["reload", "faulty"]).0.success());
+            digests.push(digest(&host).await);
+        }
+        for _ in 0..2 {
+            assert!(host.ask(&["rollback", "faulty"]).0.success());
+        }
+        assert_eq!(digest(&host).await, digests[0]);
+        let (_, words) = host.ask(&["status"]);
+        assert!(words.contains(&short(&digests[2])), "{words}");
+        let (status, words) = host.ask(&["approve", "faulty", &digests[2][..12].to_uppercase()]);
+        assert!(status.success(), "{words}");
+        assert_eq!(digest(&host).await, digests[2]);
+        // What the file holds is gone back to, and so is not refused any more.
+        assert!(host.ask(&["rollback", "faulty"]).0.success());
+        assert!(host.ask(&["rollback", "faulty", "--to", &digests[2]]).0.success());
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(status.success() && words.contains(&short(&digests[2])), "{words}");
+    });
+}
+
+#[test]
 fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
     run(async {
         let mut scene = scene_with_faults("held").await;
