@@ -249,3 +249,31 @@ fn a_cluster_configuration_that_is_missing_is_said_once_with_what_to_do() {
     assert!(text.contains("--kubeconfig") && text.contains("missing"), "{text}");
     assert_eq!(text.matches("No such file").count(), 1, "{text}");
 }
+
+#[test]
+fn a_command_that_nobody_reads_any_more_ends_quietly() {
+    let dir = plugin(&Guest::default(), CASE);
+    for arguments in [&["completion", "bash"][..], &["version"], &["grants", "."], &["test", "."]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(HOTSHOE)
+            .args(arguments)
+            .current_dir(dir.path())
+            .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
+            .stdout(writer)
+            .output()
+            .unwrap();
+        assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));
+        assert!(!stderr(&output).contains("error:"), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(128 + 13), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_an_error() {
+    let dir = plugin(&Guest::default(), CASE);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = Command::new(HOTSHOE).arg("version").current_dir(dir.path()).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("cannot write to standard output"), "{}", stderr(&output));
+}

@@ -28,6 +28,6 @@ impl Args {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let path = reload::path("approve", &self.plugin, self.digest.as_deref());
         let status = super::runtime()?.block_on(self.host.post(&path))?;
-        Ok(reload::print(&self.plugin, &status))
+        reload::print(&self.plugin, &status)
     }
 }

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use wit_component::ComponentEncoder;
 
 use super::folder::{self, Folder, shown};
+use super::stdout;
 use crate::plugin::candidate::Candidate;
 use crate::plugin::cases::Case;
 use crate::plugin::compile::Compiler;
@@ -64,7 +65,7 @@ impl Args {
         };
         folder::write(&out, &component)?;
         let (size, digest) = (component.len(), Digest::of(&component));
-        println!("{}: {size} bytes, digest {digest}, {cases} cases", shown(&out).display());
+        stdout::line(format_args!("{}: {size} bytes, digest {digest}, {cases} cases", shown(&out).display()))?;
         Ok(ExitCode::SUCCESS)
     }
 }

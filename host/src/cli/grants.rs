@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::asked;
+use super::{asked, stdout};
 use crate::config::{HOST_NAMESPACE, PluginConfig};
 use crate::decision::{Descriptor, Kind};
 use crate::grant::{self, Grant, Namespaces, Verb, Word};
@@ -56,8 +56,8 @@ impl Args {
         };
         let lines: Vec<Line> = plugins.iter().flat_map(of_plugin).collect();
         match self.output {
-            Output::Json => println!("{}", serde_json::to_string_pretty(&lines)?),
-            Output::Text => print!("{}", table(&lines)),
+            Output::Json => stdout::line(serde_json::to_string_pretty(&lines)?)?,
+            Output::Text => stdout::print(table(&lines))?,
         }
         let satisfied = lines.iter().all(|line| line.given || !line.asked);
         Ok(if satisfied { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::host_client::HostOptions;
 use super::status::Output;
+use super::stdout;
 use crate::cluster::events;
 
 /// Show which components decided, and what became of them
@@ -32,14 +33,16 @@ impl Args {
         let history = super::runtime()?.block_on(self.host.get(&format!("/history/{}", self.plugin)))?;
         match self.output {
             Some(output) => output.print(&history)?,
-            None => print(&history).context("the host's answer has another shape; is it of this version?")?,
+            None => {
+                stdout::print(table(&history).context("the host's answer has another shape; is it of this version?")?)?
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn print(history: &Value) -> Option<()> {
-    println!("  {:<20} {:<14} {:<10} {:<11} WHY", "AT", "DIGEST", "VERSION", "EVENT");
+fn table(history: &Value) -> Option<String> {
+    let mut table = format!("  {:<20} {:<14} {:<10} {:<11} WHY\n", "AT", "DIGEST", "VERSION", "EVENT");
     let current = history.get("current").and_then(Value::as_str);
     let entries = history.get("entries")?.as_array()?;
     let decides = entries.iter().rposition(|entry| {
@@ -53,7 +56,8 @@ fn print(history: &Value) -> Option<()> {
         let mark = if decides == Some(index) { "*" } else { " " };
         let (version, event, why) = (text("version"), text("event"), text("message"));
         let line = format!("{mark} {at:<20} {digest:<14} {version:<10} {event:<11} {why}");
-        println!("{}", line.trim_end());
+        table.push_str(line.trim_end());
+        table.push('\n');
     }
-    Some(())
+    Some(table)
 }

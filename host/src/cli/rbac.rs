@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::asked::{self, Asked};
 use super::status::Output;
+use super::stdout;
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::discovery::Kinds;
 use crate::cluster::served;
@@ -105,15 +106,12 @@ fn print(rights: &Rights, output: Output) -> anyhow::Result<()> {
     match output {
         Output::Json => {
             let list = json!({ "apiVersion": "v1", "kind": "List", "items": rights.manifests });
-            println!("{}", serde_json::to_string_pretty(&list)?);
+            stdout::line(serde_json::to_string_pretty(&list)?)
         }
         Output::Yaml => {
             let documents = rights.manifests.iter().map(rbac::Manifest::to_yaml).collect::<Result<Vec<_>, _>>();
-            print!(
-                "{}",
-                documents.map_err(anyhow::Error::msg).context("the rights cannot be written as YAML")?.join("---\n")
-            );
+            let documents = documents.map_err(anyhow::Error::msg).context("the rights cannot be written as YAML")?;
+            stdout::print(documents.join("---\n"))
         }
     }
-    Ok(())
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::host_client::HostOptions;
+use super::stdout;
 
 /// Have a running host take the component that is there now
 #[derive(clap::Args, Debug)]
@@ -26,7 +27,7 @@ impl Args {
     /// When no host answers, or it has no such plugin.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let status = super::runtime()?.block_on(self.host.post(&path("reload", &self.plugin, None)))?;
-        Ok(print(&self.plugin, &status))
+        print(&self.plugin, &status)
     }
 }
 
@@ -41,12 +42,15 @@ pub(super) fn path(verb: &str, plugin: &str, digest: Option<&str>) -> String {
 }
 
 /// Says whether the component that was offered decides now.
-pub(super) fn print(plugin: &str, status: &Value) -> ExitCode {
+///
+/// # Errors
+/// When it cannot be written.
+pub(super) fn print(plugin: &str, status: &Value) -> anyhow::Result<ExitCode> {
     let plugin_file = status.get("pluginFile").and_then(|file| file.get("refused")?.as_str());
     if let Some(why) = plugin_file {
         eprintln!("plugin.yaml is not taken, and what it said before holds: {why}");
     }
-    match status.get("refused").filter(|refused| !refused.is_null()) {
+    Ok(match status.get("refused").filter(|refused| !refused.is_null()) {
         None if plugin_file.is_some() => ExitCode::FAILURE,
         Some(refused) => {
             eprintln!("not taken: {}: {}", text(refused, "reason"), text(refused, "message"));
@@ -58,10 +62,10 @@ pub(super) fn print(plugin: &str, status: &Value) -> ExitCode {
             ExitCode::FAILURE
         }
         None => {
-            println!("{}", decides(plugin, status));
+            stdout::line(decides(plugin, status))?;
             ExitCode::SUCCESS
         }
-    }
+    })
 }
 
 /// Which component decides.
@@ -92,7 +96,7 @@ mod tests {
 
     #[test]
     fn where_nothing_decides_nothing_was_taken() {
-        let print = |status: Value| format!("{:?}", print("memcached", &status));
+        let print = |status: Value| format!("{:?}", print("memcached", &status).unwrap());
         let failure = format!("{:?}", ExitCode::FAILURE);
         assert_eq!(print(json!({ "digest": null, "refused": null, "waiting": "it is being compiled" })), failure);
         assert_ne!(print(json!({ "digest": "3f2a91c0", "refused": null, "version": "1" })), failure);

@@ -8,6 +8,7 @@ use anyhow::Context;
 use serde_json::json;
 
 use super::host_client::HostOptions;
+use super::stdout;
 use crate::plugin::text::clean;
 use crate::shadow::Line;
 use crate::shadow::compare::{Changed, Difference, Failed, Named};
@@ -75,10 +76,10 @@ impl Args {
             "the host's answer ends before the summary; it may have been stopped, its log says more. Try again",
         )?;
         match self.output {
-            None => print!("{}", Page::new(colours()).of(summary, &heard, self.show)),
+            None => stdout::print(Page::new(colours()).of(summary, &heard, self.show))?,
             Some(Output::Json) => {
                 let parents: Vec<_> = heard.changes.iter().chain(&heard.failures).collect();
-                println!("{}", serde_json::to_string_pretty(&json!({ "summary": summary, "parents": parents }))?);
+                stdout::line(serde_json::to_string_pretty(&json!({ "summary": summary, "parents": parents }))?)?;
             }
             Some(Output::Jsonl) => {}
         }
@@ -102,7 +103,7 @@ impl Args {
 
     fn hear(&self, line: Line, heard: &mut Heard) -> anyhow::Result<()> {
         if self.output == Some(Output::Jsonl) && !matches!(line, Line::Progress { .. }) {
-            println!("{}", serde_json::to_string(&line)?);
+            stdout::line(serde_json::to_string(&line)?)?;
         }
         match line {
             Line::Progress { .. } => {}

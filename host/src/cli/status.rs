@@ -1,11 +1,13 @@
 //! `hotshoe status`: how a running host is.
 
+use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use serde_json::Value;
 
 use super::host_client::HostOptions;
+use super::stdout;
 
 /// Show how a running host and its plugins are
 #[derive(clap::Args, Debug)]
@@ -36,10 +38,9 @@ impl Output {
     /// When it cannot be written.
     pub fn print<T: serde::Serialize>(self, value: &T) -> anyhow::Result<()> {
         match self {
-            Output::Json => println!("{}", serde_json::to_string_pretty(value)?),
-            Output::Yaml => print!("{}", serde_saphyr::to_string(value)?),
+            Output::Json => stdout::line(serde_json::to_string_pretty(value)?),
+            Output::Yaml => stdout::print(serde_saphyr::to_string(value)?),
         }
-        Ok(())
     }
 }
 
@@ -52,30 +53,37 @@ impl Args {
         let status = super::runtime()?.block_on(self.host.get("/status"))?;
         match self.output {
             Some(output) => output.print(&status)?,
-            None => print(&status).context("the host's answer has another shape; is it of this version?")?,
+            None => {
+                stdout::print(page(&status).context("the host's answer has another shape; is it of this version?")?)?
+            }
         }
         let ready = status.get("ready").and_then(Value::as_bool) == Some(true);
         Ok(if ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
-fn print(status: &Value) -> Option<()> {
-    println!("hotshoe {} on context {}", status.get("version")?.as_str()?, status.get("context")?.as_str()?);
-    println!(
+fn page(status: &Value) -> Option<String> {
+    let mut page = String::new();
+    writeln!(page, "hotshoe {} on context {}", status.get("version")?.as_str()?, status.get("context")?.as_str()?)
+        .ok()?;
+    writeln!(
+        page,
         "{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  NOTE",
         "PLUGIN", "READY", "VERSION", "DIGEST", "PARENTS", "QUEUED"
-    );
+    )
+    .ok()?;
     for plugin in status.get("plugins")?.as_array()? {
-        print_plugin(plugin)?;
+        plugin_lines(&mut page, plugin)?;
     }
-    Some(())
+    Some(page)
 }
 
 /// One plugin as a line, with what was refused or is awaited below it.
-pub fn print_plugin(plugin: &Value) -> Option<()> {
+fn plugin_lines(page: &mut String, plugin: &Value) -> Option<()> {
     let text = |key: &str| plugin.get(key).and_then(Value::as_str);
     let digest: String = text("digest").unwrap_or("-").chars().take(12).collect();
-    println!(
+    writeln!(
+        page,
         "{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  {}",
         text("name")?,
         if plugin.get("ready")?.as_bool()? { "yes" } else { "no" },
@@ -84,25 +92,26 @@ pub fn print_plugin(plugin: &Value) -> Option<()> {
         plugin.get("parents")?.to_string(),
         plugin.get("queued")?.to_string(),
         text("waiting").unwrap_or("")
-    );
+    )
+    .ok()?;
     let breaker = |key: &str| plugin.get("breaker")?.get(key);
     let state = breaker("state").and_then(Value::as_str).unwrap_or("closed");
     if state != "closed" {
         let left = breaker("seconds").map(|seconds| format!(" for another {seconds} s")).unwrap_or_default();
-        println!("  circuit {state}{left}: it failed too often to be called; a new component closes it");
+        writeln!(page, "  circuit {state}{left}: it failed too often to be called; a new component closes it").ok()?;
     }
     let of_file = |key: &str| plugin.get("pluginFile")?.get(key)?.as_str();
     if let Some(why) = of_file("refused") {
-        println!("  plugin.yaml not taken, what it said before holds: {why}");
+        writeln!(page, "  plugin.yaml not taken, what it said before holds: {why}").ok()?;
     }
     if let Some(lacking) = of_file("notGranted") {
-        println!("  less granted: {lacking}");
+        writeln!(page, "  less granted: {lacking}").ok()?;
     }
     let refused = plugin.get("refused").filter(|refused| !refused.is_null());
     if let Some(refused) = refused {
         let of = |key: &str| refused.get(key).and_then(Value::as_str).unwrap_or("-");
         let digest: String = of("digest").chars().take(12).collect();
-        println!("  not taken: {digest}: {}: {}", of("reason"), of("message"));
+        writeln!(page, "  not taken: {digest}: {}: {}", of("reason"), of("message")).ok()?;
     }
     Some(())
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
 use super::folder::{self, CaseFile, Folder, shown};
-use super::judged;
+use super::{judged, stdout};
 use crate::plugin::candidate::Candidate;
 use crate::plugin::cases::{Case, Report, Verdict};
 use crate::plugin::compile::Compiler;
@@ -81,11 +81,11 @@ impl Args {
                 report.verdict = Verdict::Failed(format!("it answers as expected, but a host refuses that: {why}"));
             }
             if self.output == Output::Text {
-                print!("{}", text(&file, &report));
+                stdout::print(text(&file, &report))?;
             }
             results.push((file, report));
         }
-        Ok(self.conclude(&results))
+        self.conclude(&results)
     }
 
     fn cases(&self, folder: &Folder) -> anyhow::Result<Vec<CaseFile>> {
@@ -99,15 +99,15 @@ impl Args {
         Ok(cases)
     }
 
-    fn conclude(&self, results: &[(CaseFile, Report)]) -> ExitCode {
+    fn conclude(&self, results: &[(CaseFile, Report)]) -> anyhow::Result<ExitCode> {
         let failed = results.iter().filter(|(_, report)| !passed(report)).count();
         match self.output {
             Output::Json => {
-                println!("{}", results.iter().map(|(file, report)| record(file, report)).collect::<Value>())
+                stdout::line(results.iter().map(|(file, report)| record(file, report)).collect::<Value>())?;
             }
-            Output::Text => println!("{} passed, {failed} failed", results.len() - failed),
+            Output::Text => stdout::line(format_args!("{} passed, {failed} failed", results.len() - failed))?,
         }
-        if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
@@ -240,7 +240,10 @@ fn record(file: &CaseFile, report: &Report) -> Value {
 
 /// Times of single calls, by the clock inside the call and by that of who waits for it.
 async fn bench(revision: &Arc<Revision>, cases: &[CaseFile], calls: usize) -> anyhow::Result<ExitCode> {
-    println!("{calls} calls of each case, each in a fresh instance, after {} to warm up", calls / 10);
+    stdout::line(format_args!(
+        "{calls} calls of each case, each in a fresh instance, after {} to warm up",
+        calls / 10
+    ))?;
     for file in cases {
         let observation = file.case.observation(revision.descriptor()).map_err(anyhow::Error::msg)?;
         let observation = Arc::new(observation);
@@ -253,7 +256,8 @@ async fn bench(revision: &Arc<Revision>, cases: &[CaseFile], calls: usize) -> an
                 inside.push(outcome.elapsed);
             }
         }
-        println!("{}: call {}; with hand-over {}", file.case.name, quantiles(inside), quantiles(outside));
+        let (name, inside, outside) = (&file.case.name, quantiles(inside), quantiles(outside));
+        stdout::line(format_args!("{name}: call {inside}; with hand-over {outside}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

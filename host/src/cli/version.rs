@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+use super::stdout;
 use crate::plugin::CONTRACT;
 
 /// Print version, commit, contract and platform
@@ -37,10 +38,10 @@ impl Args {
         };
         match self.output {
             Some(output) => output.print(&version)?,
-            None => println!(
+            None => stdout::line(format_args!(
                 "hotshoe {} (commit {}, contract {}, {})",
                 version.version, version.commit, version.contract, version.platform
-            ),
+            ))?,
         }
         Ok(ExitCode::SUCCESS)
     }

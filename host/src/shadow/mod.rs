@@ -141,7 +141,9 @@ impl Shadow {
     /// of the whole at last. Ends early when nobody listens any more.
     pub async fn run(self, lines: mpsc::Sender<Line>) {
         let began = Instant::now();
-        let keys = self.new.parents.watched.cache.keys();
+        let mut keys = self.new.parents.watched.cache.keys();
+        // Two runs can be held against each other.
+        keys.sort_unstable();
         let mut run = Run { counts: Counts::default(), old: Times::default(), new: Times::default(), overdue: 0 };
         let mut told = began;
         for (number, key) in keys.iter().enumerate() {

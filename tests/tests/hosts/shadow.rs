@@ -112,7 +112,8 @@ fn another_wording_is_shown_for_each_object_and_nothing_is_written() {
         assert!(!printed.contains('\u{1b}'), "no colour where there is no terminal: {printed:?}");
         let (_, printed, _) = host.ask_for_output(&["shadow", "memcached", &new.to_string_lossy(), "-o", "jsonl"]);
         let lines: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        assert_eq!(lines.iter().filter(|line| line["parent"].is_object()).count(), 10);
+        let parents: Vec<_> = lines.iter().filter_map(|line| line["parent"]["parent"]["name"].as_str()).collect();
+        assert!(parents.len() == 10 && parents.is_sorted(), "{parents:?}");
         assert!(lines.last().is_some_and(|line| line["summary"].is_object()), "{printed}");
 
         assert_eq!(state(&host).await, before);
