@@ -9,6 +9,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -21,7 +22,7 @@ const MAGIC: &[u8; 8] = b"HOTSHOE1";
 const HEADER: usize = 8 + 32;
 const KEY_FILE: &str = "key";
 const EXTENSION: &str = "native";
-/// So many results are kept, the newest: enough to roll back without a compiler.
+/// So many results are kept, those that were used last: enough to roll back without a compiler.
 const KEEP: usize = 64;
 /// Nobody but the owner.
 const PRIVATE_DIR: u32 = 0o700;
@@ -57,8 +58,14 @@ impl Cache {
             let _ = fs::remove_file(&path);
             return None;
         }
+        self.note_used(name);
         bytes.drain(..HEADER);
         Some(bytes)
+    }
+
+    /// What is used counts as new. Where that cannot be noted, it costs a compilation later.
+    pub(super) fn note_used(&self, name: &str) {
+        let _ = File::open(self.path(name)).and_then(|file| file.set_modified(SystemTime::now()));
     }
 
     /// Stores code under a name, whole or not at all.
@@ -96,7 +103,7 @@ impl Cache {
         mac
     }
 
-    /// Removes the oldest files beyond those that are kept. A failure only costs space.
+    /// Removes those that were not used for longest beyond those that are kept. A failure only costs space.
     fn prune(&self) {
         let Ok(entries) = fs::read_dir(&self.dir) else { return };
         let mut files: Vec<_> = entries
@@ -230,6 +237,21 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), base.path().join("compiled")).unwrap();
         assert!(Cache::open(base.path()).is_err());
+    }
+
+    #[test]
+    fn what_is_used_is_kept_before_what_was_put_after_it() {
+        let base = tempfile::tempdir().unwrap();
+        let cache = Cache::open(base.path()).unwrap();
+        for n in 0..KEEP {
+            cache.put(&format!("n{n}"), b"code").unwrap();
+            let long_ago = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(n as u64);
+            File::open(cache.path(&format!("n{n}"))).unwrap().set_modified(long_ago).unwrap();
+        }
+        assert!(cache.get("n0").is_some());
+        cache.note_used("n1");
+        cache.put("new", b"code").unwrap();
+        assert_eq!(["n0", "n1", "n2", "n3"].map(|name| cache.path(name).exists()), [true, true, false, true]);
     }
 
     #[test]

@@ -106,8 +106,9 @@ impl History {
 
     fn add(&mut self, entry: Entry) {
         self.entries.push(entry);
-        let surplus = self.entries.len().saturating_sub(ENTRIES);
-        self.entries.drain(..surplus);
+        while self.entries.len() > ENTRIES {
+            self.entries.remove(self.least());
+        }
         if let Err(error) = self.write() {
             tracing::warn!(%error, "the history of revisions is not kept");
         }
@@ -208,6 +209,39 @@ impl History {
         }
     }
 
+    /// Which entry is given up: the oldest of which a later one of the same component says more, or else the
+    /// oldest, and those last that say what decided and which finalizers parents may have.
+    fn least(&self) -> usize {
+        let needed = self.needed();
+        let can_go = |index: &usize| !needed.contains(index);
+        let is_superseded = |index: &usize| {
+            let mut since = self.entries.iter().skip(*index);
+            since.next().is_some_and(|entry| since.any(|later| later.digest == entry.digest))
+        };
+        let all = 0..self.entries.len();
+        all.clone().filter(can_go).find(is_superseded).or_else(|| all.clone().find(can_go)).unwrap_or(0)
+    }
+
+    /// The last entries that name one of the components that are kept as one that decided, or a finalizer.
+    fn needed(&self) -> BTreeSet<usize> {
+        let kept = self.kept();
+        let published = kept.iter().filter_map(|digest| {
+            self.entries.iter().rposition(|entry| entry.digest == *digest && entry.event == Event::Published)
+        });
+        let finalizers = self.finalizers();
+        let named = finalizers
+            .iter()
+            .filter_map(|finalizer| self.entries.iter().rposition(|entry| entry.finalizer.as_ref() == Some(finalizer)));
+        published.chain(named).collect()
+    }
+
+    /// The components that somebody may go back to: a person may want one that was taken back, the host only
+    /// another.
+    fn kept(&self) -> Vec<Digest> {
+        let good = self.before(None).into_iter().take(KEPT);
+        good.chain(self.published().into_iter().take(KEPT)).collect()
+    }
+
     fn write(&self) -> io::Result<()> {
         let Some(dir) = &self.dir else { return Ok(()) };
         let json = serde_json::to_vec_pretty(&self.entries)?;
@@ -217,12 +251,9 @@ impl History {
         Ok(())
     }
 
-    /// Removes components that nobody would go back to: a person may want one that was taken back,
-    /// the host only another. A failure only costs space.
+    /// Removes components that nobody would go back to. A failure only costs space.
     fn prune(&self, dir: &Path) {
-        let good = self.before(None).into_iter().take(KEPT);
-        let latest = self.published().into_iter().take(KEPT);
-        let kept: Vec<PathBuf> = good.chain(latest).map(|digest| component_path(dir, digest)).collect();
+        let kept: Vec<PathBuf> = self.kept().into_iter().map(|digest| component_path(dir, digest)).collect();
         let Ok(entries) = fs::read_dir(dir) else { return };
         for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
             if path.extension().is_some_and(|extension| extension == "wasm") && !kept.contains(&path) {
@@ -346,6 +377,37 @@ mod tests {
         assert!(history.is_approved_after_all(digest("b")));
         history.note(digest("b"), "1", Event::TakenBack, "it traps");
         assert!(!history.is_approved_after_all(digest("b")), "it was taken back once more");
+    }
+
+    #[test]
+    fn what_was_taken_back_and_its_finalizer_are_not_forgotten_for_much_that_is_said_again() {
+        let mut history = History::default();
+        history.publish(digest("bad"), "1", Some("example.com/old"), "");
+        history.note(digest("bad"), "1", Event::TakenBack, "it traps");
+        for number in 0..3 * ENTRIES {
+            history.publish(digest(["a", "b"][number % 2]), "1", Some("example.com/new"), "");
+        }
+        assert_eq!(history.entries().len(), ENTRIES);
+        assert!(history.taken_back(digest("bad")).is_some());
+        assert_eq!(history.finalizers(), ["example.com/new", "example.com/old"].map(str::to_owned).into());
+        assert_eq!(history.current(), Some(digest("b")));
+        assert_eq!(history.before(history.current()), [digest("a")]);
+    }
+
+    #[test]
+    fn what_decides_is_not_forgotten_for_many_that_never_did() {
+        let mut history = History::default();
+        history.publish(digest("before"), "1", Some("example.com/old"), "");
+        history.publish(digest("present"), "1", None, "");
+        for number in 0..3 * ENTRIES {
+            history.note(digest(&number.to_string()), "2", Event::Held, "it would delete much");
+        }
+        assert_eq!(history.entries().len(), ENTRIES);
+        assert_eq!(history.current(), Some(digest("present")));
+        assert_eq!(history.before(history.current()), [digest("before")]);
+        assert_eq!(history.finalizers(), ["example.com/old".to_owned()].into());
+        let last = (3 * ENTRIES - 1).to_string();
+        assert!(history.held(digest(&last)).is_some() && history.held(digest("0")).is_none());
     }
 
     #[test]

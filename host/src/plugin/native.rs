@@ -41,6 +41,13 @@ impl Native {
         }
     }
 
+    /// It is at work, though nobody loads it now.
+    pub(super) fn note_used(&self) {
+        if let Some(cache) = &self.cache {
+            cache.note_used(&self.name);
+        }
+    }
+
     /// From the compiler. It is kept for the next time once it has loaded.
     ///
     /// # Errors

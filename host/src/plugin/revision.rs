@@ -141,6 +141,11 @@ impl Revision {
         })
     }
 
+    /// Keeps its native code in the cache, where others that are loaded would push it out while it is at work.
+    pub fn note_used(&self, compiler: &Compiler) {
+        Native::new(&self.engine, compiler, &self.digest).note_used();
+    }
+
     /// The same component under other limits. Those that hold for its size and its compilation it has
     /// passed already.
     pub fn under(self: &Arc<Self>, limits: &Limits) -> Arc<Revision> {

@@ -115,6 +115,7 @@ impl Turn {
         let old = controller.logic().ok_or_else(|| NotRun::NothingDecides(plugin.name.clone()))?;
         let candidate = tokio::task::spawn_blocking(move || Candidate::of(bytes)).await;
         let candidate = candidate.map_err(|error| LoadError::LoadFailed(error.to_string()))?;
+        old.revision.note_used(&shared.compiler);
         let revision = Revision::load(&shared.engine, &shared.compiler, candidate, plugin.limits.clone()).await?;
         check_grants(revision.descriptor(), &plugin)?;
         let name = format!("{} (shadow)", plugin.name);
