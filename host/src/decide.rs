@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::breaker::{Standing, Trial};
 use crate::controller::{Controller, Logic, Memory};
-use crate::decision::{Answer, Call, Decision, Document, ObjectRef, Observation, Related, Requirement};
+use crate::decision::{Answer, Call, Decision, Document, Failure, ObjectRef, Observation, Related, Requirement};
 use crate::error::{CallError, Error};
 use crate::grant::{Access, Request, Verb};
 use crate::object::Object;
@@ -84,7 +84,13 @@ pub async fn decide<'a>(
                     controller.overdue(trial);
                 }
                 Error::Call(_) | Error::Violation(_) => hold_against(controller, logic, trial),
-                Error::Plugin(_) => controller.passed(trial),
+                Error::Plugin(stated) => {
+                    // It ran well, so it is called on; that it does not know how is worse than one that does.
+                    if matches!(stated, Failure::Other(_)) {
+                        controller.probation.failed(Instant::now(), logic.revision.digest());
+                    }
+                    controller.passed(trial);
+                }
             }
             Err(error)
         }

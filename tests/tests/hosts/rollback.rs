@@ -12,6 +12,7 @@ const WORKS: &str = "this revision works";
 const SLIPS: &str = "this revision slips";
 const DROPS: &str = "this revision drops";
 const GRABS: &str = "this revision grabs";
+const BALKS: &str = "this revision balks";
 const FREES: &str = "this revision frees";
 
 async fn start(scene: &mut Scene, folder: &Folder) -> Host {
@@ -283,13 +284,22 @@ fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() 
 
 #[test]
 fn a_component_whose_decisions_are_denied_is_taken_back_by_itself() {
+    is_taken_back_where_all_slip("denied-relapse", GRABS);
+}
+
+#[test]
+fn a_component_that_says_that_it_failed_is_taken_back_by_itself() {
+    is_taken_back_where_all_slip("stated-relapse", BALKS);
+}
+
+fn is_taken_back_where_all_slip(name: &str, words: &str) {
     run(async {
-        let mut scene = scene_with_faults("denied-relapse").await;
+        let mut scene = scene_with_faults(name).await;
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
         let first = digest(&host).await;
         six_are_served(&scene).await;
-        folder.put(&reworded(folder.original(), WORKS, GRABS));
+        folder.put(&reworded(folder.original(), WORKS, words));
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(status.success(), "{words}");
         all_six_slip(&scene).await;
