@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::config::PluginConfig;
 use crate::controller::{Controller, Logic};
 use crate::debut::{Stage, Stopwatch};
-use crate::decision::{Call, Descriptor};
+use crate::decision::{Call, Descriptor, Kind};
 use crate::error::LoadError;
 use crate::object::Object;
 use crate::plugin::candidate::Candidate;
@@ -153,7 +153,7 @@ impl Supervised {
         let plugin = self.plugin();
         let revision = revision.under(&plugin.limits);
         let views = Views::under(self.shared.clone(), self.candidate_name());
-        let mut logic = views.open(&self.controller, plugin, revision).await?;
+        let mut logic = views.open(&self.controller, plugin, revision, &self.owned_before()).await?;
         logic.former_finalizers = self.former_finalizers(&logic);
         stopwatch.over(Stage::Watches);
         let digest = logic.revision.digest();
@@ -183,6 +183,11 @@ impl Supervised {
     /// Whether it decided when the host ended, and nothing does yet: whom it fails on, it failed on then.
     fn was_at_work(&self, digest: Digest) -> bool {
         self.controller.logic().is_none() && self.history().current() == Some(digest)
+    }
+
+    /// Of which kinds children may be left since before the host was started.
+    fn owned_before(&self) -> Vec<Kind> {
+        if self.controller.logic().is_some() { Vec::new() } else { self.history().owned() }
     }
 
     /// What earlier revisions held stays on the parents that have it, and is taken off when they are deleted.
@@ -411,6 +416,17 @@ impl Supervised {
         Shown { current, entries: self.history().entries().to_vec() }
     }
 
+    /// Ends the watches of kinds that are owned no longer, once no child of them is left.
+    pub(crate) fn end_pruned_kinds(&self) {
+        // What began under another revision may still make one.
+        let (_, running) = self.controller.queue.depth();
+        let Some(present) = self.controller.logic().filter(|_| running == 0) else { return };
+        if let Some(logic) = wiring::without_pruned(&self.controller.name, &present) {
+            self.controller.slot.rewire(Arc::new(logic));
+            wiring::release(&self.controller, &self.shared.watches);
+        }
+    }
+
     fn loading(&self, what: &str) {
         self.state().loading = Some(what.to_owned());
     }
@@ -428,7 +444,8 @@ fn remember(history: &mut History, revision: &Revision, component: Option<&Candi
     }
     if history.current() != Some(digest) {
         let descriptor = revision.descriptor();
-        history.publish(digest, &descriptor.version, descriptor.finalizer.as_deref(), why);
+        let owns = descriptor.owns.iter().map(|owned| owned.kind.clone()).collect();
+        history.publish(digest, &descriptor.version, (descriptor.finalizer.as_deref(), owns), why);
     }
 }
 
@@ -590,7 +607,7 @@ mod tests {
     /// Of components with these words: the first ones decided, and of what became of them each is told once more.
     fn history_of(published: &[&str], events: &[(&str, Event)]) -> History {
         let mut history = History::default();
-        published.iter().for_each(|words| history.publish(digest(words), "1", None, ""));
+        published.iter().for_each(|words| history.publish(digest(words), "1", (None, Vec::new()), ""));
         events.iter().for_each(|(words, event)| history.note(digest(words), "1", *event, "so"));
         history
     }

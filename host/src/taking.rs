@@ -12,6 +12,7 @@
 //! so that who wrote one and asks hears of that one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -23,6 +24,9 @@ use crate::error::LoadError;
 use crate::plugin::candidate::Candidate;
 use crate::plugin::source::{self, Source};
 use crate::supervisor::{PluginStatus, Supervised, Wish};
+
+/// How often is looked whether children of a kind are left that is owned no longer.
+const PRUNED: Duration = Duration::from_secs(5);
 
 /// A wish, and who is to be told what came of it.
 pub(crate) struct Request {
@@ -84,6 +88,8 @@ pub(crate) async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Rece
     // ask often must not put it off.
     let mut looks = interval(source::POLL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut prunings = interval(PRUNED);
+    prunings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let takes_files = following.takes_files();
         tokio::select! {
@@ -92,6 +98,7 @@ pub(crate) async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Rece
             done = finished(&mut following.taking) => following.end(done),
             why = supervised.controller.probation.relapsed(), if takes_files => following.go_back(why),
             Some(request) = requests.recv() => following.fulfil(request).await,
+            _ = prunings.tick(), if following.taking.is_none() => supervised.end_pruned_kinds(),
             _ = looks.tick(), if !following.asked.is_empty() => following.answer(),
         }
     }

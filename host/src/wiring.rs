@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures::future::join_all;
+
 use crate::cluster::discovery::Resource;
 use crate::cluster::observe::{ReadView, View, named_by};
 use crate::cluster::watch::{Change, Health, Role, Scope, Subscriber, Watched, Watches};
@@ -16,7 +18,7 @@ use crate::config::PluginConfig;
 use crate::controller::{Controller, Logic};
 use crate::decision::{Descriptor, Kind, MatchRule, ReadKind};
 use crate::error::LoadError;
-use crate::grant::Grant;
+use crate::grant::{Grant, Verb};
 use crate::object::{Key, Lens, Object, PLUGIN_LABEL};
 use crate::pattern;
 use crate::plugin::revision::Revision;
@@ -50,7 +52,8 @@ impl Views {
         Self { shared, name: name.into() }
     }
 
-    /// Opens the watches of a revision and waits until they are synced.
+    /// Opens the watches of a revision and waits until they are synced; also those of kinds that were `owned`
+    /// before the host was started, where children of them are left.
     ///
     /// # Errors
     /// When the kind of the parents cannot hold a status.
@@ -59,9 +62,10 @@ impl Views {
         controller: &Arc<Controller>,
         plugin: Arc<PluginConfig>,
         revision: Arc<Revision>,
+        owned: &[Kind],
     ) -> Result<Logic, LoadError> {
         let interest = Interest { watches: &self.shared.watches, name: self.name.clone(), woken: Weak::new() };
-        open(controller, &interest, plugin, revision).await
+        open(controller, &interest, plugin, revision, owned).await
     }
 }
 
@@ -93,6 +97,9 @@ pub fn listen(controller: &Arc<Controller>, watches: &Watches, logic: &Logic) {
     let parents = open_parents(&interest, descriptor);
     for owned in &descriptor.owns {
         open_owned(&interest, descriptor, &owned.kind, &owned.fields);
+    }
+    for dropped in logic.owned.iter().filter(|view| !owns(descriptor, view)) {
+        open_owned(&interest, descriptor, &dropped.watched.scope.kind, &[]);
     }
     for read in &descriptor.reads {
         open_read(&interest, &parents, read);
@@ -127,6 +134,7 @@ async fn open(
     interest: &Interest<'_>,
     plugin: Arc<PluginConfig>,
     revision: Arc<Revision>,
+    owned_before: &[Kind],
 ) -> Result<Logic, LoadError> {
     let descriptor = revision.descriptor();
     // The watch is opened under the host's own account, and who goes back does not ask again.
@@ -146,6 +154,7 @@ async fn open(
         namespaces.synced().await;
     }
     owned.extend(dropped_kinds(controller, &owned));
+    owned.extend(left_kinds(interest, &controller.name, descriptor, &plugin.grant, owned_before).await);
     let resource = parent_resource(controller, interest.watches, &descriptor.parent).await?;
     if !resource.has_status {
         return Err(LoadError::DescribeFailed(format!(
@@ -197,9 +206,53 @@ pub fn release(controller: &Controller, watches: &Watches) {
 fn dropped_kinds(controller: &Controller, owned: &[View]) -> Vec<View> {
     let Some(before) = controller.logic() else { return Vec::new() };
     let dropped = |view: &&View| {
-        !owned.iter().any(|now| now.watched.scope == view.watched.scope) && !view.watched.cache.is_empty()
+        !owned.iter().any(|now| now.watched.scope == view.watched.scope) && has_children(&controller.name, view)
     };
     before.owned.iter().filter(dropped).cloned().collect()
+}
+
+/// The same logic without the kinds that its revision does not own and of which no child is left; none where
+/// there are no such kinds.
+pub fn without_pruned(plugin: &str, logic: &Logic) -> Option<Logic> {
+    let descriptor = logic.revision.descriptor();
+    let is_used = |view: &&View| owns(descriptor, view) || has_children(plugin, view);
+    let owned: Vec<View> = logic.owned.iter().filter(is_used).cloned().collect();
+    (owned.len() < logic.owned.len()).then(|| Logic { owned, ..logic.clone() })
+}
+
+/// How long kinds are waited for that earlier revisions owned.
+const LEFT: Duration = Duration::from_secs(10);
+
+/// Kinds of which an earlier revision's children are left, for the host ended before they were pruned. Only
+/// those that may be pruned are looked for, and what cannot be seen is given up: a kind or a right that is gone
+/// must not hold up the plugin for ever.
+async fn left_kinds(
+    interest: &Interest<'_>,
+    plugin: &str,
+    descriptor: &Descriptor,
+    grant: &Grant,
+    owned_before: &[Kind],
+) -> Vec<View> {
+    let is_sought = |kind: &&Kind| {
+        !descriptor.owns.iter().any(|owned| owned.kind.is_served_as(kind))
+            && [Verb::Get, Verb::List, Verb::Watch, Verb::Delete].iter().all(|verb| grant.allows(*verb, kind))
+    };
+    let open = |kind: &Kind| open_owned(interest, descriptor, kind, &[]);
+    let mut views: Vec<View> = owned_before.iter().filter(is_sought).map(open).collect();
+    let tried = join_all(views.iter().map(|view| view.watched.tried()));
+    // Those that are late are given up, too.
+    drop(tokio::time::timeout(LEFT, tried).await);
+    views.retain(|view| view.watched.health() == Health::Synced && has_children(plugin, view));
+    views
+}
+
+fn owns(descriptor: &Descriptor, view: &View) -> bool {
+    descriptor.owns.iter().any(|owned| owned.kind == view.watched.scope.kind)
+}
+
+/// Whether children of this plugin's are there; others may watch the same kind for theirs.
+fn has_children(plugin: &str, view: &View) -> bool {
+    view.watched.cache.any(|child| child.label(PLUGIN_LABEL) == Some(plugin))
 }
 
 fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor) -> View {

@@ -36,6 +36,7 @@ kinds! {
     STATEFUL_SET = "apps" / "v1" "StatefulSet" "statefulsets";
     CLAIM = "" / "v1" "PersistentVolumeClaim" "persistentvolumeclaims";
     SERVICE = "" / "v1" "Service" "services";
+    LIMIT_RANGE = "" / "v1" "LimitRange" "limitranges";
     POD = "" / "v1" "Pod" "pods";
     EVENT = "" / "v1" "Event" "events";
     CONFIG_MAP = "" / "v1" "ConfigMap" "configmaps";

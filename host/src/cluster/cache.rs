@@ -87,6 +87,11 @@ impl Cache {
         self.lock().objects.keys().cloned().collect()
     }
 
+    /// Whether there is such an object.
+    pub fn any(&self, is_it: impl Fn(&Object) -> bool) -> bool {
+        self.lock().objects.values().any(|object| is_it(object))
+    }
+
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.lock().objects.len()

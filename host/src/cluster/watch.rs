@@ -121,6 +121,11 @@ impl Watched {
         drop(self.health.subscribe().wait_for(|health| *health == Health::Synced).await);
     }
 
+    /// Waits until the first list has ended, or something is wrong with it.
+    pub async fn tried(&self) {
+        drop(self.health.subscribe().wait_for(|health| *health != Health::Starting).await);
+    }
+
     /// Whether this plugin is told of changes.
     pub fn is_subscribed(&self, plugin: &str) -> bool {
         let subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::candidate::Candidate;
 use super::limits::Size;
 use super::revision::Digest;
+use crate::decision::Kind;
 use crate::whole_file::WholeFile;
 
 /// So many components are kept: the one that decides and those before it.
@@ -50,6 +51,9 @@ pub struct Entry {
     /// The finalizer that it holds, where it began to decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finalizer: Option<String>,
+    /// The kinds that it owns, where it began to decide.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owns: Vec<Kind>,
 }
 
 /// What happened to a component.
@@ -94,14 +98,20 @@ impl History {
     pub fn note(&mut self, digest: Digest, version: &str, event: Event, message: &str) {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let (version, message) = (version.to_owned(), message.to_owned());
-        self.add(Entry { digest, version, at, event, message, finalizer: None });
+        self.add(Entry { digest, version, at, event, message, finalizer: None, owns: Vec::new() });
     }
 
-    /// Notes that a component decides now, which holds this finalizer.
-    pub fn publish(&mut self, digest: Digest, version: &str, finalizer: Option<&str>, message: &str) {
+    /// Notes that a component decides now, which holds this finalizer and owns these kinds.
+    pub fn publish(
+        &mut self,
+        digest: Digest,
+        version: &str,
+        (finalizer, owns): (Option<&str>, Vec<Kind>),
+        message: &str,
+    ) {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let (version, message, finalizer) = (version.to_owned(), message.to_owned(), finalizer.map(str::to_owned));
-        self.add(Entry { digest, version, at, event: Event::Published, message, finalizer });
+        self.add(Entry { digest, version, at, event: Event::Published, message, finalizer, owns });
     }
 
     fn add(&mut self, entry: Entry) {
@@ -181,6 +191,18 @@ impl History {
         self.entries.iter().filter_map(|entry| entry.finalizer.clone()).collect()
     }
 
+    /// The kinds that components owned that decided, each in the version that was owned last: there may be
+    /// children of them still.
+    pub fn owned(&self) -> Vec<Kind> {
+        let mut found: Vec<Kind> = Vec::new();
+        for kind in self.entries.iter().rev().flat_map(|entry| &entry.owns) {
+            if !found.iter().any(|known| known.is_served_as(kind)) {
+                found.push(kind.clone());
+            }
+        }
+        found
+    }
+
     /// The components that ever decided, the last one first.
     fn published(&self) -> Vec<Digest> {
         let mut found: Vec<Digest> = Vec::new();
@@ -210,7 +232,8 @@ impl History {
     }
 
     /// Which entry is given up: the oldest of which a later one of the same component says more, or else the
-    /// oldest, and those last that say what decided and which finalizers parents may have.
+    /// oldest, and those last that say what decided, which finalizers parents may have, and of which kinds there
+    /// may be children.
     fn least(&self) -> usize {
         let needed = self.needed();
         let can_go = |index: &usize| !needed.contains(index);
@@ -222,7 +245,8 @@ impl History {
         all.clone().filter(can_go).find(is_superseded).or_else(|| all.clone().find(can_go)).unwrap_or(0)
     }
 
-    /// The last entries that name one of the components that are kept as one that decided, or a finalizer.
+    /// The last entries that name one of the components that are kept as one that decided, or a finalizer, or a
+    /// kind that was owned.
     fn needed(&self) -> BTreeSet<usize> {
         let kept = self.kept();
         let published = kept.iter().filter_map(|digest| {
@@ -232,7 +256,9 @@ impl History {
         let named = finalizers
             .iter()
             .filter_map(|finalizer| self.entries.iter().rposition(|entry| entry.finalizer.as_ref() == Some(finalizer)));
-        published.chain(named).collect()
+        let owned = self.owned();
+        let owning = owned.iter().filter_map(|kind| self.entries.iter().rposition(|entry| entry.owns.contains(kind)));
+        published.chain(named).chain(owning).collect()
     }
 
     /// The components that somebody may go back to: a person may want one that was taken back, the host only
@@ -323,11 +349,37 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
         for (text, finalizer) in [("a", Some("example.com/a")), ("b", Some("example.com/b")), ("c", None)] {
-            history.publish(digest(text), "1", finalizer, "");
+            history.publish(digest(text), "1", (finalizer, Vec::new()), "");
         }
         let again = History::open(Some(base.path()), "memcached");
         assert_eq!(again.finalizers(), ["example.com/a", "example.com/b"].map(str::to_owned).into());
         assert_eq!(again.current(), Some(digest("c")));
+    }
+
+    #[test]
+    fn the_kinds_that_were_owned_are_known_after_a_restart_and_for_as_long_as_there_is_a_history() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        let kind = |version: &str, kind: &str| Kind::new("apps", version, kind);
+        history.publish(digest("a"), "1", (None, vec![kind("v1", "Deployment"), kind("v1", "DaemonSet")]), "");
+        for number in 0..2 * ENTRIES {
+            let owns = vec![kind("v2", "Deployment")];
+            history.publish(digest(&number.to_string()), "2", (None, owns), "");
+        }
+        let again = History::open(Some(base.path()), "memcached");
+        assert_eq!(again.owned(), [kind("v2", "Deployment"), kind("v1", "DaemonSet")]);
+    }
+
+    #[test]
+    fn a_history_without_kinds_is_read() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("revisions/memcached");
+        fs::create_dir_all(&dir).unwrap();
+        let entry =
+            serde_json::json!([{ "digest": digest("a").full(), "version": "1", "at": 1, "event": "Published" }]);
+        fs::write(dir.join(HISTORY_FILE), entry.to_string()).unwrap();
+        let history = History::open(Some(base.path()), "memcached");
+        assert_eq!((history.current(), history.owned()), (Some(digest("a")), Vec::new()));
     }
 
     #[test]
@@ -382,10 +434,10 @@ mod tests {
     #[test]
     fn what_was_taken_back_and_its_finalizer_are_not_forgotten_for_much_that_is_said_again() {
         let mut history = History::default();
-        history.publish(digest("bad"), "1", Some("example.com/old"), "");
+        history.publish(digest("bad"), "1", (Some("example.com/old"), Vec::new()), "");
         history.note(digest("bad"), "1", Event::TakenBack, "it traps");
         for number in 0..3 * ENTRIES {
-            history.publish(digest(["a", "b"][number % 2]), "1", Some("example.com/new"), "");
+            history.publish(digest(["a", "b"][number % 2]), "1", (Some("example.com/new"), Vec::new()), "");
         }
         assert_eq!(history.entries().len(), ENTRIES);
         assert!(history.taken_back(digest("bad")).is_some());
@@ -397,8 +449,8 @@ mod tests {
     #[test]
     fn what_decides_is_not_forgotten_for_many_that_never_did() {
         let mut history = History::default();
-        history.publish(digest("before"), "1", Some("example.com/old"), "");
-        history.publish(digest("present"), "1", None, "");
+        history.publish(digest("before"), "1", (Some("example.com/old"), Vec::new()), "");
+        history.publish(digest("present"), "1", (None, Vec::new()), "");
         for number in 0..3 * ENTRIES {
             history.note(digest(&number.to_string()), "2", Event::Held, "it would delete much");
         }

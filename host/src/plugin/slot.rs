@@ -72,6 +72,11 @@ impl<T> Slot<T> {
         drop(before);
     }
 
+    /// Has the same logic decide, seen otherwise: what was refused still is.
+    pub fn rewire(&self, next: Arc<T>) {
+        self.current.store(Some(next));
+    }
+
     /// Records why a candidate was not taken; what decides stays.
     pub fn refuse(&self, refused: Refused) {
         *self.refused.write().unwrap_or_else(PoisonError::into_inner) = Some(refused);
@@ -106,6 +111,16 @@ mod tests {
         let refused = Refused::new(None, &LoadError::SelfTestFailed(name));
         assert!(refused.message.contains("a 2026-01-01T00:00:00Z ERROR forged xxx"), "{}", refused.message);
         assert!(refused.message.len() <= MESSAGE);
+    }
+
+    #[test]
+    fn the_same_logic_seen_otherwise_forgets_no_refusal() {
+        let slot = Slot::default();
+        slot.publish(Arc::new("with a watch"));
+        slot.refuse(refused());
+        slot.rewire(Arc::new("without"));
+        assert_eq!(slot.current().as_deref(), Some(&"without"));
+        assert!(slot.refused().is_some());
     }
 
     #[test]

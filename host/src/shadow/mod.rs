@@ -120,7 +120,7 @@ impl Turn {
         check_grants(revision.descriptor(), &plugin)?;
         let name = format!("{} (shadow)", plugin.name);
         let views = Views::under(shared.clone(), name.clone());
-        let wired = views.open(&controller, plugin, Arc::new(revision));
+        let wired = views.open(&controller, plugin, Arc::new(revision), &[]);
         let wired = tokio::time::timeout(WATCHES, wired).await;
         let late = |_| NotRun::Watches(wiring::not_seen(&shared.watches, &name).unwrap_or_default());
         let new = wired.map_err(late)??;

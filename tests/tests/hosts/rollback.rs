@@ -1,7 +1,7 @@
 //! Going back to an earlier component: by hand, and by itself.
 
 use hotshoe_tests::guests::{Folder, reworded};
-use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
+use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, LIMIT_RANGE};
 use hotshoe_tests::scene::said;
 use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ const SLIPS: &str = "this revision slips";
 const DROPS: &str = "this revision drops";
 const GRABS: &str = "this revision grabs";
 const BALKS: &str = "this revision balks";
+const HOLDS: &str = "this revision holds";
 const FREES: &str = "this revision frees";
 
 async fn start(scene: &mut Scene, folder: &Folder) -> Host {
@@ -335,5 +336,62 @@ fn a_component_that_holds_no_finalizer_any_more_waits_and_lets_go_of_those_that_
         assert!(status.success(), "{words}");
         scene.delete(&FAULT, "two").await;
         scene.gone(&FAULT, "two").await;
+    });
+}
+
+/// A host whose component owns a second kind, with a child of it.
+async fn holding(scene: &mut Scene, folder: &Folder) -> Host {
+    let of_host = json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["get", "list", "watch"] }]);
+    let of_plugin =
+        json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["create", "patch", "delete"] }]);
+    scene.plane.grant("hotshoe", "tests-limit-ranges-host", &of_host).await;
+    scene.plane.grant("faulty", "tests-limit-ranges", &of_plugin).await;
+    let rule = "    - kind: LimitRange\n      verbs: [get, list, watch, create, update, delete]\n";
+    folder.edit("  grants:\n", &format!("  grants:\n{rule}"));
+    folder.put(&reworded(folder.original(), WORKS, HOLDS));
+    let host = start(scene, folder).await;
+    scene.create(fault("one", "")).await;
+    scene.until_object(&LIMIT_RANGE, "one", "is there", |_| true).await;
+    host
+}
+
+/// Waits until the child of the kind that was dropped is gone, and its watch with it.
+async fn lets_go(scene: &Scene, host: &Host) {
+    scene.gone(&LIMIT_RANGE, "one").await;
+    scene.get(&CONFIG_MAP, "one").await;
+    host.until("the kind is not watched any more", async || {
+        let plugin = host.status().await?["plugins"][0].clone();
+        let watches = plugin["watches"].as_array().cloned().unwrap_or_default();
+        let is_watched = watches.iter().any(|watch| watch["kind"] == "LimitRange");
+        if !is_watched && plugin["ready"] == true { Ok(()) } else { Err(format!("{plugin:#}")) }
+    })
+    .await;
+}
+
+#[test]
+fn a_kind_that_a_component_drops_is_watched_until_its_children_are_gone() {
+    run(async {
+        let mut scene = scene_with_faults("dropped-kind").await;
+        let folder = Folder::of_faulty();
+        let host = holding(&mut scene, &folder).await;
+        folder.put(folder.original());
+        let (_, words) = host.ask(&["reload", "faulty"]);
+        assert!(words.contains("Held"), "{words}");
+        let (status, words) = host.ask(&["approve", "faulty"]);
+        assert!(status.success(), "{words}");
+        lets_go(&scene, &host).await;
+    });
+}
+
+#[test]
+fn children_of_a_kind_that_was_dropped_are_pruned_also_after_a_restart() {
+    run(async {
+        let mut scene = scene_with_faults("dropped-restart").await;
+        let folder = Folder::of_faulty();
+        let mut host = holding(&mut scene, &folder).await;
+        host.kill();
+        folder.put(folder.original());
+        let host = start(&mut scene, &folder).await;
+        lets_go(&scene, &host).await;
     });
 }
