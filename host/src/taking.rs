@@ -155,6 +155,8 @@ impl Following {
     }
 
     async fn fulfil(&mut self, Request { wish, reply }: Request) {
+        // Those who have gone are not to pile up behind a file that is written for ever.
+        self.asked.retain(|reply| !reply.is_closed());
         match wish {
             Wish::RollBack(to) => self.roll_back(to.as_deref(), reply),
             Wish::Approve(digest) => match self.supervised.approve(digest.as_deref()).await {
@@ -177,7 +179,6 @@ impl Following {
         if !self.takes_files() || self.is_worth_another_try() {
             return self.offer_again();
         }
-        self.asked.retain(|reply| !reply.is_closed());
         if self.asked.is_empty() {
             self.plugin_file.look_anew();
             self.component.look_anew();
