@@ -113,7 +113,7 @@ fn after_going_back_twice_what_the_file_holds_is_what_can_be_approved() {
         assert_eq!(digest(&host).await, digests[0]);
         let (_, words) = host.ask(&["status"]);
         assert!(words.contains(&short(&digests[2])), "{words}");
-        let (status, words) = host.ask(&["approve", "faulty", &digests[2][..12].to_uppercase()]);
+        let (status, words) = host.ask(&["approve", "faulty", &short(&digests[2]).to_uppercase()]);
         assert!(status.success(), "{words}");
         assert_eq!(digest(&host).await, digests[2]);
         // What the file holds is gone back to, and so is not refused any more.
