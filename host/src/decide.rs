@@ -1,5 +1,7 @@
 //! *decide*: the call of the plugin, in as many rounds as it needs objects for, and its log lines.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use crate::error::{CallError, Error};
 use crate::grant::{Access, Request, Verb};
 use crate::object::Object;
 use crate::plugin::call::{Aborted, Outcome};
+use crate::plugin::limits::Size;
 use crate::plugin::{Level, LogLine};
 use crate::reconcile::{self, Next, Observed};
 use crate::tally::End;
@@ -177,13 +180,16 @@ pub async fn ask(
     mut heard: impl FnMut(Heard<'_>),
 ) -> Result<(Answer, bool), Error> {
     let rounds = logic.plugin.limits.request_rounds;
+    let mut room = Room::new(logic.plugin.limits.fetched_bytes);
     for round in 0..=rounds {
         let called = logic.revision.decide(call, shown.clone()).await;
         if !matches!(&called, Err(Aborted { error: CallError::Stopped, .. })) {
             heard(Heard::from(&called));
         }
         match called?.result.map_err(Error::Plugin)? {
-            Answer::Needs(requirements) => shown = Arc::new(fetch(controller, logic, &shown, requirements).await?),
+            Answer::Needs(requirements) => {
+                shown = Arc::new(fetch(controller, logic, &shown, requirements, &mut room).await?);
+            }
             answer => return Ok((answer, round > 0)),
         }
     }
@@ -211,18 +217,47 @@ fn log(controller: &Controller, logic: &Logic, parent: &ObjectRef, lines: &[LogL
     }
 }
 
+/// How many bytes may still be fetched for a decision.
+struct Room {
+    left: usize,
+    limit: Size,
+}
+
+impl Room {
+    fn new(limit: Size) -> Self {
+        Self { left: limit.bytes(), limit }
+    }
+
+    /// Counts by what is shown: an object that is read once can be asked for under a hundred keys.
+    fn take(&mut self, object: Option<&Document>) -> Result<(), CallError> {
+        let bytes = object.map_or(0, |object| object.json.len());
+        let exceeded = || CallError::LimitExceeded(format!("fetched bytes ({}, limits.fetchedBytes)", self.limit));
+        self.left = self.left.checked_sub(bytes).ok_or_else(exceeded)?;
+        Ok(())
+    }
+}
+
+/// What is shown with what was asked for; each object is read once a round.
 async fn fetch(
     controller: &Controller,
     logic: &Logic,
     shown: &Observation,
     requirements: Vec<Requirement>,
+    room: &mut Room,
 ) -> Result<Observation, Error> {
     let mut next = shown.clone();
-    for requirement in requirements {
-        let object = fetch_one(controller, logic, &shown.parent.reference, &requirement).await?;
-        let related = Related { key: requirement.key, objects: object.into_iter().collect() };
-        next.related.retain(|known| known.key != related.key);
-        next.related.push(related);
+    let mut read = HashMap::new();
+    for Requirement { key, reference } in requirements {
+        let object = match read.entry(reference) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let object = fetch_one(controller, logic, &shown.parent.reference, new.key()).await?;
+                new.insert(object)
+            }
+        };
+        room.take(object.as_ref())?;
+        next.related.retain(|known| known.key != key);
+        next.related.push(Related { key, objects: object.iter().cloned().collect() });
     }
     Ok(next)
 }
@@ -233,10 +268,10 @@ async fn fetch_one(
     controller: &Controller,
     logic: &Logic,
     parent: &ObjectRef,
-    requirement: &Requirement,
+    needed: &ObjectRef,
 ) -> Result<Option<Document>, Error> {
     let grant = &logic.plugin.grant;
-    let kind = &requirement.reference.kind;
+    let kind = &needed.kind;
     // Of a kind that is closed anyway the API server is not even asked for its scope.
     let namespaced = match grant.allows(Verb::Get, kind) {
         true => match controller.writer.find_kind(kind).await {
@@ -246,8 +281,8 @@ async fn fetch_one(
         },
         false => true,
     };
-    let namespace = requirement.reference.namespace.clone().or_else(|| parent.namespace.clone().filter(|_| namespaced));
-    let reference = ObjectRef { namespace, ..requirement.reference.clone() };
+    let namespace = needed.namespace.clone().or_else(|| parent.namespace.clone().filter(|_| namespaced));
+    let reference = ObjectRef { namespace, ..needed.clone() };
     crate::check::check_name(&reference)?;
     let request = Request { parent, object: &reference, namespaced, access: Access::Read };
     grant.authorise(&request, &|namespace, key| logic.label_of(namespace, key))?;
@@ -255,5 +290,27 @@ async fn fetch_one(
         Ok(json) => Ok(Some(Document { reference, json: json.into() })),
         Err(error) if error.code == 404 => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_fetched_for_a_decision_has_a_limit_over_all_rounds() {
+        let reference = ObjectRef {
+            kind: crate::decision::Kind::new("", "v1", "ConfigMap"),
+            namespace: Some("n".into()),
+            name: "large".into(),
+        };
+        let large = Document { reference, json: "x".repeat(1 << 20).into() };
+        let limits = crate::plugin::limits::Limits::default();
+        let mut room = Room::new(limits.fetched_bytes);
+        assert_eq!(room.take(None), Ok(()));
+        let taken = (0..100).take_while(|_| room.take(Some(&large)).is_ok()).count();
+        assert_eq!(taken, 8);
+        let refused = room.take(Some(&large)).unwrap_err().to_string();
+        assert_eq!(refused, "the plugin reached its limit on fetched bytes (8Mi, limits.fetchedBytes)");
     }
 }

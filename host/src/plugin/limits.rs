@@ -60,6 +60,9 @@ pub const EVENTS: Bound<u32> = bound("events", 5, 50);
 pub const STATUS_BYTES: Bound<Size> = bound("statusBytes", Size(64 * KIB), Size(512 * KIB));
 /// Rounds of `needs` before one decision.
 pub const REQUEST_ROUNDS: Bound<u32> = bound("requestRounds", 5, 20);
+/// Objects that are fetched by `needs` for one decision, all rounds together, as JSON; one that is asked
+/// for twice counts twice. The host holds them for each parent that is being decided.
+pub const FETCHED_BYTES: Bound<Size> = bound("fetchedBytes", Size(8 * MIB), Size(64 * MIB));
 /// Writes of children and status in a second, all parents together. More wait; a small API server
 /// takes about 700 of everybody's.
 pub const WRITES_PER_SECOND: Bound<u32> = bound("writesPerSecond", 500, 10_000);
@@ -171,6 +174,7 @@ pub struct Limits {
     pub events: u32,
     pub status_bytes: Size,
     pub request_rounds: u32,
+    pub fetched_bytes: Size,
     pub writes_per_second: u32,
     pub deletions_per_second: u32,
     pub component_bytes: Size,
@@ -203,6 +207,7 @@ pub struct Overrides {
     pub events: Option<u32>,
     pub status_bytes: Option<Size>,
     pub request_rounds: Option<u32>,
+    pub fetched_bytes: Option<Size>,
     pub writes_per_second: Option<u32>,
     pub deletions_per_second: Option<u32>,
     pub component_bytes: Option<Size>,
@@ -237,6 +242,7 @@ impl Limits {
             events: EVENTS.choose(wanted.events)?,
             status_bytes: STATUS_BYTES.choose(wanted.status_bytes)?,
             request_rounds: REQUEST_ROUNDS.choose(wanted.request_rounds)?,
+            fetched_bytes: FETCHED_BYTES.choose(wanted.fetched_bytes)?,
             writes_per_second: WRITES_PER_SECOND.choose(wanted.writes_per_second)?,
             deletions_per_second: DELETIONS_PER_SECOND.choose(wanted.deletions_per_second)?,
             component_bytes: COMPONENT_BYTES.choose(wanted.component_bytes)?,
@@ -269,6 +275,7 @@ impl Default for Limits {
             events: EVENTS.default,
             status_bytes: STATUS_BYTES.default,
             request_rounds: REQUEST_ROUNDS.default,
+            fetched_bytes: FETCHED_BYTES.default,
             writes_per_second: WRITES_PER_SECOND.default,
             deletions_per_second: DELETIONS_PER_SECOND.default,
             component_bytes: COMPONENT_BYTES.default,
