@@ -2,8 +2,9 @@
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::allowance::Allowance;
 use crate::check::{self, Context, Desired};
 use crate::cluster::apply::{Parent, WriteError, Written as Child};
 use crate::cluster::events::{self, Note};
@@ -124,7 +125,7 @@ impl<'a> Work<'a> {
             Wishes::Keep | Wishes::Fulfilled => memory.refused.clear(),
         }
         // Before the status: a plugin that reads its own conditions does not say it a second time.
-        decision.events.iter().for_each(|event| self.say_once(event, memory));
+        decision.events.iter().for_each(|event| self.say_once(event, &self.controller.events, memory));
         if !self.is_outdated(&written, memory) {
             self.write_status(decision, &mut written).await?;
         }
@@ -249,7 +250,8 @@ impl<'a> Work<'a> {
         let Some(refusal) = memory.refused.add(child, digest, error, basis) else { return };
         tracing::warn!(plugin = &*self.controller.name, digest = %self.logic.revision.digest(), object = %self.observed.shown.parent.reference, child = %child, code = refusal.code, "the API server refused a child: {}", refusal.message);
         let message = event_text(&refusal);
-        self.say_once(&Event { severity: Severity::Warning, reason: refusal.reason, message }, memory);
+        let event = Event { severity: Severity::Warning, reason: refusal.reason, message };
+        self.say_once(&event, &self.controller.failures, memory);
     }
 
     async fn write_status(self, decision: &Decision, written: &mut Written) -> Result<(), Error> {
@@ -275,8 +277,9 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Records an Event unless it was said before; the API server counts repeats.
-    pub fn say_once(self, event: &Event, memory: &mut Memory) {
+    /// Records an Event unless it was said before, or too much was said of late; the API server counts
+    /// repeats.
+    pub fn say_once(self, event: &Event, allowance: &Allowance, memory: &mut Memory) {
         let fingerprint = self.controller.hasher.hash_one((event.severity.as_str(), &event.reason, &event.message));
         if memory.said.contains(&fingerprint) {
             return;
@@ -286,13 +289,24 @@ impl<'a> Work<'a> {
             memory.said.remove(0);
         }
         memory.said.push(fingerprint);
-        self.controller.recorder.record(Note {
+        let note = || Note {
             about: self.observed.shown.parent.reference.clone(),
             uid: self.observed.parent.uid.to_string(),
-            plugin: self.controller.name.to_string(),
+            plugin: self.controller.name.clone(),
             digest: self.logic.revision.digest(),
             event: event.clone(),
-        });
+        };
+        if !allowance.take(1) || !self.controller.recorder.record(note()) {
+            self.note_dropped(allowance);
+        }
+    }
+
+    fn note_dropped(self, allowance: &Allowance) {
+        let plugin = &*self.controller.name;
+        self.controller.metrics.event_dropped(plugin);
+        if let Some(dropped) = allowance.dropped(Instant::now()) {
+            tracing::warn!(plugin, digest = %self.logic.revision.digest(), dropped, "there are more Events than are written; some were dropped");
+        }
     }
 
     /// A child as it was observed.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::field::{DisplayValue, display};
 
+use crate::allowance::Allowance;
 use crate::breaker::{Breaker, Trial, Turned};
 use crate::churn::Churn;
 use crate::cluster::apply::Writer;
@@ -24,6 +25,7 @@ use crate::decision::Kind;
 use crate::diff::Unsettled;
 use crate::metrics::Metrics;
 use crate::object::{Key, Object};
+use crate::plugin::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND};
 use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Slot;
 use crate::probation::Probation;
@@ -73,6 +75,10 @@ pub struct Controller {
     pub writer: Writer,
     /// Where Events go.
     pub recorder: Recorder,
+    /// How many Events the plugin may have written.
+    pub events: Allowance,
+    /// How many the host may have written about it: no plugin hides its failures behind its Events.
+    pub failures: Allowance,
     /// What is known of kinds.
     pub kinds: Arc<Kinds>,
     /// What is counted.
@@ -131,6 +137,8 @@ impl Controller {
             queue: Queue::default(),
             writer,
             recorder,
+            events: Allowance::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
+            failures: Allowance::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
             kinds,
             metrics,
             slot: Slot::default(),

@@ -77,12 +77,14 @@
 //!
 //! | beside | |
 //! |---|---|
+//! | [`allowance`] | how much a plugin may say over time |
 //! | [`rbac`] | grants as RBAC, for `hotshoe rbac` |
 //! | [`whole_file`] | files that are written whole or not at all |
 //!
 //! `kube` is used only below [`cluster`], `wasmtime` only below [`plugin`].
 
 pub mod adoption;
+pub mod allowance;
 pub mod api;
 pub mod backoff;
 pub mod breaker;

@@ -74,6 +74,7 @@ pub struct Metrics {
     breaker: Family<ByState, Gauge>,
     openings: Family<ByController, Counter>,
     delayed: Family<ByController, Counter>,
+    events_dropped: Family<ByController, Counter>,
     denials: Family<ByRule, Counter>,
     revisions: Tally,
 }
@@ -94,6 +95,7 @@ impl Default for Metrics {
             breaker: Family::default(),
             openings: Family::default(),
             delayed: Family::default(),
+            events_dropped: Family::default(),
             denials: Family::default(),
             revisions: Tally::default(),
         };
@@ -128,6 +130,11 @@ impl Metrics {
             "hotshoe_plugin_writes_delayed",
             "Writes that waited for the plugin's own rate",
             self.delayed.clone(),
+        );
+        registry.register(
+            "hotshoe_plugin_events_dropped",
+            "Events that were more than are written",
+            self.events_dropped.clone(),
         );
         registry.register("hotshoe_denied", "Decisions and deletions that the gate refused", self.denials.clone());
         self.revisions.register(registry);
@@ -195,6 +202,11 @@ impl Metrics {
         self.delayed.get_or_create(&by(plugin)).inc();
     }
 
+    /// An Event was dropped, because too many were made of late.
+    pub fn event_dropped(&self, plugin: &str) {
+        self.events_dropped.get_or_create(&by(plugin)).inc();
+    }
+
     /// The gate refused something, by this rule.
     pub fn denied(&self, plugin: &str, rule: &'static str) {
         self.denials.get_or_create(&ByRule { controller: plugin.into(), rule }).inc();
@@ -233,6 +245,7 @@ mod tests {
         metrics.breaker("memcached", State::Open);
         metrics.opened("memcached");
         metrics.delayed("memcached");
+        metrics.event_dropped("memcached");
         metrics.denied("memcached", "pod-token");
         let mut stopwatch = Stopwatch::start();
         stopwatch.over(Stage::FirstCall);
@@ -247,6 +260,7 @@ mod tests {
             r#"hotshoe_plugin_breaker{controller="memcached",state="closed"} 0"#,
             r#"hotshoe_plugin_breaker_openings_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_writes_delayed_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_events_dropped_total{controller="memcached"} 1"#,
             r#"hotshoe_swap_seconds_count{controller="memcached"} 1"#,
             r#"hotshoe_swap_stage_seconds_count{controller="memcached",stage="first-call"} 1"#,
         ] {

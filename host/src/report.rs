@@ -139,7 +139,7 @@ async fn tell(
 ) -> bool {
     let event = Event { severity: Severity::Warning, reason: reason.into(), message: message.clone() };
     let observed = reconcile::observe(logic, parent.clone(), memory);
-    Work { controller, logic, observed: &observed }.say_once(&event, memory);
+    Work { controller, logic, observed: &observed }.say_once(&event, &controller.failures, memory);
     let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return true };
     let condition = Condition { name: status::RECONCILED.into(), status: Truth::False, reason: reason.into(), message };
     let desired = status::host_condition(&condition, &live, &events::now());

@@ -3,27 +3,29 @@
 //! An Event's name is derived from the object's uid, the reason and the message, so that a repeat,
 //! after a restart too, raises the count of the one that is there. An annotation says which revision
 //! of the plugin said it last; it is no part of the name, or each reload would say everything anew.
-//! They are written by a task of their own, so that no reconcile waits for one. What meets something
-//! passing is tried again; when too many are waiting, the newest are dropped, and the log says so.
+//! They are written by a task of their own, so that no reconcile waits for one. Plugins take turns. What
+//! meets something passing is tried again; when too many of a plugin are waiting, its newest are dropped.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::Method;
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::backoff::soon;
 use crate::cluster::client::{Call, Cluster};
 use crate::cluster::identity::{Identity, Permit};
+use crate::cluster::turns::Turns;
 use crate::decision::{Event, ObjectRef};
 use crate::error::ApiError;
 use crate::plugin::revision::Digest as Revision;
 
-/// How many Events may wait to be written.
-const WAITING: usize = 1000;
+/// How many Events of a plugin may wait to be written.
+const WAITING: usize = 500;
 /// Where Events about cluster-scoped objects go, as everywhere in Kubernetes.
 const DEFAULT_NAMESPACE: &str = "default";
 /// The revision that decided so, by the digits that `hotshoe status` shows.
@@ -37,7 +39,7 @@ pub struct Note {
     /// The uid of that.
     pub uid: String,
     /// Which plugin.
-    pub plugin: String,
+    pub plugin: Arc<str>,
     /// Which revision of it.
     pub digest: Revision,
     /// What it says.
@@ -51,46 +53,68 @@ const TRIED: Duration = Duration::from_secs(30);
 /// Takes Events to be written.
 #[derive(Clone)]
 pub struct Recorder {
-    notes: mpsc::Sender<Entry>,
+    waiting: Arc<Waiting>,
 }
 
-/// What the task finds in its queue.
-enum Entry {
-    Note(Box<Note>),
-    /// Everything before it is written.
-    Flushed(oneshot::Sender<()>),
+/// Events that are not written yet.
+#[derive(Default)]
+struct Waiting {
+    notes: Mutex<Turns<Box<Note>>>,
+    /// How many, with the one that is being written; changed under the lock of those that wait.
+    unwritten: watch::Sender<usize>,
+}
+
+impl Waiting {
+    fn lock(&self) -> MutexGuard<'_, Turns<Box<Note>>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, note: Note) -> bool {
+        let mut notes = self.lock();
+        let room = notes.waiting(&note.plugin) < WAITING;
+        if room {
+            notes.push(&note.plugin.clone(), Box::new(note));
+            self.unwritten.send_modify(|count| *count += 1);
+        }
+        room
+    }
+
+    /// Waits for the next one.
+    async fn next(&self) -> Option<Box<Note>> {
+        // The sender is here, so it cannot be gone.
+        self.unwritten.subscribe().wait_for(|count| *count > 0).await.ok()?;
+        self.lock().next()
+    }
+
+    fn written(&self) {
+        let _notes = self.lock();
+        self.unwritten.send_modify(|count| *count = count.saturating_sub(1));
+    }
 }
 
 impl Recorder {
     /// Starts the task that writes them.
     pub fn start(cluster: Cluster) -> Self {
-        let (notes, mut waiting) = mpsc::channel(WAITING);
+        let waiting = Arc::new(Waiting::default());
+        let recorder = Self { waiting: waiting.clone() };
         tokio::spawn(async move {
-            while let Some(entry) = waiting.recv().await {
-                match entry {
-                    Entry::Note(note) => write_in_the_end(&cluster, &note).await,
-                    // Who waited for it may have given up.
-                    Entry::Flushed(done) => drop(done.send(())),
-                }
+            while let Some(note) = waiting.next().await {
+                write_in_the_end(&cluster, &note).await;
+                waiting.written();
             }
         });
-        Self { notes }
+        recorder
     }
 
-    /// Waits until what was recorded so far is written, or given up.
+    /// Waits until what was recorded is written, or given up.
     pub async fn flush(&self) {
-        let (done, flushed) = oneshot::channel();
-        if self.notes.send(Entry::Flushed(done)).await.is_ok() {
-            // The task ends with the process only.
-            drop(flushed.await);
-        }
+        // The task ends with the process only.
+        drop(self.waiting.unwritten.subscribe().wait_for(|count| *count == 0).await);
     }
 
-    /// Hands an Event over.
-    pub fn record(&self, note: Note) {
-        if let Err(error) = self.notes.try_send(Entry::Note(note.into())) {
-            tracing::warn!(%error, "too many Events are waiting; one was dropped");
-        }
+    /// Hands an Event over; false where too many of its plugin wait.
+    pub fn record(&self, note: Note) -> bool {
+        self.waiting.push(note)
     }
 }
 
@@ -102,7 +126,7 @@ async fn write_in_the_end(cluster: &Cluster, note: &Note) {
             return;
         }
         if !error.is_transient() || began.elapsed() > TRIED {
-            tracing::warn!(plugin = note.plugin, digest = %note.digest, object = %note.about, reason = note.event.reason, %error, "an Event was not written");
+            tracing::warn!(plugin = &*note.plugin, digest = %note.digest, object = %note.about, reason = note.event.reason, %error, "an Event was not written");
             return;
         }
         tokio::time::sleep(soon(tries)).await;
@@ -225,6 +249,30 @@ mod tests {
 
     fn parsed(body: &str) -> Value {
         serde_json::from_str(body).unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_says_too_much_loses_its_own_events_and_holds_up_no_others() {
+        let recorder = Recorder { waiting: Arc::default() };
+        let loud = |n: usize| Note { plugin: "loud".into(), ..note("", &n.to_string()) };
+        assert_eq!((0..2 * WAITING).filter(|n| recorder.record(loud(*n))).count(), WAITING);
+        assert!(recorder.record(note("", "it goes")));
+        let waiting = &recorder.waiting;
+        let said = [waiting.next().await, waiting.next().await].map(|note| note.unwrap().event.message);
+        assert_eq!(said, ["0", "it goes"]);
+    }
+
+    #[tokio::test]
+    async fn a_flush_waits_for_the_one_that_is_being_written() {
+        let recorder = Recorder { waiting: Arc::default() };
+        recorder.flush().await;
+        assert!(recorder.record(note("", "it goes")));
+        let writing = recorder.waiting.next().await;
+        assert!(writing.is_some());
+        let mut flush = Box::pin(recorder.flush());
+        assert!(futures::poll!(&mut flush).is_pending());
+        recorder.waiting.written();
+        flush.await;
     }
 
     #[test]

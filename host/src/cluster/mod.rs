@@ -16,5 +16,6 @@ pub mod pace;
 pub mod parent;
 pub mod served;
 pub mod silence;
+mod turns;
 pub mod watch;
 mod wire;

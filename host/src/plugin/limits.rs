@@ -114,6 +114,11 @@ pub const WASM_STACK: usize = 512 * 1024;
 pub const CONDITIONS: usize = 32;
 /// Requirements of one `needs`.
 pub const REQUIREMENTS: usize = 100;
+/// Events of a plugin in a second, all parents together; what is more is dropped. The host's own about it
+/// have as much again.
+pub const EVENTS_PER_SECOND: u32 = 10;
+/// Events of a plugin at once: a few hundred parents that are deleted together lose none.
+pub const EVENTS_AT_ONCE: u32 = 200;
 /// A key of a JSON object, bytes. The longest that Kubernetes knows have 317.
 pub const JSON_KEY: usize = 1024;
 /// A condition's message, bytes: the schema of `metav1.Condition`.

@@ -1,0 +1,73 @@
+//! Whose turn it is where plugins wait for the same thing. Pure.
+//!
+//! Each plugin has a queue, and queues take turns: who has much to do waits for itself.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// What waits, by plugin.
+pub(super) struct Turns<T> {
+    queues: HashMap<Arc<str>, VecDeque<T>>,
+    /// Plugins that wait, each once; the first is next.
+    order: VecDeque<Arc<str>>,
+}
+
+impl<T> Default for Turns<T> {
+    fn default() -> Self {
+        Self { queues: HashMap::new(), order: VecDeque::new() }
+    }
+}
+
+impl<T> Turns<T> {
+    pub(super) fn push(&mut self, plugin: &Arc<str>, item: T) {
+        let queue = self.queues.entry(plugin.clone()).or_default();
+        if queue.is_empty() {
+            self.order.push_back(plugin.clone());
+        }
+        queue.push_back(item);
+    }
+
+    pub(super) fn next(&mut self) -> Option<T> {
+        let plugin = self.order.pop_front()?;
+        let queue = self.queues.get_mut(&plugin)?;
+        let item = queue.pop_front();
+        if queue.is_empty() {
+            self.queues.remove(&plugin);
+        } else {
+            self.order.push_back(plugin);
+        }
+        item
+    }
+
+    /// How many of a plugin wait.
+    pub(super) fn waiting(&self, plugin: &str) -> usize {
+        self.queues.get(plugin).map_or(0, VecDeque::len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugins_take_turns_and_each_keeps_its_order() {
+        let mut turns = Turns::default();
+        for (plugin, item) in [("a", 1), ("a", 2), ("a", 3), ("b", 10), ("c", 20), ("b", 11)] {
+            turns.push(&plugin.into(), item);
+        }
+        assert_eq!((turns.waiting("a"), turns.waiting("b"), turns.waiting("none")), (3, 2, 0));
+        let order: Vec<i32> = std::iter::from_fn(|| turns.next()).collect();
+        assert_eq!(order, [1, 10, 20, 2, 11, 3]);
+        turns.push(&"a".into(), 4);
+        assert_eq!(turns.next(), Some(4), "who was served may come again");
+    }
+
+    #[test]
+    fn who_comes_late_is_next_but_one() {
+        let mut turns = Turns::default();
+        (0..500).for_each(|_| turns.push(&"many".into(), "many"));
+        assert_eq!(turns.next(), Some("many"));
+        turns.push(&"one".into(), "one");
+        assert_eq!([turns.next(), turns.next()], [Some("many"), Some("one")]);
+    }
+}
