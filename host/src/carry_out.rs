@@ -280,24 +280,47 @@ impl<'a> Work<'a> {
     /// Records an Event unless it was said before, or too much was said of late; the API server counts
     /// repeats.
     pub fn say_once(self, event: &Event, allowance: &Allowance, memory: &mut Memory) {
+        if !self.is_news(event, memory) {
+            return;
+        }
+        if !allowance.take(1) || !self.controller.recorder.record(self.note(event)) {
+            self.note_dropped(allowance);
+        }
+    }
+
+    /// Writes Events before all else that was decided: what a status says was begun, they have said.
+    ///
+    /// # Errors
+    /// What passes by itself.
+    pub async fn say_first(self, events: &[Event], memory: &mut Memory) -> Result<(), Error> {
+        for event in events {
+            self.controller.recorder.ensure(&self.note(event)).await?;
+            self.is_news(event, memory);
+        }
+        Ok(())
+    }
+
+    /// Whether an Event was not said before; it is taken for said from now on.
+    fn is_news(self, event: &Event, memory: &mut Memory) -> bool {
         let fingerprint = self.controller.hasher.hash_one((event.severity.as_str(), &event.reason, &event.message));
         if memory.said.contains(&fingerprint) {
-            return;
+            return false;
         }
         // The plugin chooses how many different Events there are, so only the last few are remembered.
         if memory.said.len() >= REMEMBERED {
             memory.said.remove(0);
         }
         memory.said.push(fingerprint);
-        let note = || Note {
+        true
+    }
+
+    fn note(self, event: &Event) -> Note {
+        Note {
             about: self.observed.shown.parent.reference.clone(),
             uid: self.observed.parent.uid.to_string(),
             plugin: self.controller.name.clone(),
             digest: self.logic.revision.digest(),
             event: event.clone(),
-        };
-        if !allowance.take(1) || !self.controller.recorder.record(note()) {
-            self.note_dropped(allowance);
         }
     }
 

@@ -121,7 +121,7 @@ pub struct Memory {
     pub stalls: u32,
     /// After a failure: not to be decided before, unless this basis changes.
     pub hold: Option<(Instant, u64)>,
-    /// Since when its clean-up waits.
+    /// When its clean-up began.
     pub cleaning_up: Option<Instant>,
     /// When its turn comes to be tried while the circuit is open.
     pub place: Option<Instant>,

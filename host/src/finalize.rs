@@ -58,6 +58,12 @@ pub async fn finalize(
     let decided = decide::decide(controller, logic, Call::Finalize, &observed, memory).await?;
     let checked = judge(controller, logic, &observed, decided.answer);
     let cleanup = decide::settle(controller, logic, decided.trial, checked)?;
+    if memory.cleaning_up.is_none() {
+        // Once its status says that it was begun, a plugin says nothing of that any more, and nor does the
+        // host where it ends before it has written what it was told.
+        Work { controller, logic, observed: &observed }.say_first(&cleanup.decision.events, memory).await?;
+        memory.cleaning_up = Some(Instant::now());
+    }
     match cleanup.done {
         false => wait(controller, logic, &observed, cleanup, memory).await,
         true => finish(controller, logic, &observed, cleanup, finalizer, memory).await,
@@ -192,9 +198,9 @@ fn left_behind(observed: &Observed, desired: &Option<Vec<Desired>>) -> Vec<Strin
 }
 
 /// When to look at a parent again whose clean-up is not done, and what it waits for where that takes long.
-fn look_again(decision: &Decision, memory: &mut Memory, what: impl FnOnce() -> String) -> Ended {
+fn look_again(decision: &Decision, memory: &Memory, what: impl FnOnce() -> String) -> Ended {
     let again = carry_out::requeue(decision).unwrap_or(PATIENCE);
-    let left = LATE.saturating_sub(memory.cleaning_up.get_or_insert_with(Instant::now).elapsed());
+    let left = memory.cleaning_up.map_or(LATE, |began| LATE.saturating_sub(began.elapsed()));
     match left.is_zero() {
         true => Ended::Waits { what: what(), again },
         false => Ended::Look(Next::After(again.min(left))),

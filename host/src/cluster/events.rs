@@ -3,8 +3,9 @@
 //! An Event's name is derived from the object's uid, the reason and the message, so that a repeat,
 //! after a restart too, raises the count of the one that is there. An annotation says which revision
 //! of the plugin said it last; it is no part of the name, or each reload would say everything anew.
-//! They are written by a task of their own, so that no reconcile waits for one. Plugins take turns. What
-//! meets something passing is tried again; when too many of a plugin are waiting, its newest are dropped.
+//! They are written by a task of their own, so that no reconcile waits for one, but for those with which a
+//! clean-up begins. Plugins take turns. What meets something passing is tried again; when too many of a
+//! plugin are waiting, its newest are dropped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -53,6 +54,7 @@ const TRIED: Duration = Duration::from_secs(30);
 /// Takes Events to be written.
 #[derive(Clone)]
 pub struct Recorder {
+    cluster: Cluster,
     waiting: Arc<Waiting>,
 }
 
@@ -86,6 +88,12 @@ impl Waiting {
         self.lock().next()
     }
 
+    /// Waits until none is left.
+    async fn empty(&self) {
+        // The sender is here, so it cannot be gone.
+        drop(self.unwritten.subscribe().wait_for(|count| *count == 0).await);
+    }
+
     fn written(&self) {
         let _notes = self.lock();
         self.unwritten.send_modify(|count| *count = count.saturating_sub(1));
@@ -96,7 +104,7 @@ impl Recorder {
     /// Starts the task that writes them.
     pub fn start(cluster: Cluster) -> Self {
         let waiting = Arc::new(Waiting::default());
-        let recorder = Self { waiting: waiting.clone() };
+        let recorder = Self { cluster: cluster.clone(), waiting: waiting.clone() };
         tokio::spawn(async move {
             while let Some(note) = waiting.next().await {
                 write_in_the_end(&cluster, &note).await;
@@ -108,8 +116,23 @@ impl Recorder {
 
     /// Waits until what was recorded is written, or given up.
     pub async fn flush(&self) {
-        // The task ends with the process only.
-        drop(self.waiting.unwritten.subscribe().wait_for(|count| *count == 0).await);
+        self.waiting.empty().await;
+    }
+
+    /// Writes an Event now. One that is there already says it.
+    ///
+    /// # Errors
+    /// What passes by itself; what does not would be the same next time, and is logged.
+    pub async fn ensure(&self, note: &Note) -> Result<(), ApiError> {
+        match create(&self.cluster, note).await {
+            Err(error) if error.code == 409 => Ok(()),
+            Err(error) if error.is_transient() => Err(error),
+            Err(error) => {
+                not_written(note, &error);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     /// Hands an Event over; false where too many of its plugin wait.
@@ -122,24 +145,29 @@ async fn write_in_the_end(cluster: &Cluster, note: &Note) {
     let began = Instant::now();
     for tries in 1.. {
         let Err(error) = write(cluster, note).await else { return };
-        if error.is_namespace_terminating() {
-            return;
-        }
         if !error.is_transient() || began.elapsed() > TRIED {
-            tracing::warn!(plugin = &*note.plugin, digest = %note.digest, object = %note.about, reason = note.event.reason, %error, "an Event was not written");
-            return;
+            return not_written(note, &error);
         }
         tokio::time::sleep(soon(tries)).await;
     }
 }
 
-async fn write(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
-    let created = send(cluster, note, Method::POST, &path(note, None), event_body(note)).await;
-    match created {
-        Ok(_) => Ok(()),
-        Err(error) if error.code == 409 => raise_count(cluster, note).await,
-        Err(error) => Err(error),
+/// In a namespace that goes, nobody would read it.
+fn not_written(note: &Note, error: &ApiError) {
+    if !error.is_namespace_terminating() {
+        tracing::warn!(plugin = &*note.plugin, digest = %note.digest, object = %note.about, reason = note.event.reason, %error, "an Event was not written");
     }
+}
+
+async fn write(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
+    match create(cluster, note).await {
+        Err(error) if error.code == 409 => raise_count(cluster, note).await,
+        created => created,
+    }
+}
+
+async fn create(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
+    send(cluster, note, Method::POST, &path(note, None), event_body(note)).await.map(drop)
 }
 
 async fn raise_count(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
@@ -253,25 +281,23 @@ mod tests {
 
     #[tokio::test]
     async fn who_says_too_much_loses_its_own_events_and_holds_up_no_others() {
-        let recorder = Recorder { waiting: Arc::default() };
+        let waiting = Waiting::default();
         let loud = |n: usize| Note { plugin: "loud".into(), ..note("", &n.to_string()) };
-        assert_eq!((0..2 * WAITING).filter(|n| recorder.record(loud(*n))).count(), WAITING);
-        assert!(recorder.record(note("", "it goes")));
-        let waiting = &recorder.waiting;
+        assert_eq!((0..2 * WAITING).filter(|n| waiting.push(loud(*n))).count(), WAITING);
+        assert!(waiting.push(note("", "it goes")));
         let said = [waiting.next().await, waiting.next().await].map(|note| note.unwrap().event.message);
         assert_eq!(said, ["0", "it goes"]);
     }
 
     #[tokio::test]
     async fn a_flush_waits_for_the_one_that_is_being_written() {
-        let recorder = Recorder { waiting: Arc::default() };
-        recorder.flush().await;
-        assert!(recorder.record(note("", "it goes")));
-        let writing = recorder.waiting.next().await;
-        assert!(writing.is_some());
-        let mut flush = Box::pin(recorder.flush());
+        let waiting = Waiting::default();
+        waiting.empty().await;
+        assert!(waiting.push(note("", "it goes")));
+        assert!(waiting.next().await.is_some());
+        let mut flush = Box::pin(waiting.empty());
         assert!(futures::poll!(&mut flush).is_pending());
-        recorder.waiting.written();
+        waiting.written();
         flush.await;
     }
 

@@ -81,6 +81,45 @@ fn what_changed_while_the_host_was_down_is_put_right_when_it_is_back() {
 }
 
 #[test]
+fn a_host_that_is_killed_while_many_are_deleted_tells_of_each() {
+    run(async {
+        let mut scene = scene("farewell").await;
+        let names: Vec<String> = (0..60).map(|number| format!("cache-{number}")).collect();
+        let start = scene.start().await;
+        let mut host = start.ready().await;
+        scene.watch_log(&host);
+        for name in &names {
+            scene.create(memcached(name, 1)).await;
+        }
+        for name in &names {
+            scene
+                .until_object(&MEMCACHED, name, "is held", |object| {
+                    object["metadata"]["finalizers"] == json!([FINALIZER])
+                })
+                .await;
+        }
+        let all = MEMCACHED.path(&scene.namespace, None);
+        scene.person.request(http::Method::DELETE, &all, "application/json", &json!({})).await.expect("a deletion");
+        let has_begun = |object: &Value| said(object, "Degraded").1 == "Finalizing";
+        scene
+            .until("some are being cleaned up", async || {
+                let left = scene.list(&MEMCACHED).await;
+                let begun = names.len() - left.iter().filter(|object| !has_begun(object)).count();
+                if begun < 5 { Err(format!("{begun} have begun")) } else { Ok(()) }
+            })
+            .await;
+        host.kill();
+        let _host = scene.own_host().await;
+        for name in &names {
+            scene.gone(&MEMCACHED, name).await;
+        }
+        for name in &names {
+            assert_eq!(scene.events(name, "Deleting").await.len(), 1, "{name}");
+        }
+    });
+}
+
+#[test]
 fn what_is_refused_before_and_after_a_restart_is_said_all_the_time() {
     run(async {
         let mut scene = scene("refused").await;
