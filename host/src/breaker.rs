@@ -70,8 +70,8 @@ struct Open {
 pub struct Standing {
     /// Whether the parent has failed as it is now.
     pub failed: bool,
-    /// When the parent was told to come again. Who comes earlier keeps that place, and has not
-    /// moved the end of the line away from others.
+    /// When the parent was told to come again. One that comes earlier keeps its place, so that asking often does
+    /// not lengthen the line.
     pub place: Option<Instant>,
 }
 

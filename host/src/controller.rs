@@ -169,7 +169,8 @@ impl Controller {
             self.slot.publish(logic);
             return self.decide_all_again();
         }
-        // Nothing was decided yet: who wakes by its own writes has no right to be served first.
+        // At the start all wait alike. In a sweep, parents that our own writes wake would go before those that
+        // were never decided.
         let parents = logic.parents.watched.clone();
         self.slot.publish(logic);
         parents.cache.keys().into_iter().for_each(|key| self.queue.add(key));

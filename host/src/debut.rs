@@ -1,4 +1,4 @@
-//! How long another revision takes from its digest being known until it has decided first, stage by
+//! How long another revision takes from its digest being known until its first decision, stage by
 //! stage. Pure but for the clock and a lock.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

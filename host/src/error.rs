@@ -1,4 +1,4 @@
-//! What can go wrong between an observation and its writes: one page for the reasons that Events,
+//! What can go wrong between an observation and its writes, or on the way to a revision that decides: one page for the reasons that Events,
 //! conditions and metrics show, and for when to try again.
 
 use std::time::Duration;

@@ -84,9 +84,8 @@ pub struct Rule {
     /// only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// Whether children of this kind that hold data may be pruned: PersistentVolumeClaims,
-    /// Namespaces and CustomResourceDefinitions are otherwise left alone. Of a StatefulSet, whether
-    /// it may have its claims deleted with it.
+    /// Whether children of this kind that hold data may be pruned: PersistentVolumeClaims and Namespaces are
+    /// otherwise left alone. Of a StatefulSet, whether it may have its claims deleted with it.
     #[serde(default)]
     pub prune_data: bool,
     /// What the Pods of such objects may ask for beyond what is harmless.
@@ -188,8 +187,7 @@ pub struct Grant {
 const SECRET: (&str, &str) = ("", "Secret");
 
 /// Kinds whose deletion loses what cannot be made anew.
-const HOLDS_DATA: [(&str, &str); 3] =
-    [("", "PersistentVolumeClaim"), ("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition")];
+const HOLDS_DATA: [(&str, &str); 2] = [("", "PersistentVolumeClaim"), ("", "Namespace")];
 
 impl Grant {
     /// Whether the plugin may do this. Every read and every write passes here.

@@ -72,7 +72,7 @@
 //! |---|---|
 //! | [`followed`] | `plugin.yaml` holds as soon as it is changed |
 //! | [`shadow`] | what a revision that is not at work would change: the first three steps, and no write |
-//! | [`debut`] | how long it takes until it has decided first |
+//! | [`debut`] | how long it takes until its first decision |
 //! | [`probation`] | whether it does worse than the one before it |
 //!
 //! | beside | |

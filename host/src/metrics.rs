@@ -175,7 +175,7 @@ impl Metrics {
         self.swaps.get_or_create(&ByReason { controller: plugin.into(), reason: outcome.into() }).inc();
     }
 
-    /// Another revision has decided first.
+    /// Another revision has made its first decision.
     pub fn swapped(&self, plugin: &str, stopwatch: &Stopwatch) {
         self.swap_seconds.get_or_create(&by(plugin)).observe(stopwatch.elapsed().as_secs_f64());
         for (stage, time) in stopwatch.stages() {

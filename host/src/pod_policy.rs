@@ -191,7 +191,7 @@ const SAFE_SYSCTLS: [&str; 12] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// Annotations that say of a Pod what fields of its security context say since.
+/// Annotations that fields of the security context have replaced.
 const OLD_PROFILES: [&str; 3] = [
     "seccomp.security.alpha.kubernetes.io/",
     "container.seccomp.security.alpha.kubernetes.io/",

@@ -14,7 +14,7 @@ use crate::plugin::revision::Digest;
 
 /// How long a new revision is held against the one before it.
 const PROBATION: Duration = Duration::from_secs(600);
-/// How long one is left alone that could not be taken back.
+/// After a way back that failed, how long until the revision may be judged again.
 const REST: Duration = Duration::from_secs(60);
 /// Fewer failures prove nothing.
 const MIN_FAILURES: u32 = 5;

@@ -1,8 +1,7 @@
 //! Which parents are to be reconciled, and when: level-triggered, one entry for each key, never
 //! two reconciles of one key at once.
 //!
-//! Who is to be looked at again only because all are, after a swap, stands behind those of whom
-//! something has changed.
+//! After a swap every parent is looked at again, behind those that have changed.
 //!
 //! Why a parent was woken is not kept: a plugin that cannot know the event cannot depend on it.
 

@@ -33,7 +33,7 @@ use crate::supervisor::{State, Supervised};
 use crate::wiring::{self, Views};
 use crate::{finalize, reconcile};
 
-/// How long a way back may take. Who asked for one waits a little longer than this, and files wait, too.
+/// How long going back may take: shorter than the patience of whoever asked for it, and files wait meanwhile.
 const WAY_BACK: Duration = Duration::from_secs(50);
 /// So many parents are asked about at most before a revision is published, until one is decided.
 const FIRST_CALLS: usize = 5;

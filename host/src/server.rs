@@ -62,7 +62,7 @@ pub struct HostStatus {
     pub plugins: Vec<PluginStatus>,
 }
 
-/// An error in words, for `/reload` and `/shadow`.
+/// An error in words, in the place of whatever was asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Problem {
     /// What happened, to what, and what to do next.

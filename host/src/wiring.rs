@@ -137,7 +137,7 @@ async fn open(
     owned_before: &[Kind],
 ) -> Result<Logic, LoadError> {
     let descriptor = revision.descriptor();
-    // The watch is opened under the host's own account, and who goes back does not ask again.
+    // The watch is opened under the host's own account, and a rollback does not pass the check at load.
     if let Some(lacking) = plugin.parent_lacking(&descriptor.parent) {
         return Err(LoadError::NotGranted(lacking));
     }

@@ -47,8 +47,8 @@ pub struct Note {
     pub event: Event,
 }
 
-/// For so long an Event is tried, which nobody says a second time: longer than a restart of the API server,
-/// and no longer, for the others wait meanwhile.
+/// How long a write of an Event is tried again: longer than a restart of the API server, since nobody says a
+/// lost one anew; no longer, since those behind it wait.
 const TRIED: Duration = Duration::from_secs(30);
 
 /// Takes Events to be written.

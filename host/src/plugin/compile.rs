@@ -37,7 +37,7 @@ pub const VERB: &str = "compile-component";
 const WORDS: u64 = 4 * 1024;
 /// Two, so that a component that takes all its time to compile holds up no other.
 const AT_ONCE: usize = 2;
-/// How often is looked what the child ran, while plugins are called.
+/// How often the child's processor time is read while plugins are called.
 const TURN: Duration = Duration::from_millis(5);
 
 /// Compiles components, a few at a time.
@@ -138,8 +138,8 @@ impl Compiler {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // What a terminal tells, it tells the host. Not a session, which a scheduler may weigh before it
-            // looks at who is idle in it.
+            // Ctrl-C is for the host alone. Not a session of its own: the scheduler may weigh sessions against
+            // each other before it looks at the idle class.
             .process_group(0)
             .kill_on_drop(true);
         command

@@ -87,7 +87,7 @@ pub const COMPILE_MEMORY: Bound<Size> = bound("compileMemory", Size(2 * GIB), Si
 
 /// So many bad calls more than good ones within [`BREAKER_WINDOW`] open the circuit.
 pub const BREAKER_STRIKES: usize = 5;
-/// For so many strikes counts a call that used up its time.
+/// How many strikes a call counts for that used up its time.
 pub const BREAKER_OVERDUE: usize = 3;
 /// For how long a bad call counts.
 pub const BREAKER_WINDOW: Duration = Duration::from_secs(60);

@@ -16,8 +16,8 @@ use super::limits::{LOG_LINE, Limits, REST, SLOW, WALL_TIME};
 use super::text;
 use super::threads::{self, Others};
 
-/// The period of the epoch clock, and so the precision of deadlines. For so long a slow call has a
-/// processor at a time.
+/// The period of the epoch clock, and so the precision of deadlines. Also how long a slow call runs between
+/// two rests.
 pub(super) const TICK: Duration = Duration::from_millis(5);
 
 /// How loud a log line is.
