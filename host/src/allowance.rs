@@ -64,6 +64,14 @@ mod tests {
     }
 
     #[test]
+    fn of_a_flood_of_log_lines_a_mebibyte_is_written_at_once() {
+        use crate::plugin::limits::{LOG_LINE, LOGGED_AT_ONCE, LOGGED_PER_SECOND};
+        let lines = Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE);
+        let written = (0..1_000).filter(|_| lines.take(LOG_LINE)).count();
+        assert!((128..200).contains(&written), "{written}");
+    }
+
+    #[test]
     fn what_was_dropped_is_told_at_once_and_then_summed_up() {
         let (allowance, start) = (Allowance::new(1, 1), Instant::now());
         assert_eq!(allowance.dropped(start), Some(1));

@@ -25,7 +25,7 @@ use crate::decision::Kind;
 use crate::diff::Unsettled;
 use crate::metrics::Metrics;
 use crate::object::{Key, Object};
-use crate::plugin::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND};
+use crate::plugin::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND, LOGGED_AT_ONCE, LOGGED_PER_SECOND};
 use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Slot;
 use crate::probation::Probation;
@@ -79,6 +79,8 @@ pub struct Controller {
     pub events: Allowance,
     /// How many the host may have written about it: no plugin hides its failures behind its Events.
     pub failures: Allowance,
+    /// How many bytes of its log lines are written.
+    pub lines: Allowance,
     /// What is known of kinds.
     pub kinds: Arc<Kinds>,
     /// What is counted.
@@ -139,6 +141,7 @@ impl Controller {
             recorder,
             events: Allowance::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
             failures: Allowance::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
+            lines: Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
             kinds,
             metrics,
             slot: Slot::default(),

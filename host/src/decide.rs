@@ -1,7 +1,5 @@
 //! *decide*: the call of the plugin, in as many rounds as it needs objects for, and its log lines.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +7,12 @@ use tokio::time::Instant;
 
 use crate::breaker::{Standing, Trial};
 use crate::controller::{Controller, Logic, Memory};
-use crate::decision::{Answer, Call, Decision, Document, Failure, ObjectRef, Observation, Related, Requirement};
+use crate::decision::{Answer, Call, Decision, Failure, ObjectRef, Observation};
 use crate::error::{CallError, Error};
-use crate::grant::{Access, Request, Verb};
+use crate::needs::{self, Room};
 use crate::object::Object;
 use crate::plugin::call::{Aborted, Outcome};
-use crate::plugin::limits::Size;
+use crate::plugin::revision::Digest;
 use crate::plugin::{Level, LogLine};
 use crate::reconcile::{self, Next, Observed};
 use crate::tally::End;
@@ -22,6 +20,9 @@ use crate::tally::End;
 /// How soon a decision that rests on fetched objects is made again. They are not watched, so that
 /// a Secret is never in a cache; a look by name every so often is what tells of a change.
 const FETCHED: Duration = Duration::from_secs(15);
+
+/// What a log line has beside its message, bytes: when, how loud, which plugin, revision and object.
+const LINE: usize = 200;
 
 /// An answer that is final.
 pub struct Final<'a> {
@@ -53,26 +54,13 @@ pub async fn decide<'a>(
 ) -> Result<Final<'a>, Error> {
     let failed =
         memory.hold.is_some_and(|(_, failed)| failed == reconcile::hold_basis(controller, logic, &observed.parent));
-    let mut admit = || {
-        let now = Instant::now();
-        let admitted = controller.breaker.admit(now, Standing { failed, place: memory.place });
-        memory.place = admitted.as_ref().err().copied();
-        admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
-    };
-    let mut trial = admit()?;
-    let parent = &observed.shown.parent.reference;
-    let heard = |heard: Heard<'_>| {
-        let end = if heard.failed { End::Aborted } else { End::Answered };
-        controller.metrics.called(&controller.name, logic.revision.digest(), end, heard.elapsed);
-        controller.probation.called(Instant::now(), logic.revision.digest(), heard.elapsed);
-        log(controller, logic, parent, heard.logs);
-    };
-    let mut decided = ask(controller, logic, call, observed.shown.clone(), heard).await;
+    let mut trial = admit(controller, failed, memory)?;
+    let mut decided = ask_and_tell(controller, logic, call, observed).await;
     if let Err(Error::Call(CallError::Stopped)) = decided {
         // The circuit opened before its turn came, so it has not failed by that.
         drop(trial);
-        trial = admit()?;
-        decided = ask(controller, logic, call, observed.shown.clone(), heard).await;
+        trial = admit(controller, failed, memory)?;
+        decided = ask_and_tell(controller, logic, call, observed).await;
     }
     match decided {
         Ok((answer, fetched)) => {
@@ -80,22 +68,53 @@ pub async fn decide<'a>(
             Ok(Final { trial, answer, fetched })
         }
         Err(error) => {
-            match &error {
-                Error::Api(_) | Error::Call(CallError::Stopped) => drop(trial),
-                Error::Call(CallError::DeadlineExceeded(_)) => {
-                    controller.probation.failed(Instant::now(), logic.revision.digest());
-                    controller.overdue(trial);
-                }
-                Error::Call(_) | Error::Violation(_) => hold_against(controller, logic, trial),
-                Error::Plugin(stated) => {
-                    // It ran well, so it is called on; that it does not know how is worse than one that does.
-                    if matches!(stated, Failure::Other(_)) {
-                        controller.probation.failed(Instant::now(), logic.revision.digest());
-                    }
-                    controller.passed(trial);
-                }
-            }
+            tell_breaker(controller, logic, trial, &error);
             Err(error)
+        }
+    }
+}
+
+/// Whether the plugin is called now, as the breaker says.
+fn admit<'a>(controller: &'a Controller, failed: bool, memory: &mut Memory) -> Result<Trial<'a>, CallError> {
+    let now = Instant::now();
+    let admitted = controller.breaker.admit(now, Standing { failed, place: memory.place });
+    memory.place = admitted.as_ref().err().copied();
+    admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
+}
+
+/// Asks, and counts and logs each call.
+async fn ask_and_tell(
+    controller: &Controller,
+    logic: &Logic,
+    call: Call,
+    observed: &Observed,
+) -> Result<(Answer, bool), Error> {
+    let digest = logic.revision.digest();
+    let heard = |heard: Heard<'_>| {
+        let end = if heard.failed { End::Aborted } else { End::Answered };
+        controller.metrics.called(&controller.name, digest, end, heard.elapsed);
+        controller.probation.called(Instant::now(), digest, heard.elapsed);
+        log(controller, logic, &observed.shown.parent.reference, heard.logs);
+    };
+    ask(controller, logic, call, observed.shown.clone(), heard).await
+}
+
+/// Tells the breaker how a call failed, and holds it against the revision.
+fn tell_breaker(controller: &Controller, logic: &Logic, trial: Trial<'_>, error: &Error) {
+    let failed = || controller.probation.failed(Instant::now(), logic.revision.digest());
+    match error {
+        Error::Api(_) | Error::Call(CallError::Stopped) => drop(trial),
+        Error::Call(CallError::DeadlineExceeded(_)) => {
+            failed();
+            controller.overdue(trial);
+        }
+        Error::Call(_) | Error::Violation(_) => hold_against(controller, logic, trial),
+        Error::Plugin(stated) => {
+            // It ran well, so it is called on; that it does not know how is worse than one that does.
+            if matches!(stated, Failure::Other(_)) {
+                failed();
+            }
+            controller.passed(trial);
         }
     }
 }
@@ -188,7 +207,7 @@ pub async fn ask(
         }
         match called?.result.map_err(Error::Plugin)? {
             Answer::Needs(requirements) => {
-                shown = Arc::new(fetch(controller, logic, &shown, requirements, &mut room).await?);
+                shown = Arc::new(needs::fetch(controller, logic, &shown, requirements, &mut room).await?);
             }
             answer => return Ok((answer, round > 0)),
         }
@@ -204,113 +223,28 @@ fn log(controller: &Controller, logic: &Logic, parent: &ObjectRef, lines: &[LogL
         let message = &line.message;
         macro_rules! at {
             ($level:ident) => {
-                tracing::$level!(target: "plugin", plugin, %digest, object = %parent, "{message}")
+                match tracing::enabled!(target: "plugin", tracing::Level::$level) {
+                    // What nobody reads costs nothing.
+                    false => {}
+                    true if !controller.lines.take(LINE + message.len()) => note_dropped(controller, digest),
+                    true => tracing::event!(target: "plugin", tracing::Level::$level, plugin, %digest, object = %parent, "{message}"),
+                }
             };
         }
         match line.level {
-            Level::Trace => at!(trace),
-            Level::Debug => at!(debug),
-            Level::Info => at!(info),
-            Level::Warn => at!(warn),
-            Level::Error => at!(error),
+            Level::Trace => at!(TRACE),
+            Level::Debug => at!(DEBUG),
+            Level::Info => at!(INFO),
+            Level::Warn => at!(WARN),
+            Level::Error => at!(ERROR),
         }
     }
 }
 
-/// How many bytes may still be fetched for a decision.
-struct Room {
-    left: usize,
-    limit: Size,
-}
-
-impl Room {
-    fn new(limit: Size) -> Self {
-        Self { left: limit.bytes(), limit }
-    }
-
-    /// Counts by what is shown: an object that is read once can be asked for under a hundred keys.
-    fn take(&mut self, object: Option<&Document>) -> Result<(), CallError> {
-        let bytes = object.map_or(0, |object| object.json.len());
-        let exceeded = || CallError::LimitExceeded(format!("fetched bytes ({}, limits.fetchedBytes)", self.limit));
-        self.left = self.left.checked_sub(bytes).ok_or_else(exceeded)?;
-        Ok(())
-    }
-}
-
-/// What is shown with what was asked for; each object is read once a round.
-async fn fetch(
-    controller: &Controller,
-    logic: &Logic,
-    shown: &Observation,
-    requirements: Vec<Requirement>,
-    room: &mut Room,
-) -> Result<Observation, Error> {
-    let mut next = shown.clone();
-    let mut read = HashMap::new();
-    for Requirement { key, reference } in requirements {
-        let object = match read.entry(reference) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let object = fetch_one(controller, logic, &shown.parent.reference, new.key()).await?;
-                new.insert(object)
-            }
-        };
-        room.take(object.as_ref())?;
-        next.related.retain(|known| known.key != key);
-        next.related.push(Related { key, objects: object.iter().cloned().collect() });
-    }
-    Ok(next)
-}
-
-/// Read under the plugin's own account, so that the API server judges beside the grant, and never
-/// put into a cache that another plugin could be shown.
-async fn fetch_one(
-    controller: &Controller,
-    logic: &Logic,
-    parent: &ObjectRef,
-    needed: &ObjectRef,
-) -> Result<Option<Document>, Error> {
-    let grant = &logic.plugin.grant;
-    let kind = &needed.kind;
-    // Of a kind that is closed anyway the API server is not even asked for its scope.
-    let namespaced = match grant.allows(Verb::Get, kind) {
-        true => match controller.writer.find_kind(kind).await {
-            Ok(resource) => resource.namespaced,
-            Err(error) if error.code == 404 => return Ok(None),
-            Err(error) => return Err(error.into()),
-        },
-        false => true,
-    };
-    let namespace = needed.namespace.clone().or_else(|| parent.namespace.clone().filter(|_| namespaced));
-    let reference = ObjectRef { namespace, ..needed.clone() };
-    crate::check::check_name(&reference)?;
-    let request = Request { parent, object: &reference, namespaced, access: Access::Read };
-    grant.authorise(&request, &|namespace, key| logic.label_of(namespace, key))?;
-    match controller.writer.read_as_plugin(&reference).await {
-        Ok(json) => Ok(Some(Document { reference, json: json.into() })),
-        Err(error) if error.code == 404 => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_fetched_for_a_decision_has_a_limit_over_all_rounds() {
-        let reference = ObjectRef {
-            kind: crate::decision::Kind::new("", "v1", "ConfigMap"),
-            namespace: Some("n".into()),
-            name: "large".into(),
-        };
-        let large = Document { reference, json: "x".repeat(1 << 20).into() };
-        let limits = crate::plugin::limits::Limits::default();
-        let mut room = Room::new(limits.fetched_bytes);
-        assert_eq!(room.take(None), Ok(()));
-        let taken = (0..100).take_while(|_| room.take(Some(&large)).is_ok()).count();
-        assert_eq!(taken, 8);
-        let refused = room.take(Some(&large)).unwrap_err().to_string();
-        assert_eq!(refused, "the plugin reached its limit on fetched bytes (8Mi, limits.fetchedBytes)");
+fn note_dropped(controller: &Controller, digest: Digest) {
+    let plugin = &*controller.name;
+    controller.metrics.line_dropped(plugin);
+    if let Some(dropped) = controller.lines.dropped(std::time::Instant::now()) {
+        tracing::warn!(plugin, %digest, dropped, "the plugin logs more than is written; some of its lines were dropped");
     }
 }

@@ -32,6 +32,7 @@
 //! | [`reconcile`] | all four steps of one parent |
 //! | [`finalize`] | the same while it is being deleted |
 //! | [`decide`] | the call, in as many rounds as it needs objects for |
+//! | [`needs`] | what it needs to see for one decision and does not watch |
 //! | [`decision`] | what a plugin sees, and what it may answer |
 //! | [`plugin`] | all contact with wasmtime and with a plugin's bytes: a fresh instance for each call |
 //! | [`churn`] | whether a plugin comes to an end with one parent |
@@ -106,6 +107,7 @@ pub mod followed;
 pub mod grant;
 pub mod keys;
 pub mod metrics;
+pub mod needs;
 pub mod never;
 pub mod object;
 pub mod ownership;

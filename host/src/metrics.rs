@@ -75,6 +75,7 @@ pub struct Metrics {
     openings: Family<ByController, Counter>,
     delayed: Family<ByController, Counter>,
     events_dropped: Family<ByController, Counter>,
+    lines_dropped: Family<ByController, Counter>,
     denials: Family<ByRule, Counter>,
     revisions: Tally,
 }
@@ -96,6 +97,7 @@ impl Default for Metrics {
             openings: Family::default(),
             delayed: Family::default(),
             events_dropped: Family::default(),
+            lines_dropped: Family::default(),
             denials: Family::default(),
             revisions: Tally::default(),
         };
@@ -135,6 +137,11 @@ impl Metrics {
             "hotshoe_plugin_events_dropped",
             "Events that were more than are written",
             self.events_dropped.clone(),
+        );
+        registry.register(
+            "hotshoe_plugin_log_lines_dropped",
+            "Log lines that were more than are written",
+            self.lines_dropped.clone(),
         );
         registry.register("hotshoe_denied", "Decisions and deletions that the gate refused", self.denials.clone());
         self.revisions.register(registry);
@@ -207,6 +214,11 @@ impl Metrics {
         self.events_dropped.get_or_create(&by(plugin)).inc();
     }
 
+    /// A line of a plugin was dropped, because it logged too much of late.
+    pub fn line_dropped(&self, plugin: &str) {
+        self.lines_dropped.get_or_create(&by(plugin)).inc();
+    }
+
     /// The gate refused something, by this rule.
     pub fn denied(&self, plugin: &str, rule: &'static str) {
         self.denials.get_or_create(&ByRule { controller: plugin.into(), rule }).inc();
@@ -246,6 +258,7 @@ mod tests {
         metrics.opened("memcached");
         metrics.delayed("memcached");
         metrics.event_dropped("memcached");
+        metrics.line_dropped("memcached");
         metrics.denied("memcached", "pod-token");
         let mut stopwatch = Stopwatch::start();
         stopwatch.over(Stage::FirstCall);
@@ -261,6 +274,7 @@ mod tests {
             r#"hotshoe_plugin_breaker_openings_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_writes_delayed_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_events_dropped_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_log_lines_dropped_total{controller="memcached"} 1"#,
             r#"hotshoe_swap_seconds_count{controller="memcached"} 1"#,
             r#"hotshoe_swap_stage_seconds_count{controller="memcached",stage="first-call"} 1"#,
         ] {
