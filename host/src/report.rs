@@ -105,8 +105,12 @@ async fn fail(
         memory.hold = None;
         return Next::After(soon(memory.failures));
     }
-    memory.hold =
-        Some((Instant::now() + pause.unwrap_or(UNTIL_CHANGED), reconcile::hold_basis(controller, logic, parent)));
+    // Its finalizer may be our own, and of this pass; the rest is what was decided on.
+    let live = logic.parents.watched.cache.get(&parent.key);
+    let finalizers = live.map_or_else(|| parent.finalizers.clone(), |live| live.finalizers.clone());
+    let failed = Object { finalizers, ..Object::clone(parent) };
+    let basis = reconcile::hold_basis(controller, logic, &failed);
+    memory.hold = Some((Instant::now() + pause.unwrap_or(UNTIL_CHANGED), basis));
     pause.map_or(Next::Wait, Next::After)
 }
 
