@@ -151,7 +151,7 @@ impl Supervised {
         let identity = Identity::plugin(&shared.host.namespace, &plugin.name);
         let kinds = shared.watches.kinds.clone();
         let pace = Pace::new(&plugin.name, &plugin.limits, shared.metrics.clone());
-        let writer = Writer::new(shared.cluster.clone(), kinds.clone(), &plugin.name, identity, pace);
+        let writer = Writer::new(&shared.cluster, kinds.clone(), &plugin.name, identity, pace);
         let controller =
             Controller::new(plugin.name.clone(), writer, shared.recorder.clone(), kinds, shared.metrics.clone());
         let supervised = Arc::new(Self {

@@ -79,8 +79,9 @@ pub struct Parent<'a> {
 
 impl Writer {
     /// For a plugin with this ServiceAccount.
-    pub fn new(cluster: Cluster, kinds: Arc<Kinds>, plugin: &str, identity: Identity, pace: Pace) -> Self {
-        Self { cluster, kinds, identity, plugin: plugin.to_owned(), manager: plugin_manager(plugin), pace }
+    pub fn new(cluster: &Cluster, kinds: Arc<Kinds>, plugin: &str, identity: Identity, pace: Pace) -> Self {
+        let (cluster, manager) = (cluster.of(plugin), plugin_manager(plugin));
+        Self { cluster, kinds, identity, plugin: plugin.to_owned(), manager, pace }
     }
 
     /// The plugin's field manager.

@@ -11,15 +11,14 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
-use tokio::sync::Semaphore;
 
 use crate::cluster::identity::{Identity, Permit};
+use crate::cluster::in_flight::InFlight;
 use crate::cluster::silence::Silence;
 use crate::error::ApiError;
 
 /// A reply larger than this is not read: the API server's own limit on an object is 1.5 MiB.
 const MAX_REPLY: usize = 4 * 1024 * 1024;
-const WRITES_IN_FLIGHT: usize = 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which cluster.
@@ -42,9 +41,10 @@ pub struct Cluster {
     pub context: String,
     /// The API server's address.
     pub server: String,
-    /// Bounds the writes in flight of the whole process: a small API server is fastest at eight to
-    /// ten, and more only slows its other clients down.
-    writes: Arc<Semaphore>,
+    /// The writes of the whole process.
+    writes: Arc<InFlight>,
+    /// Whose turn a write takes: a plugin's, or the host's own, which has no name.
+    plugin: Arc<str>,
     /// When the API server was silent last.
     pub(super) silence: Arc<Silence>,
 }
@@ -63,13 +63,12 @@ impl Cluster {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         let server = config.cluster_url.to_string();
         let client = kube::Client::try_from(config).context("the cluster configuration cannot be used")?;
-        Ok(Self {
-            client,
-            context,
-            server,
-            writes: Arc::new(Semaphore::new(WRITES_IN_FLIGHT)),
-            silence: Arc::default(),
-        })
+        Ok(Self { client, context, server, writes: InFlight::new(), plugin: "".into(), silence: Arc::default() })
+    }
+
+    /// The same connection, for what is written because of a plugin.
+    pub fn of(&self, plugin: &str) -> Self {
+        Self { plugin: plugin.into(), ..self.clone() }
     }
 
     /// Makes one request and returns the reply's body.
@@ -77,8 +76,7 @@ impl Cluster {
     /// # Errors
     /// What the API server said, or that it said nothing in time.
     pub async fn send(&self, call: Call<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
-        // The semaphore is never closed, so this is None only for reads.
-        let _turn = if call.method == Method::GET { None } else { self.writes.acquire().await.ok() };
+        let _turn = if call.method == Method::GET { None } else { self.writes.turn(&self.plugin).await };
         let Some(timeout) = permit.timeout() else {
             return Err(call.unanswered("PermitExpired", "the permit to write has ended".into()));
         };

@@ -11,6 +11,7 @@ pub mod client;
 pub mod discovery;
 pub mod events;
 pub mod identity;
+mod in_flight;
 pub mod observe;
 pub mod pace;
 pub mod parent;

@@ -1,16 +1,20 @@
 //! How often a plugin may write and delete: before every write of its own, whatever the cause.
 //!
 //! Who is too fast waits, and holds up no other plugin: the wait is before the turn among all
-//! writes of the process.
+//! writes of the process, in which plugins take turns.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use tokio::sync::Mutex;
 
 use crate::metrics::Metrics;
 use crate::plugin::limits::Limits;
+
+/// So many may come at once after a rest.
+const AT_ONCE: u32 = 100;
 
 /// The pace of one plugin.
 pub struct Pace {
@@ -22,18 +26,30 @@ pub struct Pace {
 /// The two kinds of writes, each with the limit that holds for it.
 struct Lanes {
     limits: (u32, u32),
-    writes: DefaultDirectRateLimiter,
-    deletions: DefaultDirectRateLimiter,
+    writes: Lane,
+    deletions: Lane,
+}
+
+struct Lane {
+    limiter: DefaultDirectRateLimiter,
+    /// Held by the first of those that wait. The others sleep behind it: thousands that each looked at the
+    /// clock would keep the thread busy that serves all plugins.
+    first: Mutex<()>,
+}
+
+impl Lane {
+    fn new(per_second: u32) -> Self {
+        let per_second = NonZeroU32::new(per_second).unwrap_or(NonZeroU32::MIN);
+        let at_once = NonZeroU32::new(AT_ONCE).map_or(per_second, |most| most.min(per_second));
+        let limiter = RateLimiter::direct(Quota::per_second(per_second).allow_burst(at_once));
+        Self { limiter, first: Mutex::default() }
+    }
 }
 
 impl Lanes {
     fn new(limits: &Limits) -> Self {
-        let limiter = |per_second: u32| {
-            let per_second = NonZeroU32::new(per_second).unwrap_or(NonZeroU32::MIN);
-            RateLimiter::direct(Quota::per_second(per_second))
-        };
         let limits = of(limits);
-        Self { limits, writes: limiter(limits.0), deletions: limiter(limits.1) }
+        Self { limits, writes: Lane::new(limits.0), deletions: Lane::new(limits.1) }
     }
 }
 
@@ -43,7 +59,7 @@ fn of(limits: &Limits) -> (u32, u32) {
 }
 
 impl Pace {
-    /// Within the limits of a plugin. After a rest, the writes of one second may come at once.
+    /// Within the limits of a plugin.
     pub fn new(plugin: &Arc<str>, limits: &Limits, metrics: Arc<Metrics>) -> Self {
         Self { plugin: plugin.clone(), metrics, lanes: RwLock::new(Arc::new(Lanes::new(limits))) }
     }
@@ -73,13 +89,15 @@ impl Pace {
         self.lanes.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn wait(&self, limiter: &DefaultDirectRateLimiter) {
-        let mut waited = false;
-        while let Err(early) = limiter.check() {
-            if !waited {
-                self.metrics.delayed(&self.plugin);
-            }
-            waited = true;
+    async fn wait(&self, lane: &Lane) {
+        if let Ok(_first) = lane.first.try_lock()
+            && lane.limiter.check().is_ok()
+        {
+            return;
+        }
+        self.metrics.delayed(&self.plugin);
+        let _first = lane.first.lock().await;
+        while let Err(early) = lane.limiter.check() {
             tokio::time::sleep(early.wait_time_from(DefaultClock::default().now())).await;
         }
     }
@@ -109,10 +127,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_waits_is_served_in_order_and_counted_once() {
+        let pace = pace(&Limits { writes_per_second: 20, ..Limits::default() });
+        let order = std::sync::Mutex::new(Vec::new());
+        let write = |n: u32| {
+            let (pace, order) = (&pace, &order);
+            async move {
+                pace.write().await;
+                order.lock().unwrap().push(n);
+            }
+        };
+        futures::future::join_all((0..25).map(write)).await;
+        assert_eq!(order.into_inner().unwrap(), (0..25).collect::<Vec<_>>());
+        assert!(pace.metrics.encode().contains("hotshoe_plugin_writes_delayed_total{controller=\"memcached\"} 5"));
+    }
+
+    #[tokio::test]
     async fn a_limit_of_nothing_is_one_a_second() {
         let pace = pace(&Limits { deletions_per_second: 0, ..Limits::default() });
         pace.delete().await;
-        assert!(pace.lanes().deletions.check().is_err());
+        assert!(pace.lanes().deletions.limiter.check().is_err());
     }
 
     #[tokio::test]
@@ -121,8 +155,8 @@ mod tests {
         let pace = pace(&slow);
         pace.delete().await;
         pace.set(&slow);
-        assert!(pace.lanes().deletions.check().is_err());
+        assert!(pace.lanes().deletions.limiter.check().is_err());
         pace.set(&Limits { deletions_per_second: 2, ..slow });
-        assert!(pace.lanes().deletions.check().is_ok());
+        assert!(pace.lanes().deletions.limiter.check().is_ok());
     }
 }
