@@ -78,8 +78,10 @@ pub const DECLARATION_BYTES: Bound<Size> = bound("declarationBytes", Size(MIB), 
 pub const TYPE_BYTES: Bound<Size> = bound("typeBytes", Size(256 * KIB), Size(4 * MIB));
 /// The cases that it carries. Read, they take the host up to 40 times as much.
 pub const CASE_BYTES: Bound<Size> = bound("caseBytes", Size(MIB), Size(8 * MIB));
-/// The native code that it is compiled to, 3 to 6 times its size. The host keeps all of it in memory.
-pub const NATIVE_BYTES: Bound<Size> = bound("nativeBytes", Size(256 * MIB), Size(2 * GIB));
+/// The native code that it is compiled to, 3 to 6 times its size. The host keeps all of it in memory, and
+/// at a swap four times as much: that of the revision at work, of the one before it, and of the new one
+/// as it came and as it is loaded. With the default, that is half of what the host's Pod may have.
+pub const NATIVE_BYTES: Bound<Size> = bound("nativeBytes", Size(64 * MIB), Size(2 * GIB));
 /// Processor time for compiling it.
 pub const COMPILE_TIME: Bound<Span> = bound("compileTime", Span::millis(60_000), Span::millis(600_000));
 /// Address space of the process that compiles it.
@@ -496,6 +498,14 @@ mod tests {
             Limits::with(&wanted).unwrap_err().to_string(),
             "limits.callTime is 6s, but at most 5s can be given; lower it, or leave it out for the default"
         );
+    }
+
+    #[test]
+    fn a_swap_of_the_largest_components_leaves_half_of_the_pods_memory() {
+        let pod = include_str!("../../../deploy/host.yaml");
+        let limit = pod.split_once("limits:").and_then(|(_, limits)| limits.split_once("memory: ")).unwrap().1;
+        let limit = Size::parse(limit.lines().next().unwrap()).unwrap();
+        assert!(4 * NATIVE_BYTES.default.0 <= limit.0 / 2, "{} at a swap, of {limit}", 4 * NATIVE_BYTES.default.0);
     }
 
     #[test]
