@@ -5,6 +5,8 @@ use hotshoe_tests::attacks::forged::Place;
 use hotshoe_tests::attacks::{ATTACKS, Attack, How};
 use hotshoe_tests::control_plane::{HOST_USER, SYSTEM};
 use hotshoe_tests::guests::Folder;
+use hotshoe_tests::kinds::ATTACK;
+use hotshoe_tests::scene::said;
 use hotshoe_tests::{Kube, run};
 use http::Method;
 use serde_json::{Value, json};
@@ -57,5 +59,33 @@ fn the_api_server_forbids_the_same_reads() {
                 }
             }
         }
+    });
+}
+
+#[test]
+fn an_object_that_is_asked_for_ten_times_is_read_once_and_counts_ten_times() {
+    run(async {
+        let stand = Stand::new("fetched").await;
+        let data = json!({ "text": "x".repeat(1_000_000) });
+        let metadata = json!({ "name": "large" });
+        stand
+            .scene
+            .create(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }))
+            .await;
+        let need = json!({ "group": "", "version": "v1", "kind": "ConfigMap", "name": "large" });
+        stand.scene.create(with_spec("greedy", json!({ "attack": "needs", "needs": vec![need; 10] }))).await;
+        let object = stand.scene.until_said_of(&ATTACK, "greedy", "Reconciled", "False", "LimitExceeded").await;
+        let message = said(&object, "Reconciled").2;
+        assert!(message.contains("limits.fetchedBytes"), "{message}");
+        // So that what comes before it is in the log too.
+        drop(stand.scene.recorded_writes().await);
+        let reads = stand.scene.plane.audit_of(&user(HOSTILE));
+        let reads = reads
+            .iter()
+            .filter(|entry| entry.verb == "get" && entry.name == "large" && entry.namespace == stand.scene.namespace);
+        let (reads, calls) = (reads.count() as u64, stand.calls().await);
+        assert!((1..=calls).contains(&reads), "{reads} reads for {calls} calls");
+        stand.is_well("an object that is asked for ten times").await;
+        stand.heals("greedy").await;
     });
 }
