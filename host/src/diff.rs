@@ -174,10 +174,7 @@ fn node_covers(node: &Fields<'_>, desired: &Value) -> bool {
         Value::Object(members) => {
             members.iter().all(|(key, value)| node.member(key).is_some_and(|below| node_covers(below, value)))
         }
-        Value::Array(elements) => {
-            let mut nodes = elements.iter().zip(node.elements(elements));
-            nodes.all(|(element, below)| below.is_some_and(|below| node_covers(below, element)))
-        }
+        Value::Array(elements) => node.all_elements(elements, |element, below| node_covers(below, element)),
         _ => true,
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 type Members = Map<String, Value>;
 
 /// As many are compared one by one; it is faster than a table of them.
-const FEW: usize = 16;
+pub const FEW: usize = 16;
 /// The keys of one list; no schema has so many.
 pub const NAMES: usize = u32::BITS as usize;
 /// Tables of one list. A list with four keys that may each be left out needs 81 at the most; one that

@@ -11,10 +11,10 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::keys;
+use crate::keys::{self, FEW};
 
-/// A node of the tree, members and values in order. Keys are borrowed from the text where they have no
-/// escapes.
+/// A node of the tree; where it has many members or values, they are in order. Keys are borrowed from the
+/// text where they have no escapes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Fields<'a>(Vec<(Cow<'a, str>, Fields<'a>)>);
 
@@ -50,15 +50,31 @@ impl<'a> Fields<'a> {
         self.find(("f:", name))
     }
 
-    /// For each element of a list its node, found by its keys or, where it is no object, by its value.
-    pub fn elements<'f>(&'f self, elements: &[Value]) -> Vec<Option<&'f Fields<'a>>> {
+    /// Whether each element of a list has a node, found by its keys or, where it is no object, by its value,
+    /// and this holds of both.
+    pub fn all_elements(&self, elements: &[Value], holds: impl Fn(&Value, &Fields<'a>) -> bool) -> bool {
+        if elements.len() * self.0.len() <= FEW {
+            return elements.iter().all(|element| self.element(element).is_some_and(|below| holds(element, below)));
+        }
         let keyed = self.keyed();
-        let places = keyed.of_each(elements);
-        let node = |(element, place): (&Value, Option<usize>)| match element {
-            Value::Object(_) => keyed.nodes.get(place?).copied(),
-            value => self.find(("v:", &value.to_string())),
-        };
-        elements.iter().zip(places).map(node).collect()
+        elements.iter().zip(keyed.of_each(elements)).all(|(element, place)| {
+            let below = match element {
+                Value::Object(_) => place.and_then(|place| keyed.nodes.get(place).copied()),
+                value => self.value(value),
+            };
+            below.is_some_and(|below| holds(element, below))
+        })
+    }
+
+    fn element(&self, element: &Value) -> Option<&Fields<'a>> {
+        match element {
+            Value::Object(element) => self.0.iter().find(|(key, _)| has_keys(element, key)).map(|(_, below)| below),
+            value => self.value(value),
+        }
+    }
+
+    fn value(&self, value: &Value) -> Option<&Fields<'a>> {
+        self.find(("v:", &value.to_string()))
     }
 
     /// The nodes of the elements of an associative list.
@@ -79,6 +95,10 @@ impl<'a> Fields<'a> {
     }
 
     fn find(&self, wanted: (&str, &str)) -> Option<&Fields<'a>> {
+        if self.0.len() <= FEW {
+            let is_it = |key: &str| key.strip_prefix(wanted.0) == Some(wanted.1);
+            return self.0.iter().find(|(key, _)| is_it(key)).map(|(_, below)| below);
+        }
         let place = self.0.partition_point(|(key, _)| order(key) < wanted);
         self.0.get(place).filter(|(key, _)| order(key) == wanted).map(|(_, below)| below)
     }
@@ -128,6 +148,12 @@ fn step(key: &str) -> Step<'_> {
     }
 }
 
+/// Whether a list element has the keys of this node.
+fn has_keys(element: &Map<String, Value>, key: &str) -> bool {
+    let keys = key.strip_prefix("k:").and_then(|keys| serde_json::from_str::<Map<String, Value>>(keys).ok());
+    keys.is_some_and(|keys| keys.iter().all(|(key, value)| element.get(key).is_none_or(|mine| mine == value)))
+}
+
 /// Where a key stands among its siblings. Elements by their keys stay as they came: of two that an
 /// element could be, it is the first.
 fn order(key: &str) -> (&str, &str) {
@@ -159,7 +185,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
             below.push((key.0, nodes.next_value()?));
         }
         // The API server sorts them, but not in all ways by their bytes.
-        if !below.is_sorted_by_key(|(key, _)| order(key)) {
+        if below.len() > FEW && !below.is_sorted_by_key(|(key, _)| order(key)) {
             below.sort_by(|(one, _), (other, _)| order(one).cmp(&order(other)));
         }
         Ok(Fields(below))
@@ -178,10 +204,7 @@ mod tests {
         let fields = Fields::read(FIELDS).unwrap();
         assert!(fields.member("spec").unwrap().is_leaf());
         assert!(fields.member("status").is_none());
-        let known = |list: &str, element: Value| {
-            let nodes = fields.member(list).unwrap().elements(std::slice::from_ref(&element));
-            nodes.first().unwrap().is_some()
-        };
+        let known = |list: &str, element: Value| fields.member(list).unwrap().all_elements(&[element], |_, _| true);
         assert!(known("ports", json!({"port": 80})), "the protocol is the API server's to fill in");
         assert!(!known("ports", json!({"port": 80, "protocol": "UDP"})));
         assert!(known("set", json!("a")));
@@ -196,16 +219,20 @@ mod tests {
     }
 
     #[test]
-    fn of_what_stands_twice_the_first_counts_in_whatever_order_it_comes() {
-        let fields = Fields::read(
-            r#"{"v:9":{},"f:b":{"f:x":{}},"k:{\"a\":9}":{"f:x":{}},"f:a":{},"v:10":{},"k:{\"a\":10}":{},"f:b":{},"k:{\"b\":1}":{}}"#,
-        )
-        .unwrap();
-        assert!(fields.member("a").unwrap().is_leaf());
-        assert!(!fields.member("b").unwrap().is_leaf());
-        let nodes = fields.elements(&[json!(9), json!(10), json!({"a": 9}), json!({"a": 10}), json!({})]);
-        let leaves: Vec<_> = nodes.into_iter().map(|node| node.map(Fields::is_leaf)).collect();
-        assert_eq!(leaves, [Some(true), Some(true), Some(false), Some(true), Some(false)]);
+    fn of_what_stands_twice_the_first_counts_in_whatever_order_it_comes_and_however_much_it_is() {
+        let few = r#""v:9":{},"f:b":{"f:x":{}},"k:{\"a\":9}":{"f:x":{}},"f:a":{},"v:10":{},"k:{\"a\":10}":{},"f:b":{},"k:{\"b\":1}":{}"#;
+        let more: String =
+            (0..40).map(|n| format!(r#","k:{{\"a\":{}}}":{{}},"f:{n}":{{}},"v:-{n}":{{}}"#, 99 - n)).collect();
+        for json in [format!("{{{few}}}"), format!("{{{few}{more}}}")] {
+            let fields = Fields::read(&json).unwrap();
+            assert!(fields.member("a").unwrap().is_leaf());
+            assert!(!fields.member("b").unwrap().is_leaf());
+            for (element, leaf) in [(json!(9), true), (json!(10), true), (json!({"a": 9}), false), (json!({}), false)] {
+                assert!(fields.all_elements(&[element], |_, below| below.is_leaf() == leaf), "{json}");
+            }
+            let all = [json!({"a": 10}), json!({"a": 11, "b": 1}), json!(9)];
+            assert!(fields.all_elements(&all, |_, below| below.is_leaf()));
+        }
     }
 
     #[test]
