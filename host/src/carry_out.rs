@@ -14,9 +14,11 @@ use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Children, Decision, Event, Kind, ObjectRef, Refusal, Severity};
 use crate::diff::{self, Plan, Unsettled};
 use crate::error::{ApiError, Error};
+use crate::learn::learn_parent;
 use crate::object::{Key, Object};
-use crate::reconcile::{self, Next, Observed};
-use crate::{finalize, status};
+use crate::observed::{Observed, context};
+use crate::pass::Next;
+use crate::status;
 
 /// So many of the last Events of a parent are not said again.
 const REMEMBERED: usize = 16;
@@ -172,7 +174,7 @@ impl<'a> Work<'a> {
     /// nothing that was tried in vain.
     fn plan(self, desired: Vec<Desired>, memory: &mut Memory, written: &mut Written) -> Plan {
         let mut plan = diff::plan(desired, &self.observed.children, &self.controller.name, self.manager());
-        let context = reconcile::context(self.controller, self.logic, self.observed);
+        let context = context(self.controller, self.logic, self.observed);
         plan.prune.retain(|(kind, child)| self.may_prune(&reference(kind, &child.key), &context));
         written.relieved = memory.refused.keep_planned(&plan);
         let is_due = |child: &ObjectRef| memory.refused.is_due(child, || self.basis_of(child));
@@ -268,10 +270,10 @@ impl<'a> Work<'a> {
         }
         let permit = controller.permit();
         let reply = controller.writer.apply_status(&logic.resource, &parent, desired, &permit).await;
-        match finalize::learn_parent(controller, logic, &parent, reply).await {
+        match learn_parent(controller, logic, &parent, reply).await {
             Ok(parent) => written.parent = Some(parent),
             Err(Error::Api(error)) if error.code == 409 => written.again = true,
-            Err(Error::Api(error)) if error.code == 404 => {}
+            Err(Error::Api(error)) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
         Ok(())

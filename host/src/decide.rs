@@ -9,12 +9,14 @@ use crate::breaker::{Standing, Trial};
 use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Answer, Call, Decision, Failure, ObjectRef, Observation};
 use crate::error::{CallError, Error};
+use crate::fingerprint::{churn_basis, hold_basis};
 use crate::needs::{self, Room};
 use crate::object::Object;
+use crate::observed::Observed;
+use crate::pass::Next;
 use crate::plugin::call::{Aborted, Outcome};
 use crate::plugin::revision::Digest;
 use crate::plugin::{Level, LogLine};
-use crate::reconcile::{self, Next, Observed};
 use crate::tally::End;
 
 /// How soon a decision that rests on fetched objects is made again. They are not watched, so that
@@ -52,8 +54,7 @@ pub async fn decide<'a>(
     observed: &Observed,
     memory: &mut Memory,
 ) -> Result<Final<'a>, Error> {
-    let failed =
-        memory.hold.is_some_and(|(_, failed)| failed == reconcile::hold_basis(controller, logic, &observed.parent));
+    let failed = memory.hold.is_some_and(|(_, failed)| failed == hold_basis(controller, logic, &observed.parent));
     let mut trial = admit(controller, failed, memory)?;
     let mut decided = ask_and_tell(controller, logic, call, observed).await;
     if let Err(Error::Call(CallError::Stopped)) = decided {
@@ -145,7 +146,7 @@ fn hold_against(controller: &Controller, logic: &Logic, trial: Trial<'_>) {
 /// cannot make up its mind.
 pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decision: &Decision, memory: &mut Memory) {
     let (now, digest) = (Instant::now(), logic.revision.digest());
-    let basis = reconcile::churn_basis(controller, logic, &observed.parent);
+    let basis = churn_basis(controller, logic, &observed.parent);
     let wishes = decision.wishes(logic.revision.descriptor().sees_own_status(), &controller.hasher);
     memory.churn = memory.churn.then(basis, wishes, now.into_std());
     if memory.churn.is_endless(now.into_std()) {
@@ -155,7 +156,7 @@ pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decisio
 
 /// A parent for which the plugin never comes to an end is decided more and more seldom.
 pub fn slow_down(controller: &Controller, logic: &Logic, parent: &Object, memory: &Memory, next: Next) -> Next {
-    let basis = || reconcile::churn_basis(controller, logic, parent);
+    let basis = || churn_basis(controller, logic, parent);
     let Some(pause) = memory.churn.pause(Instant::now().into_std(), basis) else { return next };
     tracing::warn!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, ?pause, "the plugin wishes otherwise for this object again and again; it is slowed down");
     Next::After(pause)

@@ -175,6 +175,11 @@ impl ApiError {
         self.code == 403 && self.cause.as_deref() == Some("NamespaceTerminating")
     }
 
+    /// There is no such object.
+    pub fn is_not_found(&self) -> bool {
+        self.code == 404
+    }
+
     /// Whether it is known that nothing was written.
     pub fn is_definite(&self) -> bool {
         let refused = (400..500).contains(&self.code) && self.code != 408;

@@ -15,20 +15,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::backoff::SOON;
 use crate::carry_out::{self, Work};
 use crate::check::{self, Desired};
 use crate::cluster::observe::reference;
-use crate::cluster::watch::Role;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decide;
 use crate::decision::{Answer, Call, Decision, Kind};
-use crate::error::{ApiError, CallError, Error, Violation};
+use crate::error::{CallError, Error, Violation};
+use crate::learn::{learn_parent, was_overtaken};
 use crate::object::Object;
-use crate::reconcile::{Ended, Next, Observed, context, observe, parent_is_gone};
+use crate::observed::{Observed, context, observe};
+use crate::pass::{Ended, Next};
 use crate::status;
 
 /// How long a plugin that waits and says nothing about when is left alone.
@@ -149,18 +149,10 @@ async fn let_go(controller: &Controller, logic: &Logic, parent: &Object, finaliz
     match learn_parent(controller, logic, parent, reply).await {
         Ok(parent) if held_finalizer(logic, &parent).is_some() => Ok(Next::Again),
         Ok(_) => Ok(Next::Wait),
-        Err(Error::Api(error)) if parent_is_gone(&error) => Ok(Next::Wait),
+        Err(Error::Api(error)) if error.is_not_found() => Ok(Next::Wait),
         Err(_) if was_overtaken(logic, parent) => Ok(OVERTAKEN),
         Err(error) => Err(error),
     }
-}
-
-/// Whether finalizers were changed by somebody else since, or the parent was deleted, or made anew: then
-/// it is no wonder that ours could not be. The code of an error does not tell: a failed `test` of a
-/// JSON patch is a 422 as well as the word of a policy or a schema, which will be the same next time.
-pub fn was_overtaken(logic: &Logic, sent: &Object) -> bool {
-    let Some(live) = logic.parents.watched.cache.get(&sent.key) else { return true };
-    (&live.uid, &live.finalizers, live.deleting) != (&sent.uid, &sent.finalizers, sent.deleting)
 }
 
 /// Clean-up may change and delete children; one that it creates would outlive its parent.
@@ -205,55 +197,4 @@ fn look_again(decision: &Decision, memory: &Memory, what: impl FnOnce() -> Strin
         true => Ended::Waits { what: what(), again },
         false => Ended::Look(Next::After(again.min(left))),
     }
-}
-
-/// The parent as clean-up is shown it: with its conditions, so that it can tell how far it came.
-pub fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
-    let Some(status) = parent.status.as_deref().filter(|_| parent.deleting) else { return shown };
-    let status: Option<Value> = serde_json::from_str(status).ok();
-    let conditions = status.as_ref().and_then(|status| status.get("conditions"));
-    let (Some(conditions), Ok(Value::Object(mut members))) = (conditions, serde_json::from_str(&shown)) else {
-        return shown;
-    };
-    let status = members.entry("status").or_insert_with(|| Value::Object(serde_json::Map::new()));
-    if let Some(status) = status.as_object_mut() {
-        status.insert("conditions".into(), conditions.clone());
-    }
-    Value::Object(members).to_string().into()
-}
-
-/// Puts the reply to a write of the parent into the cache; after a conflict or silence, the live
-/// parent, with what others did to it: the watch will not tell of that any more, so it is told here.
-///
-/// # Errors
-/// The error of the write, after the cache was brought up to date.
-pub async fn learn_parent(
-    controller: &Controller,
-    logic: &Logic,
-    parent: &Object,
-    reply: Result<String, ApiError>,
-) -> Result<Arc<Object>, Error> {
-    let watched = &logic.parents.watched;
-    let error = match reply {
-        Ok(reply) => match watched.learn(&reply, (&controller.name, Role::Parent)) {
-            Ok(learned) => return Ok(learned),
-            Err(error) => {
-                tracing::error!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, %error, "the reply to a write cannot be read");
-                return Ok(watched.cache.get(&parent.key).unwrap_or_else(|| Arc::new(parent.clone())));
-            }
-        },
-        Err(error) => error,
-    };
-    // A failed `test` of a JSON patch is a 422, and as good as a conflict.
-    if error.code == 409 || error.code == 422 || !error.is_definite() {
-        match controller.writer.read_parent(&logic.resource, &parent.key, &watched.lens()).await {
-            Ok(live) => watched.take(live),
-            Err(gone) if parent_is_gone(&gone) => watched.lose(parent),
-            Err(_) => {}
-        }
-    }
-    if parent_is_gone(&error) {
-        watched.lose(parent);
-    }
-    Err(error.into())
 }

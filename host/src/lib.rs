@@ -26,10 +26,13 @@
 //! | [`cluster`] | all contact with the API server: `watch` fills `cache`, `observe` reads an [`Observation`](decision::Observation) from it |
 //! | [`object`] | an object as the host holds it |
 //! | [`projection`] | which of its fields are kept and shown |
+//! | [`observed`] | what a plugin is shown of one parent |
+//! | [`fingerprint`] | whether anything of that has changed |
 //!
 //! | decide | |
 //! |---|---|
 //! | [`reconcile`] | all four steps of one parent |
+//! | [`pass`] | what may come of one pass over it |
 //! | [`finalize`] | the same while it is being deleted |
 //! | [`decide`] | the call, in as many rounds as it needs objects for |
 //! | [`needs`] | what it needs to see for one decision and does not watch |
@@ -57,6 +60,7 @@
 //! | [`renamed`] | elements of ours that somebody renamed |
 //! | [`keys`] | which objects of two lists have the same keys |
 //! | [`carry_out`] | the writes of one reconcile in their order; [`cluster::apply`] is the only writer of children |
+//! | [`learn`] | what a write of a parent tells of it |
 //! | [`status`] | the status as it will be written |
 //! | [`refusals`] | writes that were refused, and when each is tried again |
 //!
@@ -103,15 +107,19 @@ pub mod decision;
 pub mod diff;
 pub mod error;
 pub mod finalize;
+pub mod fingerprint;
 pub mod followed;
 pub mod grant;
 pub mod keys;
+pub mod learn;
 pub mod metrics;
 pub mod needs;
 pub mod never;
 pub mod object;
+pub mod observed;
 pub mod ownership;
 pub mod parentage;
+pub mod pass;
 pub mod pattern;
 pub mod plugin;
 pub mod pod_policy;

@@ -74,7 +74,7 @@ async fn fetch_one(
     let namespaced = match grant.allows(Verb::Get, kind) {
         true => match controller.writer.find_kind(kind).await {
             Ok(resource) => resource.namespaced,
-            Err(error) if error.code == 404 => return Ok(None),
+            Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error.into()),
         },
         false => true,
@@ -86,7 +86,7 @@ async fn fetch_one(
     grant.authorise(&request, &|namespace, key| logic.label_of(namespace, key))?;
     match controller.writer.read_as_plugin(&reference).await {
         Ok(json) => Ok(Some(Document { reference, json: json.into() })),
-        Err(error) if error.code == 404 => Ok(None),
+        Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -27,11 +27,13 @@ fn is_missing_below(node: Option<&Fields<'_>>, desired: &Value) -> bool {
             members.iter().any(|(key, value)| is_missing_below(node.and_then(|node| node.member(key)), value))
         }
         Value::Array(elements) => {
-            let nodes = node.map_or_else(|| vec![None; elements.len()], |node| node.elements(elements));
-            let mut elements = elements.iter().zip(nodes);
-            elements.any(|(element, node)| match node {
-                Some(_) => is_missing_below(node, element),
-                None => named(element).is_some(),
+            let keyed = node.map(Fields::keyed);
+            let places = keyed.as_ref().map_or_else(|| vec![None; elements.len()], |keyed| keyed.of_each(elements));
+            elements.iter().zip(places).any(|(element, place)| {
+                match place.and_then(|place| keyed.as_ref()?.nodes.get(place).copied()) {
+                    Some(node) => is_missing_below(Some(node), element),
+                    None => named(element).is_some(),
+                }
             })
         }
         _ => false,

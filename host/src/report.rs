@@ -2,7 +2,7 @@
 //! try again.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -12,10 +12,13 @@ use crate::cluster::events;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Condition, Event, Severity, Truth};
 use crate::error::{CLEAN_UP_WAITS, CallError, Error, Retry};
+use crate::fingerprint::hold_basis;
+use crate::learn::learn_parent;
 use crate::object::{HOST_MANAGER, Object};
+use crate::observed::observe;
+use crate::pass::{Ended, Next};
 use crate::plugin::text;
-use crate::reconcile::{self, Ended, Next};
-use crate::{finalize, status};
+use crate::status;
 
 const BACKOFF: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(300);
@@ -27,12 +30,6 @@ const PASSING: u32 = 5;
 const SOON_SERVED: Duration = Duration::from_secs(10);
 /// The most of a message that goes into log and condition, bytes; an Event takes 1 kB.
 const MESSAGE: usize = 1000;
-
-/// Milliseconds since the epoch.
-pub fn unix_millis() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
 
 /// Tells what became of a reconcile, and says when to look again.
 pub async fn report(
@@ -80,7 +77,7 @@ async fn fail(
     let plugin = &*controller.name;
     let digest = logic.revision.digest();
     if let Error::Api(api) = error
-        && (reconcile::parent_is_gone(api) || api.is_namespace_terminating())
+        && (api.is_not_found() || api.is_namespace_terminating())
     {
         return Next::Wait;
     }
@@ -109,7 +106,7 @@ async fn fail(
     let live = logic.parents.watched.cache.get(&parent.key);
     let finalizers = live.map_or_else(|| parent.finalizers.clone(), |live| live.finalizers.clone());
     let failed = Object { finalizers, ..Object::clone(parent) };
-    let basis = reconcile::hold_basis(controller, logic, &failed);
+    let basis = hold_basis(controller, logic, &failed);
     memory.hold = Some((Instant::now() + pause.unwrap_or(UNTIL_CHANGED), basis));
     pause.map_or(Next::Wait, Next::After)
 }
@@ -142,7 +139,7 @@ async fn tell(
     message: String,
 ) -> bool {
     let event = Event { severity: Severity::Warning, reason: reason.into(), message: message.clone() };
-    let observed = reconcile::observe(logic, parent.clone(), memory);
+    let observed = observe(logic, parent.clone(), memory);
     Work { controller, logic, observed: &observed }.say_once(&event, &controller.failures, memory);
     let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return true };
     let condition = Condition { name: status::RECONCILED.into(), status: Truth::False, reason: reason.into(), message };
@@ -157,7 +154,7 @@ async fn write_condition(controller: &Controller, logic: &Logic, parent: &Object
     }
     let permit = controller.permit();
     let reply = controller.writer.apply_host_condition(&logic.resource, parent, status, &permit).await;
-    let Err(error) = finalize::learn_parent(controller, logic, parent, reply).await else { return true };
+    let Err(error) = learn_parent(controller, logic, parent, reply).await else { return true };
     tracing::debug!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, %error, "the host's condition was not written");
     !matches!(error, Error::Api(error) if error.is_transient())
 }

@@ -20,7 +20,9 @@ use crate::controller::{Controller, Logic};
 use crate::debut::{Stage, Stopwatch};
 use crate::decision::{Call, Descriptor, Kind};
 use crate::error::LoadError;
+use crate::finalize;
 use crate::object::Object;
+use crate::observed::observe;
 use crate::plugin::candidate::Candidate;
 use crate::plugin::cases::{Case, Verdict};
 use crate::plugin::history::{Entry, Event, History};
@@ -31,7 +33,6 @@ use crate::shadow::OVERDUE;
 use crate::shadow::survey::{self, Survey};
 use crate::supervisor::{State, Supervised};
 use crate::wiring::{self, Views};
-use crate::{finalize, reconcile};
 
 /// How long going back may take: shorter than the patience of whoever asked for it, and files wait meanwhile.
 const WAY_BACK: Duration = Duration::from_secs(50);
@@ -571,7 +572,7 @@ async fn call_about(controller: &Controller, logic: &Logic, parent: Arc<Object>)
     let memory = controller.recall(&parent);
     let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
     let name = parent.key.to_string();
-    let observed = reconcile::observe(logic, parent, &memory);
+    let observed = observe(logic, parent, &memory);
     let outcome = logic.revision.decide(call, observed.shown).await;
     outcome.map(drop).map_err(|error| LoadError::SelfTestFailed(format!("{name}: {error}")))
 }

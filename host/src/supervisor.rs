@@ -22,12 +22,13 @@ use crate::controller::Controller;
 use crate::followed::{Followed, PluginFileStatus};
 use crate::metrics::Metrics;
 use crate::object::Key;
+use crate::pass::{Next, Pass};
 use crate::plugin::compile::Compiler;
 use crate::plugin::engine::Engine;
 use crate::plugin::history::History;
 use crate::plugin::revision::Revision;
 use crate::plugin::slot::Refused;
-use crate::reconcile::{self, Next, Pass};
+use crate::reconcile;
 use crate::taking::{self, Request};
 use crate::wiring;
 

@@ -307,7 +307,7 @@ impl Writer {
         self.pace.delete().await;
         let reply = match self.cluster.send(call, &self.identity, permit).await {
             Ok(reply) => reply,
-            Err(error) if error.code == 404 => String::new(),
+            Err(error) if error.is_not_found() => String::new(),
             Err(error) if error.code == 409 => {
                 drop(self.read_live(resource, &child.key, view, permit).await?);
                 return Err(error);
@@ -335,7 +335,7 @@ impl Writer {
     ) -> Result<Option<Arc<Object>>, ApiError> {
         let reply = match self.get(resource, key, permit).await {
             Ok(reply) => reply,
-            Err(error) if error.code == 404 => {
+            Err(error) if error.is_not_found() => {
                 if let Some(known) = view.watched.cache.get(key) {
                     view.watched.lose(&known);
                 }

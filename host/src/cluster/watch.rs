@@ -424,7 +424,7 @@ fn is_silence(error: &watcher::Error) -> bool {
 }
 
 fn missing_kind(kind: &Kind, error: &ApiError) -> String {
-    if error.code == 404 {
+    if error.is_not_found() {
         return format!(
             "waiting for the kind {} of {}: the API server has none such; install its CustomResourceDefinition",
             kind.kind,

@@ -9,7 +9,7 @@ use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Answer, Call, Decision, ObjectRef};
 use crate::error::{CallError, Error};
 use crate::object::{Object, PLUGIN_LABEL};
-use crate::reconcile::{self, Observed};
+use crate::observed::{Observed, context, observe_at};
 use crate::shadow::compare::{Failed, Judged, Side};
 use crate::shadow::summary::Times;
 use crate::{check, decide, finalize, status};
@@ -38,7 +38,7 @@ impl Looked {
             return Self { said: None };
         }
         let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
-        let observed = reconcile::observe_at(logic, parent, memory, now);
+        let observed = observe_at(logic, parent, memory, now);
         let shown = observed.shown.clone();
         let answer = decide::ask(controller, logic, call, shown, |heard| times.add(heard.elapsed, heard.memory)).await;
         Self { said: Some((observed, answer)) }
@@ -117,7 +117,7 @@ fn desired(
     if observed.parent.deleting {
         return finalize::check_cleanup(controller, logic, observed, decision);
     }
-    let context = reconcile::context(controller, logic, observed);
+    let context = context(controller, logic, observed);
     Ok(check::check(decision, &observed.references(), &context)?)
 }
 

@@ -26,17 +26,17 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
+use crate::check;
 use crate::controller::Logic;
 use crate::decision::ObjectRef;
 use crate::error::LoadError;
 use crate::object::{Key, Object};
+use crate::observed::{context_of, unix_millis};
 use crate::plugin::candidate::Candidate;
 use crate::plugin::revision::Revision;
-use crate::report::unix_millis;
 use crate::rollout::check_grants;
 use crate::supervisor::Supervised;
 use crate::wiring::{self, Views};
-use crate::{check, reconcile};
 use compare::Difference;
 use look::Looked;
 use summary::{Counts, Measured, Summary, Times};
@@ -194,7 +194,7 @@ impl Shadow {
         let (old, new) = (old.judged(controller, &self.old), new.judged(controller, &self.new));
         let there = look::there(controller, &self.new, &parent);
         let reference = self.new.resource.reference(key);
-        let context = reconcile::context_of(controller, &self.new, &reference, &parent.uid);
+        let context = context_of(controller, &self.new, &reference, &parent.uid);
         let may_prune = |child: &ObjectRef| check::check_prune(child, &context).is_ok();
         let difference = compare::compare(&reference, &old, &new, &there, may_prune);
         run.counts.count(&old, &new, difference.as_ref());

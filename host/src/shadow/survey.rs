@@ -14,9 +14,8 @@ use crate::cluster::observe::reference;
 use crate::controller::{Controller, Logic};
 use crate::error::Error;
 use crate::object::{Key, Object};
+use crate::observed::{Observed, context, unix_millis};
 use crate::plugin::text;
-use crate::reconcile::{self, Observed};
-use crate::report::unix_millis;
 use crate::shadow::compare::Judged;
 
 /// While one parent is decided, the next are observed and the last checked.
@@ -120,7 +119,7 @@ async fn look(controller: &Controller, present: &Logic, new: &Logic, parent: Arc
 /// The first child that would be deleted. Of a parent that is being deleted they all are to go.
 fn loses(controller: &Controller, new: &Logic, observed: &Observed, judged: &Judged) -> Option<String> {
     let desired = judged.desired.as_ref().filter(|_| !observed.parent.deleting)?;
-    let context = reconcile::context(controller, new, observed);
+    let context = context(controller, new, observed);
     let gone = observed.children.iter().find(|(kind, child)| {
         is_ours(controller, child)
             && check::check_prune(&reference(kind, &child.key), &context).is_ok()

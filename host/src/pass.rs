@@ -1,0 +1,47 @@
+//! One pass over one parent: what may come of it, and when the parent is looked at again.
+
+use std::time::Duration;
+
+/// When to look at a parent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// When something changes.
+    Wait,
+    /// At once: our own writes changed what the plugin sees.
+    Again,
+    /// After this long, or when something changes.
+    After(Duration),
+}
+
+impl Next {
+    /// The same, but after this long at the latest.
+    pub fn no_later_than(self, latest: Duration) -> Self {
+        match self {
+            Next::Again => Next::Again,
+            Next::Wait => Next::After(latest),
+            Next::After(after) => Next::After(after.min(latest)),
+        }
+    }
+}
+
+/// What came of one pass over a parent that did not fail.
+pub enum Ended {
+    /// It is looked at again.
+    Look(Next),
+    /// Its clean-up has waited for long.
+    Waits {
+        /// What for.
+        what: String,
+        /// When it is looked at again.
+        again: Duration,
+    },
+}
+
+/// How one pass over a parent ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// When to look again.
+    pub next: Next,
+    /// Whether it failed.
+    pub failed: bool,
+}
