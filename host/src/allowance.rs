@@ -2,10 +2,10 @@
 //! it is called a plugin chooses.
 
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
 
 /// So often it is told at most that something was dropped: all of it in one line.
 const TOLD: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ impl Allowance {
 
     /// Something was dropped. Returns how much was since that was told last, where it is to be told.
     pub fn dropped(&self, now: Instant) -> Option<u64> {
-        let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dropped = self.dropped.lock();
         dropped.untold += 1;
         if dropped.told.is_some_and(|told| now.saturating_duration_since(told) < TOLD) {
             return None;

@@ -20,9 +20,9 @@
 
 use std::collections::VecDeque;
 use std::iter;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -175,7 +175,7 @@ impl Breaker {
 
     /// Every change under this lock is a few moves of numbers, so what a panic leaves is usable.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

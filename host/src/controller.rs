@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::hash::RandomState;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::field::{DisplayValue, display};
 
@@ -235,7 +236,7 @@ impl Controller {
 
     /// What is remembered of a parent, as long as it is the same object.
     pub fn recall(&self, parent: &Object) -> Memory {
-        let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        let memories = self.memories.lock();
         match memories.get(&parent.key) {
             Some(memory) if memory.uid == parent.uid => memory.clone(),
             _ => Memory { uid: parent.uid.clone(), ..Memory::default() },
@@ -244,11 +245,11 @@ impl Controller {
 
     /// Remembers.
     pub fn remember(&self, key: &Key, memory: Memory) {
-        self.memories.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), memory);
+        self.memories.lock().insert(key.clone(), memory);
     }
 
     /// The parent is gone.
     pub fn forget(&self, key: &Key) {
-        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.memories.lock().remove(key);
     }
 }

@@ -1,8 +1,9 @@
 //! How long another revision takes from its digest being known until its first decision, stage by
 //! stage. Pure but for the clock and a lock.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::plugin::revision::Digest;
 
@@ -80,19 +81,15 @@ pub struct Debut(Mutex<Option<(Digest, Stopwatch)>>);
 impl Debut {
     /// A revision was published whose first decision is due.
     pub fn await_first(&self, digest: Digest, stopwatch: Stopwatch) {
-        *self.lock() = Some((digest, stopwatch));
+        *self.0.lock() = Some((digest, stopwatch));
     }
 
     /// A revision has decided; its stopwatch if that was the first time. An older one, of a
     /// reconcile that began before, is not meant.
     pub fn decided(&self, digest: Digest) -> Option<Stopwatch> {
-        let (_, mut stopwatch) = self.lock().take_if(|(new, _)| *new == digest)?;
+        let (_, mut stopwatch) = self.0.lock().take_if(|(new, _)| *new == digest)?;
         stopwatch.over(Stage::Decision);
         Some(stopwatch)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<(Digest, Stopwatch)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,8 +8,9 @@
 //! What a component at work asks for and is no longer granted is denied at each decision; the component
 //! itself goes on, for who narrows a grant wants less done and not everything left undone.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::config::PluginConfig;
@@ -47,16 +48,12 @@ impl Followed {
     pub(crate) fn new(plugin: Arc<PluginConfig>) -> Self {
         Self { inner: Mutex::new(Inner { plugin, refused: None }) }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Supervised {
     /// What the administrator said last.
     pub fn plugin(&self) -> Arc<PluginConfig> {
-        self.followed.lock().plugin.clone()
+        self.followed.inner.lock().plugin.clone()
     }
 
     /// Takes `plugin.yaml` as it is offered, or says why not. Whether it says something new.
@@ -71,7 +68,7 @@ impl Supervised {
         };
         match changed {
             Ok(changed) if changed.digest == present.digest => {
-                if self.followed.lock().refused.take().is_some() {
+                if self.followed.inner.lock().refused.take().is_some() {
                     tracing::info!(plugin = &*present.name, "plugin.yaml says again what holds");
                 }
                 false
@@ -85,7 +82,7 @@ impl Supervised {
                     plugin = &*present.name,
                     "plugin.yaml is not taken, and what it said before holds: {error}"
                 );
-                self.followed.lock().refused = Some(error);
+                self.followed.inner.lock().refused = Some(error);
                 false
             }
         }
@@ -107,7 +104,7 @@ impl Supervised {
     /// From now on this holds: for every decision that begins, and for components that are offered.
     async fn have_hold(&self, plugin: Arc<PluginConfig>) {
         plugin.parentage.note_named(&plugin.name, plugin.parent.as_ref());
-        *self.followed.lock() = Inner { plugin: plugin.clone(), refused: None };
+        *self.followed.inner.lock() = Inner { plugin: plugin.clone(), refused: None };
         let controller = &self.controller;
         controller.writer.pace.set(&plugin.limits);
         if let Some(present) = controller.logic() {
@@ -123,7 +120,7 @@ impl Supervised {
 
     /// How `plugin.yaml` is.
     pub(crate) fn plugin_file(&self) -> PluginFileStatus {
-        let Inner { plugin, refused } = &*self.followed.lock();
+        let Inner { plugin, refused } = &*self.followed.inner.lock();
         PluginFileStatus {
             file: plugin.path.display().to_string(),
             refused: refused.clone(),

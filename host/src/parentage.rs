@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -67,12 +68,12 @@ struct Claim {
 impl Parentage {
     /// Notes which kind a plugin's file names, if any.
     pub fn note_named(&self, plugin: &Arc<str>, parent: Option<&ParentKind>) {
-        self.lock().entry(plugin.clone()).or_default().named = parent.cloned();
+        self.0.lock().entry(plugin.clone()).or_default().named = parent.cloned();
     }
 
     /// Notes which kind a plugin's component has that decides now.
     pub fn note_at_work(&self, plugin: &Arc<str>, parent: &Kind) {
-        self.lock().entry(plugin.clone()).or_default().at_work = Some(parent.clone());
+        self.0.lock().entry(plugin.clone()).or_default().at_work = Some(parent.clone());
     }
 
     /// What a plugin asks for as its parent and is not given, in words; none where it is given.
@@ -97,11 +98,7 @@ impl Parentage {
             let at_work = claim.at_work.as_ref().is_some_and(|at| (&at.group, &at.kind) == (&kind.group, &kind.kind));
             at_work || claim.named.as_ref().is_some_and(|named| named.is(kind))
         };
-        self.lock().iter().find(|(other, claim)| ***other != *plugin && has(claim)).map(|(other, _)| other.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Claim>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().iter().find(|(other, claim)| ***other != *plugin && has(claim)).map(|(other, _)| other.clone())
     }
 }
 

@@ -4,9 +4,9 @@
 //! against those of its predecessor. Past a threshold the verdict is to go back, in words for
 //! people. Pure but for the lock; who goes back is [`rollout`](crate::rollout).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -138,7 +138,7 @@ impl Probation {
 
     /// Every change under this lock is a few moves of numbers, so what a panic leaves is usable.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

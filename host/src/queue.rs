@@ -6,9 +6,9 @@
 //! Why a parent was woken is not kept: a plugin that cannot know the event cannot depend on it.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -116,7 +116,7 @@ impl Queue {
 
     /// Every change under this lock is a few moves of keys, so what a panic leaves is usable.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

@@ -10,7 +10,7 @@
 //!
 //! What was taken back or held is not taken again until somebody approves it, also after a restart.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -205,7 +205,7 @@ impl Supervised {
     /// A component that decided earlier, if it is kept and intact.
     async fn kept(&self, digest: Digest) -> Option<Candidate> {
         let (history, most) = (self.history.clone(), self.plugin().limits.component_bytes);
-        let kept = move || history.lock().unwrap_or_else(PoisonError::into_inner).component(digest, most);
+        let kept = move || history.lock().component(digest, most);
         tokio::task::spawn_blocking(kept).await.ok().flatten()
     }
 
@@ -220,7 +220,7 @@ impl Supervised {
     async fn remember(&self, change: impl FnOnce(&mut History) + Send + 'static) {
         let history = self.history.clone();
         let changed = tokio::task::spawn_blocking(move || {
-            change(&mut history.lock().unwrap_or_else(PoisonError::into_inner));
+            change(&mut history.lock());
         });
         if let Err(error) = changed.await {
             tracing::warn!(plugin = &*self.controller.name, %error, "the history of revisions is not kept");
@@ -261,7 +261,7 @@ impl Supervised {
         wiring::listen(&self.controller, &self.shared.watches, &logic);
         self.controller.publish(Arc::new(logic));
         let state = State { since: Some(Instant::now()), before, ..State::default() };
-        let gone = std::mem::replace(&mut *self.state(), state);
+        let gone = std::mem::replace(&mut *self.state.lock(), state);
         wiring::release(&self.controller, &self.shared.watches);
         self.controller.metrics.revision(plugin, "Published");
         stopwatch.over(Stage::Publish);
@@ -298,14 +298,14 @@ impl Supervised {
         );
         self.controller.metrics.revision(plugin, refused.reason);
         self.controller.slot.refuse(refused);
-        self.state().loading = None;
+        self.state.lock().loading = None;
     }
 
     /// Goes back from the revision that decides, which is not taken again by itself. Where that is not
     /// possible now, it is tried again while that one goes on doing worse. The file holds what was `offered`
     /// last.
     pub(crate) async fn take_back(self: Arc<Self>, why: String, offered: Option<Digest>) {
-        let before = self.state().before.clone();
+        let before = self.state.lock().before.clone();
         let (Some(bad), Some(before)) = (self.controller.logic(), before) else { return };
         let bad = bad.revision.clone();
         let error = LoadError::TakenBack(why.clone());
@@ -429,11 +429,7 @@ impl Supervised {
     }
 
     fn loading(&self, what: &str) {
-        self.state().loading = Some(what.to_owned());
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().loading = Some(what.to_owned());
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -185,7 +186,7 @@ impl Supervised {
 
     /// What is awaited of the revision that is being taken.
     pub(crate) fn awaited(&self) -> String {
-        let loading = self.state.lock().unwrap_or_else(PoisonError::into_inner).loading.clone();
+        let loading = self.state.lock().loading.clone();
         let loading = loading.unwrap_or_else(|| "its file is still being written".to_owned());
         match wiring::not_seen(&self.shared.watches, &self.candidate_name()) {
             Some(why) => format!("{loading}: {why}"),
@@ -200,14 +201,14 @@ impl Supervised {
 
     /// What decided before.
     pub(crate) fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        self.history.lock()
     }
 
     /// How it is.
     pub fn status(&self) -> PluginStatus {
         let logic = self.controller.logic();
         let refused = self.controller.slot.refused();
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         let (queued, running) = self.controller.queue.depth();
         let watches = self.watches();
         let failing: Vec<String> = watches.iter().filter_map(|watch| watch.failing.clone()).collect();

@@ -12,9 +12,9 @@
 //! ```
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -153,7 +153,7 @@ impl Tally {
 
     /// What a panic leaves under this lock is at worst a series too many.
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Shown>>> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shown.lock()
     }
 }
 

@@ -6,7 +6,9 @@
 //! ignored, and so is an echo of our own write: it wakes nobody.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::object::{Key, Object};
 
@@ -104,7 +106,7 @@ impl Cache {
 
     /// A panic under this lock leaves indexes that are at worst too full; going on beats stopping.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! Kinds as the API server knows them: their plural, their scope, their status subresource.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use http::Method;
 use kube::core::ApiResource;
+use parking_lot::RwLock;
 use serde::Deserialize;
 
 use crate::cluster::client::{Call, Cluster};
@@ -93,7 +94,7 @@ pub struct Kinds {
 impl Kinds {
     /// A kind that was found before.
     pub fn get(&self, kind: &Kind) -> Option<Arc<Resource>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).get(kind).cloned()
+        self.known.read().get(kind).cloned()
     }
 
     /// Asks the API server for a kind.
@@ -114,7 +115,7 @@ impl Kinds {
     /// As for [`Kinds::find`].
     pub async fn find_anew(&self, cluster: &Cluster, kind: &Kind) -> Result<Arc<Resource>, ApiError> {
         let found = Arc::new(discover(cluster, kind).await?);
-        self.known.write().unwrap_or_else(PoisonError::into_inner).insert(kind.clone(), found.clone());
+        self.known.write().insert(kind.clone(), found.clone());
         Ok(found)
     }
 }

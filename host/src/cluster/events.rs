@@ -7,10 +7,11 @@
 //! clean-up begins. Plugins take turns. What meets something passing is tried again; when too many of a
 //! plugin are waiting, its newest are dropped.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -67,12 +68,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn lock(&self) -> MutexGuard<'_, Turns<Box<Note>>> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn push(&self, note: Note) -> bool {
-        let mut notes = self.lock();
+        let mut notes = self.notes.lock();
         let room = notes.waiting(&note.plugin) < WAITING;
         if room {
             notes.push(&note.plugin.clone(), Box::new(note));
@@ -85,7 +82,7 @@ impl Waiting {
     async fn next(&self) -> Option<Box<Note>> {
         // The sender is here, so it cannot be gone.
         self.unwritten.subscribe().wait_for(|count| *count > 0).await.ok()?;
-        self.lock().next()
+        self.notes.lock().next()
     }
 
     /// Waits until none is left.
@@ -95,7 +92,7 @@ impl Waiting {
     }
 
     fn written(&self) {
-        let _notes = self.lock();
+        let _notes = self.notes.lock();
         self.unwritten.send_modify(|count| *count = count.saturating_sub(1));
     }
 }

@@ -3,8 +3,9 @@
 //! A small API server is fastest at eight to ten, and more only slows its other clients down. One plugin
 //! alone may make them all; where several wait, they take turns.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::cluster::turns::Turns;
@@ -35,7 +36,7 @@ impl InFlight {
     /// Waits for the turn of a plugin; who gives up waiting loses nobody a turn. Nobody ever gets none.
     pub(super) async fn turn(self: &Arc<Self>, plugin: &Arc<str>) -> Option<Turn> {
         let turn = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state.free > 0 {
                 state.free -= 1;
                 return Some(Turn { shared: self.clone() });
@@ -47,13 +48,9 @@ impl InFlight {
         turn.await.ok()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Who is next and still waits; where nobody does, the turn is free.
     fn next(&self) -> Option<oneshot::Sender<Turn>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while let Some(next) = state.waiting.next() {
             if !next.is_closed() {
                 return Some(next);

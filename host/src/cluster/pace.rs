@@ -4,10 +4,11 @@
 //! writes of the process, in which plugins take turns.
 
 use std::num::NonZeroU32;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
 use crate::metrics::Metrics;
@@ -67,7 +68,7 @@ impl Pace {
     /// Other limits from now on. Equal ones change nothing, or each change of `plugin.yaml` would let
     /// the writes of another second come at once.
     pub fn set(&self, limits: &Limits) {
-        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes = self.lanes.write();
         if lanes.limits != of(limits) {
             *lanes = Arc::new(Lanes::new(limits));
         }
@@ -86,7 +87,7 @@ impl Pace {
     }
 
     fn lanes(&self) -> Arc<Lanes> {
-        self.lanes.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lanes.read().clone()
     }
 
     async fn wait(&self, lane: &Lane) {

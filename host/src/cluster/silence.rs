@@ -1,9 +1,9 @@
 //! What an API server that was away says when it is back. It forbids what it will allow in a moment, for
 //! it judges by RBAC objects that it is still reading.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::error::ApiError;
@@ -18,7 +18,7 @@ pub struct Silence(Mutex<Option<Instant>>);
 impl Silence {
     /// It is silent now.
     pub(super) fn note(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.0.lock() = Some(Instant::now());
     }
 
     /// What is forbidden soon after a silence may not be meant.
@@ -26,7 +26,7 @@ impl Silence {
         if error.code == 0 {
             self.note();
         }
-        let known = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *self.0.lock();
         let woke_up = known.is_some_and(|silent| silent.elapsed() < WAKING_UP);
         ApiError { waking_up: woke_up && matches!(error.code, 401 | 403), ..error }
     }

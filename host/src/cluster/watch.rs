@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, Once, PoisonError, RwLock};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::Api;
 use kube::runtime::watcher;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -128,13 +129,13 @@ impl Watched {
 
     /// Whether this plugin is told of changes.
     pub fn is_subscribed(&self, plugin: &str) -> bool {
-        let subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        let subscribers = self.subscribers.lock();
         subscribers.keys().any(|(name, _)| **name == *plugin)
     }
 
     /// What it keeps of each object.
     pub fn lens(&self) -> Arc<Lens> {
-        self.lens.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lens.read().clone()
     }
 
     /// Takes the reply to a write, which the watch will not show as news any more. Wakes all but the
@@ -166,7 +167,7 @@ impl Watched {
     }
 
     fn widen(&self, lens: &Lens) -> bool {
-        let mut mine = self.lens.write().unwrap_or_else(PoisonError::into_inner);
+        let mut mine = self.lens.write();
         let mut wider = Lens::clone(&mine);
         wider.projection.merge(&lens.projection);
         wider.status |= lens.status;
@@ -181,7 +182,7 @@ impl Watched {
     }
 
     fn tell_but(&self, change: &Change, writer: Option<(&str, Role)>) {
-        let subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        let subscribers = self.subscribers.lock();
         for ((plugin, role), subscriber) in subscribers.iter() {
             if !writer.as_ref().is_some_and(|(name, wrote)| **plugin == **name && role == wrote) {
                 subscriber(change);
@@ -280,10 +281,10 @@ impl Watches {
         (plugin, role): (&Arc<str>, Role),
         subscriber: Subscriber,
     ) -> Arc<Watched> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         let known = open.get(scope).cloned();
         let watched = known.clone().unwrap_or_else(|| Watched::new(scope.clone(), lens.clone(), self.closed.clone()));
-        let mut subscribers = watched.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut subscribers = watched.subscribers.lock();
         subscribers.insert((plugin.clone(), role), subscriber);
         drop(subscribers);
         if watched.widen(lens) || known.is_none() {
@@ -300,9 +301,9 @@ impl Watches {
 
     /// The same, but for its interest in these roles.
     pub fn keep(&self, scope: &Scope, plugin: &str, roles: &[Role]) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         let Some(watched) = open.get(scope) else { return };
-        let mut subscribers = watched.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut subscribers = watched.subscribers.lock();
         subscribers.retain(|(name, role), _| **name != *plugin || roles.contains(role));
         let deserted = subscribers.is_empty();
         drop(subscribers);
@@ -321,7 +322,7 @@ impl Watches {
 
     /// Every watch that is open.
     pub fn all(&self) -> Vec<Arc<Watched>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.open.lock().values().cloned().collect()
     }
 
     fn start(&self, watched: &Arc<Watched>) {
@@ -334,7 +335,7 @@ impl Watches {
             self.namespace.clone(),
         );
         let task = AbortOnDropHandle::new(tokio::spawn(task));
-        *watched.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+        *watched.task.lock() = Some(task);
     }
 }
 
@@ -523,7 +524,7 @@ mod tests {
                 let count = Arc::new(AtomicUsize::new(0));
                 let counted = count.clone();
                 let subscriber: Subscriber = Arc::new(move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
-                watched.subscribers.lock().unwrap().insert((plugin.into(), role), subscriber);
+                watched.subscribers.lock().insert((plugin.into(), role), subscriber);
                 count
             })
         });
@@ -556,8 +557,8 @@ mod tests {
         let watched = Watched::new(scope, lens, "system".into());
         let told = Arc::new(Mutex::new(0));
         let counts = told.clone();
-        let subscriber: Subscriber = Arc::new(move |_| *counts.lock().unwrap() += 1);
-        watched.subscribers.lock().unwrap().insert(("demo".into(), Role::Parent), subscriber);
+        let subscriber: Subscriber = Arc::new(move |_| *counts.lock() += 1);
+        watched.subscribers.lock().insert(("demo".into(), Role::Parent), subscriber);
         let wire = |namespace: &str| {
             let json = format!(
                 r#"{{"metadata":{{"name":"a","namespace":"{namespace}","uid":"{namespace}","resourceVersion":"7"}}}}"#
@@ -571,6 +572,6 @@ mod tests {
         watched.see(watcher::Event::Apply(wire("system")));
         watched.see(watcher::Event::Delete(wire("system")));
         assert_eq!(watched.cache.keys(), [Key::new(Some("systems"), "a")]);
-        assert_eq!(*told.lock().unwrap(), 1);
+        assert_eq!(*told.lock(), 1);
     }
 }

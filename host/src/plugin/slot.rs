@@ -4,9 +4,10 @@
 //! Publishing is one store of a pointer, for which no reader waits. Whoever took the logic before that
 //! finishes with it.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use parking_lot::RwLock;
 use serde::Serialize;
 
 use super::revision::Digest;
@@ -61,7 +62,7 @@ impl<T> Slot<T> {
 
     /// Why the last candidate was not taken; none after a good one.
     pub fn refused(&self) -> Option<Refused> {
-        self.refused.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.refused.read().clone()
     }
 
     /// Lets this decide from now on, and forgets the last refusal.
@@ -79,12 +80,12 @@ impl<T> Slot<T> {
 
     /// Records why a candidate was not taken; what decides stays.
     pub fn refuse(&self, refused: Refused) {
-        *self.refused.write().unwrap_or_else(PoisonError::into_inner) = Some(refused);
+        *self.refused.write() = Some(refused);
     }
 
     /// What was refused no longer stands in the way: the good one is back.
     pub fn forgive(&self) {
-        *self.refused.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.refused.write() = None;
     }
 }
 

@@ -14,10 +14,11 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::process::setpriority_process;
 use tokio::sync::oneshot;
 
@@ -243,7 +244,7 @@ impl Shared {
 
     /// Jobs run outside the lock, so a panic cannot leave the queues half changed.
     fn lock(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock()
     }
 
     fn push(&self, lane: Lane, job: Job) {
@@ -280,7 +281,7 @@ impl Shared {
                 self.begun.fetch_add(1, Ordering::Relaxed);
                 return Some(next);
             }
-            queues = self.wake.wait(queues).unwrap_or_else(PoisonError::into_inner);
+            self.wake.wait(&mut queues);
         }
     }
 }
