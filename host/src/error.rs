@@ -180,6 +180,12 @@ impl ApiError {
         self.code == 404
     }
 
+    /// The same as a conflict: a failed `test` of a JSON patch, which somebody else was faster than, is told as
+    /// an invalid object.
+    pub fn into_conflict(self) -> Self {
+        Self { code: 409, ..self }
+    }
+
     /// Whether it is known that nothing was written.
     pub fn is_definite(&self) -> bool {
         let refused = (400..500).contains(&self.code) && self.code != 408;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use http::Method;
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::check::{self, Desired};
 use crate::cluster::apply_body;
@@ -77,6 +76,14 @@ pub struct Parent<'a> {
     pub uid: &'a str,
 }
 
+/// Where a child is written: how its kind is served, and the cache that is to know; and the right to write.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    view: &'a View,
+    resource: &'a Resource,
+    permit: &'a Permit,
+}
+
 impl Writer {
     /// For a plugin with this ServiceAccount.
     pub fn new(cluster: &Cluster, kinds: Arc<Kinds>, plugin: &str, identity: Identity, pace: Pace) -> Self {
@@ -103,42 +110,39 @@ impl Writer {
         let digest = apply.desired.digest.clone();
         let view = views.iter().find(|view| view.watched.scope.kind == reference.kind);
         let result = match (view, self.kinds.get(&reference.kind)) {
-            (Some(view), Some(resource)) => self.apply(&apply, view, &resource, parent, permit).await.map(Some),
+            (Some(view), Some(resource)) => {
+                let place = Place { view, resource: &resource, permit };
+                self.apply(&apply, place, parent).await.map(Some)
+            }
             // check() has passed only kinds that are owned and known.
             _ => Err(unknown_kind(&reference).into()),
         };
         Written { reference, digest, result }
     }
 
-    async fn apply(
-        &self,
-        apply: &Apply,
-        view: &View,
-        resource: &Resource,
-        parent: Parent<'_>,
-        permit: &Permit,
-    ) -> Result<Arc<Object>, WriteError> {
+    async fn apply(&self, apply: &Apply, place: Place<'_>, parent: Parent<'_>) -> Result<Arc<Object>, WriteError> {
         if apply.precondition != Precondition::Absent {
-            self.rename_back(apply, view, resource, permit).await?;
+            self.rename_back(apply, place).await?;
         }
-        let error = match self.try_apply(apply, &apply.precondition, view, resource, permit).await {
+        let error = match self.try_apply(apply, place).await {
             Ok(object) => return Ok(object),
             Err(error) if error.code == 409 || !error.is_definite() => error,
             Err(error) if error.code == 422 && apply.precondition != Precondition::Absent => {
-                return Ok(self.repair(apply, error, view, resource, permit).await?);
+                return Ok(self.repair(apply, error, place).await?);
             }
             Err(error) => return Err(error.into()),
         };
         // A conflict is judged, and a write of unknown outcome decided again, on the live object.
         let key = check::key(&apply.desired.reference);
-        let Some(live) = self.read_live(resource, &key, view, permit).await? else { return Err(error.into()) };
+        let Some(live) = self.read_live(&key, place).await? else { return Err(error.into()) };
         let precondition = ours(&live, &apply.desired.digest, &self.manager, parent)?;
         if error.code != 409 {
             return Err(error.into());
         }
-        let applied = self.try_apply(apply, &precondition, view, resource, permit).await;
+        let apply = Apply { precondition, desired: apply.desired.clone() };
+        let applied = self.try_apply(&apply, place).await;
         if applied.is_err() && live.label(PLUGIN_LABEL).is_none() {
-            self.claim(apply, &precondition, view, resource, permit).await?;
+            self.label_as_ours(&apply, place).await?;
         }
         Ok(applied?)
     }
@@ -148,40 +152,27 @@ impl Writer {
     ///
     /// # Errors
     /// The refusal, where there is nothing to repair.
-    async fn repair(
-        &self,
-        apply: &Apply,
-        refusal: ApiError,
-        view: &View,
-        resource: &Resource,
-        permit: &Permit,
-    ) -> Result<Arc<Object>, ApiError> {
+    async fn repair(&self, apply: &Apply, refusal: ApiError, place: Place<'_>) -> Result<Arc<Object>, ApiError> {
         let find = |object: &Object, live: &Value| {
             diff::repairs(object.owned_fields(&self.manager, false).unwrap_or("{}"), &apply.desired.body, live)
         };
-        if !self.put_back(apply, find, view, resource, permit).await? {
+        if !self.put_back(apply, find, place).await? {
             return Err(refusal);
         }
-        self.try_apply(apply, &apply.precondition, view, resource, permit).await
+        self.try_apply(apply, place).await
     }
 
     /// Gives an element of ours its name back, where the cache shows that somebody took it away: an apply
     /// would go through, and make a second one.
-    async fn rename_back(
-        &self,
-        apply: &Apply,
-        view: &View,
-        resource: &Resource,
-        permit: &Permit,
-    ) -> Result<(), ApiError> {
-        let known = view.watched.cache.get(&check::key(&apply.desired.reference));
+    async fn rename_back(&self, apply: &Apply, place: Place<'_>) -> Result<(), ApiError> {
+        let known = place.view.watched.cache.get(&check::key(&apply.desired.reference));
         let known = known.filter(|known| known.applied.as_deref() == Some(&*apply.desired.digest));
         let fields = known.as_ref().and_then(|known| known.owned_fields(&self.manager, false));
         if fields.is_some_and(|fields| renamed::is_missing(fields, &apply.desired.body)) {
             let find = |_: &Object, live: &Value| renamed::doubles(&apply.desired.body, live);
-            let put_back = self.put_back(apply, find, view, resource, permit).await;
+            let put_back = self.put_back(apply, find, place).await;
             // A failed `test` of a JSON patch is a 422: somebody else was faster.
-            put_back.map_err(|error| ApiError { code: if error.code == 422 { 409 } else { error.code }, ..error })?;
+            put_back.map_err(|error| if error.code == 422 { error.into_conflict() } else { error })?;
         }
         Ok(())
     }
@@ -191,14 +182,12 @@ impl Writer {
         &self,
         apply: &Apply,
         find: impl FnOnce(&Object, &Value) -> Vec<Repair>,
-        view: &View,
-        resource: &Resource,
-        permit: &Permit,
+        place: Place<'_>,
     ) -> Result<bool, ApiError> {
         let reference = &apply.desired.reference;
         let key = check::key(reference);
-        let text = self.get(resource, &key, permit).await?;
-        let object = Object::read(&text, &view.watched.lens()).map_err(|error| unreadable(reference, &error))?;
+        let text = self.get(place.resource, &key, place.permit).await?;
+        let object = Object::read(&text, &place.view.watched.lens()).map_err(|error| unreadable(reference, &error))?;
         let live: Value = serde_json::from_str(&text).map_err(|error| unreadable(reference, &error))?;
         let repairs = find(&object, &live);
         if repairs.is_empty() || Precondition::Uid(object.uid.clone()) != apply.precondition {
@@ -213,26 +202,19 @@ impl Writer {
             verb: "repair",
             target: reference,
             method: Method::PATCH,
-            uri: format!("{}?fieldManager={}", resource.path(&key, None), self.manager.replace('/', "%2F")),
+            uri: format!("{}?fieldManager={}", place.resource.path(&key, None), self.manager.replace('/', "%2F")),
             content_type: JSON_PATCH,
             body: Value::Array(patch).to_string().into_bytes(),
         };
         self.pace.write().await;
-        let reply = self.cluster.send(call, &self.identity, permit).await?;
-        self.learn(view, &reply).map_err(|error| unreadable(reference, &error))?;
+        let reply = self.cluster.send(call, &self.identity, place.permit).await?;
+        self.learn(place.view, &reply).map_err(|error| unreadable(reference, &error))?;
         Ok(true)
     }
 
     /// Labels a child that is ours, but made by another operator in a way that we cannot change:
     /// only what carries our label is watched and shown to the plugin.
-    async fn claim(
-        &self,
-        apply: &Apply,
-        precondition: &Precondition,
-        view: &View,
-        resource: &Resource,
-        permit: &Permit,
-    ) -> Result<(), ApiError> {
+    async fn label_as_ours(&self, apply: &Apply, place: Place<'_>) -> Result<(), ApiError> {
         let mut body = Value::clone(&apply.desired.body);
         if let Some(members) = body.as_object_mut() {
             members.retain(|member, _| matches!(member.as_str(), "apiVersion" | "kind" | "metadata"));
@@ -241,30 +223,23 @@ impl Writer {
             metadata.remove("annotations");
         }
         let desired = Desired { body: Arc::new(body), ..apply.desired.clone() };
-        let claim = Apply { desired, precondition: precondition.clone() };
-        self.try_apply(&claim, precondition, view, resource, permit).await.map(drop)
+        let label = Apply { desired, precondition: apply.precondition.clone() };
+        self.try_apply(&label, place).await.map(drop)
     }
 
-    async fn try_apply(
-        &self,
-        apply: &Apply,
-        precondition: &Precondition,
-        view: &View,
-        resource: &Resource,
-        permit: &Permit,
-    ) -> Result<Arc<Object>, ApiError> {
+    async fn try_apply(&self, apply: &Apply, place: Place<'_>) -> Result<Arc<Object>, ApiError> {
         let key = check::key(&apply.desired.reference);
         let call = Call {
             verb: "apply",
             target: &apply.desired.reference,
             method: Method::PATCH,
-            uri: format!("{}?{}", resource.path(&key, None), apply_query(&self.manager)),
+            uri: format!("{}?{}", place.resource.path(&key, None), apply_body::query(&self.manager)),
             content_type: APPLY,
-            body: apply_body::write(&Conditional { body: &apply.desired.body, precondition }),
+            body: apply_body::conditional(&apply.desired.body, &apply.precondition),
         };
         self.pace.write().await;
-        let reply = self.cluster.send(call, &self.identity, permit).await?;
-        self.learn(view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
+        let reply = self.cluster.send(call, &self.identity, place.permit).await?;
+        self.learn(place.view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
     }
 
     fn learn(&self, view: &View, reply: &str) -> serde_json::Result<Arc<Object>> {
@@ -275,21 +250,16 @@ impl Writer {
         let reference = crate::cluster::observe::reference(&kind, &child.key);
         let view = views.iter().find(|view| view.watched.scope.kind == kind);
         let result = match (view, self.kinds.get(&kind)) {
-            (Some(view), Some(resource)) => self.delete(&reference, &child, view, &resource, permit).await,
+            (Some(view), Some(resource)) => {
+                self.delete(&reference, &child, Place { view, resource: &resource, permit }).await
+            }
             _ => Err(unknown_kind(&reference)),
         };
         Written { reference, digest: "".into(), result: result.map(|()| None).map_err(WriteError::from) }
     }
 
     /// Deletes the very object that was observed, and nothing that came after it.
-    async fn delete(
-        &self,
-        reference: &ObjectRef,
-        child: &Object,
-        view: &View,
-        resource: &Resource,
-        permit: &Permit,
-    ) -> Result<(), ApiError> {
+    async fn delete(&self, reference: &ObjectRef, child: &Object, place: Place<'_>) -> Result<(), ApiError> {
         let options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -300,24 +270,24 @@ impl Writer {
             verb: "delete",
             target: reference,
             method: Method::DELETE,
-            uri: resource.path(&child.key, None),
+            uri: place.resource.path(&child.key, None),
             content_type: JSON,
             body: options.to_string().into_bytes(),
         };
         self.pace.delete().await;
-        let reply = match self.cluster.send(call, &self.identity, permit).await {
+        let reply = match self.cluster.send(call, &self.identity, place.permit).await {
             Ok(reply) => reply,
             Err(error) if error.is_not_found() => String::new(),
             Err(error) if error.code == 409 => {
-                drop(self.read_live(resource, &child.key, view, permit).await?);
+                drop(self.read_live(&child.key, place).await?);
                 return Err(error);
             }
             Err(error) => return Err(error),
         };
         // An object that finalizers hold comes back as itself, one that is gone as a Status.
         let is_object = reply.contains("\"deletionTimestamp\"");
-        if !is_object || self.learn(view, &reply).is_err() {
-            view.watched.lose(child);
+        if !is_object || self.learn(place.view, &reply).is_err() {
+            place.view.watched.lose(child);
         }
         Ok(())
     }
@@ -326,13 +296,8 @@ impl Writer {
     ///
     /// # Errors
     /// When the API server refuses or does not answer.
-    async fn read_live(
-        &self,
-        resource: &Resource,
-        key: &Key,
-        view: &View,
-        permit: &Permit,
-    ) -> Result<Option<Arc<Object>>, ApiError> {
+    async fn read_live(&self, key: &Key, place: Place<'_>) -> Result<Option<Arc<Object>>, ApiError> {
+        let Place { view, resource, permit } = place;
         let reply = match self.get(resource, key, permit).await {
             Ok(reply) => reply,
             Err(error) if error.is_not_found() => {
@@ -424,54 +389,6 @@ fn ours(live: &Object, digest: &str, manager: &str, parent: Parent<'_>) -> Resul
 
 fn as_observed(live: &Object) -> Result<Precondition, WriteError> {
     Ok(Precondition::Uid(live.uid.clone()))
-}
-
-/// The object with its precondition, written without a copy of it.
-struct Conditional<'a> {
-    body: &'a Value,
-    precondition: &'a Precondition,
-}
-
-impl Serialize for Conditional<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Value::Object(members) = self.body else { return self.body.serialize(serializer) };
-        let mut object = serializer.serialize_map(Some(members.len()))?;
-        for (key, value) in members {
-            match value {
-                Value::Object(metadata) if key == "metadata" => {
-                    object.serialize_entry(key, &ConditionalMetadata(metadata, self.precondition))?;
-                }
-                _ => object.serialize_entry(key, value)?,
-            }
-        }
-        object.end()
-    }
-}
-
-struct ConditionalMetadata<'a>(&'a Map<String, Value>, &'a Precondition);
-
-impl Serialize for ConditionalMetadata<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut metadata = serializer.serialize_map(Some(self.0.len() + 1))?;
-        for (key, value) in self.0 {
-            metadata.serialize_entry(key, value)?;
-        }
-        match self.1 {
-            // Creates where no object is, and is a conflict where one is: no object that exists
-            // has this version any more.
-            Precondition::Absent => metadata.serialize_entry("resourceVersion", "1")?,
-            Precondition::Uid(uid) => metadata.serialize_entry("uid", &**uid)?,
-        }
-        metadata.end()
-    }
-}
-
-/// The query of every apply. Forced, because a field that we set is ours. Without `fieldValidation`,
-/// because a field that is not in the schema is refused whatever it says: it could have no owner. All
-/// that it would add is a search for members that stand twice, by reading the whole body once more,
-/// and no body that we write has any.
-pub(super) fn apply_query(manager: &str) -> String {
-    format!("fieldManager={}&force=true&fieldValidation=Ignore", manager.replace('/', "%2F"))
 }
 
 fn is_former_self(controller: &Controller, parent: &ObjectRef) -> bool {

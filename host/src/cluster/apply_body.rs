@@ -1,4 +1,4 @@
-//! How the body of an apply is written: JSON in lines, which costs the API server less to read.
+//! How an apply is asked for, and how its body is written: JSON in lines, which costs the API server less to read.
 //!
 //! Between the checked decision and the request. The API server reads an apply as YAML, of which
 //! JSON is a part. There a `{` or `[` may begin a key as long as its line goes on, for up to 1,024
@@ -13,15 +13,71 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
-use serde_json::ser::{Formatter, Serializer};
+use serde::ser::{Serialize, SerializeMap};
+use serde_json::ser::Formatter;
+use serde_json::{Map, Value};
+
+use crate::diff::Precondition;
+
+/// The query of every apply. Forced, because a field that we set is ours. Without `fieldValidation`,
+/// because a field that is not in the schema is refused whatever it says: it could have no owner. All
+/// that it would add is a search for members that stand twice, by reading the whole body once more,
+/// and no body that we write has any.
+pub fn query(manager: &str) -> String {
+    format!("fieldManager={}&force=true&fieldValidation=Ignore", manager.replace('/', "%2F"))
+}
+
+/// The body of an apply that is carried out only under this condition.
+pub fn conditional(body: &Value, precondition: &Precondition) -> Vec<u8> {
+    write(&Conditional { body, precondition })
+}
 
 /// The body of an apply.
 pub fn write(body: &impl Serialize) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     // Writing JSON values into memory cannot fail.
-    drop(body.serialize(&mut Serializer::with_formatter(&mut out, Lines)));
+    drop(body.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Lines)));
     out
+}
+
+/// The object with its precondition, written without a copy of it.
+struct Conditional<'a> {
+    body: &'a Value,
+    precondition: &'a Precondition,
+}
+
+impl Serialize for Conditional<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Value::Object(members) = self.body else { return self.body.serialize(serializer) };
+        let mut object = serializer.serialize_map(Some(members.len()))?;
+        for (key, value) in members {
+            match value {
+                Value::Object(metadata) if key == "metadata" => {
+                    object.serialize_entry(key, &ConditionalMetadata(metadata, self.precondition))?;
+                }
+                _ => object.serialize_entry(key, value)?,
+            }
+        }
+        object.end()
+    }
+}
+
+struct ConditionalMetadata<'a>(&'a Map<String, Value>, &'a Precondition);
+
+impl Serialize for ConditionalMetadata<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut metadata = serializer.serialize_map(Some(self.0.len() + 1))?;
+        for (key, value) in self.0 {
+            metadata.serialize_entry(key, value)?;
+        }
+        match self.1 {
+            // Creates where no object is, and is a conflict where one is: no object that exists
+            // has this version any more.
+            Precondition::Absent => metadata.serialize_entry("resourceVersion", "1")?,
+            Precondition::Uid(uid) => metadata.serialize_entry("uid", &**uid)?,
+        }
+        metadata.end()
+    }
 }
 
 struct Lines;
@@ -36,6 +92,9 @@ impl Formatter for Lines {
     }
 
     fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        if fragment.bytes().all(|byte| byte < 0x7f) {
+            return writer.write_all(fragment.as_bytes());
+        }
         for part in fragment.split_inclusive(is_read_otherwise) {
             match part.chars().next_back().filter(|last| is_read_otherwise(*last)) {
                 Some(odd) => write!(writer, "{}\\u{:04x}", part.trim_end_matches(odd), u32::from(odd))?,

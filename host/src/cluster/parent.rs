@@ -4,7 +4,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::cluster::apply::{APPLY, JSON_PATCH, Writer, apply_query, unreadable};
+use crate::cluster::apply::{APPLY, JSON_PATCH, Writer, unreadable};
 use crate::cluster::apply_body;
 use crate::cluster::client::Call;
 use crate::cluster::discovery::Resource;
@@ -70,7 +70,7 @@ impl Writer {
             verb: "apply the status of",
             target: &target,
             method: Method::PATCH,
-            uri: format!("{}?{}", resource.path(&parent.key, Some("status")), apply_query(manager)),
+            uri: format!("{}?{}", resource.path(&parent.key, Some("status")), apply_body::query(manager)),
             content_type: APPLY,
             body: apply_body::write(&body),
         };
