@@ -21,7 +21,7 @@ const SPEC: [&str; 6] =
 
 /// Whether objects of this kind are claims.
 pub fn is_claim(kind: &Kind) -> bool {
-    kind.group.is_empty() && &*kind.kind == "PersistentVolumeClaim"
+    kind.is("", "PersistentVolumeClaim")
 }
 
 /// Whether these items are about claims alone, and the kind is one of them.
@@ -36,7 +36,7 @@ pub fn is_about_claims(kind: &Kind, open: &Pods) -> bool {
 /// The first thing that is not open, by its path.
 pub fn check(request: &Request<'_>, body: &Value, open: &Pods, may_lose: bool) -> Judged {
     let kind = &request.object.kind;
-    let sets = (&*kind.group, &*kind.kind) == ("apps", "StatefulSet");
+    let sets = kind.is("apps", "StatefulSet");
     if !sets && !is_claim(kind) {
         return Ok(());
     }

@@ -35,12 +35,15 @@ impl Kind {
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
-}
 
-impl Kind {
+    /// Whether it is this kind, in whatever version.
+    pub fn is(&self, group: &str, kind: &str) -> bool {
+        (&*self.group, &*self.kind) == (group, kind)
+    }
+
     /// Whether objects of this kind are objects of the other, if in another version.
     pub fn is_served_as(&self, other: &Self) -> bool {
-        (&self.group, &self.kind) == (&other.group, &other.kind)
+        self.is(&other.group, &other.kind)
     }
 }
 

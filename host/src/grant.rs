@@ -317,7 +317,7 @@ fn holds_data(object: &ObjectRef) -> Violation {
 impl Rule {
     /// Whether it gives the verb for some object of the kind.
     pub fn is_for(&self, verb: Verb, kind: &Kind) -> bool {
-        *self.group == *kind.group && *self.kind == *kind.kind && self.verbs.contains(&verb)
+        kind.is(&self.group, &self.kind) && self.verbs.contains(&verb)
     }
 
     /// A Secret is shown only to a plugin that was given its name.
@@ -435,7 +435,7 @@ pub fn asked(descriptor: &Descriptor) -> Vec<(Kind, Vec<Verb>)> {
     });
     let read = descriptor.reads.iter().map(|read| (&read.kind, watching.to_vec()));
     for (kind, verbs) in owned.chain(read) {
-        let place = asked.iter().position(|(known, _)| (&known.group, &known.kind) == (&kind.group, &kind.kind));
+        let place = asked.iter().position(|(known, _)| known.is_served_as(kind));
         match place.and_then(|place| asked.get_mut(place)) {
             Some((_, known)) => {
                 let new: Vec<_> = verbs.into_iter().filter(|verb| !known.contains(verb)).collect();

@@ -41,7 +41,9 @@ pub fn check(request: &Request<'_>, host_namespace: &str) -> Result<(), Violatio
         return refuse(("host-namespace", "no plugin may see or touch the namespace of the host"));
     }
     let writes = !matches!(request.access, Access::Read);
-    if writes && is(&object.kind, "Namespace") && (object.name.starts_with("kube-") || *object.name == *host_namespace)
+    if writes
+        && object.kind.is("", "Namespace")
+        && (object.name.starts_with("kube-") || *object.name == *host_namespace)
     {
         return refuse(("namespace-never", "no plugin may write this namespace"));
     }
@@ -63,10 +65,10 @@ pub fn why(kind: &Kind) -> Option<(&'static str, &'static str)> {
 }
 
 fn body_never(kind: &Kind, body: &Value) -> Option<(&'static str, &'static str)> {
-    if is(kind, "Secret") && !is_ordinary_secret(body) {
+    if kind.is("", "Secret") && !is_ordinary_secret(body) {
         return Some(("secret-type", "no plugin may make a Secret of this type"));
     }
-    if !is(kind, "PersistentVolume") {
+    if !kind.is("", "PersistentVolume") {
         return None;
     }
     if is_of_the_node(body) {
@@ -107,10 +109,6 @@ fn is_of_the_node(body: &Value) -> bool {
 fn spelt<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     let members = object.as_object().into_iter().flatten();
     members.filter(move |(key, _)| key.eq_ignore_ascii_case(field)).map(|(_, value)| value)
-}
-
-fn is(kind: &Kind, core: &str) -> bool {
-    kind.group.is_empty() && *kind.kind == *core
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub struct ParentKind {
 
 impl ParentKind {
     fn is(&self, kind: &Kind) -> bool {
-        *self.group == *kind.group && *self.kind == *kind.kind
+        kind.is(&self.group, &self.kind)
     }
 
     fn as_kind(&self) -> Kind {
@@ -95,7 +95,7 @@ impl Parentage {
     /// Another plugin that has this kind.
     fn holder(&self, plugin: &str, kind: &Kind) -> Option<Arc<str>> {
         let has = |claim: &Claim| {
-            let at_work = claim.at_work.as_ref().is_some_and(|at| (&at.group, &at.kind) == (&kind.group, &kind.kind));
+            let at_work = claim.at_work.as_ref().is_some_and(|at| at.is_served_as(kind));
             at_work || claim.named.as_ref().is_some_and(|named| named.is(kind))
         };
         self.0.lock().iter().find(|(other, claim)| ***other != *plugin && has(claim)).map(|(other, _)| other.clone())

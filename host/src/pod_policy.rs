@@ -229,7 +229,7 @@ pub fn check(kind: &Kind, body: &Value, open: &Pods) -> Judged {
 }
 
 fn template_of(kind: &Kind) -> Option<&'static [&'static str]> {
-    let of_kind = TEMPLATES.iter().find(|(group, name, _)| *group == &*kind.group && *name == &*kind.kind);
+    let of_kind = TEMPLATES.iter().find(|(group, name, _)| kind.is(group, name));
     of_kind.map(|(_, _, path)| *path)
 }
 

@@ -283,7 +283,7 @@ impl Plugin<'_> {
     fn kind_of(&self, rule: &Rule) -> Kind {
         let owned = self.descriptor.owns.iter().map(|owned| &owned.kind);
         let mut known = owned.chain(self.descriptor.reads.iter().map(|read| &read.kind));
-        let found = known.find(|kind| *kind.group == *rule.group && *kind.kind == *rule.kind);
+        let found = known.find(|kind| kind.is(&rule.group, &rule.kind));
         found.cloned().unwrap_or_else(|| Kind::new(&rule.group, "", &rule.kind))
     }
 }

@@ -57,7 +57,7 @@ const FREE: [&str; 12] = [
 
 /// Whether the kind is Service.
 pub fn is_service(kind: &Kind) -> bool {
-    kind.group.is_empty() && &*kind.kind == "Service"
+    kind.is("", "Service")
 }
 
 /// Whether a Service asks for no more than is open. Other kinds pass.

@@ -83,7 +83,7 @@ fn compare(plugin: &str, grant: &Grant, descriptor: &Descriptor) -> Vec<Line> {
     let asked = grant::asked(descriptor);
     let mut kinds: Vec<(Kind, Vec<Verb>)> = asked;
     for rule in &grant.rules {
-        if !kinds.iter().any(|(kind, _)| *kind.group == *rule.group && *kind.kind == *rule.kind) {
+        if !kinds.iter().any(|(kind, _)| kind.is(&rule.group, &rule.kind)) {
             kinds.push((Kind::new(&rule.group, "", &rule.kind), Vec::new()));
         }
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::Value;
 
-use super::host_client::HostOptions;
+use super::host_client::{HostOptions, short};
 use super::status::Output;
 use super::stdout;
 use crate::cluster::events;
@@ -52,7 +52,7 @@ fn table(history: &Value) -> Option<String> {
     for (index, entry) in entries.iter().enumerate() {
         let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
         let at = entry.get("at")?.as_i64().and_then(events::at)?;
-        let digest: String = text("digest").chars().take(12).collect();
+        let digest = short(text("digest"));
         let mark = if decides == Some(index) { "*" } else { " " };
         let (version, event, why) = (text("version"), text("event"), text("message"));
         let line = format!("{mark} {at:<20} {digest:<14} {version:<10} {event:<11} {why}");

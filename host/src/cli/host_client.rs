@@ -107,3 +107,8 @@ impl HostOptions {
 fn problem(body: String) -> String {
     serde_json::from_str(&body).map_or(body, |problem: Problem| problem.error)
 }
+
+/// A digest as people see it everywhere.
+pub(super) fn short(digest: &str) -> String {
+    digest.chars().take(12).collect()
+}

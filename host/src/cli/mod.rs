@@ -5,6 +5,7 @@
 pub mod approve;
 mod asked;
 pub mod build;
+mod colour;
 pub mod compile;
 mod folder;
 pub mod grants;

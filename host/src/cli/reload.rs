@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::host_client::HostOptions;
+use super::host_client::{HostOptions, short};
 use super::stdout;
 
 /// Have a running host take the component that is there now
@@ -74,7 +74,7 @@ pub(super) fn decides(plugin: &str, status: &Value) -> String {
 }
 
 fn digest(status: &Value) -> String {
-    text(status, "digest").chars().take(12).collect()
+    short(text(status, "digest"))
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {

@@ -1,6 +1,5 @@
 //! `hotshoe run`: the host itself.
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -14,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
+use super::colour;
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::discovery::Kinds;
 use crate::cluster::events::Recorder;
@@ -151,7 +151,7 @@ fn give_back_freed_memory() {
 
 fn start_log(format: LogFormat) {
     let levels = levels(&std::env::var("RUST_LOG").unwrap_or_default());
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = colour::is_wanted(&std::io::stderr());
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colour);
     let registry = tracing_subscriber::registry();
     match format {

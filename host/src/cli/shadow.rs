@@ -7,13 +7,13 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::json;
 
-use super::host_client::HostOptions;
-use super::stdout;
+use super::host_client::{HostOptions, short};
+use super::{colour, stdout};
 use crate::plugin::text::clean;
 use crate::shadow::Line;
 use crate::shadow::compare::{Changed, Difference, Failed, Named};
 use crate::shadow::fields::Field;
-use crate::shadow::summary::{Measured, Summary};
+use crate::shadow::summary::Summary;
 
 /// Something would change.
 const CHANGES: u8 = 3;
@@ -76,7 +76,7 @@ impl Args {
             "the host's answer ends before the summary; it may have been stopped, its log says more. Try again",
         )?;
         match self.output {
-            None => stdout::print(Page::new(colours()).of(summary, &heard, self.show))?,
+            None => stdout::print(Page::new(colour::is_wanted(&std::io::stdout())).of(summary, &heard, self.show))?,
             Some(Output::Json) => {
                 let parents: Vec<_> = heard.changes.iter().chain(&heard.failures).collect();
                 stdout::line(serde_json::to_string_pretty(&json!({ "summary": summary, "parents": parents }))?)?;
@@ -132,10 +132,6 @@ fn exit_code(summary: &Summary) -> u8 {
         (0, _, None) => CHANGES,
         _ => FAILURES,
     }
-}
-
-fn colours() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
 /// A line on a terminal that says how far the run has come.
@@ -215,15 +211,14 @@ impl Page {
 
     fn counts(&mut self, summary: &Summary) {
         let (counts, children, failures) = (&summary.counts, &summary.counts.children, &summary.counts.failures);
-        let short = |measured: &Measured| measured.digest.chars().take(12).collect::<String>();
         let (old, new) = (&summary.old, &summary.new);
         let versions = (clean(old.version.clone(), TEXT), clean(new.version.clone(), TEXT));
         self.line(&format!(
             "{}: {} (version {}) in the shadow of {} (version {})",
             summary.plugin,
-            short(new),
+            short(&new.digest),
             versions.1,
-            short(old),
+            short(&old.digest),
             versions.0
         ));
         self.line(&format!(

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::Value;
 
-use super::host_client::HostOptions;
+use super::host_client::{HostOptions, short};
 use super::stdout;
 
 /// Show how a running host and its plugins are
@@ -81,7 +81,7 @@ fn page(status: &Value) -> Option<String> {
 /// One plugin as a line, with what was refused or is awaited below it.
 fn plugin_lines(page: &mut String, plugin: &Value) -> Option<()> {
     let text = |key: &str| plugin.get(key).and_then(Value::as_str);
-    let digest: String = text("digest").unwrap_or("-").chars().take(12).collect();
+    let digest = short(text("digest").unwrap_or("-"));
     writeln!(
         page,
         "{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  {}",
@@ -110,7 +110,7 @@ fn plugin_lines(page: &mut String, plugin: &Value) -> Option<()> {
     let refused = plugin.get("refused").filter(|refused| !refused.is_null());
     if let Some(refused) = refused {
         let of = |key: &str| refused.get(key).and_then(Value::as_str).unwrap_or("-");
-        let digest: String = of("digest").chars().take(12).collect();
+        let digest = short(of("digest"));
         writeln!(page, "  not taken: {digest}: {}: {}", of("reason"), of("message")).ok()?;
     }
     Some(())

@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
 use super::folder::{self, CaseFile, Folder, shown};
-use super::{judged, stdout};
+use super::{colour, judged, stdout};
 use crate::plugin::candidate::Candidate;
 use crate::plugin::cases::{Case, Report, Verdict};
 use crate::plugin::compile::Compiler;
@@ -177,17 +176,12 @@ fn text(file: &CaseFile, report: &Report) -> String {
         Verdict::Failed(message) => {
             let _ = writeln!(text, "     {message}");
         }
-        Verdict::Differs { actual } => text.push_str(&difference(file, actual, colour())),
+        Verdict::Differs { actual } => text.push_str(&difference(file, actual, colour::is_wanted(&std::io::stdout()))),
     }
     for line in &report.logs {
         let _ = writeln!(text, "     log: {}", line.message);
     }
     text
-}
-
-/// Whether somebody looks at a terminal and has not asked for plain text.
-fn colour() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 fn difference(file: &CaseFile, actual: &Expect, colour: bool) -> String {

@@ -176,7 +176,7 @@ impl Case {
         }
         let parent = document(&self.parent, Some(&Projection::new(&fields)))?;
         let kind = &parent.reference.kind;
-        if (&kind.group, &kind.kind) != (&descriptor.parent.group, &descriptor.parent.kind) {
+        if !kind.is_served_as(&descriptor.parent) {
             return Err(format!("the parent is a {kind}, but the plugin reconciles {}", descriptor.parent));
         }
         Ok(parent)

@@ -55,7 +55,7 @@ fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
         let key = &read.key;
         check_kind(&read.kind)?;
         // A kind that is read is watched and cached under the host's own account, whole.
-        let is_secret = read.kind.group.is_empty() && &*read.kind.kind == "Secret";
+        let is_secret = read.kind.is("", "Secret");
         ensure(!is_secret, || {
             "it reads Secrets as a kind, but each is read by its name and none is kept; leave them out of `reads`, and answer `needs` with the name".into()
         })?;

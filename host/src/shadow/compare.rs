@@ -254,7 +254,7 @@ fn compare_child(old: &Desired, new: &Desired, most: &mut usize) -> Option<Chang
         return None;
     }
     let kind = &new.reference.kind;
-    let is_secret = kind.group.is_empty() && &*kind.kind == "Secret";
+    let is_secret = kind.is("", "Secret");
     let secret: &[&str] = if is_secret { &["data", "stringData"] } else { &[] };
     let rules = Rules { secret, ignored: APPLIED_ANNOTATION };
     let fields = fields::compare(Some(&old.body), Some(&new.body), FIELDS.min(*most), rules);
