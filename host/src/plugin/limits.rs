@@ -467,6 +467,7 @@ mod tests {
             TYPE_BYTES,
             CASE_BYTES,
             NATIVE_BYTES,
+            FETCHED_BYTES,
             COMPILE_MEMORY,
         ];
         let spans = [CALL_TIME, COMPILE_TIME];
