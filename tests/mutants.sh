@@ -8,7 +8,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-judged="adoption check claim_policy diff grant keys never ownership pattern pod_policy service_policy shape"
+judged="adoption check claim_policy diff grant keys never ownership pattern pod_containers pod_policy pod_security pod_volumes service_policy shape"
 # What those are written in terms of.
 needed="decision error object projection"
 crate=$root/target/mutants/gate

@@ -8,9 +8,7 @@ use crate::error::Violation;
 use crate::grant::Request;
 use crate::pattern;
 use crate::pod_policy::Pods;
-use crate::shape::At;
-
-type Judged = Result<(), Violation>;
+use crate::shape::{At, Judged};
 
 /// Whether an object takes only what is its parent's, or anything is open. Other kinds pass.
 ///

@@ -6,13 +6,10 @@
 use serde_json::Value;
 
 use crate::decision::Kind;
-use crate::error::Violation;
 use crate::grant::Request;
 use crate::pattern;
 use crate::pod_policy::Pods;
-use crate::shape::At;
-
-type Judged = Result<(), Violation>;
+use crate::shape::{At, Judged};
 
 /// Fields of a claim's spec by which it gets no other volume than a claim without them may get: a
 /// selector only narrows that choice.

@@ -48,6 +48,9 @@
 //! | [`never`] | what no grant opens |
 //! | [`parentage`] | of which kind a plugin's parents may be |
 //! | [`pod_policy`] | what a Pod may ask for |
+//! | [`pod_containers`] | what one of its containers may |
+//! | [`pod_volumes`] | what its volumes may show it |
+//! | [`pod_security`] | what it may ask of the kernel |
 //! | [`claim_policy`] | what a claim of a volume may ask for |
 //! | [`adoption`] | which Pods a controller may take for its own |
 //! | [`service_policy`] | what a Service may ask for |
@@ -122,7 +125,10 @@ pub mod parentage;
 pub mod pass;
 pub mod pattern;
 pub mod plugin;
+pub mod pod_containers;
 pub mod pod_policy;
+pub mod pod_security;
+pub mod pod_volumes;
 pub mod probation;
 pub mod projection;
 pub mod queue;

@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::error::Violation;
 
+/// What a policy says.
+pub type Judged = Result<(), Violation>;
+
 /// A value and where it stands. The path is put in words only for a refusal: of all that is
 /// walked, next to nothing is refused.
 #[derive(Clone, Debug)]
@@ -62,6 +65,14 @@ impl<'a> At<'a> {
         }
     }
 
+    /// A member that must be there.
+    ///
+    /// # Errors
+    /// When it is not; and as for [`Self::child`].
+    pub fn required(&self, key: &str) -> Result<At<'a>, Violation> {
+        self.child(key)?.ok_or_else(|| self.refuse("field-shape", &format!("has no {key}")))
+    }
+
     /// What is reached by these members, one in the other; nothing where one is not there.
     ///
     /// # Errors
@@ -102,6 +113,14 @@ impl<'a> At<'a> {
     /// When it is none.
     pub fn text(&self) -> Result<&'a str, Violation> {
         self.value.as_str().ok_or_else(|| self.misshapen("a text"))
+    }
+
+    /// Makes sure that it is false, or open.
+    ///
+    /// # Errors
+    /// When it is true and closed, or no flag.
+    pub fn closed_flag(&self, open: bool, rule: &'static str, item: &str) -> Judged {
+        self.ensure(!self.flag()? || open, rule, item)
     }
 
     /// Whether it is true.
