@@ -4,28 +4,28 @@
 //! The wishes are only for those who are on this machine, or whom the API server has let through with
 //! `kubectl port-forward` or `exec`: they change which component decides, and one shows what is in objects.
 
+mod loopback;
+
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::connect_info::Connected;
-use axum::extract::{ConnectInfo, Path, Query, Request, State};
-use axum::http::uri::Authority;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::middleware::{self, Next};
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
-use axum::serve::IncomingStream;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use self::loopback::{Ends, from_here};
 use crate::error::LoadError;
 use crate::metrics::Metrics;
 use crate::shadow::{Line, NotRun, Turn};
@@ -137,61 +137,6 @@ async fn status(State(about): State<About>) -> Json<HostStatus> {
         ready: plugins.iter().all(|plugin| plugin.ready),
         plugins,
     })
-}
-
-/// Both ends of a connection.
-#[derive(Clone, Copy, Debug)]
-struct Ends {
-    /// Who calls.
-    peer: IpAddr,
-    /// Where it came in, as far as that is known.
-    here: Option<IpAddr>,
-}
-
-impl Connected<IncomingStream<'_, TcpListener>> for Ends {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        let here = stream.io().local_addr().ok();
-        Self { peer: stream.remote_addr().ip(), here: here.map(|address| address.ip()) }
-    }
-}
-
-/// Lets nobody through but those who are here.
-async fn from_here(ConnectInfo(ends): ConnectInfo<Ends>, request: Request, next: Next) -> Response {
-    match why_not(ends, request.headers()) {
-        None => next.run(request).await,
-        Some(why) => {
-            let error = format!("{} is not for you: {why}", request.uri().path());
-            drain(request.into_body()).await;
-            problem(StatusCode::FORBIDDEN, error)
-        }
-    }
-}
-
-/// Why a peer may not have a component run, or see what is in objects.
-fn why_not(ends: Ends, headers: &HeaderMap) -> Option<String> {
-    // A connection to [::] shows an IPv4 address as an IPv6 one.
-    let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
-    // A mesh's proxy hands on what comes from far away, from a loopback address to the Pod's own.
-    let Ends { peer, here } = ends;
-    if !is_loopback(peer) || !here.is_some_and(is_loopback) {
-        let here = here.map_or_else(|| "another address".to_owned(), |here| here.to_string());
-        return Some(format!(
-            "it answers only on a loopback address, and you come from {peer} to {here}; use `kubectl port-forward` or `kubectl exec`, or run hotshoe on the host's machine"
-        ));
-    }
-    // A page that a browser here has open reaches loopback as well. It cannot leave this header out, or
-    // say that it asks another host than the one whose name it made lead here.
-    if headers.contains_key(header::ORIGIN) {
-        return Some("it does not answer web pages".to_owned());
-    }
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let names_loopback = host.parse().is_ok_and(|host: Authority| is_name_of_loopback(host.host()));
-    (!names_loopback).then(|| "it answers only as localhost, 127.0.0.1 or [::1] (the header Host)".to_owned())
-}
-
-fn is_name_of_loopback(host: &str) -> bool {
-    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    host.eq_ignore_ascii_case("localhost") || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// Who still sends when the answer comes does not read it, so what is not wanted is read and
@@ -324,65 +269,4 @@ fn as_lines(lines: mpsc::Receiver<Line>, progress: bool) -> Body {
         }
     };
     Body::from_stream(futures::stream::unfold(lines, next))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn asked(peer: &str, here: Option<&str>, headers: &[(header::HeaderName, &'static str)]) -> Option<String> {
-        let ends = Ends { peer: peer.parse().unwrap(), here: here.map(|here| here.parse().unwrap()) };
-        let value = header::HeaderValue::from_static;
-        why_not(ends, &headers.iter().map(|(name, text)| (name.clone(), value(text))).collect())
-    }
-
-    fn to_localhost(peer: &str, here: &str) -> Option<String> {
-        asked(peer, Some(here), &[(header::HOST, "localhost:8080")])
-    }
-
-    #[test]
-    fn who_is_on_loopback_is_let_through() {
-        for address in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
-            assert_eq!(to_localhost(address, address), None, "{address}");
-        }
-    }
-
-    #[test]
-    fn who_is_elsewhere_is_told_how_to_come_here() {
-        for address in ["10.0.0.7", "192.168.1.2", "0.0.0.0", "fe80::1", "::ffff:10.0.0.7", "2001:db8::1"] {
-            let why = to_localhost(address, "127.0.0.1").unwrap();
-            assert!(why.contains("loopback") && why.contains("port-forward"), "{address}: {why}");
-        }
-    }
-
-    #[test]
-    fn a_proxy_on_loopback_that_hands_on_what_came_to_the_pod_is_elsewhere() {
-        for here in ["10.0.0.7", "::ffff:10.0.0.7", "2001:db8::1"] {
-            let why = to_localhost("127.0.0.6", here).unwrap();
-            assert!(why.contains("127.0.0.6") && why.contains(here), "{why}");
-        }
-        assert!(asked("127.0.0.1", None, &[(header::HOST, "localhost")]).is_some(), "nobody knows where it came in");
-    }
-
-    #[test]
-    fn a_web_page_is_refused_wherever_its_browser_is() {
-        for origin in ["https://example.com", "http://127.0.0.1:8080", "null"] {
-            let headers = [(header::HOST, "localhost"), (header::ORIGIN, origin)];
-            assert!(asked("127.0.0.1", Some("127.0.0.1"), &headers).is_some_and(|why| why.contains("web pages")));
-        }
-    }
-
-    #[test]
-    fn a_name_that_was_made_to_lead_here_is_refused() {
-        let named = |host: &'static str| asked("127.0.0.1", Some("127.0.0.1"), &[(header::HOST, host)]);
-        for host in ["localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:8080", "[::1]", "[::1]:8080", "127.0.0.2:80"] {
-            assert_eq!(named(host), None, "{host}");
-        }
-        for host in
-            ["example.com", "localhost.example.com:8080", "127.0.0.1.example.com", "10.0.0.7", "0.0.0.0", "", " "]
-        {
-            assert!(named(host).is_some_and(|why| why.contains("localhost")), "{host}");
-        }
-        assert!(asked("127.0.0.1", Some("127.0.0.1"), &[]).is_some(), "without any");
-    }
 }
