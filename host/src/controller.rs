@@ -19,7 +19,7 @@ use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::events::Recorder;
 use crate::cluster::identity::Permit;
 use crate::cluster::observe::{ReadView, View};
-use crate::cluster::watch::Watched;
+use crate::cluster::watched::Watched;
 use crate::config::PluginConfig;
 use crate::debut::Debut;
 use crate::decision::Kind;

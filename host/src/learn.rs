@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cluster::watch::Role;
+use crate::cluster::watched::Role;
 use crate::controller::{Controller, Logic};
 use crate::error::{ApiError, Error};
 use crate::object::Object;

@@ -217,11 +217,6 @@ impl Object {
         let members = members.into_iter().flat_map(|members| members.0);
         members.filter(|(key, _)| key != "status").map(|(key, value)| (key, value.get())).collect()
     }
-
-    /// Whether the controlling owner is this one.
-    pub fn is_controlled_by(&self, uid: &str) -> bool {
-        self.controller.as_ref().is_some_and(|controller| &*controller.uid == uid)
-    }
 }
 
 fn member<'a>(members: &Members<'a>, key: &str) -> Option<&'a str> {
@@ -283,7 +278,7 @@ mod tests {
         let object = Object::read(json, &lens()).unwrap();
         assert_eq!(object.key, Key::new(Some("n"), "a"));
         assert_eq!((object.resource_version, object.generation, object.deleting), (42, 3, false));
-        assert!(object.is_controlled_by("p"));
+        assert_eq!(object.controller.as_ref().map(|owner| &*owner.uid), Some("p"));
         assert_eq!(object.label("app"), Some("x"));
         assert_eq!(object.label(PLUGIN_LABEL), Some("memcached"));
         assert_eq!(object.label("other"), None);

@@ -69,21 +69,16 @@ pub struct Shown {
 impl Supervised {
     /// Takes what the source offers, or says why not.
     pub(crate) async fn take(self: Arc<Self>, offered: Result<Candidate, LoadError>) {
-        let error = match offered {
+        let (digest, error) = match offered {
             Ok(candidate) => match self.take_candidate(candidate).await {
                 Ok(()) => return,
-                Err((digest, error)) => {
-                    self.refuse(Some(digest), &error);
-                    (Some(digest), error)
-                }
+                Err((digest, error)) => (Some(digest), error),
             },
-            Err(error) => {
-                self.refuse(None, &error);
-                (None, error)
-            }
+            Err(error) => (None, error),
         };
+        self.refuse(digest, &error);
         if self.controller.logic().is_none() {
-            self.fall_back(error.0).await;
+            self.fall_back(digest).await;
         }
     }
 

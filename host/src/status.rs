@@ -67,8 +67,7 @@ fn owned(parent: &Object, manager: &str) -> Option<Value> {
 }
 
 fn said_before(parent: &Object, manager: &str) -> Map<String, Value> {
-    let live = parent.status.as_deref().and_then(|status| serde_json::from_str::<Value>(status).ok());
-    let (Some(live), Some(fields)) = (live, owned(parent, manager)) else { return Map::new() };
+    let (Some(live), Some(fields)) = (live(parent), owned(parent, manager)) else { return Map::new() };
     match part(&fields, &live) {
         Value::Object(mut members) => {
             members.remove("conditions");
@@ -121,9 +120,8 @@ pub fn host_condition(condition: &Condition, parent: &Object, now: &str) -> Valu
 pub fn is_current(desired: &Value, parent: &Object, manager: &str) -> bool {
     let nothing = desired.get("status").and_then(Value::as_object).is_none_or(Map::is_empty);
     let Some(fields) = parent.owned_fields(manager, true) else { return nothing };
-    let live = parent.status.as_deref().and_then(|status| serde_json::from_str::<Value>(status).ok());
-    let says = |live: &Value| desired.get("status").is_some_and(|desired| holds(live, desired));
-    live.as_ref().is_some_and(says) && !diff::exceeds(fields, desired)
+    let says = |live: Value| desired.get("status").is_some_and(|desired| holds(&live, desired));
+    live(parent).is_some_and(says) && !diff::exceeds(fields, desired)
 }
 
 fn violation(message: String) -> Violation {
@@ -135,9 +133,13 @@ fn read(status: Option<&str>) -> Result<Map<String, Value>, Violation> {
     serde_json::from_str(status).map_err(|error| violation(format!("it is no JSON object: {error}")))
 }
 
+/// The status as it is.
+fn live(parent: &Object) -> Option<Value> {
+    serde_json::from_str(parent.status.as_deref()?).ok()
+}
+
 fn live_conditions(parent: &Object) -> Vec<Value> {
-    let status = parent.status.as_deref().and_then(|status| serde_json::from_str::<Value>(status).ok());
-    let conditions = status.and_then(|mut status| status.get_mut("conditions").map(Value::take));
+    let conditions = live(parent).and_then(|mut status| status.get_mut("conditions").map(Value::take));
     match conditions {
         Some(Value::Array(conditions)) => conditions,
         _ => Vec::new(),

@@ -17,7 +17,8 @@ use crate::cluster::client::Cluster;
 use crate::cluster::events::Recorder;
 use crate::cluster::identity::Identity;
 use crate::cluster::pace::Pace;
-use crate::cluster::watch::{Health, Watches};
+use crate::cluster::watch::Watches;
+use crate::cluster::watched::{Health, Watched};
 use crate::config::{CONCURRENCY, HostSettings, PluginConfig};
 use crate::controller::Controller;
 use crate::followed::{Followed, PluginFileStatus};
@@ -243,7 +244,7 @@ impl Supervised {
         };
         let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_subscribed(&name)).collect();
         watches.sort_by(|a, b| a.scope.kind.cmp(&b.scope.kind));
-        let status = |watched: &Arc<crate::cluster::watch::Watched>| {
+        let status = |watched: &Arc<Watched>| {
             let health = watched.health();
             WatchStatus {
                 kind: watched.scope.kind.to_string(),

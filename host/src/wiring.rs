@@ -13,7 +13,8 @@ use futures::future::join_all;
 
 use crate::cluster::discovery::Resource;
 use crate::cluster::observe::{ReadView, View, named_by};
-use crate::cluster::watch::{Change, Health, Role, Scope, Subscriber, Watched, Watches};
+use crate::cluster::watch::Watches;
+use crate::cluster::watched::{Change, Health, Role, Scope, Subscriber, Watched};
 use crate::config::PluginConfig;
 use crate::controller::{Controller, Logic};
 use crate::decision::{Descriptor, Kind, MatchRule, ReadKind};

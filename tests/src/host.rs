@@ -188,6 +188,25 @@ impl Host {
         serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))
     }
 
+    /// What `/status` says of its first plugin.
+    pub async fn plugin(&self) -> Value {
+        self.status().await.expect("a status")["plugins"][0].clone()
+    }
+
+    /// The digest of the component that decides for its first plugin; empty where none does.
+    pub async fn digest(&self) -> String {
+        self.plugin().await["digest"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until this holds of what `/status` says of its first plugin.
+    pub async fn until_plugin(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        self.until(what, async || {
+            let plugin = self.status().await?["plugins"][0].clone();
+            if holds(&plugin) { Ok(plugin) } else { Err(format!("{plugin:#}")) }
+        })
+        .await
+    }
+
     /// Status code and body of a GET.
     ///
     /// # Errors

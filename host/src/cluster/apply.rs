@@ -14,7 +14,7 @@ use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::observe::View;
 use crate::cluster::pace::Pace;
-use crate::cluster::watch::Role;
+use crate::cluster::watched::Role;
 use crate::decision::{Kind, ObjectRef};
 use crate::diff::{self, Apply, Plan, Precondition, Repair};
 use crate::error::ApiError;

@@ -19,4 +19,5 @@ pub mod served;
 pub mod silence;
 mod turns;
 pub mod watch;
+pub mod watched;
 mod wire;

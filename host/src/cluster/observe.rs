@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::cluster::watch::Watched;
+use crate::cluster::watched::Watched;
 use crate::decision::{Document, Kind, MatchRule, ObjectRef, ReadKind, Related};
 use crate::diff::Children;
 use crate::object::{Key, Object, PLUGIN_LABEL};

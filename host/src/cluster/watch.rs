@@ -2,28 +2,28 @@
 //!
 //! A watch never ends on its own: a server that is away, a kind that is not there yet and a right
 //! that is missing are states of its [`Health`], tried again with a low, jittered back-off, each
-//! watch for itself, so that one kind that fails does not slow the others.
+//! watch for itself, so that one kind that fails does not slow the others. What it has seen is
+//! [`Watched`].
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::Api;
 use kube::runtime::watcher;
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::watch;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::cluster::cache::{Applied, Cache};
 use crate::cluster::client::{Cluster, chain};
 use crate::cluster::discovery::{Kinds, Resource};
+use crate::cluster::watched::{Health, Role, Scope, Subscriber, Watched};
 use crate::cluster::wire::Wire;
 use crate::decision::Kind;
 use crate::error::ApiError;
-use crate::object::{Lens, Object};
+use crate::object::Lens;
 
 /// A dead connection is noticed this long after its last sign of life, plus 5 s.
 const WATCH_SECONDS: u32 = 200;
@@ -36,225 +36,6 @@ const MAX_BACKOFF: Duration = Duration::from_secs(2);
 const CALM: Duration = Duration::from_secs(30);
 
 const UNAUTHORIZED: &str = "the API server does not accept the host's credentials (401); renew its token or kubeconfig";
-
-/// Which objects a watch sees.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Scope {
-    /// Their kind.
-    pub kind: Kind,
-    /// A label selector; empty for all.
-    pub selector: String,
-}
-
-/// How a watch is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Health {
-    /// The first list has not ended.
-    Starting,
-    /// The cache follows the API server.
-    Synced,
-    /// What is wrong, and what to do.
-    Failing(String),
-}
-
-/// What a kind is to a plugin. It may be more than one thing to the same one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// What it decides about.
-    Parent,
-    /// What it makes.
-    Child,
-    /// What it reads, under this key.
-    Read(String),
-    /// What its grant looks at.
-    Namespace,
-}
-
-/// Told of every change that is news, on the watch's own task, so it must be quick.
-pub type Subscriber = Arc<dyn Fn(&Change) + Send + Sync>;
-
-/// One change of one object.
-#[derive(Clone, Debug)]
-pub enum Change {
-    /// It is new or different.
-    Applied(Applied),
-    /// It is gone.
-    Deleted(Arc<Object>),
-}
-
-/// A watch and what it has seen.
-pub struct Watched {
-    /// Which objects.
-    pub scope: Scope,
-    /// The newest of them.
-    pub cache: Cache,
-    /// A namespace of which nothing is kept: the host's own, which no plugin may see.
-    closed: Arc<str>,
-    closed_told: Once,
-    lens: RwLock<Arc<Lens>>,
-    health: watch::Sender<Health>,
-    subscribers: Mutex<HashMap<(Arc<str>, Role), Subscriber>>,
-    task: Mutex<Option<AbortOnDropHandle<()>>>,
-}
-
-impl Watched {
-    fn new(scope: Scope, lens: Lens, closed: Arc<str>) -> Arc<Self> {
-        Arc::new(Self {
-            scope,
-            cache: Cache::default(),
-            closed,
-            closed_told: Once::new(),
-            lens: RwLock::new(Arc::new(lens)),
-            health: watch::Sender::new(Health::Starting),
-            subscribers: Mutex::default(),
-            task: Mutex::default(),
-        })
-    }
-
-    /// How it is now.
-    pub fn health(&self) -> Health {
-        self.health.borrow().clone()
-    }
-
-    /// Waits until the first list has ended.
-    pub async fn synced(&self) {
-        // The sender lives in self, so the channel is open.
-        drop(self.health.subscribe().wait_for(|health| *health == Health::Synced).await);
-    }
-
-    /// Waits until the first list has ended, or something is wrong with it.
-    pub async fn tried(&self) {
-        drop(self.health.subscribe().wait_for(|health| *health != Health::Starting).await);
-    }
-
-    /// Whether this plugin is told of changes.
-    pub fn is_subscribed(&self, plugin: &str) -> bool {
-        let subscribers = self.subscribers.lock();
-        subscribers.keys().any(|(name, _)| **name == *plugin)
-    }
-
-    /// What it keeps of each object.
-    pub fn lens(&self) -> Arc<Lens> {
-        self.lens.read().clone()
-    }
-
-    /// Takes the reply to a write, which the watch will not show as news any more. Wakes all but the
-    /// writer, who knows. Returns the object as the text has it, even where the cache knows a newer
-    /// one by now: what a write did is judged by its own reply.
-    ///
-    /// # Errors
-    /// When the text is not a Kubernetes object.
-    pub fn learn(&self, json: &str, writer: (&str, Role)) -> serde_json::Result<Arc<Object>> {
-        let object = Arc::new(Object::read(json, &self.lens())?);
-        if let Some(applied) = self.cache.apply(object.clone()) {
-            self.tell_but(&Change::Applied(applied), Some(writer));
-        }
-        Ok(object)
-    }
-
-    /// Takes an object that was read past the watch, with what others did to it.
-    pub fn take(&self, live: Object) {
-        if let Some(applied) = self.cache.apply(live) {
-            self.tell(&Change::Applied(applied));
-        }
-    }
-
-    /// Takes word that an object is gone, which the watch will not show as news any more.
-    pub fn lose(&self, known: &Object) {
-        if let Some(gone) = self.cache.delete(known) {
-            self.tell(&Change::Deleted(gone));
-        }
-    }
-
-    fn widen(&self, lens: &Lens) -> bool {
-        let mut mine = self.lens.write();
-        let mut wider = Lens::clone(&mine);
-        wider.projection.merge(&lens.projection);
-        wider.status |= lens.status;
-        wider.labels.extend(lens.labels.iter().filter(|label| !mine.labels.contains(label)).cloned());
-        let widens = wider != **mine;
-        *mine = Arc::new(wider);
-        widens
-    }
-
-    fn tell(&self, change: &Change) {
-        self.tell_but(change, None);
-    }
-
-    fn tell_but(&self, change: &Change, writer: Option<(&str, Role)>) {
-        let subscribers = self.subscribers.lock();
-        for ((plugin, role), subscriber) in subscribers.iter() {
-            if !writer.as_ref().is_some_and(|(name, wrote)| **plugin == **name && role == wrote) {
-                subscriber(change);
-            }
-        }
-    }
-
-    fn report(&self, health: Health) {
-        self.health.send_if_modified(|known| {
-            let changed = *known != health;
-            if changed {
-                match &health {
-                    Health::Failing(why) => tracing::warn!(kind = %self.scope.kind, "{why}"),
-                    Health::Synced => {
-                        tracing::info!(kind = %self.scope.kind, objects = self.cache.len(), "the watch is up");
-                    }
-                    Health::Starting => {}
-                }
-                *known = health;
-            }
-            changed
-        });
-    }
-
-    fn see(&self, event: watcher::Event<Wire>) {
-        match event {
-            watcher::Event::Init => self.cache.begin_list(),
-            watcher::Event::InitApply(wire) | watcher::Event::Apply(wire) => self.see_applied(&wire),
-            watcher::Event::Delete(wire) => self.see_deleted(&wire),
-            watcher::Event::InitDone => {
-                for gone in self.cache.end_list() {
-                    self.tell(&Change::Deleted(gone));
-                }
-                self.report(Health::Synced);
-            }
-        }
-    }
-
-    fn see_applied(&self, wire: &Wire) {
-        let key = wire.key();
-        if key.namespace.as_ref() == Some(&self.closed) {
-            self.closed_told.call_once(|| {
-                tracing::warn!(kind = %self.scope.kind, object = %key, "it is in the namespace of the host, where no plugin may do anything, so it is not served; create it in another one");
-            });
-            return;
-        }
-        if self.cache.is_echo(&key, wire.version()) {
-            return;
-        }
-        if let Some(applied) = self.read(wire).and_then(|object| self.cache.apply(object)) {
-            self.tell(&Change::Applied(applied));
-        }
-    }
-
-    fn see_deleted(&self, wire: &Wire) {
-        if let Some(gone) = self.read(wire).and_then(|object| self.cache.delete(&object)) {
-            self.tell(&Change::Deleted(gone));
-        }
-    }
-
-    /// An object that cannot be read is skipped and named; it does not stop the others.
-    fn read(&self, wire: &Wire) -> Option<Object> {
-        match Object::read(wire.json(), &self.lens()) {
-            Ok(object) => Some(object),
-            Err(error) => {
-                let object = wire.key();
-                tracing::error!(kind = %self.scope.kind, %object, %error, "an object of the cluster cannot be read; it is skipped");
-                None
-            }
-        }
-    }
-}
 
 /// All watches of the process.
 pub struct Watches {
@@ -340,13 +121,7 @@ impl Watches {
 }
 
 /// Holds the watch weakly: the task is stopped by dropping the last strong reference.
-async fn follow(
-    watched: std::sync::Weak<Watched>,
-    scope: Scope,
-    cluster: Cluster,
-    kinds: Arc<Kinds>,
-    namespace: Option<String>,
-) {
+async fn follow(watched: Weak<Watched>, scope: Scope, cluster: Cluster, kinds: Arc<Kinds>, namespace: Option<String>) {
     let (mut backoff, mut gone) = (Backoff::default(), false);
     loop {
         let Some(resource) = wait_for_kind(&watched, &scope.kind, gone, &cluster, &kinds).await else { return };
@@ -360,7 +135,7 @@ async fn follow(
                 }
                 Err(error) => error,
             };
-            watched.report_error(&error);
+            report_error(&watched, &error);
             drop(watched);
             if is_silence(&error) {
                 cluster.silence.note();
@@ -379,7 +154,7 @@ async fn follow(
 /// Asks until the API server serves the kind; `None` when nobody wants it any more. What is known of one
 /// that was served before and is `gone` holds no longer: it may come back with another plural or scope.
 async fn wait_for_kind(
-    watched: &std::sync::Weak<Watched>,
+    watched: &Weak<Watched>,
     kind: &Kind,
     gone: bool,
     cluster: &Cluster,
@@ -399,16 +174,14 @@ async fn wait_for_kind(
     }
 }
 
-impl Watched {
-    /// A watch that the server closed or a connection that broke is resumed where it was; only
-    /// what keeps the cache from following the server is a failure.
-    fn report_error(&self, error: &watcher::Error) {
-        match error {
-            watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_) => {
-                tracing::debug!(kind = %self.scope.kind, error = %chain(error), "the watch was interrupted");
-            }
-            _ => self.report(Health::Failing(failing(&self.scope.kind, error))),
+/// A watch that the server closed or a connection that broke is resumed where it was; only what keeps
+/// the cache from following the server is a failure.
+fn report_error(watched: &Watched, error: &watcher::Error) {
+    match error {
+        watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_) => {
+            tracing::debug!(kind = %watched.scope.kind, error = %chain(error), "the watch was interrupted");
         }
+        _ => watched.report(Health::Failing(failing(&watched.scope.kind, error))),
     }
 }
 
@@ -501,44 +274,7 @@ impl Backoff {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use super::*;
-    use crate::object::Key;
-    use crate::projection::Projection;
-
-    fn reply(version: u64) -> String {
-        format!(r#"{{"metadata":{{"name":"a","namespace":"n","uid":"1","resourceVersion":"{version}"}}}}"#)
-    }
-
-    #[test]
-    fn a_write_wakes_all_but_who_wrote_and_what_others_did_wakes_all() {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-        let watched = Watched::new(
-            Scope { kind: Kind::new("", "v1", "ConfigMap"), selector: String::new() },
-            lens,
-            "system".into(),
-        );
-        let woken = ["writer", "other"].map(|plugin| {
-            [Role::Parent, Role::Read("parent".into())].map(|role| {
-                let count = Arc::new(AtomicUsize::new(0));
-                let counted = count.clone();
-                let subscriber: Subscriber = Arc::new(move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
-                watched.subscribers.lock().insert((plugin.into(), role), subscriber);
-                count
-            })
-        });
-        let counts = || woken.each_ref().map(|roles| roles.each_ref().map(|count| count.load(Ordering::Relaxed)));
-        watched.learn(&reply(1), ("writer", Role::Parent)).unwrap();
-        assert_eq!(counts(), [[0, 1], [1, 1]]);
-        watched.take(Object::read(&reply(2), &watched.lens()).unwrap());
-        assert_eq!(counts(), [[1, 2], [2, 2]]);
-        // The watch brings both once more.
-        watched.learn(&reply(2), ("writer", Role::Parent)).unwrap();
-        assert_eq!(counts(), [[1, 2], [2, 2]]);
-        watched.lose(&Object::read(&reply(2), &watched.lens()).unwrap());
-        assert_eq!(counts(), [[2, 3], [3, 3]]);
-    }
 
     #[test]
     fn pauses_grow_while_tries_fail_and_begin_anew_after_calm() {
@@ -548,30 +284,5 @@ mod tests {
         assert_eq!(pauses, [200, 400, 800, 1600, 2000, 2000]);
         assert_eq!(backoff.pause(at(8) + CALM), MAX_BACKOFF);
         assert_eq!(backoff.pause(at(9) + 2 * CALM), FIRST_BACKOFF);
-    }
-
-    #[test]
-    fn nothing_is_kept_of_what_is_in_the_closed_namespace() {
-        let scope = Scope { kind: Kind::new("example.com", "v1", "Cache"), selector: String::new() };
-        let lens = Lens { projection: Projection::new(&["spec"]), labels: Vec::new(), status: false };
-        let watched = Watched::new(scope, lens, "system".into());
-        let told = Arc::new(Mutex::new(0));
-        let counts = told.clone();
-        let subscriber: Subscriber = Arc::new(move |_| *counts.lock() += 1);
-        watched.subscribers.lock().insert(("demo".into(), Role::Parent), subscriber);
-        let wire = |namespace: &str| {
-            let json = format!(
-                r#"{{"metadata":{{"name":"a","namespace":"{namespace}","uid":"{namespace}","resourceVersion":"7"}}}}"#
-            );
-            serde_json::from_str::<Wire>(&json).unwrap()
-        };
-        watched.see(watcher::Event::Init);
-        watched.see(watcher::Event::InitApply(wire("system")));
-        watched.see(watcher::Event::InitApply(wire("systems")));
-        watched.see(watcher::Event::InitDone);
-        watched.see(watcher::Event::Apply(wire("system")));
-        watched.see(watcher::Event::Delete(wire("system")));
-        assert_eq!(watched.cache.keys(), [Key::new(Some("systems"), "a")]);
-        assert_eq!(*told.lock(), 1);
     }
 }

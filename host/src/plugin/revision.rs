@@ -93,7 +93,6 @@ pub struct Revision {
     digest: Digest,
     descriptor: Descriptor,
     limits: Arc<Limits>,
-    size: usize,
     cases: Box<[u8]>,
     pub(super) engine: Engine,
     pub(super) lane: Lane,
@@ -133,7 +132,6 @@ impl Revision {
             digest: inspected.candidate.digest(),
             descriptor,
             limits,
-            size: inspected.candidate.bytes().len(),
             cases: inspected.cases().into(),
             engine: engine.clone(),
             lane,
@@ -156,7 +154,6 @@ impl Revision {
             digest: self.digest,
             descriptor: self.descriptor.clone(),
             limits: Arc::new(limits.clone()),
-            size: self.size,
             cases: self.cases.clone(),
             engine: self.engine.clone(),
             lane: self.lane,
@@ -177,11 +174,6 @@ impl Revision {
     /// What it may use.
     pub fn limits(&self) -> &Arc<Limits> {
         &self.limits
-    }
-
-    /// The component's size in bytes.
-    pub fn size(&self) -> usize {
-        self.size
     }
 
     /// The self-test cases that it carries, a JSON array; empty where there are none.

@@ -6,14 +6,7 @@ use hotshoe_tests::scene::{condition, said};
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
-use crate::scene_with_faults;
-
-pub(crate) fn fault(name: &str, fault: &str) -> Value {
-    json!({
-        "apiVersion": FAULT.api_version(), "kind": FAULT.kind,
-        "metadata": { "name": name }, "spec": { "fault": fault },
-    })
-}
+use crate::{fault, scene_with_faults};
 
 /// Both plugins in one host.
 async fn both(name: &str) -> (Scene, Host) {

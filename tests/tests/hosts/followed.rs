@@ -3,39 +3,15 @@
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, FAULT, MEMCACHED, SERVICE};
 use hotshoe_tests::scene::said;
-use hotshoe_tests::{Host, Scene, memcached, run};
+use hotshoe_tests::{memcached, run};
 use serde_json::{Value, json};
 
-use crate::broken::fault;
-use crate::{scene, scene_with_faults};
+use crate::{fault, scene, scene_with_faults, serves, start};
 
 const WORKS: &str = "this revision works";
 const NEEDS: &str = "this revision needs";
 const CONFIG_MAPS: &str = "verbs: [get, list, watch, create, update, delete]";
 const SERVICES: &str = "    - kind: Service\n      verbs: [get, list, watch, create]\n";
-
-async fn start(scene: &mut Scene, folder: &Folder) -> Host {
-    let host = scene.start().await.plugins(&[folder.path()]).ready().await;
-    scene.watch_log(&host);
-    host
-}
-
-async fn plugin(host: &Host) -> Value {
-    host.status().await.expect("a status")["plugins"][0].clone()
-}
-
-async fn until(host: &Host, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    host.until(what, async || {
-        let plugin = host.status().await?["plugins"][0].clone();
-        if holds(&plugin) { Ok(plugin) } else { Err(format!("{plugin:#}")) }
-    })
-    .await
-}
-
-async fn serves(scene: &Scene, name: &str) {
-    scene.create(fault(name, "")).await;
-    scene.until_object(&FAULT, name, "is served", |object| said(object, "Kept").0 == "True").await;
-}
 
 #[test]
 fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_gives_it() {
@@ -45,9 +21,9 @@ fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_give
         scene.plane.grant("hotshoe", "tests-services", &services).await;
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
-        let first = plugin(&host).await["digest"].clone();
+        let first = host.plugin().await["digest"].clone();
         folder.put(&reworded(folder.original(), WORKS, NEEDS));
-        let waiting = until(&host, "it waits", |plugin| plugin["refused"]["reason"] == "NotGranted").await;
+        let waiting = host.until_plugin("it waits", |plugin| plugin["refused"]["reason"] == "NotGranted").await;
         let message = waiting["refused"]["message"].as_str().expect("a message");
         for word in ["create on Service", "plugin.yaml", "hotshoe grants", "without a restart"] {
             assert!(message.contains(word), "{message}");
@@ -57,7 +33,7 @@ fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_give
         assert_eq!((&waiting["digest"], &waiting["ready"]), (&first, &json!(true)), "{waiting:#}");
         serves(&scene, "one").await;
         folder.edit("  grants:\n", &format!("  grants:\n{SERVICES}"));
-        let taken = until(&host, "it is taken", |plugin| plugin["digest"] != first).await;
+        let taken = host.until_plugin("it is taken", |plugin| plugin["digest"] != first).await;
         assert!(taken["refused"].is_null() && taken["pluginFile"]["refused"].is_null(), "{taken:#}");
         serves(&scene, "two").await;
         let published = host.log().lines().filter(|line| line.contains("the component decides from now on")).count();
@@ -73,23 +49,23 @@ fn a_component_whose_parent_is_not_named_waits_for_it_and_then_keeps_it() {
         folder.edit("kind: Fault\n", "kind: Other\n");
         let host = scene.start().await.plugins(&[folder.path()]).start();
         scene.watch_log(&host);
-        let waiting = until(&host, "it waits", |plugin| plugin["refused"]["reason"] == "NotGranted").await;
+        let waiting = host.until_plugin("it waits", |plugin| plugin["refused"]["reason"] == "NotGranted").await;
         let message = waiting["refused"]["message"].as_str().expect("a message");
         let asked = "Fault.fixtures.example.com as its parent, where spec.parent names Other.fixtures.example.com";
         assert!(message.contains(asked), "{message}");
         assert_eq!(waiting["watches"], json!([]), "nothing is watched for it: {waiting:#}");
         folder.edit("kind: Other\n", "kind: Fault\n");
-        let taken = until(&host, "it is taken", |plugin| plugin["ready"] == true).await;
+        let taken = host.until_plugin("it is taken", |plugin| plugin["ready"] == true).await;
         serves(&scene, "one").await;
         // Other parents than those of the component at work take a restart.
         folder.edit("kind: Fault\n", "kind: Other\n");
-        let refused = until(&host, "it is said", |plugin| plugin["pluginFile"]["refused"].is_string()).await;
+        let refused = host.until_plugin("it is said", |plugin| plugin["pluginFile"]["refused"].is_string()).await;
         let words = refused["pluginFile"]["refused"].as_str().unwrap_or_default();
         assert!(words.contains(asked) && words.contains("start the host again"), "{words}");
         assert_eq!((&refused["digest"], &refused["ready"]), (&taken["digest"], &json!(true)), "{refused:#}");
         serves(&scene, "two").await;
         folder.edit("kind: Other\n", "kind: Fault\n");
-        until(&host, "it is mended", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
+        host.until_plugin("it is mended", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
     });
 }
 
@@ -114,20 +90,20 @@ fn a_plugin_yaml_that_cannot_be_used_changes_nothing_and_is_said() {
             let is_said = |plugin: &Value| {
                 plugin["pluginFile"]["refused"].as_str().is_some_and(|refused| refused.contains(words))
             };
-            let plugin = until(&host, &format!("{words} is said"), is_said).await;
+            let plugin = host.until_plugin(&format!("{words} is said"), is_said).await;
             assert_eq!(plugin["ready"], true, "{plugin:#}");
             host.says(&["ERROR", "faulty", "plugin.yaml is not taken", words]).await;
             let (_, shown) = host.ask(&["status"]);
             assert!(shown.contains("plugin.yaml not taken") && shown.contains(words), "{shown}");
             serves(&scene, &format!("fault-{number}")).await;
             std::fs::write(folder.plugin_file(), &good).expect("plugin.yaml is mended");
-            until(&host, "it is mended", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
+            host.until_plugin("it is mended", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
         }
         std::fs::remove_file(folder.plugin_file()).expect("plugin.yaml is removed");
-        until(&host, "it is missed", |plugin| !plugin["pluginFile"]["refused"].is_null()).await;
+        host.until_plugin("it is missed", |plugin| !plugin["pluginFile"]["refused"].is_null()).await;
         serves(&scene, "without").await;
         std::fs::write(folder.plugin_file(), &good).expect("plugin.yaml is back");
-        until(&host, "it is seen", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
+        host.until_plugin("it is seen", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
         assert!(!host.log().contains("plugin.yaml has changed"), "nothing was taken: {}", host.log());
     });
 }
@@ -140,7 +116,7 @@ fn another_value_in_plugin_yaml_reaches_the_children_without_a_restart() {
         let host = start(&mut scene, &folder).await;
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
-        let before = (plugin(&host).await, scene.get(&DEPLOYMENT, "cache").await);
+        let before = (host.plugin().await, scene.get(&DEPLOYMENT, "cache").await);
         folder.edit("fromEnv:\n      image: MEMCACHED_IMAGE", "values:\n      image: memcached:1.6.40");
         // `hotshoe reload` waits for plugin.yaml, too.
         let (status, words) = host.ask(&["reload", "memcached"]);
@@ -150,7 +126,7 @@ fn another_value_in_plugin_yaml_reaches_the_children_without_a_restart() {
         let after = scene.until_object(&DEPLOYMENT, "cache", "runs the other image", runs).await;
         assert_eq!(after["metadata"]["uid"], before.1["metadata"]["uid"]);
         scene.available("cache").await;
-        let now = plugin(&host).await;
+        let now = host.plugin().await;
         assert_eq!(now["digest"], before.0["digest"], "the component is the same");
         assert!(now["seconds"].as_u64() >= before.0["seconds"].as_u64(), "and goes on: {now:#}");
         // What is only written differently is nothing new.
@@ -181,7 +157,7 @@ fn what_plugin_yaml_gives_no_longer_is_denied_at_once() {
         folder.edit(names, "      kind: Service\n");
         let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
         scene.until_object(&MEMCACHED, "cache", "is well again", is_well).await;
-        assert!(plugin(&host).await["pluginFile"]["notGranted"].is_null());
+        assert!(host.plugin().await["pluginFile"]["notGranted"].is_null());
     });
 }
 
@@ -215,7 +191,7 @@ fn a_component_at_work_that_is_given_less_than_it_asks_for_goes_on_and_that_is_s
         let host = start(&mut scene, &folder).await;
         serves(&scene, "one").await;
         folder.edit(CONFIG_MAPS, "verbs: [get, list, watch, update]");
-        let plugin = until(&host, "it is said", |plugin| plugin["pluginFile"]["notGranted"].is_string()).await;
+        let plugin = host.until_plugin("it is said", |plugin| plugin["pluginFile"]["notGranted"].is_string()).await;
         let words = plugin["pluginFile"]["notGranted"].as_str().unwrap_or_default();
         assert!(words.contains("create, delete on ConfigMap") && words.contains("restart"), "{words}");
         assert_eq!(plugin["ready"], true, "{plugin:#}");
@@ -227,7 +203,7 @@ fn a_component_at_work_that_is_given_less_than_it_asks_for_goes_on_and_that_is_s
         assert!(scene.find(&CONFIG_MAP, "two").await.is_none());
         folder.edit("verbs: [get, list, watch, update]", CONFIG_MAPS);
         scene.until_object(&FAULT, "two", "is served", |object| said(object, "Kept").0 == "True").await;
-        until(&host, "nothing is lacking", |plugin| plugin["pluginFile"]["notGranted"].is_null()).await;
+        host.until_plugin("nothing is lacking", |plugin| plugin["pluginFile"]["notGranted"].is_null()).await;
     });
 }
 
@@ -238,12 +214,12 @@ fn other_limits_hold_for_the_component_at_work() {
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
         serves(&scene, "one").await;
-        let digest = plugin(&host).await["digest"].clone();
+        let digest = host.plugin().await["digest"].clone();
         folder.edit("spec:\n", "spec:\n  limits: { statusBytes: 4 }\n");
         scene.until_said_of(&FAULT, "one", "Reconciled", "False", "OutputTooLarge").await;
         folder.edit("statusBytes: 4 }", "statusBytes: 4Ki }");
         let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
         scene.until_object(&FAULT, "one", "is well again", is_well).await;
-        assert_eq!(plugin(&host).await["digest"], digest);
+        assert_eq!(host.plugin().await["digest"], digest);
     });
 }

@@ -22,8 +22,11 @@ mod shadow;
 mod swapped;
 mod telling;
 
-use hotshoe_tests::{ControlPlane, Scene, repository};
-use serde_json::json;
+use hotshoe_tests::guests::Folder;
+use hotshoe_tests::kinds::FAULT;
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{ControlPlane, Host, Scene, repository};
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 async fn scene(name: &str) -> Scene {
@@ -56,4 +59,25 @@ async fn install_faulty(plane: &ControlPlane) {
     plane.grant("faulty", "tests-faulty", &of_plugin).await;
     plane.grant("hotshoe", "tests-faulty-host", &of_host).await;
     plane.allow_impersonation("faulty").await;
+}
+
+/// A parent of the plugin that fails, and how it is to fail; empty for not at all.
+fn fault(name: &str, fault: &str) -> Value {
+    json!({
+        "apiVersion": FAULT.api_version(), "kind": FAULT.kind,
+        "metadata": { "name": name }, "spec": { "fault": fault },
+    })
+}
+
+/// A host with the plugin in this folder.
+async fn start(scene: &mut Scene, folder: &Folder) -> Host {
+    let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+    scene.watch_log(&host);
+    host
+}
+
+/// Makes a parent of the plugin that fails, which does not, and waits until it is served.
+async fn serves(scene: &Scene, name: &str) {
+    scene.create(fault(name, "")).await;
+    scene.until_object(&FAULT, name, "is served", |object| said(object, "Kept").0 == "True").await;
 }

@@ -6,7 +6,7 @@ use hotshoe_tests::scene::said;
 use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
 
-use crate::scene_with_faults;
+use crate::{fault, scene_with_faults, start};
 
 const WORKS: &str = "this revision works";
 const SLIPS: &str = "this revision slips";
@@ -15,17 +15,6 @@ const GRABS: &str = "this revision grabs";
 const BALKS: &str = "this revision balks";
 const HOLDS: &str = "this revision holds";
 const FREES: &str = "this revision frees";
-
-async fn start(scene: &mut Scene, folder: &Folder) -> Host {
-    let host = scene.start().await.plugins(&[folder.path()]).ready().await;
-    scene.watch_log(&host);
-    host
-}
-
-async fn digest(host: &Host) -> String {
-    let status = host.status().await.expect("a status");
-    status["plugins"][0]["digest"].as_str().unwrap_or_default().to_owned()
-}
 
 /// As people see it.
 fn short(digest: &str) -> String {
@@ -41,13 +30,6 @@ fn history(host: &Host) -> Vec<(String, String)> {
     entries.iter().map(|entry| (text(entry, "digest"), text(entry, "event"))).collect()
 }
 
-fn fault(name: &str, fault: &str) -> Value {
-    json!({
-        "apiVersion": FAULT.api_version(), "kind": FAULT.kind,
-        "metadata": { "name": name }, "spec": { "fault": fault },
-    })
-}
-
 fn is_kept(object: &Value) -> bool {
     said(object, "Kept").0 == "True"
 }
@@ -58,15 +40,15 @@ fn a_person_goes_back_and_forth_between_components() {
         let mut scene = scene_with_faults("rollback").await;
         let folder = Folder::of_faulty();
         let mut host = start(&mut scene, &folder).await;
-        let first = digest(&host).await;
+        let first = host.digest().await;
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(!status.success() && words.contains("no earlier revision"), "{words}");
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         assert!(host.ask(&["reload", "faulty"]).0.success());
-        let second = digest(&host).await;
+        let second = host.digest().await;
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(status.success() && words.contains(&short(&first)), "{words}");
-        assert_eq!(digest(&host).await, first);
+        assert_eq!(host.digest().await, first);
         let events = [(&first, "Published"), (&second, "Published"), (&first, "Published"), (&second, "TakenBack")];
         let events: Vec<_> = events.map(|(digest, event)| (digest.clone(), event.to_owned())).into();
         assert_eq!(history(&host), events);
@@ -77,7 +59,7 @@ fn a_person_goes_back_and_forth_between_components() {
         assert!(!status.success() && words.contains("TakenBack"), "{words}");
         host.stop();
         let host = start(&mut scene, &folder).await;
-        assert_eq!(digest(&host).await, first);
+        assert_eq!(host.digest().await, first);
         scene.create(fault("one", "")).await;
         scene.until_object(&FAULT, "one", "is served", is_kept).await;
         let (_, words) = host.ask(&["status"]);
@@ -86,10 +68,10 @@ fn a_person_goes_back_and_forth_between_components() {
         assert!(!status.success() && words.contains(&short(&second)), "{words}");
         let (status, words) = host.ask(&["approve", "faulty"]);
         assert!(status.success(), "{words}");
-        assert_eq!(digest(&host).await, second);
+        assert_eq!(host.digest().await, second);
         let (status, words) = host.ask(&["rollback", "faulty", "--to", &short(&first)]);
         assert!(status.success(), "{words}");
-        assert_eq!(digest(&host).await, first);
+        assert_eq!(host.digest().await, first);
         let (status, words) = host.ask(&["rollback", "faulty", "--to", "123456"]);
         assert!(!status.success() && words.contains("hotshoe history"), "{words}");
     });
@@ -101,21 +83,21 @@ fn after_going_back_twice_what_the_file_holds_is_what_can_be_approved() {
         let mut scene = scene_with_faults("rollback-twice").await;
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
-        let mut digests = vec![digest(&host).await];
+        let mut digests = vec![host.digest().await];
         for words in [SLIPS, GRABS] {
             folder.put(&reworded(folder.original(), WORKS, words));
             assert!(host.ask(&["reload", "faulty"]).0.success());
-            digests.push(digest(&host).await);
+            digests.push(host.digest().await);
         }
         for _ in 0..2 {
             assert!(host.ask(&["rollback", "faulty"]).0.success());
         }
-        assert_eq!(digest(&host).await, digests[0]);
+        assert_eq!(host.digest().await, digests[0]);
         let (_, words) = host.ask(&["status"]);
         assert!(words.contains(&short(&digests[2])), "{words}");
         let (status, words) = host.ask(&["approve", "faulty", &short(&digests[2]).to_uppercase()]);
         assert!(status.success(), "{words}");
-        assert_eq!(digest(&host).await, digests[2]);
+        assert_eq!(host.digest().await, digests[2]);
         // What the file holds is gone back to, and so is not refused any more.
         assert!(host.ask(&["rollback", "faulty"]).0.success());
         assert!(host.ask(&["rollback", "faulty", "--to", &digests[2]]).0.success());
@@ -131,7 +113,7 @@ fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
         let folder = Folder::of_faulty();
         folder.edit("spec:\n", "spec:\n  pruneAll: true\n");
         let mut host = start(&mut scene, &folder).await;
-        let first = digest(&host).await;
+        let first = host.digest().await;
         for number in 0..3 {
             scene.create(fault(&format!("fault-{number}"), "")).await;
         }
@@ -141,18 +123,18 @@ fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
         folder.put(&reworded(folder.original(), WORKS, DROPS));
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("Held") && words.contains("3 of 3 parents"), "{words}");
-        assert_eq!(digest(&host).await, first);
+        assert_eq!(host.digest().await, first);
         // It is still held by a host that begins with it.
         host.stop();
         let host = start(&mut scene, &folder).await;
-        assert_eq!(digest(&host).await, first);
+        assert_eq!(host.digest().await, first);
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("Held") && words.contains("3 of 3 parents"), "{words}");
         assert_eq!(history(&host).iter().filter(|(_, event)| event == "Held").count(), 1);
         scene.get(&CONFIG_MAP, "fault-0").await;
         let (status, words) = host.ask(&["approve", "faulty"]);
         assert!(status.success(), "{words}");
-        assert_ne!(digest(&host).await, first);
+        assert_ne!(host.digest().await, first);
         for number in 0..3 {
             let name = format!("fault-{number}");
             scene
@@ -171,7 +153,7 @@ fn a_component_that_fails_where_the_one_at_work_does_not_waits() {
         let mut scene = scene_with_faults("held-failing").await;
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
-        let first = digest(&host).await;
+        let first = host.digest().await;
         for number in 0..8 {
             scene.create(fault(&format!("fault-{number}"), if number == 7 { "slip" } else { "" })).await;
         }
@@ -182,7 +164,7 @@ fn a_component_that_fails_where_the_one_at_work_does_not_waits() {
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("Held"), "{words}");
         assert!(words.contains("fault-7"), "{words}");
-        assert_eq!(digest(&host).await, first);
+        assert_eq!(host.digest().await, first);
     });
 }
 
@@ -198,13 +180,13 @@ fn objects_that_the_component_fails_on_do_not_keep_it_from_deciding_after_a_rest
         let mut scene = scene_with_faults("trapping-restart").await;
         let folder = Folder::of_faulty();
         let mut host = start(&mut scene, &folder).await;
-        let first = digest(&host).await;
+        let first = host.digest().await;
         // The only one that is there is what it cannot decide.
         scene.create(fault("bad-0", "trap")).await;
         fails(&scene, "bad-0").await;
         host.kill();
         let mut host = start(&mut scene, &folder).await;
-        assert_eq!(digest(&host).await, first);
+        assert_eq!(host.digest().await, first);
         scene.create(fault("good", "")).await;
         scene.until_object(&FAULT, "good", "is served", is_kept).await;
         for number in 1..4 {
@@ -214,7 +196,7 @@ fn objects_that_the_component_fails_on_do_not_keep_it_from_deciding_after_a_rest
         // Nor do a few of them keep a new one from deciding.
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let host = start(&mut scene, &folder).await;
-        assert_ne!(digest(&host).await, first);
+        assert_ne!(host.digest().await, first);
     });
 }
 
@@ -241,16 +223,16 @@ fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() 
         let mut scene = scene_with_faults("relapse").await;
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
-        let first = digest(&host).await;
+        let first = host.digest().await;
         six_are_served(&scene).await;
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(status.success(), "{words}");
-        let second = digest(&host).await;
+        let second = host.digest().await;
         assert_ne!(first, second);
         // It did well on all that was there. Now it meets what it cannot serve.
         all_six_slip(&scene).await;
-        host.until("the host went back", async || match digest(&host).await {
+        host.until("the host went back", async || match host.digest().await {
             now if now == first => Ok(()),
             now => Err(now),
         })
@@ -269,17 +251,17 @@ fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() 
         // The same bytes, written again, are not taken again.
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let (_, words) = host.ask(&["reload", "faulty"]);
-        assert_eq!(digest(&host).await, first, "{words}");
+        assert_eq!(host.digest().await, first, "{words}");
         // Whoever lets it decide all the same knows what it does.
         let (_, words) = host.ask(&["approve", "faulty"]);
-        assert_eq!(digest(&host).await, second, "{words}");
+        assert_eq!(host.digest().await, second, "{words}");
         host.until("it is not called any more", async || {
             let status = host.status().await?;
             let state = status["plugins"][0]["breaker"]["state"].clone();
             if state == "open" { Ok(()) } else { Err(state.to_string()) }
         })
         .await;
-        assert_eq!(digest(&host).await, second, "it stays");
+        assert_eq!(host.digest().await, second, "it stays");
     });
 }
 
@@ -298,13 +280,13 @@ fn is_taken_back_where_all_slip(name: &str, words: &str) {
         let mut scene = scene_with_faults(name).await;
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
-        let first = digest(&host).await;
+        let first = host.digest().await;
         six_are_served(&scene).await;
         folder.put(&reworded(folder.original(), WORKS, words));
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(status.success(), "{words}");
         all_six_slip(&scene).await;
-        host.until("the host went back", async || match digest(&host).await {
+        host.until("the host went back", async || match host.digest().await {
             now if now == first => Ok(()),
             now => Err(now),
         })

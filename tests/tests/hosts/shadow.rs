@@ -11,8 +11,7 @@ use hotshoe_tests::scene::said;
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
-use crate::broken::fault;
-use crate::{scene, scene_with_faults};
+use crate::{fault, scene, scene_with_faults};
 
 const WORDS: [&str; 2] = ["Nothing stands in", "Nowhere stands in"];
 const REVISION: &str = "this revision works";

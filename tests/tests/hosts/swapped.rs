@@ -20,8 +20,7 @@ use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::broken::fault;
-use crate::scene_with_faults;
+use crate::{fault, scene_with_faults, serves};
 
 const WORKS: &str = "this revision works";
 
@@ -41,30 +40,9 @@ async fn start(scene: &mut Scene, plugin: &Path, cache: &Path) -> Host {
     host
 }
 
-async fn plugin(host: &Host) -> Value {
-    host.status().await.expect("a status")["plugins"][0].clone()
-}
-
-async fn digest(host: &Host) -> String {
-    plugin(host).await["digest"].as_str().unwrap_or_default().to_owned()
-}
-
-async fn until(host: &Host, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    host.until(what, async || {
-        let plugin = host.status().await?["plugins"][0].clone();
-        if holds(&plugin) { Ok(plugin) } else { Err(format!("{plugin:#}")) }
-    })
-    .await
-}
-
 async fn until_digest(host: &Host, component: &[u8]) {
     let wanted = hotshoe::plugin::revision::Digest::of(component).full();
-    until(host, "the component decides", |plugin| plugin["digest"] == *wanted).await;
-}
-
-async fn serves(scene: &Scene, name: &str) {
-    scene.create(fault(name, "")).await;
-    scene.until_object(&FAULT, name, "is served", |object| said(object, "Kept").0 == "True").await;
+    host.until_plugin("the component decides", |plugin| plugin["digest"] == *wanted).await;
 }
 
 /// Waits until every parent that is to say its revision says this, in its status and in its child.
@@ -167,7 +145,7 @@ fn each_decision_is_of_one_component_and_none_is_lost_while_500_are_in_flight() 
         scene.watch_log(&host);
         for number in 1..=3 {
             // Each swap falls into a full queue: that of the start, or of the swap before it.
-            until(&host, "many wait", |plugin| plugin["queued"].as_u64() >= Some(100)).await;
+            host.until_plugin("many wait", |plugin| plugin["queued"].as_u64() >= Some(100)).await;
             let component = another(&folder, number);
             folder.put(&component);
             until_digest(&host, &component).await;
@@ -199,7 +177,7 @@ fn a_component_that_takes_long_to_compile_holds_up_nobody() {
         let mut scene = scene_with_faults("laborious").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
         let host = start(&mut scene, folder.path(), cache.path()).await;
-        let first = digest(&host).await;
+        let first = host.digest().await;
         let component = laborious(&another(&folder, 1), 1_500);
         folder.put(&component);
         let compiling = async || match compilers(host.process()).as_slice() {
@@ -211,7 +189,7 @@ fn a_component_that_takes_long_to_compile_holds_up_nobody() {
             serves(&scene, &format!("fault-{number}")).await;
         }
         compiling().await.expect("it is still being compiled: make it larger");
-        assert_eq!(digest(&host).await, first);
+        assert_eq!(host.digest().await, first);
         until_digest(&host, &component).await;
         serves(&scene, "later").await;
     });
@@ -223,7 +201,7 @@ fn a_component_that_does_not_fit_is_told_once_and_not_tried_again() {
         let mut scene = scene_with_faults("unfit").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
         let host = start(&mut scene, folder.path(), cache.path()).await;
-        let first = digest(&host).await;
+        let first = host.digest().await;
         let exporting = |name: &str| {
             text(&format!(
                 "(component (component $c) (instance $i (instantiate $c)) (export \"{name}\" (instance $i)))"
@@ -243,7 +221,7 @@ fn a_component_that_does_not_fit_is_told_once_and_not_tried_again() {
                 serves(&scene, "met").await;
             }
             folder.put(&component);
-            let plugin = until(&host, reason, |plugin| plugin["refused"]["reason"] == reason).await;
+            let plugin = host.until_plugin(reason, |plugin| plugin["refused"]["reason"] == reason).await;
             assert_eq!((&plugin["digest"], &plugin["ready"]), (&json!(first), &json!(true)), "{plugin:#}");
             // The file is looked at several times more, and written again as it is.
             for round in 0..5 {
@@ -334,21 +312,21 @@ fn the_way_back_from_a_component_that_fails_needs_neither_source_nor_compiler() 
         let mut scene = scene_with_faults("back-from-bad").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
         let mut host = start(&mut scene, folder.path(), cache.path()).await;
-        let first = digest(&host).await;
+        let first = host.digest().await;
         // What a host begins with is held against nothing, so nobody goes back by himself.
         host.stop();
         folder.put(&reworded(folder.original(), WORKS, "this revision slips"));
         let host = start(&mut scene, folder.path(), cache.path()).await;
-        assert_ne!(digest(&host).await, first);
+        assert_ne!(host.digest().await, first);
         for number in 0..8 {
             scene.create(fault(&format!("fault-{number}"), "slip")).await;
         }
-        until(&host, "it is not called any more", |plugin| plugin["breaker"]["state"] == "open").await;
+        host.until_plugin("it is not called any more", |plugin| plugin["breaker"]["state"] == "open").await;
         fs::remove_file(folder.component()).expect("the source goes");
         let compilers = Compilers::of(&host);
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(status.success(), "{words}");
-        assert_eq!(digest(&host).await, first);
+        assert_eq!(host.digest().await, first);
         assert_eq!(compilers.end(), (0, 0), "nothing was compiled");
         for number in 0..8 {
             let is_served =
@@ -378,7 +356,7 @@ fn a_component_that_is_being_compiled_is_not_lost_to_a_way_back() {
         }
         host.says(&["ERROR", "TakenBack", "calls failed"]).await;
         until_digest(&host, &fix).await;
-        let plugin = until(&host, "all is well", |plugin| plugin["refused"].is_null()).await;
+        let plugin = host.until_plugin("all is well", |plugin| plugin["refused"].is_null()).await;
         assert_eq!(plugin["ready"], true, "{plugin:#}");
         // The good one decided in between.
         let good = hotshoe::plugin::revision::Digest::of(folder.original()).full();
@@ -442,13 +420,13 @@ fn what_cannot_be_seen_holds_up_its_own_component_and_no_other() {
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
         folder.edit("  grants:\n", &format!("  grants:\n{INGRESSES}"));
         let host = start(&mut scene, folder.path(), cache.path()).await;
-        let first = digest(&host).await;
+        let first = host.digest().await;
         let lacking = reworded(folder.original(), WORKS, "this revision lacks");
         folder.put(&lacking);
         // It waits for its watches for longer than anybody waits who asks.
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("is not taken after") && words.contains("Ingress"), "{words}");
-        let plugin = plugin(&host).await;
+        let plugin = host.plugin().await;
         assert_eq!((&plugin["digest"], &plugin["ready"]), (&json!(first), &json!(true)), "{plugin:#}");
         assert!(!plugin["watches"].to_string().contains("Ingress"), "{plugin:#}");
         serves(&scene, "meanwhile").await;
@@ -519,10 +497,10 @@ fn a_component_whose_file_is_gone_goes_on_also_after_a_restart_and_that_is_said(
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
         folder.edit("file: faulty.wasm", &format!("file: {}", folder.component().display()));
         let mut host = start(&mut scene, folder.path(), cache.path()).await;
-        let first = digest(&host).await;
+        let first = host.digest().await;
         fs::remove_file(folder.component()).expect("it is removed");
         for name in ["at-once", "after-restart"] {
-            let plugin = until(&host, "it is missed", |plugin| plugin["refused"]["reason"] == "Unreadable").await;
+            let plugin = host.until_plugin("it is missed", |plugin| plugin["refused"]["reason"] == "Unreadable").await;
             assert_eq!((&plugin["digest"], &plugin["ready"]), (&json!(first), &json!(true)), "{plugin:#}");
             let (_, words) = host.ask(&["status"]);
             assert!(words.contains("not taken") && words.contains("cannot read the component"), "{words}");
@@ -533,7 +511,7 @@ fn a_component_whose_file_is_gone_goes_on_also_after_a_restart_and_that_is_said(
             }
         }
         folder.put(folder.original());
-        let plugin = until(&host, "it is found again", |plugin| plugin["refused"].is_null()).await;
+        let plugin = host.until_plugin("it is found again", |plugin| plugin["refused"].is_null()).await;
         assert_eq!(plugin["digest"], first);
     });
 }
@@ -582,7 +560,7 @@ fn a_mount_whose_link_is_exchanged_brings_plugin_yaml_and_component_together() {
         serves(&scene, "two").await;
         mount.exchange("..v3", &yaml, folder.original());
         until_digest(&host, folder.original()).await;
-        let plugin = until(&host, "all is well", |plugin| plugin["refused"].is_null()).await;
+        let plugin = host.until_plugin("all is well", |plugin| plugin["refused"].is_null()).await;
         assert!(
             plugin["pluginFile"]["refused"].is_null() && plugin["pluginFile"]["notGranted"].is_null(),
             "{plugin:#}"
