@@ -1,5 +1,6 @@
 //! `hotshoe run`: the host itself.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -30,6 +31,10 @@ const DRAIN: Duration = Duration::from_secs(10);
 
 /// mimalloc's option: how long freed memory is kept, in milliseconds.
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
+/// How often freed memory is looked for.
+const LOOK: Duration = Duration::from_secs(1);
+/// More than the allocator has at hand, bytes.
+const BLOCK: usize = 4 << 20;
 
 /// Run plugins against a cluster
 #[derive(clap::Args, Debug)]
@@ -108,7 +113,10 @@ impl Args {
         let about = About { plugins: plugins.clone(), metrics, context };
         let address = server::serve(self.listen, about).await?;
         tracing::info!("serving /metrics, /healthz, /readyz and /status on http://{address}");
-        stop_signal().await?;
+        tokio::select! {
+            stopped = stop_signal() => stopped?,
+            never = stay_small() => match never {},
+        }
         tracing::info!("stopping: reconciles that run may end");
         drain(&plugins, &shared.recorder).await;
         Ok(ExitCode::SUCCESS)
@@ -136,16 +144,26 @@ impl Args {
     }
 }
 
-/// What the allocator keeps of a start, the compiled component above all, would stay resident in a
-/// host that then has little to do. Its options are read before `main`, from the environment
-/// alone, so the host starts itself once more with them; where it cannot, it keeps the memory.
+/// What is freed goes back to the system, or all that a start needs would stay resident in a host that then
+/// has little to do; but not at once, for a page that is touched anew costs the kernel microseconds, and under
+/// load each would be. The allocator's options are read before `main`, from the environment alone, so the host
+/// starts itself once more with them; where it cannot, it keeps the memory.
 fn give_back_freed_memory() {
     if std::env::var_os(PURGE_DELAY).is_some() {
         return;
     }
     if let Ok(program) = std::env::current_exe() {
         let arguments = std::env::args_os().skip(1);
-        drop(Command::new(program).args(arguments).env(PURGE_DELAY, "0").exec());
+        drop(Command::new(program).args(arguments).env(PURGE_DELAY, "10").exec());
+    }
+}
+
+/// Has the allocator look for what is to be given back: it does so only when it needs more, as a host at rest
+/// never does. The block that it is asked for is not touched, so it costs next to nothing.
+async fn stay_small() -> Infallible {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        drop(std::hint::black_box(Vec::<u8>::with_capacity(BLOCK)));
     }
 }
 
