@@ -38,8 +38,14 @@ mod ownership;
 #[path = "../../host/src/pattern.rs"]
 mod pattern;
 mod plugin;
+#[path = "../../host/src/pod_containers.rs"]
+mod pod_containers;
 #[path = "../../host/src/pod_policy.rs"]
 mod pod_policy;
+#[path = "../../host/src/pod_security.rs"]
+mod pod_security;
+#[path = "../../host/src/pod_volumes.rs"]
+mod pod_volumes;
 #[path = "../../host/src/projection.rs"]
 mod projection;
 #[path = "../../host/src/service_policy.rs"]

@@ -18,10 +18,11 @@ use crate::learn::learn_parent;
 use crate::object::{Key, Object};
 use crate::observed::{Observed, context};
 use crate::pass::Next;
+use crate::plugin::limits::EVENTS;
 use crate::status;
 
-/// So many of the last Events of a parent are not said again.
-const REMEMBERED: usize = 16;
+/// So many of the last Events of a parent are not said again: as many as one decision may have.
+const REMEMBERED: usize = EVENTS.cap as usize;
 
 /// What is to become of the children.
 pub enum Wishes {
@@ -39,6 +40,8 @@ impl From<Option<Vec<Desired>>> for Wishes {
     }
 }
 
+/// So often Events are tried before what they are about goes on without them.
+const TRIES: u32 = 3;
 /// So many tries, more than half a minute, is what the garbage collector may need for what an object of the
 /// same name has left behind. Then something else holds it.
 const COLLECTED: u32 = 20;
@@ -128,7 +131,9 @@ impl<'a> Work<'a> {
         }
         // Before the status: a plugin that reads its own conditions does not say it a second time.
         decision.events.iter().for_each(|event| self.say_once(event, &self.controller.events, memory));
-        if !self.is_outdated(&written, memory) {
+        // A plugin whose refusals change at each pass is heard at every other one.
+        memory.silent = !memory.silent && self.is_outdated(&written, memory);
+        if !memory.silent {
             self.write_status(decision, &mut written).await?;
         }
         Ok(written)
@@ -290,14 +295,18 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Writes Events before all else that was decided: what a status says was begun, they have said.
+    /// Writes Events before all else that was decided: what a status says was begun, they have said. Where
+    /// the API server takes none, they are left to the others' queue after a few tries.
     ///
     /// # Errors
     /// What passes by itself.
     pub async fn say_first(self, events: &[Event], memory: &mut Memory) -> Result<(), Error> {
         for event in events {
-            self.controller.recorder.ensure(&self.note(event)).await?;
-            self.is_news(event, memory);
+            match self.controller.recorder.ensure(&self.note(event)).await {
+                Err(error) if memory.failures < TRIES => return Err(error.into()),
+                Err(_) => self.say_once(event, &self.controller.events, memory),
+                Ok(()) => drop(self.is_news(event, memory)),
+            }
         }
         Ok(())
     }

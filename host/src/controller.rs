@@ -118,6 +118,8 @@ pub struct Memory {
     pub refused: Refusals,
     /// Children whose last apply did not take the fields that it set.
     pub unsettled: Vec<(Kind, Key, Unsettled)>,
+    /// Whether the last pass wrote no status, for it did not know of a refusal.
+    pub silent: bool,
     /// Failures in a row.
     pub failures: u32,
     /// Passes in a row that met a conflict, an overload or silence.

@@ -180,8 +180,13 @@ impl ApiError {
         self.code == 404
     }
 
-    /// The same as a conflict: a failed `test` of a JSON patch, which somebody else was faster than, is told as
-    /// an invalid object.
+    /// A `test` of a JSON patch failed: somebody else was faster. The API server does not say which, but a
+    /// schema or a policy that refuses says more.
+    pub fn is_failed_test(&self) -> bool {
+        self.code == 422 && self.message.starts_with("the server rejected our request due to an error in our request")
+    }
+
+    /// The same as a conflict, to be tried again soon.
     pub fn into_conflict(self) -> Self {
         Self { code: 409, ..self }
     }

@@ -129,7 +129,7 @@ async fn finish(
     let left_behind = left_behind(observed, &desired);
     let written = Work { controller, logic, observed }.carry_out(&decision, desired.into(), memory).await?;
     if !left_behind.is_empty() {
-        let what = || left_behind.join(", ") + " must go first, and something holds it";
+        let what = || left_behind.join(", ") + " must go first, and something still holds what is left";
         return Ok(look_again(&decision, memory, what));
     }
     // Others may hold the object longer, and without our finalizer nobody says any more how it ended.

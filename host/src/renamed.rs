@@ -4,6 +4,8 @@
 //! Beside *diff*; pure. What others added is told from what they renamed by all that is not the name, so
 //! an element that says little more than its name is never taken for one of ours.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use crate::diff::Repair;
@@ -57,11 +59,15 @@ fn find_doubles(desired: &Value, live: &Value, pointer: String, found: &mut Vec<
             }
         }
         (Value::Array(elements), Value::Array(there)) => {
+            let mut taken = HashSet::new();
             for (name, element) in elements.iter().filter_map(named) {
                 let same = there.iter().position(|other| other.get(NAME) == Some(name));
                 if let Some((index, live)) = same.and_then(|index| Some((index, there.get(index)?))) {
                     find_doubles(&Value::Object(element.clone()), live, format!("{pointer}/{index}"), found);
-                } else if let Some(index) = there.iter().position(|other| is_double(element, other, elements)) {
+                    continue;
+                }
+                let mut doubles = (0..).zip(there).filter(|(_, other)| is_double(element, other, elements));
+                if let Some((index, _)) = doubles.find(|(index, _)| taken.insert(*index)) {
                     found.push(Repair { pointer: format!("{pointer}/{index}/{NAME}"), value: name.clone() });
                 }
             }
@@ -118,6 +124,17 @@ mod tests {
         let repairs = doubles(&with(json!([ours()])), &with(json!([{ "name": "sidecar" }, as_served("renamed")])));
         let pointer = "/spec/template/spec/containers/1/name".to_owned();
         assert_eq!(repairs, [Repair { pointer, value: json!("memcached") }]);
+    }
+
+    #[test]
+    fn each_of_two_that_differ_in_nothing_but_their_names_gets_one_back() {
+        let with_names = |names: [&str; 2]| with(names.map(as_served).into_iter().collect());
+        let repairs = doubles(&with_names(["a", "b"]), &with_names(["x", "y"]));
+        let expected = ["a", "b"].iter().enumerate().map(|(index, name)| Repair {
+            pointer: format!("/spec/template/spec/containers/{index}/name"),
+            value: json!(name),
+        });
+        assert_eq!(repairs, expected.collect::<Vec<_>>());
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn part(node: &Value, live: &Value) -> Value {
 pub fn check(status: Option<&str>, conditions: &[Condition]) -> Result<Map<String, Value>, Violation> {
     let members = read(status)?;
     if members.contains_key("conditions") {
-        return Err(violation("conditions belong in the list of conditions, not into the status".into()));
+        return Err(violation("conditions belong in the list of conditions, not in the status".into()));
     }
     for (index, condition) in conditions.iter().enumerate() {
         if condition.name == RECONCILED {

@@ -172,7 +172,12 @@ impl Writer {
             let find = |_: &Object, live: &Value| renamed::doubles(&apply.desired.body, live);
             let put_back = self.put_back(apply, find, place).await;
             // A failed `test` of a JSON patch is a 422: somebody else was faster.
-            put_back.map_err(|error| if error.code == 422 { error.into_conflict() } else { error })?;
+            return match put_back {
+                Err(error) if error.is_failed_test() => Err(error.into_conflict()),
+                // What is gone, or may not be renamed, is for the apply to meet.
+                Err(error) if error.is_definite() => Ok(()),
+                put_back => put_back.map(drop),
+            };
         }
         Ok(())
     }
