@@ -54,7 +54,8 @@ pub async fn decide<'a>(
     observed: &Observed,
     memory: &mut Memory,
 ) -> Result<Final<'a>, Error> {
-    let failed = memory.hold.is_some_and(|(_, failed)| failed == hold_basis(controller, logic, &observed.parent));
+    let basis = || hold_basis(controller, logic, &observed.parent, &observed.parent.finalizers);
+    let failed = memory.hold.is_some_and(|(_, failed)| failed == basis());
     let mut trial = admit(controller, failed, memory)?;
     let mut decided = ask_and_tell(controller, logic, call, observed).await;
     if let Err(Error::Call(CallError::Stopped)) = decided {

@@ -13,10 +13,10 @@ use crate::observed::Observed;
 
 /// What must change for a failed parent to be decided before its time: what the plugin is shown of it,
 /// or what somebody else did to its finalizers or its children, which are cared for all the same.
-pub fn hold_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u64 {
+pub fn hold_basis(controller: &Controller, logic: &Logic, parent: &Object, finalizers: &[Box<str>]) -> u64 {
     let relabelled = controller.relabelled.load(Ordering::Acquire);
     let children = children(&logic.owned, &parent.uid, &logic.plugin.name);
-    let shown = (&parent.body, parent.deleting, &parent.finalizers);
+    let shown = (&parent.body, parent.deleting, finalizers);
     controller.hasher.hash_one((shown, as_applied(controller, &children), logic.basis, relabelled))
 }
 

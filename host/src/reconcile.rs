@@ -118,7 +118,7 @@ fn settled(controller: &Controller, logic: &Logic, observed: &Observed, memory: 
 /// pass is no success: what the failure said still stands.
 fn rests(controller: &Controller, logic: &Logic, parent: &Object, memory: &Memory) -> Option<Next> {
     let now = tokio::time::Instant::now();
-    let failed = memory.hold.filter(|(_, basis)| *basis == hold_basis(controller, logic, parent));
+    let failed = memory.hold.filter(|(_, basis)| *basis == hold_basis(controller, logic, parent, &parent.finalizers));
     let left = failed.and_then(|(until, _)| until.checked_duration_since(now));
     let slowed = || memory.churn.pause(now.into_std(), || churn_basis(controller, logic, parent));
     left.or_else(slowed).map(Next::After)

@@ -102,11 +102,10 @@ async fn fail(
         memory.hold = None;
         return Next::After(soon(memory.failures));
     }
-    // Its finalizer may be our own, and of this pass; the rest is what was decided on.
+    // A finalizer may be our own, and of this pass; the rest is what was decided on.
     let live = logic.parents.watched.cache.get(&parent.key);
-    let finalizers = live.map_or_else(|| parent.finalizers.clone(), |live| live.finalizers.clone());
-    let failed = Object { finalizers, ..Object::clone(parent) };
-    let basis = hold_basis(controller, logic, &failed);
+    let finalizers = &live.as_ref().unwrap_or(parent).finalizers;
+    let basis = hold_basis(controller, logic, parent, finalizers);
     memory.hold = Some((Instant::now() + pause.unwrap_or(UNTIL_CHANGED), basis));
     pause.map_or(Next::Wait, Next::After)
 }
