@@ -8,9 +8,9 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-judged="adoption check claim_policy diff grant keys never ownership pattern pod_containers pod_policy pod_security pod_volumes service_policy shape"
+judged="access adoption check claim_policy diff grant keys never ownership pattern pod_containers pod_grant pod_policy pod_security pod_volumes service_policy shape"
 # What those are written in terms of.
-needed="decision error object projection"
+needed="decision error names object projection"
 crate=$root/target/mutants/gate
 export PATH="$PATH:$root/target/tools/bin"
 # Whatever the workspace is built with, this crate is compiled plainly.

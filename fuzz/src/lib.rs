@@ -13,6 +13,8 @@
 
 #![allow(dead_code, unfulfilled_lint_expectations, reason = "the included files serve the host, by its lints")]
 
+#[path = "../../host/src/access.rs"]
+mod access;
 #[path = "../../host/src/adoption.rs"]
 mod adoption;
 #[path = "../../host/src/check.rs"]
@@ -29,6 +31,8 @@ mod error;
 mod grant;
 #[path = "../../host/src/keys.rs"]
 mod keys;
+#[path = "../../host/src/names.rs"]
+mod names;
 #[path = "../../host/src/never.rs"]
 mod never;
 #[path = "../../host/src/object.rs"]
@@ -40,6 +44,8 @@ mod pattern;
 mod plugin;
 #[path = "../../host/src/pod_containers.rs"]
 mod pod_containers;
+#[path = "../../host/src/pod_grant.rs"]
+mod pod_grant;
 #[path = "../../host/src/pod_policy.rs"]
 mod pod_policy;
 #[path = "../../host/src/pod_security.rs"]

@@ -4,10 +4,10 @@
 
 use serde_json::Value;
 
+use crate::access::Request;
 use crate::error::Violation;
-use crate::grant::Request;
 use crate::pattern;
-use crate::pod_policy::Pods;
+use crate::pod_grant::Pods;
 use crate::shape::{At, Judged};
 
 /// Whether an object takes only what is its parent's, or anything is open. Other kinds pass.
@@ -69,8 +69,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::access::Access;
     use crate::decision::{Kind, ObjectRef};
-    use crate::grant::Access;
 
     fn judged(group: &str, kind: &str, name: &str, body: &Value, adopt: bool) -> Judged {
         let named = |group: &str, kind: &str, name: &str| ObjectRef {

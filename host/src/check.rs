@@ -9,15 +9,15 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::access::{Access, LabelOf, Request};
 use crate::decision::{Children, Decision, Descriptor, Document, Kind, ObjectRef};
 use crate::error::Violation;
-use crate::grant::{Access, Grant, LabelOf, Request};
-use crate::object::{APPLIED_ANNOTATION, Key, PLUGIN_LABEL};
+use crate::grant::Grant;
+use crate::names::is_subdomain;
+use crate::object::{APPLIED_ANNOTATION, HOST_PREFIX, Key, PLUGIN_LABEL};
 
 /// How deep the JSON of a child may nest.
 const MAX_DEPTH: usize = 64;
-/// The prefix of labels and annotations that are the host's.
-pub const HOST_PREFIX: &str = "hotshoe.dev/";
 /// The label that tells people which tool manages an object.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
@@ -168,19 +168,8 @@ fn resolve(reference: &ObjectRef, context: &Context<'_>) -> Result<(ObjectRef, b
 /// # Errors
 /// When it is none.
 pub fn check_name(reference: &ObjectRef) -> Result<(), Violation> {
-    let valid = is_dns_subdomain(&reference.name) && reference.namespace.as_deref().is_none_or(is_dns_subdomain);
+    let valid = is_subdomain(&reference.name) && reference.namespace.as_deref().is_none_or(is_subdomain);
     if valid { Ok(()) } else { Err(broken("name", format!("{reference}: that is no valid name"))) }
-}
-
-/// RFC 1123 subdomain of at most 253 characters, as the API server demands of most names.
-pub fn is_dns_subdomain(name: &str) -> bool {
-    let label = |label: &str| {
-        !label.is_empty()
-            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
 }
 
 fn read_body(json: &str, reference: &ObjectRef) -> Result<Map<String, Value>, Violation> {

@@ -5,10 +5,10 @@
 
 use serde_json::Value;
 
+use crate::access::Request;
 use crate::decision::Kind;
-use crate::grant::Request;
 use crate::pattern;
-use crate::pod_policy::Pods;
+use crate::pod_grant::Pods;
 use crate::shape::{At, Judged};
 
 /// Fields of a claim's spec by which it gets no other volume than a claim without them may get: a
@@ -143,8 +143,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::access::Access;
     use crate::decision::ObjectRef;
-    use crate::grant::Access;
 
     /// The rule that a child of the parent `shop` breaks.
     fn broken(group: &str, kind: &str, name: &str, body: &Value, open: &Value, may_lose: bool) -> Option<&'static str> {

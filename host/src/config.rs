@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use crate::api;
 use crate::decision::{Descriptor, Kind};
 use crate::grant::{self, Grant};
+use crate::names;
 use crate::parentage::{ParentKind, Parentage};
 use crate::pattern;
 use crate::plugin::limits::{Limits, Size};
@@ -200,7 +201,7 @@ fn environment(name: &str) -> Option<String> {
 
 /// The name becomes a ServiceAccount, a label value and part of a field manager.
 fn check_name(name: &str) -> anyhow::Result<()> {
-    let valid = name.len() <= 63 && !name.contains('.') && crate::check::is_dns_subdomain(name);
+    let valid = names::is_label(name);
     ensure!(valid, "metadata.name {name:?} is no DNS label of at most 63 characters; choose another");
     if RESERVED_NAMES.contains(&name) {
         bail!("metadata.name {name:?} is reserved; choose another");
@@ -245,7 +246,7 @@ fn configuration(
 mod tests {
     use super::*;
     use crate::grant::{Namespaces, Selector, Word};
-    use crate::pod_policy::Pods;
+    use crate::pod_grant::Pods;
 
     const PLUGIN: &str = "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: memcached}\nspec:\n  source: {file: memcached.wasm}\n  config:\n    values: {size: 1}\n    fromEnv: {image: MEMCACHED_IMAGE}\n  grants:\n  - {group: apps, kind: Deployment, verbs: [get, create]}\n";
 

@@ -12,58 +12,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::check::is_dns_subdomain;
-use crate::decision::{Descriptor, Kind, ObjectRef, WriteVerb};
+use crate::access::{Access, LabelOf, Request, Verb};
+use crate::decision::{Descriptor, Kind, ObjectRef};
 use crate::error::Violation;
-use crate::pod_policy::{self, Pods};
+use crate::names::is_label;
+use crate::pod_grant::Pods;
 use crate::service_policy::{self, Services};
-use crate::{adoption, claim_policy, never, pattern};
-
-/// What may be done with an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Verb {
-    /// Be shown one by name.
-    Get,
-    /// Be shown those that are there.
-    List,
-    /// Be called again when one changes.
-    Watch,
-    /// Make one.
-    Create,
-    /// Change one.
-    Update,
-    /// Delete one.
-    Delete,
-}
-
-impl Verb {
-    /// As RBAC has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Verb::Get => "get",
-            Verb::List => "list",
-            Verb::Watch => "watch",
-            Verb::Create => "create",
-            Verb::Update => "update",
-            Verb::Delete => "delete",
-        }
-    }
-
-    fn reads(self) -> bool {
-        matches!(self, Verb::Get | Verb::List | Verb::Watch)
-    }
-}
-
-impl From<WriteVerb> for Verb {
-    fn from(verb: WriteVerb) -> Self {
-        match verb {
-            WriteVerb::Create => Verb::Create,
-            WriteVerb::Update => Verb::Update,
-            WriteVerb::Delete => Verb::Delete,
-        }
-    }
-}
+use crate::{adoption, claim_policy, never, pattern, pod_policy};
 
 /// One line of a grant: verbs on a kind, in some namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -134,44 +89,6 @@ impl Default for Namespaces {
         Namespaces::Word(Word::Own)
     }
 }
-
-/// What is to be done with an object.
-#[derive(Clone, Copy, Debug)]
-pub enum Access<'a> {
-    /// Show it to the plugin.
-    Read,
-    /// Apply it in this final form. That creates it or changes it, as the cluster has it by then.
-    Apply(&'a Value),
-    /// Delete it.
-    Delete,
-}
-
-impl Access<'_> {
-    /// Those that must all be granted.
-    fn verbs(&self) -> &'static [Verb] {
-        match self {
-            Access::Read => &[Verb::Get],
-            Access::Apply(_) => &[Verb::Create, Verb::Update],
-            Access::Delete => &[Verb::Delete],
-        }
-    }
-}
-
-/// One object, and what is to be done with it.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// On behalf of which parent.
-    pub parent: &'a ObjectRef,
-    /// Which object; its namespace is filled in.
-    pub object: &'a ObjectRef,
-    /// Whether objects of its kind have a namespace, by discovery.
-    pub namespaced: bool,
-    /// What is to be done.
-    pub access: Access<'a>,
-}
-
-/// The value of a label of a namespace: namespace, key. Asked only where a rule has a selector.
-pub type LabelOf<'a> = dyn Fn(&str, &str) -> Option<String> + Send + Sync + 'a;
 
 /// Everything that a plugin may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -387,7 +304,7 @@ impl Namespaces {
             Namespaces::Named(names) if names.is_empty() => {
                 Err("namespaces is an empty list; name some, or remove it".into())
             }
-            Namespaces::Named(names) => match names.iter().find(|name| !is_dns_subdomain(name)) {
+            Namespaces::Named(names) => match names.iter().find(|name| !is_label(name)) {
                 Some(name) => Err(format!("namespaces has {name:?}, which is no name of a namespace")),
                 None => Ok(()),
             },
@@ -452,7 +369,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::decision::{MatchRule, OwnedKind, ReadKind};
+    use crate::decision::{MatchRule, OwnedKind, ReadKind, WriteVerb};
 
     fn object(group: &str, kind: &str, place: &str) -> ObjectRef {
         let (namespace, name) =

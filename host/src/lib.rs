@@ -14,6 +14,7 @@
 //! | [`api`] | the schema of `plugin.yaml` |
 //! | [`config`] | flags, environment and `plugin.yaml`, validated; every default |
 //! | [`pattern`] | names with one `*` |
+//! | `names` | the forms of Kubernetes' names |
 //! | [`supervisor`] | one controller for each plugin, and its workers |
 //! | [`taking`] | in which order another component, `plugin.yaml`, a verdict and a person's wish are followed |
 //! | [`rollout`] | from a component's bytes to the logic that decides, and back |
@@ -44,7 +45,9 @@
 //! | check | pure, and it assumes that the plugin is hostile |
 //! |---|---|
 //! | [`check`] | from a decision to what may be written, all or nothing |
+//! | [`access`] | what somebody wants to do with one object |
 //! | [`grant`] | what the administrator opened |
+//! | [`pod_grant`] | of that, what is opened for Pods |
 //! | [`never`] | what no grant opens |
 //! | [`parentage`] | of which kind a plugin's parents may be |
 //! | [`pod_policy`] | what a Pod may ask for |
@@ -91,6 +94,7 @@
 //!
 //! `kube` is used only below [`cluster`], `wasmtime` only below [`plugin`].
 
+pub mod access;
 pub mod adoption;
 pub mod allowance;
 pub mod api;
@@ -116,6 +120,7 @@ pub mod grant;
 pub mod keys;
 pub mod learn;
 pub mod metrics;
+mod names;
 pub mod needs;
 pub mod never;
 pub mod object;
@@ -126,6 +131,7 @@ pub mod pass;
 pub mod pattern;
 pub mod plugin;
 pub mod pod_containers;
+pub mod pod_grant;
 pub mod pod_policy;
 pub mod pod_security;
 pub mod pod_volumes;

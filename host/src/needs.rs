@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use crate::access::{Access, Request, Verb};
 use crate::check;
 use crate::controller::{Controller, Logic};
 use crate::decision::{Document, ObjectRef, Observation, Related, Requirement};
 use crate::error::{CallError, Error};
-use crate::grant::{Access, Request, Verb};
 use crate::plugin::limits::Size;
 
 /// How many bytes may still be fetched for a decision.

@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
+use crate::access::{Access, Request};
 use crate::decision::Kind;
 use crate::error::Violation;
-use crate::grant::{Access, Request};
 
 /// Each entry is a group and, unless empty, one kind of it.
 const KINDS: [(&str, &str); 10] = [

@@ -13,6 +13,8 @@ use serde_json::value::RawValue;
 
 use crate::projection::{Members, Projection};
 
+/// The prefix of labels and annotations that are the host's.
+pub const HOST_PREFIX: &str = "hotshoe.dev/";
 /// The host's label on every child: the name of the plugin that decided it.
 pub const PLUGIN_LABEL: &str = "hotshoe.dev/plugin";
 /// The host's annotation on every child: the digest of what was applied last.

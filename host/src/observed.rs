@@ -6,12 +6,12 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
+use crate::access::{Access, Request};
 use crate::check::Context;
 use crate::cluster::observe;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Document, ObjectRef, Observation};
 use crate::diff::Children;
-use crate::grant::{Access, Request};
 use crate::object::Object;
 
 /// What a plugin is shown of one parent, with the objects behind it.

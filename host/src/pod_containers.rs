@@ -1,6 +1,6 @@
 //! What a container of a Pod may ask for. A part of [`pod_policy`](crate::pod_policy); pure.
 
-use crate::pod_policy::Pods;
+use crate::pod_grant::Pods;
 use crate::shape::{At, Judged};
 
 pub(crate) const CONTAINER: [&str; 17] = [

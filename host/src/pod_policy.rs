@@ -3,89 +3,13 @@
 //! to be harmless pass, others are opened one by one in a grant, and unknown ones are refused by
 //! name. Pure.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::check::HOST_PREFIX;
 use crate::decision::Kind;
+use crate::object::HOST_PREFIX;
 use crate::pattern;
-use crate::pod_volumes::has_parent;
+use crate::pod_grant::Pods;
 use crate::shape::{At, Judged};
-
-/// What Pods may ask for beyond what is harmless. Lists of names take one `*` in each.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub struct Pods {
-    /// ServiceAccounts other than `default`.
-    pub service_accounts: Vec<String>,
-    /// A token of the Pod's ServiceAccount. Without it a Pod must say
-    /// `automountServiceAccountToken: false`.
-    pub service_account_token: bool,
-    /// Secrets, as volumes, variables or for pulling images.
-    pub secrets: Vec<String>,
-    /// ConfigMaps, as volumes or variables.
-    pub config_maps: Vec<String>,
-    /// PersistentVolumeClaims by name. Those of a StatefulSet's templates are named
-    /// `TEMPLATE-SET-NUMBER`; they need none where the StatefulSet has its parent's name, or one that
-    /// begins with it and `-`, and the template has no `-` in its name.
-    pub persistent_volume_claims: Vec<String>,
-    /// Where claims are filled from: names in `dataSource` and `dataSourceRef`, and volumes in
-    /// `volumeName`. Of a PersistentVolumeClaim it is the only item.
-    pub claim_sources: Vec<String>,
-    /// What others made: a controller of Pods whose selector has neither its parent's name as a value
-    /// nor its own that begins with it, and a Job with `manualSelector`, take all that match and may
-    /// delete them: a Deployment ReplicaSets, and the others Pods.
-    pub adopt: bool,
-    /// Paths of the node's files that are there, to be read; what lies below them as well.
-    pub host_path: Vec<String>,
-    /// To write there, too, and to have the kubelet make what is missing. It is as much as the node: through a link that a Pod makes there, the
-    /// next one mounts whatever it likes.
-    pub host_path_writable: bool,
-    /// Annotations with a prefix, such as `prometheus.io/scrape`, on Pods and in what Pods and
-    /// claims are made of: those mean something to somebody, who may do for them what is closed here.
-    pub annotations: Vec<String>,
-    /// Other types of volumes, by their field: `csi`, `nfs`, `ephemeral`, `image`…, and the
-    /// projected `clusterTrustBundle` and `podCertificate`.
-    pub volumes: Vec<String>,
-    /// The node's network.
-    pub host_network: bool,
-    /// The node's processes.
-    #[serde(rename = "hostPID")]
-    pub host_pid: bool,
-    /// The node's inter-process communication.
-    #[serde(rename = "hostIPC")]
-    pub host_ipc: bool,
-    /// Ports of the node.
-    pub host_ports: bool,
-    /// Everything that the node's root may do.
-    pub privileged: bool,
-    /// More rights than the container began with. Without it a container must say
-    /// `allowPrivilegeEscalation: false`.
-    pub allow_privilege_escalation: bool,
-    /// Capabilities beside `NET_BIND_SERVICE`, as they are written in a Pod.
-    pub capabilities: Vec<String>,
-    /// An unmasked `/proc`.
-    pub proc_mount: bool,
-    /// No seccomp or AppArmor profile.
-    pub unconfined: bool,
-    /// SELinux users, roles, and types other than the container's own.
-    #[serde(rename = "seLinux")]
-    pub se_linux: bool,
-    /// Kernel parameters beside those that are safe.
-    pub sysctls: Vec<String>,
-    /// Windows: a process of the node itself.
-    pub host_process: bool,
-    /// A node of the plugin's choice, past the scheduler.
-    pub node_name: bool,
-    /// Priority classes.
-    pub priority_classes: Vec<String>,
-    /// Runtime classes.
-    pub runtime_classes: Vec<String>,
-    /// Claims of devices.
-    pub resource_claims: bool,
-    /// Probes and hooks that the kubelet sends to another host than the Pod.
-    pub probe_hosts: bool,
-}
 
 /// Where each kind has its template.
 const TEMPLATES: [(&str, &str, &[&str]); 9] = [
@@ -177,30 +101,6 @@ pub fn has_meaning(annotation: &str) -> bool {
 }
 
 impl Pods {
-    /// Whether what it says can be meant.
-    ///
-    /// # Errors
-    /// What is wrong, in words for the administrator.
-    pub fn validate(&self) -> Result<(), String> {
-        for (field, patterns) in [
-            ("pods.serviceAccounts", &self.service_accounts),
-            ("pods.secrets", &self.secrets),
-            ("pods.configMaps", &self.config_maps),
-            ("pods.persistentVolumeClaims", &self.persistent_volume_claims),
-            ("pods.claimSources", &self.claim_sources),
-            ("pods.annotations", &self.annotations),
-            ("pods.sysctls", &self.sysctls),
-            ("pods.priorityClasses", &self.priority_classes),
-            ("pods.runtimeClasses", &self.runtime_classes),
-        ] {
-            pattern::validate(field, patterns)?;
-        }
-        match self.host_path.iter().find(|path| !path.starts_with('/') || has_parent(path)) {
-            Some(path) => Err(format!("pods.hostPath has {path:?}; a path begins with / and has no `..`")),
-            None => Ok(()),
-        }
-    }
-
     /// What a Pod inherits from its template beside its spec.
     fn check_template(&self, template: &At<'_>) -> Judged {
         for (field, value) in template.members()? {

@@ -2,7 +2,7 @@
 //! [`pod_policy`](crate::pod_policy); pure.
 
 use crate::pattern;
-use crate::pod_policy::Pods;
+use crate::pod_grant::Pods;
 use crate::shape::{At, Judged};
 
 pub(crate) const POD_SECURITY: [&str; 8] = [

@@ -4,7 +4,7 @@
 use crate::claim_policy;
 use crate::error::Violation;
 use crate::pattern;
-use crate::pod_policy::Pods;
+use crate::pod_grant::{Pods, has_parent};
 use crate::shape::{At, Judged};
 
 impl Pods {
@@ -161,10 +161,6 @@ fn check_mount(mount: &At<'_>, of_node: &[&str]) -> Judged {
 
 fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !part.is_empty())
-}
-
-pub(crate) fn has_parent(path: &str) -> bool {
-    parts(path).any(|part| part == "..")
 }
 
 /// By whole parts, so that `/var/log` does not open `/var/logs`.

@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::access::Verb;
 use crate::decision::{Descriptor, Kind};
-use crate::grant::{Grant, Namespaces, Rule, Verb, Word};
+use crate::grant::{Grant, Namespaces, Rule, Word};
 use crate::never;
 
 /// A plugin: what it is granted, and what it asks for.

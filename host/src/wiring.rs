@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
+use crate::access::Verb;
 use crate::cluster::discovery::Resource;
 use crate::cluster::observe::{ReadView, View, named_by};
 use crate::cluster::watch::Watches;
@@ -19,7 +20,7 @@ use crate::config::PluginConfig;
 use crate::controller::{Controller, Logic};
 use crate::decision::{Descriptor, Kind, MatchRule, ReadKind};
 use crate::error::LoadError;
-use crate::grant::{Grant, Verb};
+use crate::grant::Grant;
 use crate::object::{Key, Lens, Object, PLUGIN_LABEL};
 use crate::pattern;
 use crate::plugin::revision::Revision;

@@ -62,6 +62,7 @@ fn children_parents_and_events_are_each_written_in_one_file() {
 #[test]
 fn pure_modules_do_not_await() {
     let pure = [
+        "access.rs",
         "adoption.rs",
         "backoff.rs",
         "check.rs",
@@ -72,11 +73,13 @@ fn pure_modules_do_not_await() {
         "error.rs",
         "grant.rs",
         "keys.rs",
+        "names.rs",
         "never.rs",
         "object.rs",
         "ownership.rs",
         "pattern.rs",
         "pod_containers.rs",
+        "pod_grant.rs",
         "pod_policy.rs",
         "pod_security.rs",
         "pod_volumes.rs",

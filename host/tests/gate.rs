@@ -6,9 +6,10 @@
 
 use std::collections::BTreeSet;
 
+use hotshoe::access::{Access, Request};
 use hotshoe::check::{self, Context};
 use hotshoe::decision::{Children, Decision, Descriptor, Document, Kind, ObjectRef, OwnedKind};
-use hotshoe::grant::{Access, Grant, Request, Rule};
+use hotshoe::grant::{Grant, Rule};
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use serde_json::{Value, json};

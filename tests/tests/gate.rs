@@ -14,9 +14,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use hotshoe::access::{Access, Request};
 use hotshoe::config::{HostSettings, PluginConfig};
 use hotshoe::decision::{Kind as HostKind, ObjectRef};
-use hotshoe::grant::{Access, Grant, Request};
+use hotshoe::grant::Grant;
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, Kind, NAMESPACE, ROLE, SECRET, SERVICE};

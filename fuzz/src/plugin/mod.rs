@@ -6,8 +6,6 @@ mod answer;
 mod json;
 #[path = "../../../host/src/plugin/limits.rs"]
 pub(crate) mod limits;
-#[path = "../../../host/src/plugin/names.rs"]
-mod names;
 #[path = "../../../host/src/plugin/text.rs"]
 mod text;
 

@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::{depth, sections};
+use crate::access::Verb;
 use crate::check::{Context, Desired, check};
 use crate::decision::{Children, Decision, Descriptor, Document, Kind, ObjectRef, OwnedKind, WriteVerb};
-use crate::grant::{Grant, Namespaces, Rule, Verb};
-use crate::pod_policy::Pods;
+use crate::grant::{Grant, Namespaces, Rule};
+use crate::pod_grant::Pods;
 use crate::service_policy::Services;
 
 /// Group, version, kind, and whether it has a namespace: what the API server of the fuzzer serves.

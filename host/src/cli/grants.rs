@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::{asked, stdout};
+use crate::access::Verb;
 use crate::config::{HOST_NAMESPACE, PluginConfig};
 use crate::decision::{Descriptor, Kind};
-use crate::grant::{self, Grant, Namespaces, Verb, Word};
+use crate::grant::{self, Grant, Namespaces, Word};
 use crate::never;
 
 /// Show what plugins ask for beside what plugin.yaml grants them

@@ -9,9 +9,10 @@ use std::collections::HashSet;
 use super::limits::{
     CONDITION_MESSAGE, CONDITION_TYPE, CONDITIONS, EVENT_MESSAGE, FAILURE_MESSAGE, Limits, REASON, REQUIREMENTS,
 };
-use super::{json, names, text};
+use super::{json, text};
 use crate::decision::{Answer, Children, Condition, Decision, Document, Event, Failure, ObjectRef, Requirement};
 use crate::error::CallError;
+use crate::names;
 
 /// The longest name of any Kubernetes object, bytes.
 const NAME: usize = 253;

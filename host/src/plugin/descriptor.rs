@@ -3,8 +3,9 @@
 
 use std::collections::HashSet;
 
-use super::{json, names, text};
+use super::{json, text};
 use crate::decision::{Descriptor, Kind, MatchRule};
+use crate::names;
 
 /// Kinds of children, and kinds that are read.
 const KINDS: usize = 32;

@@ -21,7 +21,6 @@ pub mod expect;
 pub mod history;
 mod json;
 pub mod limits;
-mod names;
 mod native;
 pub mod revision;
 mod sandbox;

@@ -1,9 +1,10 @@
 //! The same forged objects and the gate alone: no cluster, no sandbox.
 
+use hotshoe::access::Verb;
 use hotshoe::check::{self, Context};
 use hotshoe::decision::{Children, Decision, Descriptor, Document, Kind, ObjectRef, OwnedKind, WriteVerb};
-use hotshoe::grant::{Grant, Namespaces, Rule, Verb};
-use hotshoe::pod_policy::Pods;
+use hotshoe::grant::{Grant, Namespaces, Rule};
+use hotshoe::pod_grant::Pods;
 use hotshoe::service_policy::Services;
 use hotshoe_tests::attacks::forged::{Forged, Place};
 use hotshoe_tests::attacks::{ATTACKS, How, Layer, named};

@@ -1,4 +1,4 @@
-//! The forms of Kubernetes' names, as far as a plugin may say them.
+//! The forms of Kubernetes' names, as far as a plugin or an administrator may say them. Pure.
 
 /// At most this many characters in a DNS label, and in the last part of a qualified name.
 const LABEL: usize = 63;
@@ -6,38 +6,43 @@ const LABEL: usize = 63;
 const SUBDOMAIN: usize = 253;
 
 /// A group of kinds; empty for the core group.
-pub(super) fn is_group(group: &str) -> bool {
+pub(crate) fn is_group(group: &str) -> bool {
     group.is_empty() || is_subdomain(group)
 }
 
 /// A version such as `v1` or `v1alpha1`.
-pub(super) fn is_version(version: &str) -> bool {
+pub(crate) fn is_version(version: &str) -> bool {
     is_label(version)
 }
 
 /// A kind such as `Deployment`.
-pub(super) fn is_kind(kind: &str) -> bool {
+pub(crate) fn is_kind(kind: &str) -> bool {
     kind.len() <= LABEL
         && kind.starts_with(|c: char| c.is_ascii_uppercase())
         && kind.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// A DNS subdomain: lower-case labels between dots.
-pub(super) fn is_subdomain(name: &str) -> bool {
-    name.len() <= SUBDOMAIN && name.split('.').all(is_label)
+/// RFC 1123 subdomain: lower-case labels between dots. Like the API server's, the names of most
+/// objects, this has a limit for the whole and none for each label.
+pub(crate) fn is_subdomain(name: &str) -> bool {
+    name.len() <= SUBDOMAIN && name.split('.').all(has_form_of_label)
 }
 
-fn is_label(label: &str) -> bool {
+/// RFC 1123 label: lower-case letters, digits and `-` between them. The name of a namespace is one.
+pub(crate) fn is_label(label: &str) -> bool {
+    label.len() <= LABEL && has_form_of_label(label)
+}
+
+fn has_form_of_label(label: &str) -> bool {
     let ends = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     let bytes = label.as_bytes();
-    label.len() <= LABEL
-        && ends(bytes.first())
+    ends(bytes.first())
         && ends(bytes.last())
         && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
 }
 
 /// `name` or `prefix/name`, as labels, annotations, finalizers and conditions have it.
-pub(super) fn is_qualified(name: &str) -> bool {
+pub(crate) fn is_qualified(name: &str) -> bool {
     match name.split_once('/') {
         None => is_plain(name),
         Some((prefix, name)) => is_subdomain(prefix) && is_plain(name),
@@ -46,7 +51,7 @@ pub(super) fn is_qualified(name: &str) -> bool {
 
 /// Letters and digits at the ends, those and `-`, `_`, `.` between; also the form of a label's
 /// value, where that is not empty.
-pub(super) fn is_plain(name: &str) -> bool {
+pub(crate) fn is_plain(name: &str) -> bool {
     let bytes = name.as_bytes();
     let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     name.len() <= LABEL
@@ -56,12 +61,12 @@ pub(super) fn is_plain(name: &str) -> bool {
 }
 
 /// One to `limit` visible ASCII characters and no slash: fit for a log and for a path.
-pub(super) fn is_visible(name: &str, limit: usize) -> bool {
+pub(crate) fn is_visible(name: &str, limit: usize) -> bool {
     (1..=limit).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
 }
 
 /// A dotted path into an object, such as `spec.replicas`.
-pub(super) fn is_path(path: &str) -> bool {
+pub(crate) fn is_path(path: &str) -> bool {
     let segment = |segment: &str| {
         !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_$/".contains(&byte))
     };
@@ -69,7 +74,7 @@ pub(super) fn is_path(path: &str) -> bool {
 }
 
 /// A label selector as `kubectl -l` takes it: `a=b,c!=d,e in (x,y),f,!g`. Empty selects all.
-pub(super) fn is_selector(selector: &str) -> bool {
+pub(crate) fn is_selector(selector: &str) -> bool {
     selector.is_empty() || split_requirements(selector).into_iter().all(|text| is_requirement(text.trim()))
 }
 
@@ -107,6 +112,14 @@ mod tests {
         assert!(!is_group("Apps") && !is_group("a..b") && !is_group("-a"));
         assert!(is_version("v1alpha1") && !is_version("") && !is_version("v1/x"));
         assert!(is_kind("Deployment") && !is_kind("deployment") && !is_kind("") && !is_kind("A-B"));
+    }
+
+    #[test]
+    fn a_label_has_63_characters_at_most_and_a_subdomain_253() {
+        let long = "a".repeat(64);
+        assert!(is_label(&long[1..]) && !is_label(&long));
+        assert!(is_subdomain(&long) && is_subdomain("a.b-c.1") && !is_subdomain(&"a.".repeat(127)));
+        assert!(is_subdomain(&"a".repeat(253)) && !is_subdomain(&"a".repeat(254)));
     }
 
     #[test]
