@@ -256,13 +256,14 @@ fmt *options: toolchain
     cd tests/fixtures && cargo fmt --all "$@"
     cd fuzz && cargo fmt --all "$@"
 
-# Run clippy on everything, with no warning allowed
+# Run clippy on everything, with no warning allowed, and compile what `mutants` is about
 [group('test')]
 lint: toolchain
     cargo clippy {{ cargo }} --workspace --all-targets -- -D warnings
     cd plugins && cargo clippy {{ guests }} --workspace --all-targets --all-features -- -D warnings
     cd plugins && cargo clippy {{ guests }} --release --target wasm32-unknown-unknown --workspace --lib -- -D warnings
     cd fuzz && cargo clippy {{ fuzz }} --lib --test short -- -D warnings
+    tests/mutants.sh --compile
 
 # Check licences, advisories and sources of all dependencies
 [group('test')]

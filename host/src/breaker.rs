@@ -23,7 +23,7 @@ use std::iter;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::plugin::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_OVERDUE, BREAKER_STRIKES, BREAKER_WINDOW};
@@ -76,7 +76,7 @@ pub struct Standing {
 }
 
 /// Whether the plugin is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// It is.
@@ -99,9 +99,9 @@ impl State {
 }
 
 /// The breaker as it is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct BreakerStatus {
     /// Its state.
     pub state: State,
     /// Bad calls of late that no good one has taken back.
@@ -156,7 +156,7 @@ impl Breaker {
     }
 
     /// How it is.
-    pub fn shown(&self, now: Instant) -> Shown {
+    pub fn shown(&self, now: Instant) -> BreakerStatus {
         let mut inner = self.lock();
         inner.expire(now);
         let left = inner.open.as_ref().map(|open| open.until.saturating_duration_since(now));
@@ -166,7 +166,7 @@ impl Breaker {
             Some(_) => State::Open,
         };
         let seconds = left.filter(|left| !left.is_zero()).map(|left| left.as_millis().div_ceil(1000));
-        Shown {
+        BreakerStatus {
             state,
             strikes: inner.strikes.len(),
             seconds: seconds.map(|seconds| u64::try_from(seconds).unwrap_or(u64::MAX)),
@@ -341,7 +341,7 @@ mod tests {
             assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::No);
             assert_eq!(breaker.admit(now, NEW).unwrap().passed(), Turned::No);
         }
-        assert_eq!(breaker.shown(now), Shown { state: State::Closed, strikes: 0, seconds: None });
+        assert_eq!(breaker.shown(now), BreakerStatus { state: State::Closed, strikes: 0, seconds: None });
     }
 
     #[test]
@@ -353,7 +353,7 @@ mod tests {
         let trial = breaker.admit(now, FAILED).unwrap();
         assert!(breaker.admit(now, FAILED).is_err(), "one trial at a time");
         assert_eq!(trial.passed(), Turned::Closed);
-        assert_eq!(breaker.shown(now), Shown { state: State::Closed, strikes: 0, seconds: None });
+        assert_eq!(breaker.shown(now), BreakerStatus { state: State::Closed, strikes: 0, seconds: None });
     }
 
     #[test]
@@ -453,7 +453,7 @@ mod tests {
         let late = breaker.admit(now + BREAKER_OPEN, FAILED).unwrap();
         breaker.reset();
         assert_eq!(late.failed(now), Turned::No);
-        assert_eq!(breaker.shown(now), Shown { state: State::Closed, strikes: 0, seconds: None });
+        assert_eq!(breaker.shown(now), BreakerStatus { state: State::Closed, strikes: 0, seconds: None });
         assert!(breaker.admit(now, FAILED).is_ok());
     }
 

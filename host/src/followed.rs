@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::config::PluginConfig;
 use crate::error::LoadError;
@@ -32,7 +32,7 @@ struct Inner {
 }
 
 /// How `plugin.yaml` is, for people and scripts.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginFileStatus {
     /// Where it is.

@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_label_has_63_characters_at_most_and_a_subdomain_253() {
         let long = "a".repeat(64);
-        assert!(is_label(&long[1..]) && !is_label(&long));
+        assert!(is_label(&"a".repeat(63)) && !is_label(&long));
         assert!(is_subdomain(&long) && is_subdomain("a.b-c.1") && !is_subdomain(&"a.".repeat(127)));
         assert!(is_subdomain(&"a".repeat(253)) && !is_subdomain(&"a".repeat(254)));
     }

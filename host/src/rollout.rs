@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::config::PluginConfig;
 use crate::controller::{Controller, Logic};
@@ -58,10 +58,10 @@ impl Start<'_> {
 }
 
 /// The history of a plugin as it is shown.
-#[derive(Clone, Debug, Serialize)]
-pub struct Shown {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PluginHistory {
     /// The revision that decides.
-    pub current: Option<String>,
+    pub current: Option<Digest>,
     /// What happened, the newest last.
     pub entries: Vec<Entry>,
 }
@@ -287,11 +287,11 @@ impl Supervised {
             plugin,
             digest = short,
             keeps = kept,
-            reason = refused.reason,
+            reason = &*refused.reason,
             "the component is not taken: {}",
             refused.message
         );
-        self.controller.metrics.revision(plugin, refused.reason);
+        self.controller.metrics.revision(plugin, &refused.reason);
         self.controller.slot.refuse(refused);
         self.state.lock().loading = None;
     }
@@ -407,9 +407,9 @@ impl Supervised {
     }
 
     /// What decided, and what became of it.
-    pub fn shown_history(&self) -> Shown {
-        let current = self.controller.logic().map(|logic| logic.revision.digest().full());
-        Shown { current, entries: self.history().entries().to_vec() }
+    pub fn shown_history(&self) -> PluginHistory {
+        let current = self.controller.logic().map(|logic| logic.revision.digest());
+        PluginHistory { current, entries: self.history().entries().to_vec() }
     }
 
     /// Ends the watches of kinds that are owned no longer, once no child of them is left.
@@ -585,6 +585,8 @@ async fn one_of<E>(calls: impl Iterator<Item = impl Future<Output = Result<(), E
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
     use crate::shadow::survey::Noted;
 
@@ -614,18 +616,22 @@ mod tests {
         offered: Option<&str>,
         (left, target): (&str, &str),
         before: Option<Refused>,
-    ) -> Option<(Option<Digest>, &'static str)> {
+    ) -> Option<(Option<Digest>, Cow<'static, str>)> {
         let refused = still_refused(history, offered.map(digest), (Some(digest(left)), digest(target)), before);
         refused.map(|refused| (refused.digest, refused.reason))
+    }
+
+    fn waits(words: &str, reason: &'static str) -> Option<(Option<Digest>, Cow<'static, str>)> {
+        Some((Some(digest(words)), reason.into()))
     }
 
     #[test]
     fn after_a_way_back_what_the_file_holds_is_what_is_refused() {
         let both = history_of(&["a", "b", "c"], &[("c", Event::TakenBack), ("b", Event::TakenBack)]);
-        let c_waits = Some((Some(digest("c")), "TakenBack"));
+        let c_waits = waits("c", "TakenBack");
         assert_eq!(said(&both, Some("c"), ("b", "a"), None), c_waits);
         let held = history_of(&["b", "c"], &[("h", Event::Held), ("c", Event::TakenBack)]);
-        assert_eq!(said(&held, Some("h"), ("c", "b"), None), Some((Some(digest("h")), "Held")));
+        assert_eq!(said(&held, Some("h"), ("c", "b"), None), waits("h", "Held"));
         assert_eq!(said(&held, None, ("c", "b"), None), c_waits, "as far as is known");
         assert_eq!(said(&held, Some("b"), ("c", "b"), None), None, "the file holds what decides now");
     }
@@ -635,10 +641,10 @@ mod tests {
         let history = history_of(&["b", "c"], &[("c", Event::TakenBack)]);
         let refused = |words: Option<&str>, error: LoadError| Some(Refused::new(words.map(digest), &error));
         let lacking = || refused(Some("n"), LoadError::NotGranted("much".to_owned()));
-        assert_eq!(said(&history, Some("n"), ("c", "b"), lacking()), Some((Some(digest("n")), "NotGranted")));
+        assert_eq!(said(&history, Some("n"), ("c", "b"), lacking()), waits("n", "NotGranted"));
         assert_eq!(said(&history, Some("m"), ("c", "b"), lacking()), None, "it was said of another file");
         let large = refused(None, LoadError::TooLarge { size: 2, limit: 1 });
-        assert_eq!(said(&history, None, ("c", "b"), large), Some((None, "ComponentTooLarge")));
+        assert_eq!(said(&history, None, ("c", "b"), large), Some((None, "ComponentTooLarge".into())));
     }
 
     /// The result of calls that end so, and how many were made.

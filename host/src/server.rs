@@ -49,11 +49,11 @@ pub struct About {
 }
 
 /// The answer to `/status`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostStatus {
     /// The host's version.
-    pub version: &'static str,
+    pub version: String,
     /// The kubeconfig context.
     pub context: String,
     /// Whether every plugin decides.
@@ -132,7 +132,7 @@ fn why_not_ready(status: PluginStatus) -> Option<String> {
 async fn status(State(about): State<About>) -> Json<HostStatus> {
     let plugins: Vec<_> = about.plugins.iter().map(|plugin| plugin.status()).collect();
     Json(HostStatus {
-        version: env!("CARGO_PKG_VERSION"),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         context: about.context,
         ready: plugins.iter().all(|plugin| plugin.ready),
         plugins,

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use parking_lot::{Mutex, MutexGuard};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use crate::breaker;
+use crate::breaker::BreakerStatus;
 use crate::cluster::apply::Writer;
 use crate::cluster::client::Cluster;
 use crate::cluster::events::Recorder;
@@ -28,7 +28,7 @@ use crate::pass::{Next, Pass};
 use crate::plugin::compile::Compiler;
 use crate::plugin::engine::Engine;
 use crate::plugin::history::History;
-use crate::plugin::revision::Revision;
+use crate::plugin::revision::{Digest, Revision};
 use crate::plugin::slot::Refused;
 use crate::reconcile;
 use crate::taking::{self, Request};
@@ -97,7 +97,7 @@ pub enum Wish {
 }
 
 /// How a plugin is, for people and scripts.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
     /// Its name.
@@ -111,7 +111,7 @@ pub struct PluginStatus {
     /// What it waits for, if it does not.
     pub waiting: Option<String>,
     /// The revision that decides.
-    pub digest: Option<String>,
+    pub digest: Option<Digest>,
     /// Its version, as it says.
     pub version: Option<String>,
     /// Since how many seconds.
@@ -125,13 +125,13 @@ pub struct PluginStatus {
     /// How many are being reconciled.
     pub running: usize,
     /// Whether it is called.
-    pub breaker: breaker::Shown,
+    pub breaker: BreakerStatus,
     /// Its watches.
     pub watches: Vec<WatchStatus>,
 }
 
 /// How a watch is.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WatchStatus {
     /// The kind.
@@ -224,7 +224,7 @@ impl Supervised {
                 (None, Some(refused), _) => Some(refused.message.clone()),
                 (None, None, loading) => loading.clone(),
             }),
-            digest: logic.as_ref().map(|logic| logic.revision.digest().full()),
+            digest: logic.as_ref().map(|logic| logic.revision.digest()),
             version: logic.as_ref().map(|logic| logic.revision.descriptor().version.clone()),
             seconds: state.since.map(|since| since.elapsed().as_secs()),
             refused,

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::host_client::HostOptions;
+use super::host_client::{HostOptions, read};
 use super::reload;
 
 /// Let a component decide that waits for it
@@ -28,6 +28,6 @@ impl Args {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let path = reload::path("approve", &self.plugin, self.digest.as_deref());
         let status = super::runtime()?.block_on(self.host.post(&path))?;
-        reload::print(&self.plugin, &status)
+        reload::print(&read(&status)?)
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -13,6 +14,9 @@ use crate::server::Problem;
 
 /// A reload waits for a compilation.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Where an answer is not what this version would say.
+pub(super) const SHAPE: &str = "the host's answer has another shape; is it of this version?";
 
 /// Where the host is.
 #[derive(clap::Args, Debug)]
@@ -103,12 +107,15 @@ impl HostOptions {
     }
 }
 
+/// What the host answered, in the shape that it has in this version.
+///
+/// # Errors
+/// When it has another.
+pub(super) fn read<T: DeserializeOwned>(answer: &Value) -> anyhow::Result<T> {
+    T::deserialize(answer).context(SHAPE)
+}
+
 /// What a host says that says no.
 fn problem(body: String) -> String {
     serde_json::from_str(&body).map_or(body, |problem: Problem| problem.error)
-}
-
-/// A digest as people see it everywhere.
-pub(super) fn short(digest: &str) -> String {
-    digest.chars().take(12).collect()
 }

@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use serde_json::Value;
-
-use super::host_client::{HostOptions, short};
+use super::host_client::{HostOptions, read};
+use super::status::or_dash;
 use super::stdout;
+use crate::plugin::slot::Refused;
+use crate::supervisor::PluginStatus;
 
 /// Have a running host take the component that is there now
 #[derive(clap::Args, Debug)]
@@ -27,7 +28,7 @@ impl Args {
     /// When no host answers, or it has no such plugin.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let status = super::runtime()?.block_on(self.host.post(&path("reload", &self.plugin, None)))?;
-        print(&self.plugin, &status)
+        print(&read(&status)?)
     }
 }
 
@@ -45,45 +46,39 @@ pub(super) fn path(verb: &str, plugin: &str, digest: Option<&str>) -> String {
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) fn print(plugin: &str, status: &Value) -> anyhow::Result<ExitCode> {
-    let plugin_file = status.get("pluginFile").and_then(|file| file.get("refused")?.as_str());
-    if let Some(why) = plugin_file {
+pub(super) fn print(plugin: &PluginStatus) -> anyhow::Result<ExitCode> {
+    let file_refused = &plugin.plugin_file.refused;
+    if let Some(why) = file_refused {
         eprintln!("plugin.yaml is not taken, and what it said before holds: {why}");
     }
-    Ok(match status.get("refused").filter(|refused| !refused.is_null()) {
-        None if plugin_file.is_some() => ExitCode::FAILURE,
-        Some(refused) => {
-            eprintln!("not taken: {}: {}", text(refused, "reason"), text(refused, "message"));
-            eprintln!("{plugin} goes on with {}", digest(status));
-            ExitCode::FAILURE
+    if let Some(Refused { reason, message, .. }) = &plugin.refused {
+        eprintln!("not taken: {reason}: {message}");
+        match plugin.digest {
+            Some(digest) => eprintln!("{} goes on with {digest}", plugin.name),
+            None => eprintln!("{} does not decide", plugin.name),
         }
-        None if status.get("digest").is_none_or(Value::is_null) => {
-            eprintln!("{plugin} does not decide yet: {}", text(status, "waiting"));
-            ExitCode::FAILURE
-        }
-        None => {
-            stdout::line(decides(plugin, status))?;
-            ExitCode::SUCCESS
-        }
-    })
+        return Ok(ExitCode::FAILURE);
+    }
+    if file_refused.is_some() {
+        return Ok(ExitCode::FAILURE);
+    }
+    if plugin.digest.is_none() {
+        eprintln!("{} does not decide yet: {}", plugin.name, plugin.waiting.as_deref().unwrap_or("it is starting"));
+        return Ok(ExitCode::FAILURE);
+    }
+    stdout::line(decides(plugin))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Which component decides.
-pub(super) fn decides(plugin: &str, status: &Value) -> String {
-    format!("{plugin} decides with {} (version {})", digest(status), text(status, "version"))
-}
-
-fn digest(status: &Value) -> String {
-    short(text(status, "digest"))
-}
-
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or("-")
+pub(super) fn decides(plugin: &PluginStatus) -> String {
+    let version = plugin.version.as_deref().unwrap_or("-");
+    format!("{} decides with {} (version {version})", plugin.name, or_dash(plugin.digest))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -96,9 +91,16 @@ mod tests {
 
     #[test]
     fn where_nothing_decides_nothing_was_taken() {
-        let print = |status: Value| format!("{:?}", print("memcached", &status).unwrap());
-        let failure = format!("{:?}", ExitCode::FAILURE);
-        assert_eq!(print(json!({ "digest": null, "refused": null, "waiting": "it is being compiled" })), failure);
-        assert_ne!(print(json!({ "digest": "3f2a91c0", "refused": null, "version": "1" })), failure);
+        let status = |digest: Value| -> PluginStatus {
+            let text = json!({
+                "name": "memcached", "source": "m.wasm", "pluginFile": { "file": "plugin.yaml" }, "ready": false,
+                "digest": digest, "version": "1", "parents": 0, "queued": 0, "running": 0,
+                "breaker": { "state": "closed", "strikes": 0 }, "watches": []
+            });
+            read(&text).unwrap()
+        };
+        let code = |digest: Value| format!("{:?}", print(&status(digest)).unwrap());
+        assert_eq!(code(Value::Null), format!("{:?}", ExitCode::FAILURE));
+        assert_eq!(code("3f".repeat(32).into()), format!("{:?}", ExitCode::SUCCESS));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::host_client::HostOptions;
+use super::host_client::{HostOptions, read};
 use super::{reload, stdout};
 
 /// Have an earlier component decide again
@@ -29,7 +29,7 @@ impl Args {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let path = reload::path("rollback", &self.plugin, self.to.as_deref());
         let status = super::runtime()?.block_on(self.host.post(&path))?;
-        stdout::line(reload::decides(&self.plugin, &status))?;
+        stdout::line(reload::decides(&read(&status)?))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::json;
 
-use super::host_client::{HostOptions, short};
+use super::host_client::{HostOptions, SHAPE};
 use super::{colour, stdout};
 use crate::plugin::text::clean;
 use crate::shadow::Line;
@@ -92,8 +92,7 @@ impl Args {
         let mut progress = Progress::default();
         self.host
             .post_lines(&path, component, |line| {
-                let line: Line = serde_json::from_str(line)
-                    .context("the host's answer has another shape; is it of this version?")?;
+                let line: Line = serde_json::from_str(line).context(SHAPE)?;
                 progress.tell(&line);
                 self.hear(line, &mut heard)
             })
@@ -215,11 +214,7 @@ impl Page {
         let versions = (clean(old.version.clone(), TEXT), clean(new.version.clone(), TEXT));
         self.line(&format!(
             "{}: {} (version {}) in the shadow of {} (version {})",
-            summary.plugin,
-            short(&new.digest),
-            versions.1,
-            short(&old.digest),
-            versions.0
+            summary.plugin, new.digest, versions.1, old.digest, versions.0
         ));
         self.line(&format!(
             "  objects   {}: {} would change, {} not",

@@ -1,13 +1,14 @@
 //! `hotshoe status`: how a running host is.
 
-use std::fmt::Write;
 use std::process::ExitCode;
 
-use anyhow::Context;
-use serde_json::Value;
-
-use super::host_client::{HostOptions, short};
+use super::host_client::{HostOptions, read};
 use super::stdout;
+use crate::breaker::{BreakerStatus, State};
+use crate::plugin::revision::Digest;
+use crate::plugin::slot::Refused;
+use crate::server::HostStatus;
+use crate::supervisor::PluginStatus;
 
 /// Show how a running host and its plugins are
 #[derive(clap::Args, Debug)]
@@ -50,68 +51,69 @@ impl Args {
     /// # Errors
     /// When no host answers.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let status = super::runtime()?.block_on(self.host.get("/status"))?;
-        match self.output {
-            Some(output) => output.print(&status)?,
-            None => {
-                stdout::print(page(&status).context("the host's answer has another shape; is it of this version?")?)?
-            }
+        let answer = super::runtime()?.block_on(self.host.get("/status"))?;
+        if let Some(output) = self.output {
+            output.print(&answer)?;
         }
-        let ready = status.get("ready").and_then(Value::as_bool) == Some(true);
-        Ok(if ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let status: HostStatus = read(&answer)?;
+        if self.output.is_none() {
+            stdout::print(page(&status))?;
+        }
+        Ok(if status.ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
-fn page(status: &Value) -> Option<String> {
-    let mut page = String::new();
-    writeln!(page, "hotshoe {} on context {}", status.get("version")?.as_str()?, status.get("context")?.as_str()?)
-        .ok()?;
-    writeln!(
-        page,
-        "{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  NOTE",
+fn page(status: &HostStatus) -> String {
+    let mut page = format!("hotshoe {} on context {}\n", status.version, status.context);
+    page += &format!(
+        "{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  NOTE\n",
         "PLUGIN", "READY", "VERSION", "DIGEST", "PARENTS", "QUEUED"
-    )
-    .ok()?;
-    for plugin in status.get("plugins")?.as_array()? {
-        plugin_lines(&mut page, plugin)?;
+    );
+    for plugin in &status.plugins {
+        page += &row(plugin);
+        for note in notes(plugin) {
+            page += &format!("  {note}\n");
+        }
     }
-    Some(page)
+    page
 }
 
-/// One plugin as a line, with what was refused or is awaited below it.
-fn plugin_lines(page: &mut String, plugin: &Value) -> Option<()> {
-    let text = |key: &str| plugin.get(key).and_then(Value::as_str);
-    let digest = short(text("digest").unwrap_or("-"));
-    writeln!(
-        page,
+fn row(plugin: &PluginStatus) -> String {
+    let row = format!(
         "{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  {}",
-        text("name")?,
-        if plugin.get("ready")?.as_bool()? { "yes" } else { "no" },
-        text("version").unwrap_or("-"),
-        digest,
-        plugin.get("parents")?.to_string(),
-        plugin.get("queued")?.to_string(),
-        text("waiting").unwrap_or("")
-    )
-    .ok()?;
-    let breaker = |key: &str| plugin.get("breaker")?.get(key);
-    let state = breaker("state").and_then(Value::as_str).unwrap_or("closed");
-    if state != "closed" {
-        let left = breaker("seconds").map(|seconds| format!(" for another {seconds} s")).unwrap_or_default();
-        writeln!(page, "  circuit {state}{left}: it failed too often to be called; a new component closes it").ok()?;
+        plugin.name,
+        if plugin.ready { "yes" } else { "no" },
+        plugin.version.as_deref().unwrap_or("-"),
+        or_dash(plugin.digest),
+        plugin.parents,
+        plugin.queued,
+        plugin.waiting.as_deref().unwrap_or_default()
+    );
+    row.trim_end().to_owned() + "\n"
+}
+
+/// What is out of the ordinary.
+fn notes(plugin: &PluginStatus) -> Vec<String> {
+    let mut notes = Vec::new();
+    let BreakerStatus { state, seconds, .. } = plugin.breaker;
+    if state != State::Closed {
+        let left = seconds.map(|seconds| format!(" for another {seconds} s")).unwrap_or_default();
+        let state = state.as_str();
+        notes.push(format!("circuit {state}{left}: it failed too often to be called; a new component closes it"));
     }
-    let of_file = |key: &str| plugin.get("pluginFile")?.get(key)?.as_str();
-    if let Some(why) = of_file("refused") {
-        writeln!(page, "  plugin.yaml not taken, what it said before holds: {why}").ok()?;
+    if let Some(why) = &plugin.plugin_file.refused {
+        notes.push(format!("plugin.yaml not taken, what it said before holds: {why}"));
     }
-    if let Some(lacking) = of_file("notGranted") {
-        writeln!(page, "  less granted: {lacking}").ok()?;
+    if let Some(lacking) = &plugin.plugin_file.not_granted {
+        notes.push(format!("less granted: {lacking}"));
     }
-    let refused = plugin.get("refused").filter(|refused| !refused.is_null());
-    if let Some(refused) = refused {
-        let of = |key: &str| refused.get(key).and_then(Value::as_str).unwrap_or("-");
-        let digest = short(of("digest"));
-        writeln!(page, "  not taken: {digest}: {}: {}", of("reason"), of("message")).ok()?;
+    if let Some(Refused { digest, reason, message }) = &plugin.refused {
+        notes.push(format!("not taken: {}: {reason}: {message}", or_dash(*digest)));
     }
-    Some(())
+    notes
+}
+
+/// A digest as people see it everywhere.
+pub(super) fn or_dash(digest: Option<Digest>) -> String {
+    digest.map_or_else(|| "-".to_owned(), |digest| digest.to_string())
 }

@@ -4,11 +4,12 @@
 //! Publishing is one store of a pointer, for which no reader waits. Whoever took the logic before that
 //! finishes with it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use parking_lot::RwLock;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::revision::Digest;
 use super::text;
@@ -18,13 +19,13 @@ use crate::error::LoadError;
 const MESSAGE: usize = 4_000;
 
 /// A component that was not taken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refused {
     /// Its digest, where there were bytes at all.
     pub digest: Option<Digest>,
     /// One PascalCase word.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// What is wrong, and what to do.
     pub message: String,
 }
@@ -32,12 +33,12 @@ pub struct Refused {
 impl Refused {
     /// For this reason.
     pub fn new(digest: Option<Digest>, error: &LoadError) -> Self {
-        Self { digest, reason: error.reason(), message: text::clean(error.to_string(), MESSAGE) }
+        Self { digest, reason: error.reason().into(), message: text::clean(error.to_string(), MESSAGE) }
     }
 
     /// Whether it is a person's to say that it may decide all the same.
     pub fn can_be_approved(&self) -> bool {
-        matches!(self.reason, "Held" | "TakenBack")
+        matches!(&*self.reason, "Held" | "TakenBack")
     }
 }
 

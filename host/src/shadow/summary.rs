@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::compare::{Difference, Side};
-use crate::plugin::revision::Revision;
+use crate::plugin::revision::{Digest, Revision};
 
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ impl Counts {
 #[serde(rename_all = "camelCase")]
 pub struct Measured {
     /// Its digest.
-    pub digest: String,
+    pub digest: Digest,
     /// Its version, as it says.
     pub version: String,
     /// How many calls there were.
@@ -116,7 +116,7 @@ impl Measured {
     pub fn of(revision: &Revision, mut times: Times) -> Self {
         times.micros.sort_unstable();
         Self {
-            digest: revision.digest().full(),
+            digest: revision.digest(),
             version: revision.descriptor().version.clone(),
             calls: times.micros.len(),
             p50_micros: times.percentile(50),
