@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use hotshoe::plugin::revision::Digest;
+use hotshoe::plugin::digest::Digest;
 use serde::Serialize;
 
 use crate::cells::Setup;

@@ -10,12 +10,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::api;
 use crate::decision::{Descriptor, Kind};
+use crate::error::LoadError;
 use crate::grant::{self, Grant};
 use crate::names;
 use crate::parentage::{ParentKind, Parentage};
 use crate::pattern;
+use crate::plugin::digest::Digest;
 use crate::plugin::limits::{Limits, Size};
-use crate::plugin::revision::Digest;
 use crate::plugin::source;
 
 /// Where `plugin.yaml` is looked for when a folder is named.
@@ -174,7 +175,15 @@ impl PluginConfig {
         (!lacking.is_empty()).then(|| lacking.join("; "))
     }
 
-    /// The same of a component's parent alone.
+    /// What `describe` asks for must have been given.
+    ///
+    /// # Errors
+    /// What is asked for and not given.
+    pub fn ensure_granted(&self, descriptor: &Descriptor) -> Result<(), LoadError> {
+        self.lacking(descriptor).map_or(Ok(()), |lacking| Err(LoadError::NotGranted(lacking)))
+    }
+
+    /// What is asked for and not given, of a component's parent alone.
     pub fn parent_lacking(&self, parent: &Kind) -> Option<String> {
         self.parentage.lacking(&self.name, self.parent.as_ref(), parent)
     }

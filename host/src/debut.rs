@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::plugin::revision::Digest;
+use crate::plugin::digest::Digest;
 
 /// What a component goes through, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::object::Object;
 use crate::observed::Observed;
 use crate::pass::Next;
 use crate::plugin::call::{Aborted, Outcome};
-use crate::plugin::revision::Digest;
+use crate::plugin::digest::Digest;
 use crate::plugin::{Level, LogLine};
 use crate::tally::End;
 

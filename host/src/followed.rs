@@ -10,52 +10,13 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
-
 use crate::config::PluginConfig;
 use crate::error::LoadError;
-use crate::grant;
 use crate::plugin::candidate::Candidate;
-use crate::supervisor::Supervised;
+use crate::supervised::{PluginFile, Supervised};
 use crate::wiring;
 
-/// What the administrator said last.
-pub(crate) struct Followed {
-    inner: Mutex<Inner>,
-}
-
-struct Inner {
-    plugin: Arc<PluginConfig>,
-    /// Why the file as it is now is not taken.
-    refused: Option<String>,
-}
-
-/// How `plugin.yaml` is, for people and scripts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginFileStatus {
-    /// Where it is.
-    pub file: String,
-    /// Why it is not taken as it is now; what it said before holds.
-    pub refused: Option<String>,
-    /// What the component at work asks for and is no longer granted.
-    pub not_granted: Option<String>,
-}
-
-impl Followed {
-    /// As read at the start.
-    pub(crate) fn new(plugin: Arc<PluginConfig>) -> Self {
-        Self { inner: Mutex::new(Inner { plugin, refused: None }) }
-    }
-}
-
 impl Supervised {
-    /// What the administrator said last.
-    pub fn plugin(&self) -> Arc<PluginConfig> {
-        self.followed.inner.lock().plugin.clone()
-    }
-
     /// Takes `plugin.yaml` as it is offered, or says why not. Whether it says something new.
     pub(crate) async fn take_plugin_file(&self, offered: Result<Candidate, LoadError>) -> bool {
         let present = self.plugin();
@@ -68,7 +29,7 @@ impl Supervised {
         };
         match changed {
             Ok(changed) if changed.digest == present.digest => {
-                if self.followed.inner.lock().refused.take().is_some() {
+                if self.plugin_file.lock().refused.take().is_some() {
                     tracing::info!(plugin = &*present.name, "plugin.yaml says again what holds");
                 }
                 false
@@ -82,7 +43,7 @@ impl Supervised {
                     plugin = &*present.name,
                     "plugin.yaml is not taken, and what it said before holds: {error}"
                 );
-                self.followed.inner.lock().refused = Some(error);
+                self.plugin_file.lock().refused = Some(error);
                 false
             }
         }
@@ -104,7 +65,7 @@ impl Supervised {
     /// From now on this holds: for every decision that begins, and for components that are offered.
     async fn have_hold(&self, plugin: Arc<PluginConfig>) {
         plugin.parentage.note_named(&plugin.name, plugin.parent.as_ref());
-        *self.followed.inner.lock() = Inner { plugin: plugin.clone(), refused: None };
+        *self.plugin_file.lock() = PluginFile::taken(plugin.clone());
         let controller = &self.controller;
         controller.writer.pace.set(&plugin.limits);
         if let Some(present) = controller.logic() {
@@ -116,25 +77,6 @@ impl Supervised {
         if let Some(lacking) = self.lacking() {
             tracing::warn!(plugin = &*plugin.name, "{lacking}");
         }
-    }
-
-    /// How `plugin.yaml` is.
-    pub(crate) fn plugin_file(&self) -> PluginFileStatus {
-        let Inner { plugin, refused } = &*self.followed.inner.lock();
-        PluginFileStatus {
-            file: plugin.path.display().to_string(),
-            refused: refused.clone(),
-            not_granted: self.lacking(),
-        }
-    }
-
-    /// What the component at work asks for and is no longer granted, and what that means.
-    fn lacking(&self) -> Option<String> {
-        let logic = self.controller.logic()?;
-        let lacking = grant::lacking(logic.revision.descriptor(), &logic.plugin.grant)?;
-        Some(format!(
-            "the component at work asks for {lacking}, which plugin.yaml grants no longer: it is denied, and after a restart the component would not be taken; grant it again, or give the plugin a component that does without"
-        ))
     }
 }
 

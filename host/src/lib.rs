@@ -16,6 +16,7 @@
 //! | [`pattern`] | names with one `*` |
 //! | `names` | the forms of Kubernetes' names |
 //! | [`supervisor`] | one controller for each plugin, and its workers |
+//! | [`supervised`] | a plugin with all that is known of it, and how it is |
 //! | [`taking`] | in which order another component, `plugin.yaml`, a verdict and a person's wish are followed |
 //! | [`rollout`] | from a component's bytes to the logic that decides, and back |
 //! | [`wiring`] | from what a component asks for to open watches |
@@ -149,6 +150,7 @@ pub mod service_policy;
 pub mod shadow;
 pub mod shape;
 pub mod status;
+pub mod supervised;
 pub mod supervisor;
 pub mod taking;
 pub mod tally;

@@ -13,7 +13,8 @@ use prometheus_client::registry::Registry;
 
 use crate::breaker::State;
 use crate::debut::Stopwatch;
-use crate::plugin::revision::{Digest, Revision};
+use crate::plugin::digest::Digest;
+use crate::plugin::revision::Revision;
 use crate::tally::{End, Tally};
 
 /// By plugin.

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::plugin::revision::Digest;
+use crate::plugin::digest::Digest;
 
 /// How long a new revision is held against the one before it.
 const PROBATION: Duration = Duration::from_secs(600);

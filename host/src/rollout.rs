@@ -15,23 +15,23 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::PluginConfig;
 use crate::controller::{Controller, Logic};
 use crate::debut::{Stage, Stopwatch};
-use crate::decision::{Call, Descriptor, Kind};
+use crate::decision::{Call, Kind};
 use crate::error::LoadError;
 use crate::finalize;
 use crate::object::Object;
 use crate::observed::observe;
 use crate::plugin::candidate::Candidate;
 use crate::plugin::cases::{Case, Verdict};
+use crate::plugin::digest::Digest;
 use crate::plugin::history::{Entry, Event, History};
-use crate::plugin::revision::{Digest, Revision};
+use crate::plugin::revision::Revision;
 use crate::plugin::slot::Refused;
 use crate::probation::Beginning;
 use crate::shadow::OVERDUE;
 use crate::shadow::survey::{self, Survey};
-use crate::supervisor::{State, Supervised};
+use crate::supervised::{State, Supervised};
 use crate::wiring::{self, Views};
 
 /// How long going back may take: shorter than the patience of whoever asked for it, and files wait meanwhile.
@@ -127,7 +127,7 @@ impl Supervised {
         let shared = &self.shared;
         let loaded = Revision::load(&shared.engine, &shared.compiler, candidate.clone(), plugin.limits.clone());
         let revision = loaded.await?;
-        check_grants(revision.descriptor(), &plugin)?;
+        plugin.ensure_granted(revision.descriptor())?;
         let revision = Arc::new(revision);
         stopwatch.over(Stage::Load);
         try_carried_cases(&revision).await?;
@@ -148,7 +148,7 @@ impl Supervised {
         self.loading("the caches are being filled");
         let plugin = self.plugin();
         let revision = revision.under(&plugin.limits);
-        let views = Views::under(self.shared.clone(), self.candidate_name());
+        let views = Views::under(self.shared.watches.clone(), self.candidate_name());
         let mut logic = views.open(&self.controller, plugin, revision, &self.owned_before()).await?;
         logic.former_finalizers = self.former_finalizers(&logic);
         stopwatch.over(Stage::Watches);
@@ -465,14 +465,6 @@ fn still_refused(
         Some(offered) => waiting(offered).or(before),
         None => before.or_else(|| waiting(left?)),
     }
-}
-
-/// What `describe` asks for must have been given; asking gives nothing.
-///
-/// # Errors
-/// What is asked for and not given.
-pub fn check_grants(descriptor: &Descriptor, plugin: &PluginConfig) -> Result<(), LoadError> {
-    plugin.lacking(descriptor).map_or(Ok(()), |lacking| Err(LoadError::NotGranted(lacking)))
 }
 
 /// Why a revision should not decide unasked: it fails where the present one does not, deletes children of

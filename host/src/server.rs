@@ -29,7 +29,7 @@ use self::loopback::{Ends, from_here};
 use crate::error::LoadError;
 use crate::metrics::Metrics;
 use crate::shadow::{Line, NotRun, Turn};
-use crate::supervisor::{PluginStatus, Supervised, Wish};
+use crate::supervised::{PluginStatus, Supervised, Wish};
 
 /// How much of an unwanted body is read, and for how long.
 const DRAINED: usize = 8 << 20;

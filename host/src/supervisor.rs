@@ -1,264 +1,42 @@
-//! One controller per plugin: what it is made of, its workers, and how it is. Its component is followed by
-//! [`taking`](crate::taking) and taken by [`rollout`](crate::rollout).
+//! The workers of one controller per plugin. Its component is followed by [`taking`](crate::taking) and
+//! taken by [`rollout`](crate::rollout).
 
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use parking_lot::{Mutex, MutexGuard};
-use serde::{Deserialize, Serialize};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc};
 
-use crate::breaker::BreakerStatus;
 use crate::cluster::apply::Writer;
-use crate::cluster::client::Cluster;
-use crate::cluster::events::Recorder;
 use crate::cluster::identity::Identity;
 use crate::cluster::pace::Pace;
-use crate::cluster::watch::Watches;
-use crate::cluster::watched::{Health, Watched};
-use crate::config::{CONCURRENCY, HostSettings, PluginConfig};
+use crate::config::{CONCURRENCY, PluginConfig};
 use crate::controller::Controller;
-use crate::followed::{Followed, PluginFileStatus};
-use crate::metrics::Metrics;
 use crate::object::Key;
 use crate::pass::{Next, Pass};
-use crate::plugin::compile::Compiler;
-use crate::plugin::engine::Engine;
 use crate::plugin::history::History;
-use crate::plugin::revision::{Digest, Revision};
-use crate::plugin::slot::Refused;
 use crate::reconcile;
-use crate::taking::{self, Request};
-use crate::wiring;
+use crate::supervised::{Shared, Supervised};
+use crate::taking;
 
 /// How long a parent rests whose reconcile panicked: a fault of the host, not of the plugin.
 const AFTER_PANIC: Duration = Duration::from_secs(30);
 
-/// How long whoever has a wish waits for what comes of it.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What all plugins share.
-pub struct Shared {
-    /// The connection.
-    pub cluster: Cluster,
-    /// The watches.
-    pub watches: Watches,
-    /// Where Events go.
-    pub recorder: Recorder,
-    /// What is counted.
-    pub metrics: Arc<Metrics>,
-    /// Where components run.
-    pub engine: Engine,
-    /// What makes native code of them.
-    pub compiler: Compiler,
-    /// What is said about all plugins, the namespace of their ServiceAccounts above all.
-    pub host: HostSettings,
-    /// Where earlier revisions are kept.
-    pub kept: Option<PathBuf>,
-}
-
-/// A plugin that is supervised.
-pub struct Supervised {
-    /// The plugin at work.
-    pub controller: Arc<Controller>,
-    /// What all plugins share.
-    pub shared: Arc<Shared>,
-    /// One permit: whoever runs a revision in the shadow of the one that decides holds it.
-    pub shadow: Arc<Semaphore>,
-    pub(crate) state: Mutex<State>,
-    pub(crate) followed: Followed,
-    pub(crate) history: Arc<Mutex<History>>,
-    requests: mpsc::Sender<Request>,
-}
-
-/// How far a plugin's revisions are.
-#[derive(Default)]
-pub(crate) struct State {
-    /// What is awaited.
-    pub(crate) loading: Option<String>,
-    /// Since when the present revision decides.
-    pub(crate) since: Option<Instant>,
-    /// The revision that decided before it.
-    pub(crate) before: Option<Arc<Revision>>,
-}
-
-/// What a person wants done about a plugin's revisions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Look at the component now.
-    Reload,
-    /// Have an earlier revision decide: the one whose digest begins so, or the last.
-    RollBack(Option<String>),
-    /// Let the component decide that was held or taken back.
-    Approve(Option<String>),
-}
-
-/// How a plugin is, for people and scripts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginStatus {
-    /// Its name.
-    pub name: String,
-    /// The file of its component.
-    pub source: String,
-    /// The file that describes it.
-    pub plugin_file: PluginFileStatus,
-    /// Whether it decides.
-    pub ready: bool,
-    /// What it waits for, if it does not.
-    pub waiting: Option<String>,
-    /// The revision that decides.
-    pub digest: Option<Digest>,
-    /// Its version, as it says.
-    pub version: Option<String>,
-    /// Since how many seconds.
-    pub seconds: Option<u64>,
-    /// A newer revision that was not taken.
-    pub refused: Option<Refused>,
-    /// How many parents there are.
-    pub parents: usize,
-    /// How many wait for a reconcile.
-    pub queued: usize,
-    /// How many are being reconciled.
-    pub running: usize,
-    /// Whether it is called.
-    pub breaker: BreakerStatus,
-    /// Its watches.
-    pub watches: Vec<WatchStatus>,
-}
-
-/// How a watch is.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WatchStatus {
-    /// The kind.
-    pub kind: String,
-    /// The label selector.
-    pub selector: String,
-    /// How many objects it has.
-    pub objects: usize,
-    /// What is wrong with it.
-    pub failing: Option<String>,
-    /// Whether it follows the API server.
-    pub synced: bool,
-}
-
-impl Supervised {
-    /// Starts a plugin.
-    pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<Self> {
-        let (requests, wishes) = mpsc::channel(1);
-        let history = History::open(shared.kept.as_deref(), &plugin.place());
-        let identity = Identity::plugin(&shared.host.namespace, &plugin.name);
-        let kinds = shared.watches.kinds.clone();
-        let pace = Pace::new(&plugin.name, &plugin.limits, shared.metrics.clone());
-        let writer = Writer::new(&shared.cluster, kinds.clone(), &plugin.name, identity, pace);
-        let controller =
-            Controller::new(plugin.name.clone(), writer, shared.recorder.clone(), kinds, shared.metrics.clone());
-        let supervised = Arc::new(Self {
-            controller: Arc::new(controller),
-            shared,
-            shadow: Arc::new(Semaphore::new(1)),
-            state: Mutex::default(),
-            followed: Followed::new(Arc::new(plugin)),
-            history: Arc::new(Mutex::new(history)),
-            requests,
-        });
-        tokio::spawn(dispatch(supervised.controller.clone()));
-        tokio::spawn(taking::follow(supervised.clone(), wishes));
-        supervised
-    }
-
-    /// Does what a person wants, and says what came of it; none while the host is shutting down.
-    pub async fn wish(&self, wish: Wish) -> Option<Result<PluginStatus, String>> {
-        let (reply, status) = oneshot::channel();
-        self.requests.send(Request { wish, reply }).await.ok()?;
-        match tokio::time::timeout(PATIENCE, status).await {
-            Ok(done) => done.ok(),
-            Err(_) => Some(Err(format!(
-                "the component of {} is not taken after {PATIENCE:?}: {}; the host goes on trying, and `hotshoe status` says what came of it",
-                self.controller.name,
-                self.awaited()
-            ))),
-        }
-    }
-
-    /// What is awaited of the revision that is being taken.
-    pub(crate) fn awaited(&self) -> String {
-        let loading = self.state.lock().loading.clone();
-        let loading = loading.unwrap_or_else(|| "its file is still being written".to_owned());
-        match wiring::not_seen(&self.shared.watches, &self.candidate_name()) {
-            Some(why) => format!("{loading}: {why}"),
-            None => loading,
-        }
-    }
-
-    /// Under which a revision has its watches open until it decides.
-    pub(crate) fn candidate_name(&self) -> String {
-        format!("{} (next)", self.controller.name)
-    }
-
-    /// What decided before.
-    pub(crate) fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock()
-    }
-
-    /// How it is.
-    pub fn status(&self) -> PluginStatus {
-        let logic = self.controller.logic();
-        let refused = self.controller.slot.refused();
-        let state = self.state.lock();
-        let (queued, running) = self.controller.queue.depth();
-        let watches = self.watches();
-        let failing: Vec<String> = watches.iter().filter_map(|watch| watch.failing.clone()).collect();
-        let failing = (!failing.is_empty()).then(|| failing.join("; "));
-        PluginStatus {
-            name: self.controller.name.to_string(),
-            source: self.plugin().component_path().display().to_string(),
-            plugin_file: self.plugin_file(),
-            ready: logic.is_some() && failing.is_none(),
-            waiting: failing.or_else(|| match (&logic, &refused, &state.loading) {
-                (Some(_), ..) => None,
-                (None, Some(refused), _) => Some(refused.message.clone()),
-                (None, None, loading) => loading.clone(),
-            }),
-            digest: logic.as_ref().map(|logic| logic.revision.digest()),
-            version: logic.as_ref().map(|logic| logic.revision.descriptor().version.clone()),
-            seconds: state.since.map(|since| since.elapsed().as_secs()),
-            refused,
-            parents: logic.map_or(0, |logic| logic.parents.watched.cache.len()),
-            queued,
-            running,
-            breaker: self.controller.breaker.shown(tokio::time::Instant::now()),
-            watches,
-        }
-    }
-
-    fn watches(&self) -> Vec<WatchStatus> {
-        // Where nothing decides, the plugin waits for what the first one waits for.
-        let name = match self.controller.logic() {
-            Some(_) => self.controller.name.to_string(),
-            None => self.candidate_name(),
-        };
-        let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_subscribed(&name)).collect();
-        watches.sort_by(|a, b| a.scope.kind.cmp(&b.scope.kind));
-        let status = |watched: &Arc<Watched>| {
-            let health = watched.health();
-            WatchStatus {
-                kind: watched.scope.kind.to_string(),
-                selector: watched.scope.selector.clone(),
-                objects: watched.cache.len(),
-                synced: health == Health::Synced,
-                failing: match health {
-                    Health::Failing(why) => Some(why),
-                    _ => None,
-                },
-            }
-        };
-        watches.iter().map(status).collect()
-    }
+/// Starts a plugin.
+pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<Supervised> {
+    let (requests, wishes) = mpsc::channel(1);
+    let history = History::open(shared.kept.as_deref(), &plugin.place());
+    let identity = Identity::plugin(&shared.host.namespace, &plugin.name);
+    let kinds = shared.watches.kinds.clone();
+    let pace = Pace::new(&plugin.name, &plugin.limits, shared.metrics.clone());
+    let writer = Writer::new(&shared.cluster, kinds.clone(), &plugin.name, identity, pace);
+    let controller =
+        Controller::new(plugin.name.clone(), writer, shared.recorder.clone(), kinds, shared.metrics.clone());
+    let supervised = Arc::new(Supervised::new(controller, shared, plugin, history, requests));
+    tokio::spawn(dispatch(supervised.controller.clone()));
+    tokio::spawn(taking::follow(supervised.clone(), wishes));
+    supervised
 }
 
 /// Takes parents from the queue, a bounded number at once.

@@ -16,25 +16,17 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config::PLUGIN_FILE_BYTES;
 use crate::error::LoadError;
 use crate::plugin::candidate::Candidate;
 use crate::plugin::source::{self, Source};
-use crate::supervisor::{PluginStatus, Supervised, Wish};
+use crate::supervised::{Reply, Request, Supervised, Wish};
 
 /// How often is looked whether children of a kind are left that is owned no longer.
 const PRUNED: Duration = Duration::from_secs(5);
-
-/// A wish, and who is to be told what came of it.
-pub(crate) struct Request {
-    pub(crate) wish: Wish,
-    pub(crate) reply: Reply,
-}
-
-type Reply = oneshot::Sender<Result<PluginStatus, String>>;
 
 /// What is followed of one plugin.
 struct Following {

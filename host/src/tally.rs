@@ -22,7 +22,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::plugin::revision::{Digest, Revision};
+use crate::plugin::digest::Digest;
+use crate::plugin::revision::Revision;
 
 /// How many revisions of a plugin have series.
 const SHOWN: usize = 2;

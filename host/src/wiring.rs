@@ -25,7 +25,6 @@ use crate::object::{Key, Lens, Object, PLUGIN_LABEL};
 use crate::pattern;
 use crate::plugin::revision::Revision;
 use crate::projection::Projection;
-use crate::supervisor::Shared;
 
 /// Who opens a watch, and whom a change wakes.
 struct Interest<'a> {
@@ -44,14 +43,14 @@ impl<'a> Interest<'a> {
 /// The watches that a revision has open that does not decide. They end with this, unless somebody else has
 /// them open, too.
 pub struct Views {
-    shared: Arc<Shared>,
+    watches: Arc<Watches>,
     name: Arc<str>,
 }
 
 impl Views {
     /// None yet, under this name.
-    pub fn under(shared: Arc<Shared>, name: String) -> Self {
-        Self { shared, name: name.into() }
+    pub fn under(watches: Arc<Watches>, name: String) -> Self {
+        Self { watches, name: name.into() }
     }
 
     /// Opens the watches of a revision and waits until they are synced; also those of kinds that were `owned`
@@ -66,15 +65,15 @@ impl Views {
         revision: Arc<Revision>,
         owned: &[Kind],
     ) -> Result<Logic, LoadError> {
-        let interest = Interest { watches: &self.shared.watches, name: self.name.clone(), woken: Weak::new() };
+        let interest = Interest { watches: &self.watches, name: self.name.clone(), woken: Weak::new() };
         open(controller, &interest, plugin, revision, owned).await
     }
 }
 
 impl Drop for Views {
     fn drop(&mut self) {
-        for watched in self.shared.watches.all() {
-            self.shared.watches.unsubscribe(&watched.scope, &self.name);
+        for watched in self.watches.all() {
+            self.watches.unsubscribe(&watched.scope, &self.name);
         }
     }
 }

@@ -20,8 +20,9 @@ use hotshoe::decision::Call;
 use hotshoe::error::LoadError;
 use hotshoe::plugin::candidate::Candidate;
 use hotshoe::plugin::compile::{Compiler, VERB};
+use hotshoe::plugin::digest::Digest;
 use hotshoe::plugin::limits::Limits;
-use hotshoe::plugin::revision::{Digest, Revision};
+use hotshoe::plugin::revision::Revision;
 use plugin_support::{Guest, HOTSHOE, engine, folder, limits, load, load_with, observation, only, reconcile, refusal};
 
 #[tokio::test]

@@ -16,9 +16,10 @@ use crate::plugin::candidate::Candidate;
 use crate::plugin::cases::Case;
 use crate::plugin::compile::Compiler;
 use crate::plugin::contract::{self, CASES};
+use crate::plugin::digest::Digest;
 use crate::plugin::engine::Engine;
 use crate::plugin::limits::Limits;
-use crate::plugin::revision::{Digest, Revision};
+use crate::plugin::revision::Revision;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 /// The build products of guests stand apart from the host's.

@@ -6,7 +6,7 @@ use super::host_client::{HostOptions, read};
 use super::status::or_dash;
 use super::stdout;
 use crate::plugin::slot::Refused;
-use crate::supervisor::PluginStatus;
+use crate::supervised::PluginStatus;
 
 /// Have a running host take the component that is there now
 #[derive(clap::Args, Debug)]

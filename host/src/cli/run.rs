@@ -24,7 +24,8 @@ use crate::metrics::Metrics;
 use crate::plugin::compile::{self, Compiler};
 use crate::plugin::engine::Engine;
 use crate::server::{self, About};
-use crate::supervisor::{Shared, Supervised};
+use crate::supervised::{Shared, Supervised};
+use crate::supervisor;
 
 /// How long reconciles that run may take to end after a signal.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -96,12 +97,12 @@ impl Args {
         let metrics = Arc::new(Metrics::default());
         let shared = Arc::new(Shared {
             recorder: Recorder::start(cluster.clone()),
-            watches: Watches::new(
+            watches: Arc::new(Watches::new(
                 cluster.clone(),
                 Arc::new(Kinds::default()),
                 self.namespace.clone(),
                 host.namespace.clone(),
-            ),
+            )),
             cluster,
             metrics: metrics.clone(),
             engine: Engine::new()?,
@@ -109,7 +110,7 @@ impl Args {
             kept: self.cache.clone().or_else(compile::cache_dir),
             host,
         });
-        let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| Supervised::start(plugin, shared.clone())).collect();
+        let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| supervisor::start(plugin, shared.clone())).collect();
         let about = About { plugins: plugins.clone(), metrics, context };
         let address = server::serve(self.listen, about).await?;
         tracing::info!("serving /metrics, /healthz, /readyz and /status on http://{address}");

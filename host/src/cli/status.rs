@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use super::host_client::{HostOptions, read};
 use super::stdout;
 use crate::breaker::{BreakerStatus, State};
-use crate::plugin::revision::Digest;
+use crate::plugin::digest::Digest;
 use crate::plugin::slot::Refused;
 use crate::server::HostStatus;
-use crate::supervisor::PluginStatus;
+use crate::supervised::PluginStatus;
 
 /// Show how a running host and its plugins are
 #[derive(clap::Args, Debug)]

@@ -24,7 +24,7 @@ use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::turns::Turns;
 use crate::decision::{Event, ObjectRef};
 use crate::error::ApiError;
-use crate::plugin::revision::Digest as Revision;
+use crate::plugin::digest::Digest as Revision;
 
 /// How many Events of a plugin may wait to be written.
 const WAITING: usize = 500;

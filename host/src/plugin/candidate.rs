@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::revision::Digest;
+use super::digest::Digest;
 
 /// Bytes and their digest; cheap to clone.
 #[derive(Clone, PartialEq, Eq)]

@@ -20,8 +20,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::candidate::Candidate;
+use super::digest::Digest;
 use super::limits::Size;
-use super::revision::Digest;
 use crate::decision::Kind;
 use crate::whole_file::WholeFile;
 

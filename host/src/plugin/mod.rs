@@ -16,6 +16,7 @@ pub mod cases;
 pub mod compile;
 pub mod contract;
 mod descriptor;
+pub mod digest;
 pub mod engine;
 pub mod expect;
 pub mod history;

@@ -7,9 +7,9 @@ use wasmtime::component::Component;
 
 use super::cache::Cache;
 use super::compile::Compiler;
+use super::digest::Digest;
 use super::engine::Engine;
 use super::limits::Size;
-use super::revision::Digest;
 use super::text;
 use crate::error::LoadError;
 

@@ -9,11 +9,8 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sha2::{Digest as _, Sha256};
 use wasmtime::component::Component;
 
 use super::bindings::Linked;
@@ -22,71 +19,13 @@ use super::candidate::Candidate;
 use super::compile::Compiler;
 use super::contract;
 use super::descriptor;
+use super::digest::Digest;
 use super::engine::Engine;
 use super::limits::Limits;
 use super::native::Native;
 use super::threads::Lane;
 use crate::decision::Descriptor;
 use crate::error::LoadError;
-
-/// The SHA-256 of a component. Displayed by its first 12 digits, which people compare.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Digest([u8; 32]);
-
-impl Digest {
-    /// Of these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
-    }
-
-    /// All 64 hexadecimal digits.
-    pub fn full(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().take(6).try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.full())
-    }
-}
-
-impl Serialize for Digest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.full())
-    }
-}
-
-impl<'de> Deserialize<'de> for Digest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl FromStr for Digest {
-    type Err = &'static str;
-
-    /// All 64 digits, with or without `sha256:` before them.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = "a digest has 64 hexadecimal digits";
-        let digits = text.strip_prefix("sha256:").unwrap_or(text);
-        if digits.len() != 64 {
-            return Err(error);
-        }
-        let mut digest = [0; 32];
-        for (byte, pair) in digest.iter_mut().zip(digits.as_bytes().chunks(2)) {
-            let pair = std::str::from_utf8(pair).map_err(|_| error)?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| error)?;
-        }
-        Ok(Self(digest))
-    }
-}
 
 /// A loaded component.
 pub struct Revision {
@@ -231,19 +170,4 @@ async fn run<T: Send + 'static>(
 
 fn words(error: &wasmtime::Error) -> String {
     super::text::clean(format!("{error:#}"), 1_000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_digest_is_shown_short_and_read_whole() {
-        let digest = Digest::of(b"");
-        assert_eq!(digest.to_string(), "e3b0c44298fc");
-        assert_eq!(digest.full().parse(), Ok(digest));
-        assert_eq!(format!("sha256:{}", digest.full()).parse(), Ok(digest));
-        assert!("e3b0".parse::<Digest>().is_err());
-        assert!("+".repeat(64).parse::<Digest>().is_err());
-    }
 }

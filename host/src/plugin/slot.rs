@@ -11,7 +11,7 @@ use arc_swap::ArcSwapOption;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
-use super::revision::Digest;
+use super::digest::Digest;
 use super::text;
 use crate::error::LoadError;
 

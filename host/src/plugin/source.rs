@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::candidate::Candidate;
+use super::digest::Digest;
 use super::limits::Size;
-use super::revision::Digest;
 use crate::error::LoadError;
 
 /// How often the file is looked at.

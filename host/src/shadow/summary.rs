@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::compare::{Difference, Side};
-use crate::plugin::revision::{Digest, Revision};
+use crate::plugin::digest::Digest;
+use crate::plugin::revision::Revision;
 
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
