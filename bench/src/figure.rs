@@ -35,6 +35,12 @@ pub enum Target {
     Exactly(f64),
 }
 
+/// So large a share of these, which are sorted, is no larger; nothing of nothing.
+pub fn quantile<T: Copy + Default>(sorted: &[T], share: f64) -> T {
+    let index = (sorted.len() as f64 * share) as usize;
+    sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
+}
+
 impl Figure {
     /// The median of these, one of each run; none where there are none.
     pub fn of(name: &str, unit: &'static str, runs: &[f64]) -> Option<Self> {

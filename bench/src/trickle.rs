@@ -16,6 +16,7 @@ use serde::Deserialize;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::NAMESPACE;
+use crate::figure::quantile;
 use crate::load::{name, resize};
 use crate::plane::Plane;
 use crate::watcher::{Metadata, Named, follow};
@@ -125,8 +126,7 @@ impl Times {
 
     /// So many of 100 took no longer, in seconds.
     pub fn percentile(&self, percent: f64) -> f64 {
-        let index = (self.0.len() as f64 * percent / 100.0) as usize;
-        self.0.get(index.min(self.0.len().saturating_sub(1))).map_or(0.0, Duration::as_secs_f64)
+        quantile(&self.0, percent / 100.0).as_secs_f64()
     }
 }
 

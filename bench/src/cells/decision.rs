@@ -6,18 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use hotshoe::decision::{self, Call, Descriptor, Document};
 use hotshoe::plugin::candidate::Candidate;
+use hotshoe::plugin::cases::Case;
 use hotshoe::plugin::compile::Compiler;
 use hotshoe::plugin::engine::Engine;
 use hotshoe::plugin::limits::Limits;
 use hotshoe::plugin::revision::Revision;
-use hotshoe::projection::Projection;
 use serde::Serialize;
-use serde_json::Value;
 
-use super::live::percentile;
+use crate::figure::quantile;
 use crate::repository;
 
 const CASE: &str = "plugins/memcached/cases/available.yaml";
@@ -50,11 +49,11 @@ pub async fn run(host: &Path) -> Result<Times> {
     let observation = Arc::new(observation(revision.descriptor())?);
     let wasm = sandboxed(&revision, &observation).await?;
     let native = native(&observation)?;
-    let micro = |times: &[Duration], percent| percentile(times, percent) * 1e6;
+    let micro = |times: &[Duration], share| quantile(times, share).as_secs_f64() * 1e6;
     Ok(Times {
-        wasm_p50: micro(&wasm, 50),
-        wasm_p99: micro(&wasm, 99),
-        native_p50: micro(&native, 50),
+        wasm_p50: micro(&wasm, 0.5),
+        wasm_p99: micro(&wasm, 0.99),
+        native_p50: micro(&native, 0.5),
         bytes: size(&observation),
     })
 }
@@ -90,43 +89,8 @@ fn sorted(mut times: Vec<Duration>) -> Vec<Duration> {
 
 /// The observation of the case, with the fields that the host would show.
 fn observation(descriptor: &Descriptor) -> Result<decision::Observation> {
-    let case: Value = serde_saphyr::from_str(&fs::read_to_string(repository(CASE)).context(CASE)?)?;
-    let part = |pointer: &str| case.pointer(pointer).with_context(|| format!("{CASE} lacks {pointer}"));
-    let list = |pointer: &str| part(pointer)?.as_array().with_context(|| format!("{CASE}: {pointer}"));
-    let mut parent_fields = vec!["spec".to_owned()];
-    parent_fields.extend(descriptor.parent_fields.iter().cloned());
-    let children = list("/children")?.iter().map(|child| {
-        let kind = kind(child);
-        let fields = descriptor.owns.iter().find(|owned| owned.kind == kind).map(|owned| owned.fields.as_slice());
-        document(child, fields.unwrap_or_default())
-    });
-    let read = descriptor.reads.first().context("the plugin reads no Pods")?;
-    let pods = list("/related/pods")?.iter().map(|pod| document(pod, &read.fields));
-    Ok(decision::Observation {
-        parent: document(part("/parent")?, &parent_fields)?,
-        children: children.collect::<Result<_>>()?,
-        related: vec![decision::Related { key: read.key.clone(), objects: pods.collect::<Result<_>>()? }],
-        refusals: Vec::new(),
-        config: part("/config")?.to_string().into(),
-        now: None,
-        attempt: None,
-    })
-}
-
-fn kind(object: &Value) -> decision::Kind {
-    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
-    decision::Kind::new(group, version, text("kind"))
-}
-
-fn document(object: &Value, fields: &[String]) -> Result<Document> {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-    let reference = decision::ObjectRef {
-        kind: kind(object),
-        namespace: text("/metadata/namespace").map(Into::into),
-        name: text("/metadata/name").context("an object without a name")?.into(),
-    };
-    Ok(Document { reference, json: Projection::new(fields).project(&object.to_string())?.into() })
+    let case = fs::read_to_string(repository(CASE)).context(CASE)?;
+    Case::from_yaml(&case).and_then(|case| case.observation(descriptor)).map_err(|error| anyhow!("{CASE}: {error}"))
 }
 
 /// The same, in the SDK's words.

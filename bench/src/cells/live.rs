@@ -1,11 +1,12 @@
 //! CRs created while the subject runs: from the first creation until all of them are as they
 //! should be.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 
 use super::{Outcome, PATIENCE, Setup, audit, verify};
+use crate::figure::quantile;
 use crate::load;
 use crate::plane::Plane;
 use crate::process::Process;
@@ -39,8 +40,8 @@ pub async fn run(subject: Subject, setup: &Setup) -> Result<Live> {
     let converged = watcher.converged(setup.count, PATIENCE).await?;
     outcome.created = created.as_secs_f64();
     outcome.converged = converged.at.duration_since(began).as_secs_f64();
-    outcome.latency_p50 = percentile(&converged.latencies, 50);
-    outcome.latency_p99 = percentile(&converged.latencies, 99);
+    outcome.latency_p50 = quantile(&converged.latencies, 0.5).as_secs_f64();
+    outcome.latency_p99 = quantile(&converged.latencies, 0.99).as_secs_f64();
     audit.settled().await?;
     outcome.cpu = process.cpu()? - cpu;
     outcome.server_cpu = plane.cpu()? - server_cpu;
@@ -48,10 +49,4 @@ pub async fn run(subject: Subject, setup: &Setup) -> Result<Live> {
     outcome.count(audit.writes()?);
     verify(&plane, setup.count).await?;
     Ok(Live { plane, process, outcome })
-}
-
-/// Of sorted times, in seconds.
-pub(super) fn percentile(sorted: &[Duration], percent: usize) -> f64 {
-    let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
-    sorted.get(index).map_or(0.0, Duration::as_secs_f64)
 }

@@ -21,8 +21,8 @@ use hotshoe::plugin::revision::Revision;
 use hotshoe::plugin::slot::Slot;
 
 use super::Setup;
-use crate::figure::Figure;
 use crate::figure::Target::AtMost;
+use crate::figure::{Figure, quantile};
 use crate::repository;
 
 /// How many publications.
@@ -140,8 +140,7 @@ fn figures(readers: usize, scene: &Scene, published: &[f64], alone: &[f64]) -> V
     let at = |values: &[f64], share: f64| {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let index = (sorted.len() as f64 * share) as usize;
-        sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
+        quantile(&sorted, share)
     };
     let one = |name: &str, unit, value: f64| Figure::of(name, unit, &[value]);
     let figures = [

@@ -6,11 +6,8 @@ use hotshoe_sdk::{Condition, Status};
 use crate::{
     api::MemcachedStatus,
     observed::{Observed, Rollout},
-    trouble::Trouble,
+    trouble::{RECONCILING, Trouble},
 };
-
-/// The reason of whatever happens in the ordinary course.
-pub(crate) const RECONCILING: &str = "Reconciling";
 
 pub(crate) const AVAILABLE: &str = "Available";
 pub(crate) const PROGRESSING: &str = "Progressing";

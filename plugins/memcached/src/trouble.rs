@@ -3,7 +3,10 @@
 use hotshoe_sdk::{Refusal, Request};
 use k8s_openapi::api::apps::v1::Deployment;
 
-use crate::{Memcached, names, observed::Observed, status::RECONCILING};
+use crate::{Memcached, names, observed::Observed};
+
+/// The reason of whatever happens in the ordinary course, and of what stands in its way.
+pub(crate) const RECONCILING: &str = "Reconciling";
 
 /// What stands in the way of one custom resource.
 pub(crate) struct Trouble {
