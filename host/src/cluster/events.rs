@@ -82,7 +82,7 @@ impl Waiting {
     async fn next(&self) -> Option<Box<Note>> {
         // The sender is here, so it cannot be gone.
         self.unwritten.subscribe().wait_for(|count| *count > 0).await.ok()?;
-        self.notes.lock().next()
+        self.notes.lock().next().map(|(_, note)| note)
     }
 
     /// Waits until none is left.

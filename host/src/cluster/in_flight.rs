@@ -1,8 +1,10 @@
 //! The writes in flight of the whole process, and who makes the next one.
 //!
 //! A small API server is fastest at eight to ten, and more only slows its other clients down. One plugin
-//! alone may make them all; where several wait, they take turns.
+//! alone may make them all; where several wait, they take turns. One write is everybody's at any time, beyond
+//! the ten where need be: those of another plugin may hang, each until a slow admission webhook times out.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -17,29 +19,69 @@ pub(super) struct InFlight {
     state: Mutex<State>,
 }
 
+/// Nobody waits whose write may be made.
+#[derive(Default)]
 struct State {
-    /// None while anybody waits.
-    free: usize,
+    /// How many are being made; plugins without any are not in it.
+    running: HashMap<Arc<str>, usize>,
     waiting: Turns<oneshot::Sender<Turn>>,
 }
 
 /// The right to make one write; it goes to the next when it is dropped.
 pub(super) struct Turn {
     shared: Arc<InFlight>,
+    plugin: Arc<str>,
+}
+
+impl State {
+    fn total(&self) -> usize {
+        self.running.values().sum()
+    }
+
+    fn has_room_for(&self, plugin: &str) -> bool {
+        self.total() < WRITES || !self.running.contains_key(plugin)
+    }
+
+    fn begin(&mut self, plugin: &Arc<str>) {
+        *self.running.entry(plugin.clone()).or_default() += 1;
+    }
+
+    /// Who may make one now that one of a plugin has ended.
+    fn end(&mut self, plugin: &Arc<str>) -> Option<(Arc<str>, oneshot::Sender<Turn>)> {
+        if let Some(running) = self.running.get_mut(plugin) {
+            *running -= 1;
+            if *running == 0 {
+                self.running.remove(plugin);
+            }
+        }
+        loop {
+            let next = match self.total() < WRITES {
+                true => self.waiting.next(),
+                false if !self.running.contains_key(plugin) => self.waiting.next_of(plugin),
+                false => None,
+            };
+            let (plugin, waiting) = next?;
+            // Who has given up waiting loses nobody a turn.
+            if !waiting.is_closed() {
+                self.begin(&plugin);
+                return Some((plugin, waiting));
+            }
+        }
+    }
 }
 
 impl InFlight {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(State { free: WRITES, waiting: Turns::default() }) })
+        Arc::new(Self { state: Mutex::default() })
     }
 
-    /// Waits for the turn of a plugin; who gives up waiting loses nobody a turn. Nobody ever gets none.
+    /// Waits for the turn of a plugin. Nobody ever gets none.
     pub(super) async fn turn(self: &Arc<Self>, plugin: &Arc<str>) -> Option<Turn> {
         let turn = {
             let mut state = self.state.lock();
-            if state.free > 0 {
-                state.free -= 1;
-                return Some(Turn { shared: self.clone() });
+            if state.has_room_for(plugin) {
+                state.begin(plugin);
+                return Some(Turn { shared: self.clone(), plugin: plugin.clone() });
             }
             let (send, receive) = oneshot::channel();
             state.waiting.push(plugin, send);
@@ -47,25 +89,14 @@ impl InFlight {
         };
         turn.await.ok()
     }
-
-    /// Who is next and still waits; where nobody does, the turn is free.
-    fn next(&self) -> Option<oneshot::Sender<Turn>> {
-        let mut state = self.state.lock();
-        while let Some(next) = state.waiting.next() {
-            if !next.is_closed() {
-                return Some(next);
-            }
-        }
-        state.free += 1;
-        None
-    }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some(next) = self.shared.next() {
+        let next = self.shared.state.lock().end(&self.plugin);
+        if let Some((plugin, next)) = next {
             // One that is not taken any more comes back, and is dropped in its turn.
-            drop(next.send(Turn { shared: self.shared.clone() }));
+            drop(next.send(Turn { shared: self.shared.clone(), plugin }));
         }
     }
 }
@@ -99,10 +130,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_write_of_a_plugin_does_not_wait_for_five_hundred_of_another() {
+    async fn who_has_none_makes_one_at_a_time_however_many_of_another_hang() {
+        let writes = InFlight::new();
+        let hanging: Vec<_> = (0..WRITES).map_while(|_| begun(&mut ask(&writes, "slow"))).collect();
+        assert_eq!(hanging.len(), WRITES);
+        let mut waits_for_its_own = ask(&writes, "slow");
+        let first = begun(&mut ask(&writes, "one")).expect("it has none");
+        let (mut second, mut other) = (ask(&writes, "one"), ask(&writes, "other"));
+        assert!(begun(&mut second).is_none());
+        assert!(begun(&mut waits_for_its_own).is_none());
+        assert!(begun(&mut other).is_some());
+        drop(first);
+        assert!(begun(&mut second).is_some());
+        assert!(begun(&mut waits_for_its_own).is_none());
+    }
+
+    #[tokio::test]
+    async fn two_writes_of_a_plugin_do_not_wait_for_five_hundred_of_another() {
         let writes = InFlight::new();
         let mut many: Vec<_> = (0..500).map(|_| ask(&writes, "many")).collect();
         let mut running: Vec<_> = many.iter_mut().map(begun).collect();
+        let _first = begun(&mut ask(&writes, "one")).expect("it has none");
         let mut one = ask(&writes, "one");
         assert!(begun(&mut one).is_none());
         let mut ended = 0;
@@ -113,7 +161,7 @@ mod tests {
                 break turn;
             }
         };
-        assert!(ended <= 2, "{ended} writes of the other were before it");
+        assert!(ended <= 3, "{ended} writes of the other were before it, and the first of its own is beyond the ten");
         drop(turn);
         let next = many.iter_mut().skip(WRITES).filter_map(begun).count();
         assert!(next >= 1, "the other goes on");
@@ -123,11 +171,12 @@ mod tests {
     async fn a_turn_that_is_not_taken_goes_to_the_next() {
         let writes = InFlight::new();
         let running: Vec<_> = (0..WRITES).map(|_| begun(&mut ask(&writes, "a"))).collect();
+        let its_own = begun(&mut ask(&writes, "b"));
         let mut waiting: Vec<_> = (0..3).map(|_| ask(&writes, "b")).collect();
         assert!(waiting.iter_mut().all(|one| begun(one).is_none()));
         let (handed_over, given_up) = (waiting.remove(0), waiting.remove(0));
         drop(given_up);
-        drop(running);
+        drop((running, its_own));
         // It has its turn by now, and never looks.
         drop(handed_over);
         assert!(begun(&mut waiting[0]).is_some());

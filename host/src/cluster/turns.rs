@@ -27,16 +27,24 @@ impl<T> Turns<T> {
         queue.push_back(item);
     }
 
-    pub(super) fn next(&mut self) -> Option<T> {
-        let plugin = self.order.pop_front()?;
+    /// What comes next, and whose it is.
+    pub(super) fn next(&mut self) -> Option<(Arc<str>, T)> {
+        let plugin = self.order.front()?.clone();
+        self.next_of(&plugin)
+    }
+
+    /// What comes next of a plugin; with that it has had its turn.
+    pub(super) fn next_of(&mut self, plugin: &str) -> Option<(Arc<str>, T)> {
+        let place = self.order.iter().position(|waiting| **waiting == *plugin)?;
+        let plugin = self.order.remove(place)?;
         let queue = self.queues.get_mut(&plugin)?;
-        let item = queue.pop_front();
+        let item = queue.pop_front()?;
         if queue.is_empty() {
             self.queues.remove(&plugin);
         } else {
-            self.order.push_back(plugin);
+            self.order.push_back(plugin.clone());
         }
-        item
+        Some((plugin, item))
     }
 
     /// How many of a plugin wait.
@@ -56,18 +64,30 @@ mod tests {
             turns.push(&plugin.into(), item);
         }
         assert_eq!((turns.waiting("a"), turns.waiting("b"), turns.waiting("none")), (3, 2, 0));
-        let order: Vec<i32> = std::iter::from_fn(|| turns.next()).collect();
+        let order: Vec<i32> = std::iter::from_fn(|| turns.next()).map(|(_, item)| item).collect();
         assert_eq!(order, [1, 10, 20, 2, 11, 3]);
         turns.push(&"a".into(), 4);
-        assert_eq!(turns.next(), Some(4), "who was served may come again");
+        assert_eq!(turns.next(), Some(("a".into(), 4)), "who was served may come again");
     }
 
     #[test]
     fn who_comes_late_is_next_but_one() {
         let mut turns = Turns::default();
         (0..500).for_each(|_| turns.push(&"many".into(), "many"));
-        assert_eq!(turns.next(), Some("many"));
+        assert_eq!(turns.next(), Some(("many".into(), "many")));
         turns.push(&"one".into(), "one");
-        assert_eq!([turns.next(), turns.next()], [Some("many"), Some("one")]);
+        assert_eq!([turns.next(), turns.next()], ["many", "one"].map(|plugin| Some((plugin.into(), plugin))));
+    }
+
+    #[test]
+    fn who_is_served_out_of_turn_has_had_it() {
+        let mut turns = Turns::default();
+        for (plugin, item) in [("a", 1), ("b", 10), ("b", 11), ("c", 20)] {
+            turns.push(&plugin.into(), item);
+        }
+        assert_eq!(turns.next_of("b"), Some(("b".into(), 10)));
+        assert_eq!(turns.next_of("none"), None);
+        let order: Vec<i32> = std::iter::from_fn(|| turns.next()).map(|(_, item)| item).collect();
+        assert_eq!(order, [1, 20, 11]);
     }
 }
