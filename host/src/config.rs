@@ -189,10 +189,10 @@ impl PluginConfig {
     }
 
     /// A name for what this host remembers of the plugin: two of one name in different places are
-    /// different plugins.
-    pub fn place(&self) -> String {
+    /// different plugins, and what decided in one `cluster` says nothing of another.
+    pub fn place(&self, cluster: &[u8]) -> String {
         let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
-        let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
+        let digest = Sha256::new().chain_update(path.as_os_str().as_encoded_bytes()).chain_update(cluster).finalize();
         let place: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         format!("{}-{place}", self.name)
     }
@@ -383,7 +383,8 @@ mod tests {
         {
             let changed = changed(&PLUGIN.replace(what, into)).unwrap();
             assert_ne!(changed.digest, plugin.digest, "{into}");
-            assert_eq!((&changed.name, changed.place()), (&plugin.name, plugin.place()));
+            assert_eq!((&changed.name, changed.place(b"c")), (&plugin.name, plugin.place(b"c")));
+            assert_ne!(plugin.place(b"c"), plugin.place(b"another cluster"));
         }
         let error = format!("{:#}", changed(&PLUGIN.replace("name: memcached", "name: redis")).unwrap_err());
         assert!(error.contains("redis") && error.contains("start the host again"), "{error}");

@@ -222,6 +222,7 @@ impl Controller {
             );
             self.metrics.opened(&self.name);
             if let Some(logic) = self.logic() {
+                self.probation.shut_off(Instant::now(), logic.revision.digest());
                 logic.revision.forget_waiting();
             }
         }

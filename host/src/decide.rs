@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use crate::breaker::{Standing, Trial};
 use crate::controller::{Controller, Logic, Memory};
-use crate::decision::{Answer, Call, Decision, Failure, ObjectRef, Observation};
+use crate::decision::{Answer, Call, Decision, ObjectRef, Observation};
 use crate::error::{CallError, Error};
 use crate::fingerprint::{churn_basis, hold_basis};
 use crate::needs::{self, Room};
-use crate::object::Object;
+use crate::object::{Key, Object};
 use crate::observed::Observed;
 use crate::pass::Next;
 use crate::plugin::call::{Aborted, Outcome};
@@ -70,7 +70,7 @@ pub async fn decide<'a>(
             Ok(Final { trial, answer, fetched })
         }
         Err(error) => {
-            tell_breaker(controller, logic, trial, &error);
+            tell_breaker(controller, logic, &observed.parent.key, trial, &error);
             Err(error)
         }
     }
@@ -102,22 +102,16 @@ async fn ask_and_tell(
 }
 
 /// Tells the breaker how a call failed, and holds it against the revision.
-fn tell_breaker(controller: &Controller, logic: &Logic, trial: Trial<'_>, error: &Error) {
-    let failed = || controller.probation.failed(Instant::now(), logic.revision.digest());
+fn tell_breaker(controller: &Controller, logic: &Logic, parent: &Key, trial: Trial<'_>, error: &Error) {
+    if error.is_the_plugins() {
+        controller.probation.failed(Instant::now(), logic.revision.digest(), parent, error);
+    }
     match error {
         Error::Api(_) | Error::Call(CallError::Stopped) => drop(trial),
-        Error::Call(CallError::DeadlineExceeded(_)) => {
-            failed();
-            controller.overdue(trial);
-        }
-        Error::Call(_) | Error::Violation(_) => hold_against(controller, logic, trial),
-        Error::Plugin(stated) => {
-            // It ran well, so it is called on; that it does not know how is worse than one that does.
-            if matches!(stated, Failure::Other(_)) {
-                failed();
-            }
-            controller.passed(trial);
-        }
+        Error::Call(CallError::DeadlineExceeded(_)) => controller.overdue(trial),
+        Error::Call(_) | Error::Violation(_) => controller.failed(trial),
+        // It ran well, so it is called on.
+        Error::Plugin(_) => controller.passed(trial),
     }
 }
 
@@ -128,19 +122,18 @@ fn tell_breaker(controller: &Controller, logic: &Logic, trial: Trial<'_>, error:
 pub fn settle<T>(
     controller: &Controller,
     logic: &Logic,
+    parent: &Key,
     trial: Trial<'_>,
     checked: Result<T, Error>,
 ) -> Result<T, Error> {
     match &checked {
         Ok(_) => controller.passed(trial),
-        Err(_) => hold_against(controller, logic, trial),
+        Err(error) => {
+            controller.probation.failed(Instant::now(), logic.revision.digest(), parent, error);
+            controller.failed(trial);
+        }
     }
     checked
-}
-
-fn hold_against(controller: &Controller, logic: &Logic, trial: Trial<'_>) {
-    controller.probation.failed(Instant::now(), logic.revision.digest());
-    controller.failed(trial);
 }
 
 /// Notes what was wished for: a revision that wishes otherwise for the same parent again and again

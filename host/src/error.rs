@@ -292,6 +292,16 @@ impl Error {
         }
     }
 
+    /// Whether it is the plugin's fault: it failed at what it should know to do.
+    pub fn is_the_plugins(&self) -> bool {
+        match self {
+            Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) => false,
+            // It ran well; that it does not know how is worse than one that does.
+            Error::Plugin(stated) => matches!(stated, Failure::Other(_)),
+            Error::Call(_) | Error::Violation(_) => true,
+        }
+    }
+
     /// When the object is tried again.
     pub fn retry(&self) -> Retry {
         match self {

@@ -57,7 +57,7 @@ pub async fn finalize(
     let observed = observe(logic, parent, memory);
     let decided = decide::decide(controller, logic, Call::Finalize, &observed, memory).await?;
     let checked = judge(controller, logic, &observed, decided.answer);
-    let cleanup = decide::settle(controller, logic, decided.trial, checked)?;
+    let cleanup = decide::settle(controller, logic, &observed.parent.key, decided.trial, checked)?;
     if memory.cleaning_up.is_none() {
         // Once its status says that it was begun, a plugin says nothing of that any more, and nor does the
         // host where it ends before it has written what it was told.

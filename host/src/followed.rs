@@ -75,6 +75,8 @@ impl Supervised {
         }
         tracing::info!(plugin = &*plugin.name, "plugin.yaml has changed; what it says holds from now on");
         if let Some(lacking) = self.lacking() {
+            // What is denied from now on is the administrator's doing.
+            controller.probation.end();
             tracing::warn!(plugin = &*plugin.name, "{lacking}");
         }
     }

@@ -2,15 +2,19 @@
 //!
 //! For a while after a swap its failures, its time for a call and its changes of mind are held
 //! against those of its predecessor. Past a threshold the verdict is to go back, in words for
-//! people. Pure but for the lock; who goes back is [`rollout`](crate::rollout).
+//! people. Pure but for the lock; who goes back is [`rollout`](crate::rollout), which asks the predecessor
+//! first whether it does better on what the new one failed on.
 
+use std::fmt;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::object::Key;
 use crate::plugin::digest::Digest;
+use crate::plugin::text;
 
 /// How long a new revision is held against the one before it.
 const PROBATION: Duration = Duration::from_secs(600);
@@ -26,6 +30,10 @@ const MIN_CALLS: u32 = 20;
 const SLOWER: u32 = 5;
 /// …or as long as this, whatever was before.
 const ALWAYS_FAST: Duration = Duration::from_millis(10);
+/// So many parents are remembered on which it failed.
+const FAILED_ON: usize = 8;
+/// The most that is said, bytes.
+const WORDS: usize = 1_000;
 /// Older calls count half, so that what was long ago does not.
 const REMEMBERED: u32 = 2_000;
 
@@ -49,10 +57,22 @@ pub struct Probation {
 pub enum Beginning {
     /// In the place of another one, against which it is held.
     OnProbation,
+    /// It was on probation for so long when the host ended.
+    Resumed(Duration),
     /// Where there was none, or although it is known what it does.
     Unjudged,
     /// It decided before. What the one in between did says nothing of those that come after.
     Return,
+}
+
+/// That the present revision should be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relapse {
+    /// Why, in words for people.
+    pub why: String,
+    /// The parents on which it failed, where that is why, as many as are remembered. Where the one before it
+    /// fails on them too, it is no worse.
+    pub failed_on: Vec<Key>,
 }
 
 #[derive(Debug, Default)]
@@ -61,11 +81,15 @@ struct Inner {
     digest: Option<Digest>,
     before: Tally,
     now: Tally,
+    /// The parents on which it failed, the last one last.
+    failed_on: Vec<Key>,
     /// From when on it is judged; from its beginning where there is none.
     from: Option<Instant>,
     /// Until when the revision is on probation; none where it is not.
     until: Option<Instant>,
-    verdict: Option<String>,
+    /// It is to be taken back: no more is said meanwhile.
+    is_judged: bool,
+    verdict: Option<Relapse>,
 }
 
 impl Probation {
@@ -78,27 +102,45 @@ impl Probation {
             // Too few to hold anything against: those of the one before that one are more.
             _ => inner.before,
         };
-        let until = (beginning == Beginning::OnProbation).then(|| now + PROBATION);
+        let until = match beginning {
+            Beginning::OnProbation => Some(now + PROBATION),
+            Beginning::Resumed(since) => Some(now + PROBATION.saturating_sub(since)),
+            Beginning::Unjudged | Beginning::Return => None,
+        };
         *inner = Inner { digest: Some(digest), before, until, ..Inner::default() };
     }
 
     /// A call of this revision ended.
     pub fn called(&self, now: Instant, digest: Digest, time: Duration) {
-        self.count(now, digest, |tally| tally.add(time));
+        let mut inner = self.lock();
+        // What an older revision does that had begun before is not counted.
+        if inner.digest == Some(digest) {
+            inner.now.add(time);
+            let why = inner.now.too_slow(&inner.before);
+            self.judge(inner, now, why.map(Relapse::of));
+        }
     }
 
-    /// What came of a call of this revision was nothing, or nothing that may be done.
-    pub fn failed(&self, now: Instant, digest: Digest) {
-        self.count(now, digest, |tally| tally.failures += 1);
-    }
-
-    /// What an older revision does that had begun before is not counted.
-    fn count(&self, now: Instant, digest: Digest, count: impl FnOnce(&mut Tally)) {
+    /// What came of a call of this revision for a parent was nothing, or nothing that may be done: so.
+    pub fn failed(&self, now: Instant, digest: Digest, parent: &Key, error: &dyn fmt::Display) {
         let mut inner = self.lock();
         if inner.digest == Some(digest) {
-            count(&mut inner.now);
-            let verdict = inner.now.verdict(&inner.before);
+            inner.now.failures += 1;
+            inner.note_failed_on(parent);
+            let why = inner.now.fails_more(&inner.before).map(|why| said(&why, parent, error));
+            let verdict = why.map(|why| Relapse { why, failed_on: inner.failed_on.clone() });
             self.judge(inner, now, verdict);
+        }
+    }
+
+    /// This revision is not called any more, for it failed or used up its time again and again.
+    pub fn shut_off(&self, now: Instant, digest: Digest) {
+        let inner = self.lock();
+        if inner.digest == Some(digest) {
+            let last = inner.failed_on.last().map(|parent| format!(", at last on {parent}")).unwrap_or_default();
+            let why = format!("it failed or used up its time again and again{last}, so that its circuit opened");
+            let verdict = Relapse { why, failed_on: inner.failed_on.clone() };
+            self.judge(inner, now, Some(verdict));
         }
     }
 
@@ -107,7 +149,7 @@ impl Probation {
         let decides = self.lock().digest == Some(digest);
         let verdict =
             decides.then(|| format!("it decides {parent} differently again and again, though that does not change"));
-        self.judge(self.lock(), now, verdict);
+        self.judge(self.lock(), now, verdict.map(Relapse::of));
     }
 
     /// The present revision should have been taken back and could not be. After a rest it may be judged
@@ -115,10 +157,25 @@ impl Probation {
     pub fn resume(&self, now: Instant) {
         let mut inner = self.lock();
         (inner.from, inner.until) = (Some(now + REST), Some(now + REST + PROBATION));
+        inner.is_judged = false;
+    }
+
+    /// The one before the present revision fails on the same parents. What it does from now on counts.
+    pub fn excuse(&self) {
+        let mut inner = self.lock();
+        inner.now.failures = 0;
+        inner.failed_on.clear();
+        inner.is_judged = false;
+    }
+
+    /// What the present revision does is not held against it any more.
+    pub fn end(&self) {
+        let mut inner = self.lock();
+        (inner.until, inner.verdict) = (None, None);
     }
 
     /// Waits until the present revision should be taken back, and says why; once for a revision.
-    pub async fn relapsed(&self) -> String {
+    pub async fn relapsed(&self) -> Relapse {
         loop {
             if let Some(verdict) = self.lock().verdict.take() {
                 return verdict;
@@ -127,10 +184,10 @@ impl Probation {
         }
     }
 
-    fn judge(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, verdict: Option<String>) {
+    fn judge(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, verdict: Option<Relapse>) {
         let on_probation = inner.until.is_some_and(|until| now < until) && inner.from.is_none_or(|from| from <= now);
-        if on_probation && verdict.is_some() {
-            (inner.until, inner.verdict) = (None, verdict);
+        if on_probation && !inner.is_judged && verdict.is_some() {
+            (inner.is_judged, inner.verdict) = (true, verdict);
             drop(inner);
             self.relapsed.notify_one();
         }
@@ -142,6 +199,27 @@ impl Probation {
     }
 }
 
+impl Relapse {
+    /// For a reason that is no failure.
+    fn of(why: String) -> Self {
+        Self { why, failed_on: Vec::new() }
+    }
+}
+
+impl Inner {
+    fn note_failed_on(&mut self, parent: &Key) {
+        self.failed_on.retain(|known| known != parent);
+        if self.failed_on.len() == FAILED_ON {
+            self.failed_on.remove(0);
+        }
+        self.failed_on.push(parent.clone());
+    }
+}
+
+fn said(why: &str, parent: &Key, error: &dyn fmt::Display) -> String {
+    text::clean(format!("{why}; the last on {parent}: {error}"), WORDS)
+}
+
 impl Tally {
     fn add(&mut self, time: Duration) {
         if self.calls >= REMEMBERED {
@@ -151,18 +229,24 @@ impl Tally {
         self.time += time;
     }
 
-    /// Why it is worse than what was before, if it is.
-    fn verdict(&self, before: &Tally) -> Option<String> {
-        if self.failures >= MIN_FAILURES && self.share() > 2.0 * before.share() + MORE_FAILURES {
+    /// Whether it fails more than what was before.
+    fn fails_more(&self, before: &Tally) -> Option<String> {
+        let much = self.failures >= MIN_FAILURES && self.share() > 2.0 * before.share() + MORE_FAILURES;
+        much.then(|| {
             let (failures, calls) = (self.failures, self.calls);
-            let was = before.share() * 100.0;
-            return Some(format!("{failures} of its first {calls} calls failed; before it {was:.0} of 100 did"));
-        }
+            let was = match before.calls {
+                0 => "how often the one before it failed is not known".to_owned(),
+                calls => format!("of {calls} calls of the one before it {} did", before.failures),
+            };
+            format!("{failures} of its first {calls} calls failed; {was}")
+        })
+    }
+
+    /// Whether it takes much longer than what was before.
+    fn too_slow(&self, before: &Tally) -> Option<String> {
         let (mean, was) = (self.mean(), before.mean());
-        if self.calls.min(before.calls) >= MIN_CALLS && mean > ALWAYS_FAST && mean > was * SLOWER {
-            return Some(format!("a call of it takes {mean:.1?}; before it one took {was:.1?}"));
-        }
-        None
+        let much = self.calls.min(before.calls) >= MIN_CALLS && mean > ALWAYS_FAST && mean > was * SLOWER;
+        much.then(|| format!("a call of it takes {mean:.1?}; before it one took {was:.1?}"))
     }
 
     fn share(&self) -> f64 {
@@ -200,12 +284,12 @@ mod tests {
         let digest = Digest::of(revision.as_bytes());
         probation.called(now, digest, time);
         if failed {
-            probation.failed(now, digest);
+            probation.failed(now, digest, &Key::new(Some("default"), "cache"), &"it trapped");
         }
     }
 
     fn verdict(probation: &Probation) -> Option<String> {
-        probation.lock().verdict.clone()
+        probation.lock().verdict.clone().map(|verdict| verdict.why)
     }
 
     #[test]
@@ -216,7 +300,9 @@ mod tests {
         }
         assert_eq!(verdict(&probation), None, "four prove nothing");
         call(&probation, now, "new", true, FAST);
-        assert_eq!(verdict(&probation).unwrap(), "5 of its first 5 calls failed; before it 0 of 100 did");
+        let why = "5 of its first 5 calls failed; of 100 calls of the one before it 0 did; the last on default/cache: it trapped";
+        let failed_on = vec![Key::new(Some("default"), "cache")];
+        assert_eq!(probation.lock().verdict, Some(Relapse { why: why.to_owned(), failed_on }));
     }
 
     #[test]
@@ -297,7 +383,7 @@ mod tests {
         for _ in 0..MIN_FAILURES {
             call(&probation, now, "newer", true, FAST);
         }
-        assert!(verdict(&probation).unwrap().ends_with("before it 0 of 100 did"));
+        assert!(verdict(&probation).unwrap().contains("of 100 calls of the one before it 0 did"));
     }
 
     #[test]
@@ -326,13 +412,72 @@ mod tests {
         assert!(verdict(&probation).is_some());
     }
 
+    #[test]
+    fn one_that_is_excused_is_judged_by_what_it_does_from_then_on() {
+        let (probation, now) = after(0);
+        let fail = |times: u32| (0..times).for_each(|_| call(&probation, now, "new", true, FAST));
+        fail(MIN_FAILURES);
+        assert!(probation.lock().verdict.take().is_some());
+        probation.excuse();
+        fail(MIN_FAILURES - 1);
+        assert_eq!(verdict(&probation), None);
+        fail(1);
+        assert!(verdict(&probation).is_some());
+    }
+
+    #[test]
+    fn one_whose_circuit_opens_is_taken_back_for_it() {
+        let (probation, now) = after(0);
+        call(&probation, now, "new", true, FAST);
+        probation.shut_off(now, Digest::of(b"old"));
+        assert_eq!(verdict(&probation), None, "that was another");
+        probation.shut_off(now, Digest::of(b"new"));
+        assert!(verdict(&probation).unwrap().contains("at last on default/cache, so that its circuit opened"));
+    }
+
+    #[test]
+    fn nothing_is_held_against_one_whose_probation_has_ended() {
+        let (probation, now) = after(0);
+        let fail = || (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
+        fail();
+        probation.end();
+        fail();
+        probation.shut_off(now, Digest::of(b"new"));
+        assert_eq!(verdict(&probation), None);
+    }
+
+    #[test]
+    fn one_that_was_on_probation_when_the_host_ended_is_so_for_the_rest_of_it() {
+        let (probation, now) = (Probation::default(), Instant::now());
+        begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2));
+        let fail = |now: Instant| (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
+        fail(now + PROBATION / 2);
+        assert_eq!(verdict(&probation), None, "it is over");
+        fail(now);
+        assert!(verdict(&probation).unwrap().contains("how often the one before it failed is not known"));
+    }
+
+    #[test]
+    fn so_many_parents_are_remembered_and_each_once() {
+        let (probation, now) = after(0);
+        for number in 0..FAILED_ON + 2 {
+            for _ in 0..2 {
+                let parent = Key::new(None, &format!("p{number}"));
+                probation.failed(now, Digest::of(b"new"), &parent, &"it trapped");
+            }
+        }
+        let failed_on: Vec<_> = probation.lock().failed_on.iter().map(|parent| parent.name.to_string()).collect();
+        let last: Vec<_> = (2..FAILED_ON + 2).map(|number| format!("p{number}")).collect();
+        assert_eq!(failed_on, last);
+    }
+
     #[tokio::test]
     async fn the_verdict_is_told_once() {
         let (probation, now) = after(0);
         for _ in 0..20 {
             call(&probation, now, "new", true, FAST);
         }
-        assert!(probation.relapsed().await.contains("failed"));
+        assert!(probation.relapsed().await.why.contains("failed"));
         assert!(tokio::time::timeout(Duration::from_millis(5), probation.relapsed()).await.is_err());
     }
 }

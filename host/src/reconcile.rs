@@ -61,7 +61,7 @@ async fn converge(
     let decided = decide::decide(controller, logic, Call::Reconcile, &observed, memory).await?;
     let Final { answer, fetched, trial } = decided;
     let checked = judge(controller, logic, &observed, answer, memory);
-    let (decision, wishes) = decide::settle(controller, logic, trial, checked)?;
+    let (decision, wishes) = decide::settle(controller, logic, &observed.parent.key, trial, checked)?;
     decide::note(controller, logic, &observed, &decision, memory);
     let work = Work { controller, logic, observed: &observed };
     let written = work.carry_out(&decision, wishes, memory).await?;

@@ -11,7 +11,7 @@
 //! What was taken back or held is not taken again until somebody approves it, also after a restart.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ use crate::debut::{Stage, Stopwatch};
 use crate::decision::{Call, Kind};
 use crate::error::LoadError;
 use crate::finalize;
-use crate::object::Object;
+use crate::object::{Key, Object};
 use crate::observed::observe;
 use crate::plugin::candidate::Candidate;
 use crate::plugin::cases::{Case, Verdict};
@@ -28,7 +28,7 @@ use crate::plugin::digest::Digest;
 use crate::plugin::history::{Entry, Event, History};
 use crate::plugin::revision::Revision;
 use crate::plugin::slot::Refused;
-use crate::probation::Beginning;
+use crate::probation::{Beginning, Relapse};
 use crate::shadow::OVERDUE;
 use crate::shadow::survey::{self, Survey};
 use crate::supervised::{State, Supervised};
@@ -90,11 +90,31 @@ impl Supervised {
             self.remember(move |history| history.keep(&candidate)).await;
             return Ok(());
         }
+        if self.controller.logic().is_none() {
+            self.restore(digest).await;
+        }
         let taken = match self.waits_for_approval(digest) {
             Some(waits) => Err(waits),
             None => self.try_take(candidate, Start::Swap).await,
         };
         taken.map_err(|error| (digest, error))
+    }
+
+    /// Where another one decided when the host ended, it decides again until what is offered has proved
+    /// itself against it: a component that is replaced while no host runs is not to break more than one that
+    /// is replaced beside one.
+    async fn restore(&self, offered: Digest) {
+        let last = {
+            let history = self.history();
+            let is_news = history.current() != Some(offered);
+            is_news.then(|| history.before(Some(offered)).first().copied()).flatten()
+        };
+        let Some(last) = last else { return };
+        let Some(kept) = self.kept(last).await else { return };
+        let taken = self.in_time(self.try_take(kept, Start::Return("it decided when the host ended"))).await;
+        if let Err(why) = taken {
+            tracing::warn!(plugin = &*self.controller.name, digest = %last, "what decided when the host ended cannot be taken again, so what is offered has nothing to prove itself against: {why}");
+        }
     }
 
     /// Why this component is not even tried. What is held is tried again beside the one that decides, for
@@ -251,7 +271,10 @@ impl Supervised {
         let before = self.controller.logic().map(|logic| logic.revision.clone());
         let replaced = before.as_ref().map(|before| before.digest().to_string());
         let before = before.filter(|_| matches!(start, Start::Swap));
-        let beginning = self.beginning(digest, start, before.is_some());
+        let beginning = match self.on_probation_for(digest) {
+            Some(since) if self.was_at_work(digest) => Beginning::Resumed(since),
+            _ => self.beginning(digest, start, before.is_some()),
+        };
         self.controller.probation.begin(tokio::time::Instant::now(), digest, beginning);
         wiring::listen(&self.controller, &self.shared.watches, &logic);
         self.controller.publish(Arc::new(logic));
@@ -277,6 +300,12 @@ impl Supervised {
         }
     }
 
+    /// For how long what decided when the host ended had been held against the one before it.
+    fn on_probation_for(&self, digest: Digest) -> Option<Duration> {
+        let history = self.history();
+        history.on_probation_since(digest).map(|since| SystemTime::now().duration_since(since).unwrap_or_default())
+    }
+
     /// The last good revision goes on; the reason is in the log, the status and the metrics.
     fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
         let refused = Refused::new(digest, error);
@@ -299,10 +328,20 @@ impl Supervised {
     /// Goes back from the revision that decides, which is not taken again by itself. Where that is not
     /// possible now, it is tried again while that one goes on doing worse. The file holds what was `offered`
     /// last.
-    pub(crate) async fn take_back(self: Arc<Self>, why: String, offered: Option<Digest>) {
-        let before = self.state.lock().before.clone();
-        let (Some(bad), Some(before)) = (self.controller.logic(), before) else { return };
-        let bad = bad.revision.clone();
+    pub(crate) async fn take_back(self: Arc<Self>, relapse: Relapse, offered: Option<Digest>) {
+        let Some(bad) = self.controller.logic().map(|logic| logic.revision.clone()) else { return };
+        let (plugin, Relapse { why, failed_on }) = (&*self.controller.name, relapse);
+        let before = match self.predecessor(bad.digest()).await {
+            Ok(before) => before,
+            Err(lost) => {
+                tracing::error!(plugin, digest = %bad.digest(), "{why}; but {lost}");
+                return self.controller.probation.resume(tokio::time::Instant::now());
+            }
+        };
+        if self.fails_alike(&before, &failed_on).await {
+            tracing::warn!(plugin, digest = %bad.digest(), before = %before.digest(), "{why}; but the one before it fails on the same objects, so it goes on");
+            return self.controller.probation.excuse();
+        }
         let error = LoadError::TakenBack(why.clone());
         let is_noted = self.history().taken_back(bad.digest()).is_some();
         if !is_noted {
@@ -316,11 +355,39 @@ impl Supervised {
                 self.say_what_still_is_refused(offered, way, refused);
             }
             Err(failed) => {
-                let plugin = &*self.controller.name;
                 tracing::error!(plugin, digest = %bad.digest(), "{error}; but the one before it cannot be taken either: {failed}");
                 self.controller.probation.resume(tokio::time::Instant::now());
             }
         }
+    }
+
+    /// The one that decided before this one: from memory, or as it is kept.
+    async fn predecessor(&self, bad: Digest) -> Result<Arc<Revision>, String> {
+        if let Some(before) = self.state.lock().before.clone() {
+            return Ok(before);
+        }
+        let earlier = self.history().before(Some(bad));
+        let lost = "no component that decided before it is kept; build an earlier one again";
+        let kept = self.kept(*earlier.first().ok_or(lost)?).await.ok_or(lost)?;
+        let (shared, plugin) = (&self.shared, self.plugin());
+        let revision = Revision::load(&shared.engine, &shared.compiler, kept, plugin.limits.clone()).await;
+        let revision = revision.map_err(|error| format!("the one before it cannot be loaded: {error}"))?;
+        Ok(Arc::new(revision))
+    }
+
+    /// Whether a revision fails on the same parents: it would not do better.
+    async fn fails_alike(&self, before: &Arc<Revision>, failed_on: &[Key]) -> bool {
+        if failed_on.is_empty() {
+            return false;
+        }
+        let plugin = self.plugin();
+        let views = Views::under(self.shared.watches.clone(), self.candidate_name());
+        let asked = async {
+            let before = before.under(&plugin.limits);
+            let logic = views.open(&self.controller, plugin, before, &[]).await.ok()?;
+            Some(survey::fails_on_all(&self.controller, &logic, failed_on).await)
+        };
+        tokio::time::timeout(WAY_BACK, asked).await.ok().flatten().unwrap_or(false)
     }
 
     /// A way back that takes no longer than what waits for it may have to wait.
@@ -354,11 +421,17 @@ impl Supervised {
         Ok(earlier)
     }
 
-    /// Has an earlier revision decide. The file holds what was `offered` last.
+    /// Has an earlier revision decide. The file holds what was `offered` last; with `newer`, that was just
+    /// being taken, and is taken no more than what decides.
     ///
     /// # Errors
     /// Why that is not possible, for whoever asked.
-    pub(crate) async fn roll_back(self: Arc<Self>, target: Digest, offered: Option<Digest>) -> Result<(), String> {
+    pub(crate) async fn roll_back(
+        self: Arc<Self>,
+        target: Digest,
+        offered: Option<Digest>,
+        newer: bool,
+    ) -> Result<(), String> {
         let refused = self.controller.slot.refused();
         let current = self.controller.logic().map(|logic| logic.revision.clone());
         let kept = self.kept(target).await;
@@ -370,8 +443,16 @@ impl Supervised {
         if waited {
             self.remember(move |history| history.note(target, "", Event::Approved, "somebody went back to it")).await;
         }
+        let plugin = &*self.controller.name;
         if let Some(current) = &current {
             self.note(current, Event::TakenBack, "somebody went back to another revision").await;
+            self.controller.metrics.revision(plugin, "TakenBack");
+            tracing::info!(plugin, digest = %target, left = %current.digest(), "somebody went back; what was left is not taken again before its file changes or somebody approves it");
+        }
+        let known = [Some(target), current.as_ref().map(|current| current.digest())];
+        if let Some(newer) = offered.filter(|offered| newer && !known.contains(&Some(*offered))) {
+            let why = "somebody went back to another revision while it was being taken";
+            self.remember(move |history| history.note(newer, "", Event::TakenBack, why)).await;
         }
         self.say_what_still_is_refused(offered, (current.map(|current| current.digest()), target), refused);
         Ok(())
@@ -403,6 +484,7 @@ impl Supervised {
             return Err(format!("{prefix} is not what waits for an approval; {digest} is"));
         }
         self.remember(move |history| history.note(digest, "", Event::Approved, "")).await;
+        tracing::info!(plugin = &*self.controller.name, %digest, "somebody approved of this component");
         Ok(())
     }
 

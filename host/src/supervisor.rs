@@ -26,7 +26,7 @@ const AFTER_PANIC: Duration = Duration::from_secs(30);
 /// Starts a plugin.
 pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<Supervised> {
     let (requests, wishes) = mpsc::channel(1);
-    let history = History::open(shared.kept.as_deref(), &plugin.place());
+    let history = History::open(shared.kept.as_deref(), &plugin.place(&shared.cluster.identity));
     let identity = Identity::plugin(&shared.host.namespace, &plugin.name);
     let kinds = shared.watches.kinds.clone();
     let pace = Pace::new(&plugin.name, &plugin.limits, shared.metrics.clone());

@@ -23,6 +23,7 @@ use crate::config::PLUGIN_FILE_BYTES;
 use crate::error::LoadError;
 use crate::plugin::candidate::Candidate;
 use crate::plugin::source::{self, Source};
+use crate::probation::Relapse;
 use crate::supervised::{Reply, Request, Supervised, Wish};
 
 /// How often is looked whether children of a kind are left that is owned no longer.
@@ -53,7 +54,7 @@ enum What {
     /// What the file holds.
     Offered,
     /// The one before the present one, which did worse: so.
-    WayBack(String),
+    WayBack(Relapse),
     /// An earlier one, for a person.
     Wished { reply: Reply, instead_of: Option<Interrupted> },
 }
@@ -61,7 +62,7 @@ enum What {
 /// What a person had interrupted.
 enum Interrupted {
     Offered,
-    WayBack(String),
+    WayBack(Relapse),
 }
 
 /// Follows `plugin.yaml` and the component's file, one revision after the other. Taking one may wait
@@ -88,7 +89,7 @@ pub(crate) async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Rece
             offered = following.plugin_file.next(), if takes_files => following.take_plugin_file(offered).await,
             offered = following.component.next(), if takes_files => following.take(offered),
             done = finished(&mut following.taking) => following.end(done),
-            why = supervised.controller.probation.relapsed(), if takes_files => following.go_back(why),
+            relapse = supervised.controller.probation.relapsed(), if takes_files => following.go_back(relapse),
             Some(request) = requests.recv() => following.fulfil(request).await,
             _ = prunings.tick(), if following.taking.is_none() => supervised.end_pruned_kinds(),
             _ = looks.tick(), if !following.asked.is_empty() => following.answer(),
@@ -108,12 +109,12 @@ impl Following {
         self.taking = Some(Taking { what: What::Offered, under_way: taken.boxed() });
     }
 
-    fn go_back(&mut self, why: String) {
+    fn go_back(&mut self, relapse: Relapse) {
         if self.taking.is_some() {
             self.offer_again();
         }
-        let back = self.supervised.clone().take_back(why.clone(), self.component.offered()).map(Ok);
-        self.taking = Some(Taking { what: What::WayBack(why), under_way: back.boxed() });
+        let back = self.supervised.clone().take_back(relapse.clone(), self.component.offered()).map(Ok);
+        self.taking = Some(Taking { what: What::WayBack(relapse), under_way: back.boxed() });
     }
 
     fn offer_again(&mut self) {
@@ -127,7 +128,7 @@ impl Following {
         if let What::Wished { reply, instead_of } = what {
             match instead_of.filter(|_| done.is_err()) {
                 Some(Interrupted::Offered) => self.offer_again(),
-                Some(Interrupted::WayBack(why)) => self.go_back(why),
+                Some(Interrupted::WayBack(relapse)) => self.go_back(relapse),
                 None => {}
             }
             self.tell(reply, done);
@@ -186,10 +187,11 @@ impl Following {
             Ok(earlier) => {
                 let instead_of = self.taking.take().and_then(|taking| match taking.what {
                     What::Offered => Some(Interrupted::Offered),
-                    What::WayBack(why) => Some(Interrupted::WayBack(why)),
+                    What::WayBack(relapse) => Some(Interrupted::WayBack(relapse)),
                     What::Wished { .. } => None,
                 });
-                let under_way = self.supervised.clone().roll_back(earlier, self.component.offered()).boxed();
+                let newer = matches!(instead_of, Some(Interrupted::Offered));
+                let under_way = self.supervised.clone().roll_back(earlier, self.component.offered(), newer).boxed();
                 self.taking = Some(Taking { what: What::Wished { reply, instead_of }, under_way });
             }
             Err(why) => self.tell(reply, Err(why)),

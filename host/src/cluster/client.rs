@@ -20,6 +20,8 @@ use crate::error::ApiError;
 /// A reply larger than this is not read: the API server's own limit on an object is 1.5 MiB.
 const MAX_REPLY: usize = 4 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The name of the context that a Pod has.
+const IN_CLUSTER: &str = "in-cluster";
 
 /// Which cluster.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -41,6 +43,9 @@ pub struct Cluster {
     pub context: String,
     /// The API server's address.
     pub server: String,
+    /// Tells this cluster from others, as far as can be told without asking: the address, and whose
+    /// certificates are believed, for a local one comes back at the same address. In a cluster there is but one.
+    pub identity: Arc<[u8]>,
     /// The writes of the whole process.
     writes: Arc<InFlight>,
     /// Whose turn a write takes: a plugin's, or the host's own, which has no name.
@@ -62,8 +67,10 @@ impl Cluster {
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         let server = config.cluster_url.to_string();
+        let identity = identity(&config, &context).into();
         let client = kube::Client::try_from(config).context("the cluster configuration cannot be used")?;
-        Ok(Self { client, context, server, writes: InFlight::new(), plugin: "".into(), silence: Arc::default() })
+        let (writes, plugin, silence) = (InFlight::new(), "".into(), Arc::default());
+        Ok(Self { client, context, server, identity, writes, plugin, silence })
     }
 
     /// The same connection, for what is written because of a plugin.
@@ -111,13 +118,21 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
+fn identity(config: &kube::Config, context: &str) -> Vec<u8> {
+    if context == IN_CLUSTER {
+        return Vec::new();
+    }
+    let authorities = config.root_cert.iter().flatten().flatten();
+    config.cluster_url.to_string().bytes().chain(authorities.copied()).collect()
+}
+
 async fn load(options: &ConnectOptions) -> anyhow::Result<(kube::Config, String)> {
     let in_cluster = options.kubeconfig.is_none()
         && options.context.is_none()
         && std::env::var_os("KUBECONFIG").is_none()
         && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     if in_cluster {
-        return Ok((kube::Config::incluster()?, "in-cluster".to_owned()));
+        return Ok((kube::Config::incluster()?, IN_CLUSTER.to_owned()));
     }
     let kubeconfig = match &options.kubeconfig {
         Some(path) => Kubeconfig::read_from(path),

@@ -15,7 +15,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -159,6 +159,15 @@ impl History {
 
     fn last(&self, digest: Digest) -> Option<&Entry> {
         self.entries.iter().rfind(|entry| entry.digest == digest)
+    }
+
+    /// Since when a component that decides has been held against the one before it: it began in the place of
+    /// another, and neither as a way back nor because somebody said so of one that had been taken back.
+    pub fn on_probation_since(&self, digest: Digest) -> Option<SystemTime> {
+        let last = self.entries.iter().rfind(|entry| entry.event == Event::Published)?;
+        let is_swap = last.digest == digest && last.message.is_empty() && !self.before(Some(digest)).is_empty();
+        let is_judged = is_swap && !self.is_approved_after_all(digest);
+        is_judged.then(|| UNIX_EPOCH + Duration::from_secs(last.at))
     }
 
     /// Whether somebody said that this component may decide in spite of all.

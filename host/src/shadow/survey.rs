@@ -85,6 +85,20 @@ pub async fn survey(controller: &Controller, present: &Logic, new: &Logic) -> Su
     }
 }
 
+/// Whether a revision fails, too, on all of these parents that are there; not where none is.
+pub async fn fails_on_all(controller: &Controller, logic: &Logic, parents: &[Key]) -> bool {
+    let there: Vec<_> = parents.iter().filter_map(|key| logic.parents.watched.cache.get(key)).collect();
+    for parent in &there {
+        let (parent, memory, now) = (parent.clone(), controller.recall(parent), unix_millis());
+        let looked = Looked::at(controller, logic, Some(parent), &memory, now, &mut Times::default()).await;
+        let judged = looked.into_parts(controller, logic).map(|(_, judged)| judged);
+        if !matches!(judged, Some(Err(error)) if error.is_the_plugins()) {
+            return false;
+        }
+    }
+    !there.is_empty()
+}
+
 impl Survey {
     fn add(&mut self, found: &Found) {
         self.looked_at += 1;
