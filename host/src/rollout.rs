@@ -46,6 +46,8 @@ enum Start<'a> {
     Swap,
     /// It decided before, and does again for this reason.
     Return(&'a str),
+    /// It decided when the host ended, and does until what is offered since then has proved itself.
+    Restore,
 }
 
 impl Start<'_> {
@@ -53,6 +55,7 @@ impl Start<'_> {
         match self {
             Self::Swap => "",
             Self::Return(why) => why,
+            Self::Restore => "it decided when the host ended",
         }
     }
 }
@@ -111,7 +114,7 @@ impl Supervised {
         };
         let Some(last) = last else { return };
         let Some(kept) = self.kept(last).await else { return };
-        let taken = self.in_time(self.try_take(kept, Start::Return("it decided when the host ended"))).await;
+        let taken = self.in_time(self.try_take(kept, Start::Restore)).await;
         if let Err(why) = taken {
             tracing::warn!(plugin = &*self.controller.name, digest = %last, "what decided when the host ended cannot be taken again, so what is offered has nothing to prove itself against: {why}");
         }
@@ -278,7 +281,8 @@ impl Supervised {
         self.controller.probation.begin(tokio::time::Instant::now(), digest, beginning);
         wiring::listen(&self.controller, &self.shared.watches, &logic);
         self.controller.publish(Arc::new(logic));
-        let state = State { since: Some(Instant::now()), before, ..State::default() };
+        let is_restored = matches!(start, Start::Restore);
+        let state = State { since: Some(Instant::now()), before, is_restored, ..State::default() };
         let gone = std::mem::replace(&mut *self.state.lock(), state);
         wiring::release(&self.controller, &self.shared.watches);
         self.controller.metrics.revision(plugin, "Published");
@@ -294,7 +298,7 @@ impl Supervised {
     /// One that did worse before, and that somebody lets decide all the same, is not taken back for it again.
     fn beginning(&self, digest: Digest, start: Start<'_>, has_predecessor: bool) -> Beginning {
         match start {
-            Start::Return(_) => Beginning::Return,
+            Start::Return(_) | Start::Restore => Beginning::Return,
             Start::Swap if has_predecessor && !self.history().is_approved_after_all(digest) => Beginning::OnProbation,
             Start::Swap => Beginning::Unjudged,
         }
@@ -322,7 +326,8 @@ impl Supervised {
         );
         self.controller.metrics.revision(plugin, &refused.reason);
         self.controller.slot.refuse(refused);
-        self.state.lock().loading = None;
+        let mut state = self.state.lock();
+        (state.loading, state.is_restored) = (None, false);
     }
 
     /// Goes back from the revision that decides, which is not taken again by itself. Where that is not

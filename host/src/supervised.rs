@@ -72,6 +72,8 @@ pub(crate) struct State {
     pub(crate) since: Option<Instant>,
     /// The revision that decided before it.
     pub(crate) before: Option<Arc<Revision>>,
+    /// It decides only until what was offered at the start is taken or refused.
+    pub(crate) is_restored: bool,
 }
 
 /// `plugin.yaml`, as it was taken last.
@@ -243,8 +245,12 @@ impl Supervised {
             name: self.controller.name.to_string(),
             source: self.plugin().component_path().display().to_string(),
             plugin_file: self.plugin_file_status(),
-            ready: logic.is_some() && failing.is_none(),
+            ready: logic.is_some() && failing.is_none() && !state.is_restored,
             waiting: failing.or_else(|| match (&logic, &refused, &state.loading) {
+                (Some(_), ..) if state.is_restored => {
+                    let loading = state.loading.as_deref().unwrap_or("the component is being read");
+                    Some(format!("what decided when the host ended goes on until then: {loading}"))
+                }
                 (Some(_), ..) => None,
                 (None, Some(refused), _) => Some(refused.message.clone()),
                 (None, None, loading) => loading.clone(),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use futures::stream::FuturesUnordered;
+use futures::stream::FuturesOrdered;
 
 use super::OVERDUE;
 use super::look::{Looked, is_ours};
@@ -66,14 +66,16 @@ struct Found {
 
 /// Asks a revision that is not at work about every parent that is there.
 pub async fn survey(controller: &Controller, present: &Logic, new: &Logic) -> Survey {
-    let keys = new.parents.watched.cache.keys();
+    let mut keys = new.parents.watched.cache.keys();
+    // In one order, so that the same is said of the same.
+    keys.sort_unstable();
     let mut survey = Survey::default();
-    let (mut running, mut overdue) = (FuturesUnordered::new(), 0);
+    let (mut running, mut overdue) = (FuturesOrdered::new(), 0);
     let mut parents = keys.iter().filter_map(|key| new.parents.watched.cache.get(key));
     loop {
         while running.len() < AT_ONCE && overdue < OVERDUE {
             let Some(parent) = parents.next() else { break };
-            running.push(look(controller, present, new, parent));
+            running.push_back(look(controller, present, new, parent));
         }
         let Some(found) = running.next().await else {
             // Those that are gone by now are no parents any more.
@@ -89,10 +91,7 @@ pub async fn survey(controller: &Controller, present: &Logic, new: &Logic) -> Su
 pub async fn fails_on_all(controller: &Controller, logic: &Logic, parents: &[Key]) -> bool {
     let there: Vec<_> = parents.iter().filter_map(|key| logic.parents.watched.cache.get(key)).collect();
     for parent in &there {
-        let (parent, memory, now) = (parent.clone(), controller.recall(parent), unix_millis());
-        let looked = Looked::at(controller, logic, Some(parent), &memory, now, &mut Times::default()).await;
-        let judged = looked.into_parts(controller, logic).map(|(_, judged)| judged);
-        if !matches!(judged, Some(Err(error)) if error.is_the_plugins()) {
+        if !fails(controller, logic, parent.clone()).await {
             return false;
         }
     }
@@ -125,9 +124,20 @@ async fn look(controller: &Controller, present: &Logic, new: &Logic, parent: Arc
         Some((observed, Ok(judged))) => found.losing = loses(controller, new, &observed, &judged),
         // What the API server did not answer now says nothing of the revision.
         Some((_, Err(Error::Api(error)))) if error.is_transient() => {}
-        Some((_, Err(error))) => found.failing = (memory.failures == 0).then(|| text::clean(error.to_string(), WORDS)),
+        Some((observed, Err(error))) => {
+            // After a start the present revision may not have tried yet.
+            let is_news = memory.failures == 0 && !fails(controller, present, observed.parent).await;
+            found.failing = is_news.then(|| text::clean(error.to_string(), WORDS));
+        }
     }
     found
+}
+
+/// Whether a revision fails on a parent.
+async fn fails(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> bool {
+    let memory = controller.recall(&parent);
+    let looked = Looked::at(controller, logic, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
+    looked.into_parts(controller, logic).is_some_and(|(_, judged)| judged.is_err_and(|error| error.is_the_plugins()))
 }
 
 /// The first child that would be deleted. Of a parent that is being deleted they all are to go.

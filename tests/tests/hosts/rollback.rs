@@ -200,6 +200,102 @@ fn objects_that_the_component_fails_on_do_not_keep_it_from_deciding_after_a_rest
     });
 }
 
+#[test]
+fn a_component_that_was_put_there_while_no_host_ran_has_to_prove_itself_too() {
+    run(async {
+        let mut scene = scene_with_faults("held-start").await;
+        let folder = Folder::of_faulty();
+        folder.edit("spec:\n", "spec:\n  pruneAll: true\n");
+        let mut host = start(&mut scene, &folder).await;
+        let first = host.digest().await;
+        six_are_served(&scene).await;
+        host.stop();
+        folder.put(&reworded(folder.original(), WORKS, DROPS));
+        let mut host = start(&mut scene, &folder).await;
+        assert_eq!(host.digest().await, first, "that is clear once it is ready");
+        let refused = &host.plugin().await["refused"];
+        assert_eq!(refused["reason"], "Held", "{refused:#}");
+        scene.get(&CONFIG_MAP, "fault-0").await;
+        // One that breaks nothing is taken, and stays on probation.
+        host.stop();
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        let host = start(&mut scene, &folder).await;
+        assert_ne!(host.digest().await, first);
+        all_six_slip(&scene).await;
+        until_digest(&host, &first).await;
+    });
+}
+
+#[test]
+fn a_component_that_does_worse_is_taken_back_also_after_a_restart() {
+    run(async {
+        let mut scene = scene_with_faults("relapse-restart").await;
+        let folder = Folder::of_faulty();
+        let mut host = start(&mut scene, &folder).await;
+        let first = host.digest().await;
+        six_are_served(&scene).await;
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        assert!(host.ask(&["reload", "faulty"]).0.success());
+        host.kill();
+        let host = start(&mut scene, &folder).await;
+        assert_ne!(host.digest().await, first);
+        all_six_slip(&scene).await;
+        until_digest(&host, &first).await;
+    });
+}
+
+#[test]
+fn a_component_stays_that_fails_only_where_the_one_before_it_fails_too() {
+    run(async {
+        let mut scene = scene_with_faults("no-worse").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        six_are_served(&scene).await;
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        assert!(host.ask(&["reload", "faulty"]).0.success());
+        let second = host.digest().await;
+        for number in 0..6 {
+            scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "trap" } })).await;
+        }
+        host.says(&["WARN", "the one before it fails on the same objects, so it goes on"]).await;
+        assert_eq!(host.digest().await, second);
+        assert_eq!(host.plugin().await["refused"], Value::Null);
+    });
+}
+
+#[test]
+fn what_the_administrator_takes_away_is_not_held_against_a_component() {
+    run(async {
+        let mut scene = scene_with_faults("narrowed").await;
+        let folder = Folder::of_faulty();
+        may_hold(&scene, &folder).await;
+        let host = start(&mut scene, &folder).await;
+        six_are_served(&scene).await;
+        folder.put(&reworded(folder.original(), WORKS, HOLDS));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(status.success(), "{words}");
+        let second = host.digest().await;
+        folder.edit(HOLDING, "");
+        host.until_plugin("it has less", |plugin| plugin["pluginFile"]["notGranted"].is_string()).await;
+        for number in 0..6 {
+            let name = format!("fault-{number}");
+            scene.merge(&FAULT, &name, json!({ "metadata": { "labels": { "a": "b" } } })).await;
+            let is_denied = |object: &Value| said(object, "Reconciled").1 == "Denied";
+            scene.until_object(&FAULT, &name, "is denied", is_denied).await;
+        }
+        assert_eq!(host.digest().await, second);
+        assert_eq!(host.plugin().await["refused"], Value::Null);
+    });
+}
+
+async fn until_digest(host: &Host, digest: &str) {
+    host.until("it decides", async || match host.digest().await {
+        now if now == digest => Ok(()),
+        now => Err(now),
+    })
+    .await;
+}
+
 /// Six parents that any revision serves.
 async fn six_are_served(scene: &Scene) {
     for number in 0..6 {
@@ -232,11 +328,7 @@ fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() 
         assert_ne!(first, second);
         // It did well on all that was there. Now it meets what it cannot serve.
         all_six_slip(&scene).await;
-        host.until("the host went back", async || match host.digest().await {
-            now if now == first => Ok(()),
-            now => Err(now),
-        })
-        .await;
+        until_digest(&host, &first).await;
         for number in 0..6 {
             let is_served =
                 |object: &Value| object["status"]["word"] == "slip" && said(object, "Reconciled").0.is_empty();
@@ -286,11 +378,7 @@ fn is_taken_back_where_all_slip(name: &str, words: &str) {
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(status.success(), "{words}");
         all_six_slip(&scene).await;
-        host.until("the host went back", async || match host.digest().await {
-            now if now == first => Ok(()),
-            now => Err(now),
-        })
-        .await;
+        until_digest(&host, &first).await;
         host.says(&["ERROR", "TakenBack", "calls failed"]).await;
     });
 }
@@ -321,15 +409,22 @@ fn a_component_that_holds_no_finalizer_any_more_waits_and_lets_go_of_those_that_
     });
 }
 
-/// A host whose component owns a second kind, with a child of it.
-async fn holding(scene: &mut Scene, folder: &Folder) -> Host {
+/// What lets a component own a second kind.
+const HOLDING: &str = "    - kind: LimitRange\n      verbs: [get, list, watch, create, update, delete]\n";
+
+/// Lets a component own a second kind.
+async fn may_hold(scene: &Scene, folder: &Folder) {
     let of_host = json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["get", "list", "watch"] }]);
     let of_plugin =
         json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["create", "patch", "delete"] }]);
     scene.plane.grant("hotshoe", "tests-limit-ranges-host", &of_host).await;
     scene.plane.grant("faulty", "tests-limit-ranges", &of_plugin).await;
-    let rule = "    - kind: LimitRange\n      verbs: [get, list, watch, create, update, delete]\n";
-    folder.edit("  grants:\n", &format!("  grants:\n{rule}"));
+    folder.edit("  grants:\n", &format!("  grants:\n{HOLDING}"));
+}
+
+/// A host whose component owns a second kind, with a child of it.
+async fn holding(scene: &mut Scene, folder: &Folder) -> Host {
+    may_hold(scene, folder).await;
     folder.put(&reworded(folder.original(), WORKS, HOLDS));
     let host = start(scene, folder).await;
     scene.create(fault("one", "")).await;
@@ -373,6 +468,10 @@ fn children_of_a_kind_that_was_dropped_are_pruned_also_after_a_restart() {
         let mut host = holding(&mut scene, &folder).await;
         host.kill();
         folder.put(folder.original());
+        let mut host = start(&mut scene, &folder).await;
+        let (status, words) = host.ask(&["approve", "faulty"]);
+        assert!(status.success(), "{words}");
+        host.kill();
         let host = start(&mut scene, &folder).await;
         lets_go(&scene, &host).await;
     });

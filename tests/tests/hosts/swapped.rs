@@ -444,6 +444,17 @@ fn what_cannot_be_seen_holds_up_its_own_component_and_no_other() {
         folder.put(&third);
         until_digest(&host, &third).await;
         serves(&scene, "later").await;
+        // What was being taken when somebody goes back is not forgotten.
+        let told = || host.log().lines().filter(|line| line.contains("ngress")).count();
+        let before = told();
+        folder.put(&lacking);
+        let waits = async || if told() > before { Ok(()) } else { Err("nothing is told of its watch".to_owned()) };
+        host.until("it waits for its watch", waits).await;
+        let (status, words) = host.ask(&["rollback", "faulty"]);
+        assert!(status.success(), "{words}");
+        let refused = host.plugin().await["refused"].clone();
+        assert!(refused["message"].to_string().contains("while it was being taken"), "{refused:#}");
+        assert_eq!(refused["digest"], digest, "{refused:#}");
     });
 }
 
