@@ -43,7 +43,7 @@ pub enum CallError {
     #[error("the plugin's answer cannot be used: {0}")]
     InvalidOutput(String),
     /// It asked for more objects again and again.
-    #[error("the plugin still needs more objects after {0} rounds")]
+    #[error("the plugin still needs more objects after {0} rounds (limits.requestRounds)")]
     TooManyRounds(usize),
     /// It failed too often, so it is not called for now.
     #[error("the plugin failed too often and is not called for the next {}; mend and reload it, or wait", seconds(*.0))]
@@ -75,7 +75,7 @@ pub enum LoadError {
         source: std::io::Error,
     },
     /// Larger than the cap.
-    #[error("the component has {size} bytes, more than the {limit} that are accepted")]
+    #[error("the component has {size} bytes, more than the {limit} that are accepted (limits.componentBytes)")]
     TooLarge {
         /// Its size.
         size: u64,

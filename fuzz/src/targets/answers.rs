@@ -86,6 +86,8 @@ fn holds(decision: &Decision) {
             assert!(child.reference.namespace.as_deref().is_none_or(visible));
         }
     }
+    let of_conditions: usize = decision.conditions.iter().map(|condition| condition.message.len()).sum();
+    assert!(of_conditions + decision.status.as_deref().map_or(0, str::len) <= limits.status_bytes.bytes());
     if let Some(status) = &decision.status {
         is_object(status, limits.status_bytes.bytes());
     }

@@ -7,7 +7,8 @@
 use std::collections::HashSet;
 
 use super::limits::{
-    CONDITION_MESSAGE, CONDITION_TYPE, CONDITIONS, EVENT_MESSAGE, FAILURE_MESSAGE, Limits, REASON, REQUIREMENTS,
+    CHILDREN, CONDITION_MESSAGE, CONDITION_TYPE, CONDITIONS, EVENT_MESSAGE, EVENTS, FAILURE_MESSAGE, Limits,
+    OBJECT_BYTES, REASON, REQUIREMENTS, STATUS_BYTES,
 };
 use super::{json, text};
 use crate::decision::{Answer, Children, Condition, Decision, Document, Event, Failure, ObjectRef, Requirement};
@@ -46,34 +47,43 @@ fn measure_decision(decision: Decision, limits: &Limits) -> Result<Decision, Cal
     if let Children::Exactly(children) = &decision.children {
         check_children(children, limits)?;
     }
-    if let Some(status) = &decision.status {
-        check_json("the status", status, limits.status_bytes.bytes(), limits)?;
-    }
-    at_most(decision.conditions.len(), CONDITIONS, "conditions")?;
-    at_most(decision.events.len(), limits.events as usize, "events")?;
+    at_most(decision.conditions.len(), CONDITIONS, "conditions", None)?;
+    at_most(decision.events.len(), limits.events as usize, "events", Some(EVENTS.name))?;
     let mut types = HashSet::new();
     if let Some(twice) = decision.conditions.iter().find(|condition| !types.insert(&condition.name)) {
         return Err(invalid(format!("the condition {:?} stands twice", twice.name)));
     }
+    let conditions: Vec<_> = decision.conditions.into_iter().map(measure_condition).collect::<Result<_, _>>()?;
+    check_status(decision.status.as_deref(), &conditions, limits)?;
     Ok(Decision {
-        conditions: decision.conditions.into_iter().map(measure_condition).collect::<Result<_, _>>()?,
+        conditions,
         events: decision.events.into_iter().map(measure_event).collect::<Result<_, _>>()?,
         ..decision
     })
 }
 
+/// Conditions are written into the status, and parents are cached whole.
+fn check_status(status: Option<&str>, conditions: &[Condition], limits: &Limits) -> Result<(), CallError> {
+    let written = |condition| serde_json::to_string(condition).map_or(0, |json| json.len());
+    let bytes = status.map_or(0, str::len) + conditions.iter().map(written).sum::<usize>();
+    at_most_bytes("the status with its conditions", bytes, limits.status_bytes.bytes(), STATUS_BYTES.name)?;
+    status.map_or(Ok(()), |status| check_json("the status", status, limits))
+}
+
 fn check_children(children: &[Document], limits: &Limits) -> Result<(), CallError> {
-    at_most(children.len(), limits.children as usize, "children")?;
+    at_most(children.len(), limits.children as usize, "children", Some(CHILDREN.name))?;
     children.iter().try_for_each(|child| check_child(child, limits))
 }
 
 fn check_child(child: &Document, limits: &Limits) -> Result<(), CallError> {
     check_reference(&child.reference)?;
-    check_json(&child.reference.to_string(), &child.json, limits.object_bytes.bytes(), limits)
+    let what = child.reference.to_string();
+    at_most_bytes(&what, child.json.len(), limits.object_bytes.bytes(), OBJECT_BYTES.name)?;
+    check_json(&what, &child.json, limits)
 }
 
 fn check_needs(needs: &[Requirement]) -> Result<(), CallError> {
-    at_most(needs.len(), REQUIREMENTS, "requirements")?;
+    at_most(needs.len(), REQUIREMENTS, "requirements", None)?;
     let mut keys = HashSet::new();
     for need in needs {
         check_reference(&need.reference)?;
@@ -101,10 +111,7 @@ fn check_reference(reference: &ObjectRef) -> Result<(), CallError> {
     Err(invalid(format!("{shown:?} names no object that can be")))
 }
 
-fn check_json(what: &str, text: &str, limit: usize, limits: &Limits) -> Result<(), CallError> {
-    if text.len() > limit {
-        return Err(CallError::OutputTooLarge(format!("{what} has {} bytes, more than {limit}", text.len())));
-    }
+fn check_json(what: &str, text: &str, limits: &Limits) -> Result<(), CallError> {
     json::check_object(text, limits.json_depth)
         .map_err(|error| invalid(format!("the JSON of {what}: {}", text::clean(error, 500))))
 }
@@ -140,11 +147,20 @@ fn reason(reason: String) -> Result<String, CallError> {
     Err(invalid(format!("the reason {shown:?} is no single word in PascalCase")))
 }
 
-fn at_most(count: usize, limit: usize, what: &str) -> Result<(), CallError> {
+/// `name` is that of the limit, where an administrator can raise it.
+fn at_most(count: usize, limit: usize, what: &str, name: Option<&str>) -> Result<(), CallError> {
     if count <= limit {
         return Ok(());
     }
-    Err(CallError::OutputTooLarge(format!("it has {count} {what}, more than {limit}")))
+    let name = name.map(|name| format!(" (limits.{name})")).unwrap_or_default();
+    Err(CallError::OutputTooLarge(format!("it has {count} {what}, more than {limit}{name}")))
+}
+
+fn at_most_bytes(what: &str, bytes: usize, limit: usize, name: &str) -> Result<(), CallError> {
+    if bytes <= limit {
+        return Ok(());
+    }
+    Err(CallError::OutputTooLarge(format!("{what} has {bytes} bytes, more than {limit} (limits.{name})")))
 }
 
 fn invalid(message: String) -> CallError {
@@ -201,19 +217,47 @@ mod tests {
 
     #[test]
     fn too_many_or_too_large_is_named_with_its_limit() {
-        let many = Children::Exactly(vec![child("web", "{}"); 501]);
-        assert_eq!(refused(Decision { children: many, ..decision() }).0, "OutputTooLarge");
+        let children = |children| Decision { children: Children::Exactly(children), ..decision() };
         let large = format!("{{\"a\":\"{}\"}}", "x".repeat(1_500_000));
-        let (reason, message) =
-            refused(Decision { children: Children::Exactly(vec![child("web", &large)]), ..decision() });
-        assert_eq!(reason, "OutputTooLarge");
-        assert!(message.contains("Deployment.apps web has 1500008 bytes"), "{message}");
         let status = Some(format!("{{\"a\":\"{}\"}}", "x".repeat(65_536)));
-        assert_eq!(refused(Decision { status, ..decision() }).0, "OutputTooLarge");
         let conditions = (0..33).map(|n| condition(&format!("C{n}"))).collect();
-        assert_eq!(refused(Decision { conditions, ..decision() }).0, "OutputTooLarge");
         let event = Event { severity: Severity::Normal, reason: "A".into(), message: String::new() };
-        assert_eq!(refused(Decision { events: vec![event; 6], ..decision() }).0, "OutputTooLarge");
+        for (decision, says) in [
+            (children(vec![child("web", "{}"); 501]), "it has 501 children, more than 500 (limits.children)"),
+            (
+                children(vec![child("web", &large)]),
+                "Deployment.apps web has 1500008 bytes, more than 1500000 (limits.objectBytes)",
+            ),
+            (Decision { status, ..decision() }, "has 65544 bytes, more than 65536 (limits.statusBytes)"),
+            (Decision { conditions, ..decision() }, "it has 33 conditions, more than 32"),
+            (Decision { events: vec![event; 6], ..decision() }, "it has 6 events, more than 5 (limits.events)"),
+        ] {
+            let (reason, message) = refused(decision);
+            assert_eq!(reason, "OutputTooLarge");
+            assert!(message.ends_with(says), "{message}");
+        }
+    }
+
+    #[test]
+    fn conditions_count_as_a_part_of_the_status_in_every_answer() {
+        let limits = Limits::default();
+        let large = |name: &str| Condition { message: "x".repeat(CONDITION_MESSAGE), ..condition(name) };
+        let status = |bytes: usize| Some(format!("{{\"a\":\"{}\"}}", "x".repeat(bytes)));
+        let fits = Decision { conditions: vec![large("A")], status: status(32_000), ..decision() };
+        let together = Decision { status: status(33_000), ..fits.clone() };
+        let many = Decision { conditions: ["A", "B"].map(large).into(), ..decision() };
+        // A quotation mark takes two bytes when it is written.
+        let quotes = Condition { message: "\"".repeat(CONDITION_MESSAGE), ..condition("A") };
+        let quoted = Decision { conditions: vec![quotes], ..decision() };
+        for form in [Answer::Decided, Answer::Waiting, Answer::Done] {
+            assert!(measure(form(fits.clone()), &limits).is_ok());
+            for decision in [&together, &many, &quoted] {
+                let error = measure(form(decision.clone()), &limits).unwrap_err();
+                assert_eq!(error.reason(), "OutputTooLarge");
+                assert!(error.to_string().contains("the status with its conditions has"), "{error}");
+                assert!(error.to_string().ends_with("(limits.statusBytes)"), "{error}");
+            }
+        }
     }
 
     #[test]
