@@ -23,7 +23,8 @@ pub fn is_claim(kind: &Kind) -> bool {
 
 /// Whether these items are about claims alone, and the kind is one of them.
 pub fn is_about_claims(kind: &Kind, open: &Pods) -> bool {
-    is_claim(kind) && *open == Pods { claim_sources: open.claim_sources.clone(), ..Pods::default() }
+    let (claim_sources, annotations) = (open.claim_sources.clone(), open.annotations.clone());
+    is_claim(kind) && *open == Pods { claim_sources, annotations, ..Pods::default() }
 }
 
 /// Whether the claims of an object ask for no more than is open. `may_lose` is whether its data may
@@ -37,7 +38,12 @@ pub fn check(request: &Request<'_>, body: &Value, open: &Pods, may_lose: bool) -
     if !sets && !is_claim(kind) {
         return Ok(());
     }
-    match At::root(body).child("spec")? {
+    let root = At::root(body);
+    // A set's own are nobody's orders; a claim's tell importers what to fill it with.
+    if let Some(metadata) = root.child("metadata")?.filter(|_| !sets) {
+        open.check_annotations(&metadata)?;
+    }
+    match root.child("spec")? {
         Some(spec) if sets => check_set(request, &spec, open, may_lose),
         Some(spec) => check_spec(&spec, open),
         None => Ok(()),
@@ -286,6 +292,26 @@ mod tests {
         let meant = json!({ "metadata": { "name": "data", "annotations": { "cdi.kubevirt.io/a": "b" } } });
         assert_eq!(template("shop", &meant, &json!({})), Some("pod-annotation"));
         assert_eq!(template("shop", &meant, &json!({ "annotations": ["cdi.*"] })), None);
+    }
+
+    #[test]
+    fn a_claims_own_annotations_are_judged_as_those_of_a_template() {
+        let annotated = |key: &str| json!({ "metadata": { "annotations": { key: "a" } } });
+        let judged = |group: &str, kind: &str, key: &str, open: Value| {
+            broken(group, kind, "shop", &annotated(key), &open, false)
+        };
+        let claim = |key: &str, open: Value| judged("", "PersistentVolumeClaim", key, open);
+        let import = "cdi.kubevirt.io/storage.import.endpoint";
+        assert_eq!(claim(import, json!({})), Some("pod-annotation"));
+        assert_eq!(claim(import, json!({ "annotations": ["cdi.kubevirt.io/*"] })), None);
+        assert_eq!(claim("note", json!({})), None);
+        assert_eq!(claim("hotshoe.dev/applied", json!({})), None, "the host's own");
+        assert_eq!(judged("apps", "StatefulSet", import, json!({})), None, "a set is no claim");
+        let mut filled = annotated("note");
+        filled["spec"] = json!({ "volumeName": "s" });
+        assert_eq!(broken("", "PersistentVolumeClaim", "any", &filled, &json!({}), false), Some("claim-source"));
+        let misshapen = json!({ "metadata": { "annotations": [] } });
+        assert_eq!(broken("", "PersistentVolumeClaim", "any", &misshapen, &json!({}), false), Some("field-shape"));
     }
 
     #[test]

@@ -68,6 +68,10 @@ fn body_never(kind: &Kind, body: &Value) -> Option<(&'static str, &'static str)>
     if kind.is("", "Secret") && !is_ordinary_secret(body) {
         return Some(("secret-type", "no plugin may make a Secret of this type"));
     }
+    // With one that nobody takes away, the namespace would never go.
+    if kind.is("", "Namespace") && spelt(body, "spec").any(|spec| spelt(spec, "finalizers").next().is_some()) {
+        return Some(("namespace-finalizers", "spec.finalizers is not a plugin's to set"));
+    }
     if !kind.is("", "PersistentVolume") {
         return None;
     }
@@ -238,6 +242,22 @@ mod tests {
             assert_eq!(broken(Access::Read, &object("", "Namespace", None, name)), None);
         }
         assert_eq!(broken(Access::Delete, &object("", "Namespace", None, "a-kube-host")), None);
+    }
+
+    #[test]
+    fn a_namespace_gets_no_finalizer_of_a_plugins_choice() {
+        let namespace = object("", "Namespace", None, "a");
+        for body in [
+            json!({ "spec": { "finalizers": ["example.com/never"] } }),
+            json!({ "spec": { "finalizers": ["kubernetes"] } }),
+            json!({ "Spec": { "Finalizers": "x" } }),
+        ] {
+            assert_eq!(broken(Access::Apply(&body), &namespace), Some("namespace-finalizers"), "{body}");
+            assert_eq!(broken(Access::Apply(&body), &object("g", "Namespace", None, "a")), None);
+        }
+        for body in [json!({}), json!({ "spec": {} }), json!({ "metadata": { "labels": { "finalizers": "a" } } })] {
+            assert_eq!(broken(Access::Apply(&body), &namespace), None, "{body}");
+        }
     }
 
     #[test]

@@ -23,19 +23,21 @@ pub struct Pods {
     /// begins with it and `-`, and the template has no `-` in its name.
     pub persistent_volume_claims: Vec<String>,
     /// Where claims are filled from: names in `dataSource` and `dataSourceRef`, and volumes in
-    /// `volumeName`. Of a PersistentVolumeClaim it is the only item.
+    /// `volumeName`. Of a PersistentVolumeClaim this and `annotations` are the only items.
     pub claim_sources: Vec<String>,
     /// What others made: a controller of Pods whose selector has neither its parent's name as a value
     /// nor its own that begins with it, and a Job with `manualSelector`, take all that match and may
     /// delete them: a Deployment ReplicaSets, and the others Pods.
     pub adopt: bool,
-    /// Paths of the node's files that are there, to be read; what lies below them as well.
+    /// Paths of the node's files that are there, to be read; what lies below them as well. A socket below
+    /// them can be connected to though it is mounted read-only, so `/`, `/run` and `/var/run` are as much as
+    /// the node.
     pub host_path: Vec<String>,
-    /// To write there, too, and to have the kubelet make what is missing. It is as much as the node: through a link that a Pod makes there, the
-    /// next one mounts whatever it likes.
+    /// To write there, too, to have the kubelet make what is missing, and to ask for sockets and devices. It
+    /// is as much as the node: through a link that a Pod makes there, the next one mounts whatever it likes.
     pub host_path_writable: bool,
-    /// Annotations with a prefix, such as `prometheus.io/scrape`, on Pods and in what Pods and
-    /// claims are made of: those mean something to somebody, who may do for them what is closed here.
+    /// Annotations with a prefix, such as `prometheus.io/scrape`, on Pods and claims and in what those
+    /// are made of: they mean something to somebody, who may do for them what is closed here.
     pub annotations: Vec<String>,
     /// Other types of volumes, by their field: `csi`, `nfs`, `ephemeral`, `image`…, and the
     /// projected `clusterTrustBundle` and `podCertificate`.

@@ -135,7 +135,11 @@ impl Pods {
         self.check_annotations(metadata)
     }
 
-    fn check_annotations(&self, metadata: &At<'_>) -> Judged {
+    /// Annotations, for what they mean to somebody.
+    ///
+    /// # Errors
+    /// The first that is not open, by its path.
+    pub(crate) fn check_annotations(&self, metadata: &At<'_>) -> Judged {
         let Some(annotations) = metadata.child("annotations")? else { return Ok(()) };
         for (key, value) in annotations.members()? {
             if OLD_PROFILES.iter().any(|prefix| key.starts_with(prefix)) {
@@ -824,17 +828,17 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_node_are_not_made_unless_writing_is_opened() {
+    fn files_of_the_node_are_not_made_or_spoken_to_unless_writing_is_opened() {
         let with = |kind: Value, open: Value| {
             broken(&volume(json!({ "hostPath": { "path": "/var/log/x", "type": kind } })), &open)
         };
         let reading = json!({ "hostPath": ["/var/log"] });
         let writing = json!({ "hostPath": ["/var/log"], "hostPathWritable": true });
-        for kind in ["FileOrCreate", "DirectoryOrCreate"] {
+        for kind in ["FileOrCreate", "DirectoryOrCreate", "Socket", "CharDevice", "BlockDevice"] {
             assert_eq!(with(json!(kind), reading.clone()), Some("pod-host-path-writable"), "{kind}");
             assert_eq!(with(json!(kind), writing.clone()), None, "{kind}");
         }
-        for kind in ["", "Directory", "File", "Socket", "CharDevice", "BlockDevice"] {
+        for kind in ["", "Directory", "File"] {
             assert_eq!(with(json!(kind), reading.clone()), None, "{kind}");
         }
         assert_eq!(with(json!(["FileOrCreate"]), writing), Some("field-shape"));

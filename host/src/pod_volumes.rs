@@ -76,10 +76,11 @@ impl Pods {
         let wanted = path.text()?;
         let granted = !has_parent(wanted) && self.host_path.iter().any(|open| lies_in(wanted, open));
         path.ensure(granted, "pod-host-path", "pods.hostPath")?;
-        // What is not there the kubelet makes, as the node's root.
+        // What is not there the kubelet makes, as the node's root; and a socket or a device takes what is
+        // sent to it, however it is mounted.
         let Some(kind) = volume.child("type")? else { return Ok(()) };
-        let makes = kind.text()?.ends_with("OrCreate");
-        kind.ensure(!makes || self.host_path_writable, "pod-host-path-writable", "pods.hostPathWritable")
+        let reads = ["", "Directory", "File"].contains(&kind.text()?);
+        kind.ensure(reads || self.host_path_writable, "pod-host-path-writable", "pods.hostPathWritable")
     }
 
     /// A link that is made in a path of the node's leads the next mount of it out of that path.

@@ -68,7 +68,7 @@ const UNLESS_OWN: &str = "pods.persistentVolumeClaims unless own";
 const UNLESS_X_1: &str = "pods.adopt unless x-1";
 
 /// Fragments of bodies: the kind, the place below the root, the value, and the items that open it.
-const FRAGMENTS: [(&str, &str, &str, &str); 54] = [
+const FRAGMENTS: [(&str, &str, &str, &str); 61] = [
     ("Deployment", "spec.template.spec.hostNetwork", "true", "pods.hostNetwork"),
     ("Deployment", "spec.template.spec.hostPID", "true", "pods.hostPID"),
     ("Deployment", "spec.template.spec.hostPID", "false", NOTHING),
@@ -95,6 +95,8 @@ const FRAGMENTS: [(&str, &str, &str, &str); 54] = [
     ("Deployment", "spec.replicas", "3", NOTHING),
     ("StatefulSet", "spec.template.spec", OF_NODE_READ, "pods.hostPath"),
     ("StatefulSet", "spec.template.spec", OF_NODE, "pods.hostPath pods.hostPathWritable"),
+    ("StatefulSet", "spec.template.spec", OF_NODE_SOCKET, "pods.hostPath pods.hostPathWritable"),
+    ("StatefulSet", "metadata.annotations", r#"{"b.io/a":"c"}"#, NOTHING),
     ("StatefulSet", "spec.selector.matchLabels", r#"{"app":"theirs"}"#, "pods.adopt"),
     ("StatefulSet", "spec.selector.matchLabels", r#"{"app":"x-1"}"#, UNLESS_X_1),
     ("StatefulSet", "spec.volumeClaimTemplates", r#"[{"metadata":{"name":"data"}}]"#, UNLESS_OWN),
@@ -120,6 +122,11 @@ const FRAGMENTS: [(&str, &str, &str, &str); 54] = [
     ("PersistentVolumeClaim", "spec.volumeName", r#""other""#, NEVER),
     ("PersistentVolumeClaim", "spec.storageClassName", r#""fast""#, NOTHING),
     ("PersistentVolumeClaim", "spec.odd", "1", NEVER),
+    ("PersistentVolumeClaim", "metadata.annotations", r#"{"a.io/b":"c"}"#, "pods.annotations"),
+    ("PersistentVolumeClaim", "metadata.annotations", r#"{"b.io/a":"c"}"#, NEVER),
+    ("PersistentVolumeClaim", "metadata.annotations", r#"{"b":"c"}"#, NOTHING),
+    ("Namespace", "metadata.labels", r#"{"a":"b"}"#, NOTHING),
+    ("Namespace", "spec.finalizers", r#"["a/b"]"#, NEVER),
     ("ReplicaSet", "spec.selector.matchLabels", r#"{"app":"theirs"}"#, "pods.adopt"),
     ("ReplicaSet", "spec.selector.matchLabels", r#"{"app":"x-1"}"#, UNLESS_X_1),
     ("ReplicaSet", "spec.selector.matchLabels", r#"{"app":"theirs","of":"x"}"#, NOTHING),
@@ -137,6 +144,7 @@ const FRAGMENTS: [(&str, &str, &str, &str); 54] = [
 
 const OF_NODE: &str = r#"{"automountServiceAccountToken":false,"volumes":[{"name":"v","hostPath":{"path":"/var/log"}}],"containers":[{"securityContext":{"allowPrivilegeEscalation":false},"volumeMounts":[{"name":"v"}]}]}"#;
 const OF_NODE_READ: &str = r#"{"automountServiceAccountToken":false,"volumes":[{"name":"v","hostPath":{"path":"/var/log"}}],"containers":[{"securityContext":{"allowPrivilegeEscalation":false},"volumeMounts":[{"name":"v","readOnly":true}]}]}"#;
+const OF_NODE_SOCKET: &str = r#"{"automountServiceAccountToken":false,"volumes":[{"name":"v","hostPath":{"path":"/var/log/s","type":"Socket"}}]}"#;
 
 #[derive(Clone, Debug)]
 struct RuleText {

@@ -131,6 +131,11 @@ pub fn namespace(place: &Place<'_>) -> Vec<Forged> {
     here(NAMESPACE, place, json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "privileged" } } }))
 }
 
+/// A namespace that would never go.
+pub fn namespace_with_finalizer(place: &Place<'_>) -> Vec<Forged> {
+    here(NAMESPACE, place, json!({ "spec": { "finalizers": ["example.com/never"] } }))
+}
+
 /// Somebody else's namespace; also as something to be read.
 pub fn config_map_elsewhere(place: &Place<'_>) -> Vec<Forged> {
     vec![Forged::new(CONFIG_MAP, place, Some("default"), place.name, json!({ "data": { "a": "b" } }))]

@@ -212,6 +212,7 @@ pub const ATTACKS: &[Attack] = &[
     forged("a PersistentVolume", forged::persistent_volume, &[Gate, Rbac]),
     forged("a PersistentVolume with somebody's Secret", forged::persistent_volume_with_secret, &[Gate, Rbac]),
     forged("a Namespace", forged::namespace, &[Gate, Rbac]),
+    forged("a Namespace with a finalizer", forged::namespace_with_finalizer, &[Gate, Rbac]),
     forged("another namespace", forged::config_map_elsewhere, &[Gate, Rbac]),
     forged("another namespace in the JSON alone", forged::config_map_elsewhere_in_json, &[Gate, Rbac]),
     forged("a Role", forged::role, &[Gate, Rbac]),
