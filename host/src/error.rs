@@ -9,6 +9,9 @@ use crate::decision::Failure;
 /// it in vain.
 pub const CLEAN_UP_WAITS: &str = "CleanUpWaits";
 
+/// The longest reason of an Event, bytes: the API server's bound.
+const REASON: usize = 128;
+
 /// When to try an object again after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
@@ -164,9 +167,11 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// An answer, or none, of which no more is known.
+    /// An answer, or none, of which no more is known. A reason that is no word, as an admission webhook may
+    /// give, or is left out, as where an object does not fit its type, is replaced: Events are refused
+    /// without one.
     pub fn new(verb: &'static str, target: String, code: u16, reason: &str, message: String) -> Self {
-        let reason = reason.to_owned();
+        let reason = if is_word(reason) { reason } else { reason_of(code, &message) }.to_owned();
         Self { verb, target, code, reason, message, retry_after: None, cause: None, waking_up: false }
     }
 
@@ -194,14 +199,45 @@ impl ApiError {
     /// Whether it is known that nothing was written.
     pub fn is_definite(&self) -> bool {
         let refused = (400..500).contains(&self.code) && self.code != 408;
-        // What does not fit a schema is a 500 when it is applied; sent again, it fits no better.
-        refused || (self.code == 500 && self.message.starts_with("failed to create typed patch object"))
+        refused || is_misfit(self.code, &self.message)
     }
 
     /// 5xx, 429, 409, time-outs and a server that is away, or has just come back, pass by themselves; the
     /// rest does not.
     pub fn is_transient(&self) -> bool {
         !self.is_definite() || self.code == 409 || self.code == 429 || self.waking_up
+    }
+}
+
+/// What does not fit a schema is a 500 when it is applied; sent again, it fits no better.
+fn is_misfit(code: u16, message: &str) -> bool {
+    code == 500 && message.starts_with("failed to create typed patch object")
+}
+
+fn is_word(reason: &str) -> bool {
+    (1..=REASON).contains(&reason.len()) && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// In the API server's words, what a status code says.
+fn reason_of(code: u16, message: &str) -> &'static str {
+    match code {
+        _ if is_misfit(code, message) => "Invalid",
+        0 => "Unreachable",
+        400 => "BadRequest",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        405 => "MethodNotAllowed",
+        409 => "Conflict",
+        410 => "Gone",
+        413 => "RequestEntityTooLarge",
+        415 => "UnsupportedMediaType",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        500..=599 => "InternalError",
+        _ => "Unknown",
     }
 }
 
@@ -318,5 +354,39 @@ impl Error {
                 None => Retry::Slowly,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_a_reason_that_is_one_word() {
+        let misfit =
+            "failed to create typed patch object (n/a; /v1, Kind=ConfigMap): .dta: field not declared in schema";
+        let long = "x".repeat(129);
+        for (code, said, message, reason) in [
+            (500, "", misfit, "Invalid"),
+            (500, "", "etcd is away", "InternalError"),
+            (502, "", "", "InternalError"),
+            (503, "", "", "ServiceUnavailable"),
+            (403, "not on a Friday", "denied", "Forbidden"),
+            (400, &long, "denied", "BadRequest"),
+            (418, "", "", "Unknown"),
+            (422, "", "", "Invalid"),
+            (409, "AlreadyExists", "", "AlreadyExists"),
+            (0, "Timeout", "", "Timeout"),
+        ] {
+            let error = ApiError::new("apply", "a ConfigMap".into(), code, said, message.into());
+            assert_eq!(error.reason, reason, "{code} {said} {message}");
+        }
+    }
+
+    #[test]
+    fn what_fits_no_schema_is_not_sent_again_as_it_is() {
+        let of = |message: &str| ApiError::new("apply", "a ConfigMap".into(), 500, "", message.into());
+        assert!(of("failed to create typed patch object (n/a)").is_definite());
+        assert!(!of("etcd is away").is_definite());
     }
 }
