@@ -38,10 +38,10 @@ impl Allowance {
         }
     }
 
-    /// Something was dropped. Returns how much was since that was told last, where it is to be told.
-    pub fn dropped(&self, now: Instant) -> Option<u64> {
+    /// So much was dropped. Returns how much was since that was told last, where it is to be told.
+    pub fn dropped(&self, amount: u64, now: Instant) -> Option<u64> {
         let mut dropped = self.dropped.lock();
-        dropped.untold += 1;
+        dropped.untold += amount;
         if dropped.told.is_some_and(|told| now.saturating_duration_since(told) < TOLD) {
             return None;
         }
@@ -74,8 +74,8 @@ mod tests {
     #[test]
     fn what_was_dropped_is_told_at_once_and_then_summed_up() {
         let (allowance, start) = (Allowance::new(1, 1), Instant::now());
-        assert_eq!(allowance.dropped(start), Some(1));
-        assert!((1..=99).all(|_| allowance.dropped(start + TOLD / 2).is_none()));
-        assert_eq!(allowance.dropped(start + TOLD), Some(100));
+        assert_eq!(allowance.dropped(1, start), Some(1));
+        assert!((1..=98).all(|_| allowance.dropped(1, start + TOLD / 2).is_none()));
+        assert_eq!(allowance.dropped(2, start + TOLD), Some(100));
     }
 }

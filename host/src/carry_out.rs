@@ -338,7 +338,7 @@ impl<'a> Work<'a> {
     fn note_dropped(self, allowance: &Allowance) {
         let plugin = &*self.controller.name;
         self.controller.metrics.event_dropped(plugin);
-        if let Some(dropped) = allowance.dropped(Instant::now()) {
+        if let Some(dropped) = allowance.dropped(1, Instant::now()) {
             tracing::warn!(plugin, digest = %self.logic.revision.digest(), dropped, "there are more Events than are written; some were dropped");
         }
     }

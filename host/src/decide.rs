@@ -97,6 +97,7 @@ async fn ask_and_tell(
         controller.metrics.called(&controller.name, digest, end, heard.elapsed);
         controller.probation.called(Instant::now(), digest, heard.elapsed);
         log(controller, logic, &observed.shown.parent.reference, heard.logs);
+        note_dropped(controller, digest, heard.dropped);
     };
     ask(controller, logic, call, observed.shown.clone(), heard).await
 }
@@ -160,6 +161,8 @@ pub fn slow_down(controller: &Controller, logic: &Logic, parent: &Object, memory
 pub struct Heard<'a> {
     /// Its log lines.
     pub logs: &'a [LogLine],
+    /// How many more there were than are kept of one call.
+    pub dropped: u32,
     /// Whether it came to nothing.
     pub failed: bool,
     /// How long it ran.
@@ -171,11 +174,11 @@ pub struct Heard<'a> {
 impl<'a> From<&'a Result<Outcome, Aborted>> for Heard<'a> {
     fn from(called: &'a Result<Outcome, Aborted>) -> Self {
         match called {
-            Ok(outcome) => {
-                Self { logs: &outcome.logs, failed: false, elapsed: outcome.elapsed, memory: outcome.memory }
+            Ok(Outcome { logs, logs_dropped, elapsed, memory, .. }) => {
+                Self { logs, dropped: *logs_dropped, failed: false, elapsed: *elapsed, memory: *memory }
             }
-            Err(aborted) => {
-                Self { logs: &aborted.logs, failed: true, elapsed: aborted.elapsed, memory: aborted.memory }
+            Err(Aborted { logs, logs_dropped, elapsed, memory, .. }) => {
+                Self { logs, dropped: *logs_dropped, failed: true, elapsed: *elapsed, memory: *memory }
             }
         }
     }
@@ -221,7 +224,7 @@ fn log(controller: &Controller, logic: &Logic, parent: &ObjectRef, lines: &[LogL
                 match tracing::enabled!(target: "plugin", tracing::Level::$level) {
                     // What nobody reads costs nothing.
                     false => {}
-                    true if !controller.lines.take(LINE + message.len()) => note_dropped(controller, digest),
+                    true if !controller.lines.take(LINE + message.len()) => note_dropped(controller, digest, 1),
                     true => tracing::event!(target: "plugin", tracing::Level::$level, plugin, %digest, object = %parent, "{message}"),
                 }
             };
@@ -236,10 +239,30 @@ fn log(controller: &Controller, logic: &Logic, parent: &ObjectRef, lines: &[LogL
     }
 }
 
-fn note_dropped(controller: &Controller, digest: Digest) {
+fn note_dropped(controller: &Controller, digest: Digest, lines: u32) {
+    if lines == 0 {
+        return;
+    }
     let plugin = &*controller.name;
-    controller.metrics.line_dropped(plugin);
-    if let Some(dropped) = controller.lines.dropped(std::time::Instant::now()) {
+    controller.metrics.lines_dropped(plugin, lines.into());
+    if let Some(dropped) = controller.lines.dropped(lines.into(), std::time::Instant::now()) {
         tracing::warn!(plugin, %digest, dropped, "the plugin logs more than is written; some of its lines were dropped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_that_a_call_lost_are_told_whether_it_ended_well_or_not() {
+        let (logs, elapsed, memory) = (Vec::new(), Duration::ZERO, 0);
+        let result = Err(Failure::Other(String::new()));
+        let well = Ok(Outcome { result, logs: logs.clone(), logs_dropped: 3, elapsed, memory });
+        let ill = Err(Aborted { error: CallError::Stopped, logs, logs_dropped: 4, elapsed, memory });
+        for (called, dropped, failed) in [(well, 3, false), (ill, 4, true)] {
+            let heard = Heard::from(&called);
+            assert_eq!((heard.dropped, heard.failed), (dropped, failed));
+        }
     }
 }

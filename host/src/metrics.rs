@@ -215,9 +215,9 @@ impl Metrics {
         self.events_dropped.get_or_create(&by(plugin)).inc();
     }
 
-    /// A line of a plugin was dropped, because it logged too much of late.
-    pub fn line_dropped(&self, plugin: &str) {
-        self.lines_dropped.get_or_create(&by(plugin)).inc();
+    /// So many lines of a plugin were dropped, because it logged too much of late or in one call.
+    pub fn lines_dropped(&self, plugin: &str, count: u64) {
+        self.lines_dropped.get_or_create(&by(plugin)).inc_by(count);
     }
 
     /// The gate refused something, by this rule.
@@ -259,7 +259,7 @@ mod tests {
         metrics.opened("memcached");
         metrics.delayed("memcached");
         metrics.event_dropped("memcached");
-        metrics.line_dropped("memcached");
+        metrics.lines_dropped("memcached", 7);
         metrics.denied("memcached", "pod-token");
         let mut stopwatch = Stopwatch::start();
         stopwatch.over(Stage::FirstCall);
@@ -275,7 +275,7 @@ mod tests {
             r#"hotshoe_plugin_breaker_openings_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_writes_delayed_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_events_dropped_total{controller="memcached"} 1"#,
-            r#"hotshoe_plugin_log_lines_dropped_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_log_lines_dropped_total{controller="memcached"} 7"#,
             r#"hotshoe_swap_seconds_count{controller="memcached"} 1"#,
             r#"hotshoe_swap_stage_seconds_count{controller="memcached",stage="first-call"} 1"#,
         ] {
