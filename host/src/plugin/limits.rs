@@ -14,12 +14,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
+/// No memory of a guest that has one is smaller.
+const WASM_PAGE: u64 = 64 * KIB;
 
-/// The name, default and cap of one limit.
+/// The name, default and bounds of one limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound<T> {
     /// As it is written in `plugin.yaml`, below `spec.limits`.
     pub name: &'static str,
+    /// The least that an override may ask for: what is less would let no plugin work, or mean another
+    /// thing than it says.
+    pub least: T,
     /// Without an override.
     pub default: T,
     /// The most that an override may ask for.
@@ -27,65 +32,66 @@ pub struct Bound<T> {
 }
 
 /// Processor time for one call. Looked at in ticks of the epoch clock, so it ends a tick or two late.
-pub const CALL_TIME: Bound<Span> = bound("callTime", Span::millis(500), Span::millis(5_000));
+pub const CALL_TIME: Bound<Span> = bound("callTime", Span::millis(1), Span::millis(500), Span::millis(5_000));
 /// Linear memory of all memories of one call together. A Rust guest needs 2 MiB, one with a
 /// JavaScript or Python runtime 13 to 64 MiB.
-pub const MEMORY: Bound<Size> = bound("memory", Size(64 * MIB), Size(GIB));
+pub const MEMORY: Bound<Size> = bound("memory", Size(WASM_PAGE), Size(64 * MIB), Size(GIB));
 /// Elements of all tables of one call together, 8 bytes each.
-pub const TABLE_ELEMENTS: Bound<u32> = bound("tableElements", 100_000, 200_000);
+pub const TABLE_ELEMENTS: Bound<u32> = bound("tableElements", 1, 100_000, 200_000);
 /// Core instances of one call. A Rust guest has 2 to 4, one with adapters a few dozen.
-pub const INSTANCES: Bound<u32> = bound("instances", 64, 128);
+pub const INSTANCES: Bound<u32> = bound("instances", 1, 64, 128);
 /// Tables of one call.
-pub const TABLES: Bound<u32> = bound("tables", 32, 64);
+pub const TABLES: Bound<u32> = bound("tables", 1, 32, 64);
 /// Memories of one call.
-pub const MEMORIES: Bound<u32> = bound("memories", 8, 16);
+pub const MEMORIES: Bound<u32> = bound("memories", 1, 8, 16);
 /// Calls of the host by the guest in one call. Without a bound a guest makes five million a second.
-pub const HOST_CALLS: Bound<u32> = bound("hostCalls", 1_000, 100_000);
+pub const HOST_CALLS: Bound<u32> = bound("hostCalls", 1, 1_000, 100_000);
 /// Bytes that the guest hands to the host: each answer, and all log lines of a call together.
-pub const BOUNDARY_BYTES: Bound<Size> = bound("boundaryBytes", Size(4 * MIB), Size(64 * MIB));
+pub const BOUNDARY_BYTES: Bound<Size> = bound("boundaryBytes", Size(1), Size(4 * MIB), Size(64 * MIB));
 /// Nesting of the JSON that a plugin returns; the gate takes no more of a child.
-pub const JSON_DEPTH: Bound<u32> = bound("jsonDepth", 64, 64);
+pub const JSON_DEPTH: Bound<u32> = bound("jsonDepth", 1, 64, 64);
 /// One desired child as JSON. An API server's default is 1.5 MiB, of etcd's.
-pub const OBJECT_BYTES: Bound<Size> = bound("objectBytes", Size(1_500_000), Size(3 * MIB));
+pub const OBJECT_BYTES: Bound<Size> = bound("objectBytes", Size(1), Size(1_500_000), Size(3 * MIB));
 /// Desired children of one decision; with those that are no longer desired and may not be deleted, all
 /// that a parent may have where one is added.
-pub const CHILDREN: Bound<u32> = bound("children", 500, 5_000);
+pub const CHILDREN: Bound<u32> = bound("children", 0, 500, 5_000);
 /// Log lines kept of one call; the rest is dropped and counted.
-pub const LOG_LINES: Bound<u32> = bound("logLines", 100, 1_000);
+pub const LOG_LINES: Bound<u32> = bound("logLines", 0, 100, 1_000);
 /// Bytes of log kept of one call.
-pub const LOG_BYTES: Bound<Size> = bound("logBytes", Size(64 * KIB), Size(MIB));
+pub const LOG_BYTES: Bound<Size> = bound("logBytes", Size(0), Size(64 * KIB), Size(MIB));
 /// Events of one decision.
-pub const EVENTS: Bound<u32> = bound("events", 5, 50);
-/// The status of one decision as JSON.
-pub const STATUS_BYTES: Bound<Size> = bound("statusBytes", Size(64 * KIB), Size(512 * KIB));
+pub const EVENTS: Bound<u32> = bound("events", 0, 5, 50);
+/// The status of one decision with its conditions, as JSON.
+pub const STATUS_BYTES: Bound<Size> = bound("statusBytes", Size(1), Size(64 * KIB), Size(512 * KIB));
 /// Rounds of `needs` before one decision.
-pub const REQUEST_ROUNDS: Bound<u32> = bound("requestRounds", 5, 20);
+pub const REQUEST_ROUNDS: Bound<u32> = bound("requestRounds", 0, 5, 20);
 /// Objects that are fetched by `needs` for one decision, all rounds together, as JSON; one that is asked
 /// for twice counts twice. The host holds them for each parent that is being decided.
-pub const FETCHED_BYTES: Bound<Size> = bound("fetchedBytes", Size(8 * MIB), Size(64 * MIB));
+pub const FETCHED_BYTES: Bound<Size> = bound("fetchedBytes", Size(0), Size(8 * MIB), Size(64 * MIB));
 /// Writes of children and status in a second, all parents together. More wait; a small API server
 /// takes about 700 of everybody's.
-pub const WRITES_PER_SECOND: Bound<u32> = bound("writesPerSecond", 500, 10_000);
+pub const WRITES_PER_SECOND: Bound<u32> = bound("writesPerSecond", 1, 500, 10_000);
 /// Deletions of children in a second, all parents together. More wait: what a plugin deletes by
 /// mistake, somebody should have time to notice.
-pub const DELETIONS_PER_SECOND: Bound<u32> = bound("deletionsPerSecond", 10, 1_000);
+pub const DELETIONS_PER_SECOND: Bound<u32> = bound("deletionsPerSecond", 1, 10, 1_000);
 /// The component's own size.
-pub const COMPONENT_BYTES: Bound<Size> = bound("componentBytes", Size(32 * MIB), Size(256 * MIB));
+pub const COMPONENT_BYTES: Bound<Size> = bound("componentBytes", Size(1), Size(32 * MIB), Size(256 * MIB));
 /// What it declares, with everything in it: types, imports, exports, functions, but not the functions'
 /// bodies and the data. While it is read the host needs up to 60 times as much memory for them.
-pub const DECLARATION_BYTES: Bound<Size> = bound("declarationBytes", Size(MIB), Size(16 * MIB));
+pub const DECLARATION_BYTES: Bound<Size> = bound("declarationBytes", Size(1), Size(MIB), Size(16 * MIB));
 /// Its types alone. The host keeps 100 times as much for them.
-pub const TYPE_BYTES: Bound<Size> = bound("typeBytes", Size(256 * KIB), Size(4 * MIB));
+pub const TYPE_BYTES: Bound<Size> = bound("typeBytes", Size(1), Size(256 * KIB), Size(4 * MIB));
 /// The cases that it carries. Read, they take the host up to 40 times as much.
-pub const CASE_BYTES: Bound<Size> = bound("caseBytes", Size(MIB), Size(8 * MIB));
+pub const CASE_BYTES: Bound<Size> = bound("caseBytes", Size(1), Size(MIB), Size(8 * MIB));
 /// The native code that it is compiled to, 3 to 6 times its size. The host keeps all of it in memory, and
 /// at a swap four times as much: that of the revision at work, of the one before it, and of the new one
 /// as it came and as it is loaded. With the default, that is half of what the host's Pod may have.
-pub const NATIVE_BYTES: Bound<Size> = bound("nativeBytes", Size(64 * MIB), Size(2 * GIB));
+pub const NATIVE_BYTES: Bound<Size> = bound("nativeBytes", Size(1), Size(64 * MIB), Size(2 * GIB));
 /// Processor time for compiling it.
-pub const COMPILE_TIME: Bound<Span> = bound("compileTime", Span::millis(60_000), Span::millis(600_000));
+pub const COMPILE_TIME: Bound<Span> =
+    bound("compileTime", Span::millis(1), Span::millis(60_000), Span::millis(600_000));
 /// Address space of the process that compiles it.
-pub const COMPILE_MEMORY: Bound<Size> = bound("compileMemory", Size(2 * GIB), Size(8 * GIB));
+pub const COMPILE_MEMORY: Bound<Size> = bound("compileMemory", Size(1), Size(2 * GIB), Size(8 * GIB));
 
 /// So many bad calls more than good ones within [`BREAKER_WINDOW`] open the circuit.
 pub const BREAKER_STRIKES: usize = 5;
@@ -141,28 +147,47 @@ pub const FAILURE_MESSAGE: usize = 8 * 1024;
 /// One log line, bytes.
 pub const LOG_LINE: usize = 8 * 1024;
 
-const fn bound<T>(name: &'static str, default: T, cap: T) -> Bound<T> {
-    Bound { name, default, cap }
+const fn bound<T>(name: &'static str, least: T, default: T, cap: T) -> Bound<T> {
+    Bound { name, least, default, cap }
 }
 
 impl<T: Copy + PartialOrd + fmt::Display> Bound<T> {
-    /// The override where there is one, if it is within the cap.
+    /// The override where there is one, if it is within the bounds.
     fn choose(&self, wanted: Option<T>) -> Result<T, LimitError> {
-        match wanted {
-            None => Ok(self.default),
-            Some(wanted) if wanted <= self.cap => Ok(wanted),
-            Some(wanted) => Err(LimitError { name: self.name, wanted: wanted.to_string(), cap: self.cap.to_string() }),
+        let Some(wanted) = wanted else { return Ok(self.default) };
+        let (name, said) = (self.name, wanted.to_string());
+        if wanted > self.cap {
+            return Err(LimitError::TooMuch { name, wanted: said, cap: self.cap.to_string() });
         }
+        if wanted < self.least {
+            return Err(LimitError::TooLittle { name, wanted: said, least: self.least.to_string() });
+        }
+        Ok(wanted)
     }
 }
 
-/// An override that asks for more than anybody may have.
+/// An override that nobody may have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("limits.{name} is {wanted}, but at most {cap} can be given; lower it, or leave it out for the default")]
-pub struct LimitError {
-    name: &'static str,
-    wanted: String,
-    cap: String,
+#[expect(missing_docs, reason = "the fields are the words of the message")]
+pub enum LimitError {
+    /// More than its cap.
+    #[error("limits.{name} is {wanted}, but at most {cap} can be given; lower it, or leave it out for the default")]
+    TooMuch { name: &'static str, wanted: String, cap: String },
+    /// Less than its least.
+    #[error(
+        "limits.{name} is {wanted}, but at least {least} must be given; raise it, or leave it out for the default{}",
+        instead(.name)
+    )]
+    TooLittle { name: &'static str, wanted: String, least: String },
+}
+
+/// What somebody may have meant by nothing.
+fn instead(name: &str) -> &'static str {
+    match name {
+        "deletionsPerSecond" => " (to forbid deletions, leave `delete` out of spec.grants)",
+        "writesPerSecond" => " (to forbid writes, leave `create` and `update` out of spec.grants)",
+        _ => "",
+    }
 }
 
 /// What one plugin may use.
@@ -235,7 +260,7 @@ impl Limits {
     /// The defaults with these overrides.
     ///
     /// # Errors
-    /// Where an override is above its cap.
+    /// Where an override is above its cap, or below its least.
     pub fn with(wanted: &Overrides) -> Result<Self, LimitError> {
         Ok(Self {
             call_time: CALL_TIME.choose(wanted.call_time)?,
@@ -433,14 +458,20 @@ mod tests {
         assert_eq!(limits.log_lines, LOG_LINES.default);
     }
 
-    /// Each limit: the least that is ever asked for, its cap, and what is just above that.
-    fn bounds() -> Vec<(&'static str, [Value; 3])> {
-        let count = |bound: Bound<u32>| (bound.name, [json!(1), json!(bound.cap), json!(bound.cap + 1)]);
-        let size =
-            |Bound { name, cap, .. }: Bound<Size>| (name, [Size(1), cap, Size(cap.0 + 1)].map(|size| json!(size)));
-        let span = |Bound { name, cap, .. }: Bound<Span>| {
-            let least = Span::millis(1);
-            (name, [least, cap, Span(cap.0 + least.0)].map(|span| json!(span)))
+    /// Each limit: its least, its cap, what is just above that, and what is just below the least, if
+    /// anything is.
+    fn bounds() -> Vec<(&'static str, [Value; 3], Option<Value>)> {
+        let count = |Bound { name, least, cap, .. }: Bound<u32>| {
+            (name, [json!(least), json!(cap), json!(cap + 1)], least.checked_sub(1).map(|below| json!(below)))
+        };
+        let size = |Bound { name, least, cap, .. }: Bound<Size>| {
+            let below = least.0.checked_sub(1).map(|below| json!(Size(below)));
+            (name, [least, cap, Size(cap.0 + 1)].map(|size| json!(size)), below)
+        };
+        let span = |Bound { name, least, cap, .. }: Bound<Span>| {
+            let step = Duration::from_millis(1);
+            let below = least.0.checked_sub(step).map(|below| json!(Span(below)));
+            (name, [least, cap, Span(cap.0 + step)].map(|span| json!(span)), below)
         };
         let counts = [
             TABLE_ELEMENTS,
@@ -475,20 +506,23 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_can_be_overridden_by_itself_and_not_above_its_cap() {
+    fn each_limit_can_be_overridden_by_itself_and_within_its_bounds() {
         let defaults = json!(Limits::default());
         let of_plugins: BTreeSet<_> = defaults.as_object().unwrap().keys().cloned().collect();
-        let tried: BTreeSet<_> = bounds().into_iter().map(|(name, _)| name.to_owned()).collect();
+        let tried: BTreeSet<_> = bounds().into_iter().map(|(name, ..)| name.to_owned()).collect();
         assert_eq!(tried, of_plugins);
-        for (name, [least, cap, above]) in bounds() {
+        for (name, [least, cap, above], below) in bounds() {
             let with = |value: &Value| Limits::with(&serde_json::from_value(json!({ name: value })).unwrap());
             for wanted in [least, cap] {
                 let mut expected = defaults.clone();
                 expected[name] = wanted.clone();
                 assert_eq!(json!(with(&wanted).unwrap()), expected, "{name}");
             }
-            let refused = with(&above).unwrap_err().to_string();
-            assert!(refused.starts_with(&format!("limits.{name} is ")), "{refused}");
+            for (wanted, bound) in [(Some(above), "at most"), (below, "at least")] {
+                let Some(wanted) = wanted else { continue };
+                let refused = with(&wanted).unwrap_err().to_string();
+                assert!(refused.starts_with(&format!("limits.{name} is ")) && refused.contains(bound), "{refused}");
+            }
         }
     }
 
@@ -499,6 +533,22 @@ mod tests {
             Limits::with(&wanted).unwrap_err().to_string(),
             "limits.callTime is 6s, but at most 5s can be given; lower it, or leave it out for the default"
         );
+    }
+
+    #[test]
+    fn nothing_as_a_limit_is_refused_where_it_would_mean_another_thing() {
+        let refused = |text: &str| Limits::with(&serde_json::from_str(text).unwrap()).unwrap_err().to_string();
+        assert_eq!(
+            refused(r#"{"deletionsPerSecond":0}"#),
+            "limits.deletionsPerSecond is 0, but at least 1 must be given; raise it, or leave it out for the default (to forbid deletions, leave `delete` out of spec.grants)"
+        );
+        assert!(refused(r#"{"writesPerSecond":0}"#).contains("leave `create` and `update` out of spec.grants"));
+        assert_eq!(
+            refused(r#"{"memory":0}"#),
+            "limits.memory is 0, but at least 64Ki must be given; raise it, or leave it out for the default"
+        );
+        let none = serde_json::from_str(r#"{"events":0,"logLines":0,"children":0,"requestRounds":0}"#).unwrap();
+        assert!(Limits::with(&none).is_ok(), "none at all is a limit as well");
     }
 
     #[test]
