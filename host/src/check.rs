@@ -112,11 +112,13 @@ fn broken(rule: &'static str, message: String) -> Violation {
 }
 
 fn check_child(child: &Document, context: &Context<'_>) -> Result<Desired, Violation> {
+    // Only kinds that are owned are looked up, so this comes before what is known of the kind.
+    if !context.descriptor.owns.iter().any(|owned| owned.kind == child.reference.kind) {
+        let message = format!("{}: describe does not name this kind as owned", child.reference);
+        return Err(broken("kind-not-owned", message));
+    }
     let (reference, namespaced) = resolve(&child.reference, context)?;
     check_name(&reference)?;
-    if !context.descriptor.owns.iter().any(|owned| owned.kind == reference.kind) {
-        return Err(broken("kind-not-owned", format!("{reference}: describe does not name this kind as owned")));
-    }
     let body = read_body(&child.json, &reference)?;
     let desired = stamp(reference, body, context);
     authorise(&desired.reference, namespaced, Access::Apply(&desired.body), context)?;
@@ -345,7 +347,7 @@ mod tests {
 
     fn world(rules: Value) -> World {
         let rules: Vec<Rule> = serde_json::from_value(rules).unwrap();
-        let owns = ["ConfigMap", "Secret", "Node", "Pod"].map(|name| OwnedKind {
+        let owns = ["ConfigMap", "Secret", "Node", "Pod", "Unknown"].map(|name| OwnedKind {
             kind: kind(name),
             verbs: vec![WriteVerb::Create],
             fields: Vec::new(),
@@ -565,6 +567,8 @@ mod tests {
         let mut world = maps();
         world.descriptor.owns.retain(|owned| &*owned.kind.kind != "ConfigMap");
         assert_eq!(world.broken(&map("{}")), Some("kind-not-owned"));
+        world.descriptor.owns.clear();
+        assert_eq!(world.broken(&of_kind("Unknown", None)), Some("kind-not-owned"), "known to the API server or not");
     }
 
     #[test]
