@@ -210,7 +210,7 @@ impl Supervised {
     }
 
     /// What earlier revisions held stays on the parents that have it, and is taken off when they are deleted.
-    fn former_finalizers(&self, logic: &Logic) -> Vec<String> {
+    pub(crate) fn former_finalizers(&self, logic: &Logic) -> Vec<String> {
         let mut former = self.history().finalizers();
         if let Some(present) = self.controller.logic() {
             former.extend(present.revision.descriptor().finalizer.clone());

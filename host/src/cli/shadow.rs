@@ -13,6 +13,7 @@ use crate::plugin::text::clean;
 use crate::shadow::Line;
 use crate::shadow::compare::{Changed, Difference, Failed, Named};
 use crate::shadow::fields::Field;
+use crate::shadow::finalizers::FinalizerChange;
 use crate::shadow::summary::Summary;
 
 /// Something would change.
@@ -126,11 +127,11 @@ impl Args {
 /// What a script acts upon.
 fn exit_code(summary: &Summary) -> u8 {
     // What was not looked at is not known to be good.
-    match (summary.counts.failures.new, summary.counts.changed, &summary.stopped) {
-        (0, 0, None) => 0,
-        (0, _, None) => CHANGES,
-        _ => FAILURES,
+    if summary.counts.failures.new > 0 || summary.stopped.is_some() {
+        return FAILURES;
     }
+    let changes = summary.counts.changed > 0 || summary.finalizer.as_ref().is_some_and(FinalizerChange::touches_any);
+    if changes { CHANGES } else { 0 }
 }
 
 /// A line on a terminal that says how far the run has come.
@@ -236,6 +237,27 @@ impl Page {
             "  failures  {} new, {} of both revisions, {} mended",
             failures.new, failures.both, failures.mended
         ));
+        summary.finalizer.iter().for_each(|change| self.finalizer(change));
+    }
+
+    fn finalizer(&mut self, change: &FinalizerChange) {
+        let named = |finalizer: &Option<String>| clean(finalizer.clone().unwrap_or_else(|| "none".to_owned()), TEXT);
+        let (old, new) = (named(&change.old), named(&change.new));
+        let FinalizerChange { added, kept, stranded, .. } = *change;
+        let given = change.new.as_ref().map(|_| format!(": {added} objects would get it")).unwrap_or_default();
+        self.line(&format!("  finalizer {old} -> {new}{given}"));
+        let cleans_up = if change.new.is_some() { "after the new revision's clean-up" } else { "without clean-up" };
+        if kept > 0 {
+            self.line(&format!(
+                "            {kept} would keep {old} until they are deleted; the host then takes it off, {cleans_up}"
+            ));
+        }
+        if stranded > 0 {
+            self.line(&format!("            {stranded} of the kind that is no longer served would keep {old}; nobody would take it off, and they could not be deleted"));
+        }
+        if kept + stranded > 0 {
+            self.line("            a reload holds such a component until `hotshoe approve`");
+        }
     }
 
     fn difference(&mut self, difference: &Difference) {
@@ -381,6 +403,32 @@ mod tests {
     #[test]
     fn the_exit_code_tells_no_change_from_changes_and_from_failures() {
         assert_eq!([(0, 0), (2, 0), (2, 1)].map(|(changed, failing)| exit_code(&summary(changed, failing))), [0, 3, 4]);
+    }
+
+    fn with_finalizer(old: Option<&str>, new: Option<&str>, [added, kept, stranded]: [usize; 3]) -> Summary {
+        let (old, new) = (old.map(str::to_owned), new.map(str::to_owned));
+        Summary { finalizer: Some(FinalizerChange { old, new, added, kept, stranded }), ..summary(0, 0) }
+    }
+
+    #[test]
+    fn another_finalizer_is_a_change_where_an_object_would_get_or_keep_one() {
+        let (a, b) = (Some("e.com/a"), Some("e.com/b"));
+        for (numbers, code) in [([0, 0, 0], 0), ([1, 0, 0], CHANGES), ([0, 1, 0], CHANGES), ([0, 0, 1], CHANGES)] {
+            assert_eq!(exit_code(&with_finalizer(a, b, numbers)), code, "{numbers:?}");
+        }
+        let page = |summary: Summary| Page::new(false).of(&summary, &Heard::default(), 20);
+        let swapped = page(with_finalizer(a, b, [4, 5, 0]));
+        for words in
+            ["  finalizer e.com/a -> e.com/b: 4 objects would get it\n", "5 would keep e.com/a until", "approve"]
+        {
+            assert!(swapped.contains(words), "{words:?} in {swapped}");
+        }
+        let dropped = page(with_finalizer(a, None, [0, 5, 0]));
+        assert!(dropped.contains("e.com/a -> none\n") && dropped.contains("without clean-up"), "{dropped}");
+        let begun = page(with_finalizer(None, b, [9, 0, 0]));
+        assert!(begun.contains("none -> e.com/b: 9 objects would get it\n") && !begun.contains("keep"), "{begun}");
+        assert!(page(with_finalizer(a, b, [0, 0, 5])).contains("could not be deleted"));
+        assert!(!page(summary(0, 0)).contains("finalizer"));
     }
 
     #[test]

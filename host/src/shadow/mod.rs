@@ -16,6 +16,7 @@
 
 pub mod compare;
 pub mod fields;
+pub mod finalizers;
 mod look;
 pub mod summary;
 pub mod survey;
@@ -37,6 +38,7 @@ use crate::plugin::revision::Revision;
 use crate::supervised::Supervised;
 use crate::wiring::{self, Views};
 use compare::Difference;
+use finalizers::FinalizerChange;
 use look::Looked;
 use summary::{Counts, Measured, Summary, Times};
 
@@ -122,7 +124,8 @@ impl Turn {
         let wired = views.open(&controller, plugin, Arc::new(revision), &[]);
         let wired = tokio::time::timeout(WATCHES, wired).await;
         let late = |_| NotRun::Watches(wiring::not_seen(&shared.watches, &name).unwrap_or_default());
-        let new = wired.map_err(late)??;
+        let mut new = wired.map_err(late)??;
+        new.former_finalizers = self.plugin.former_finalizers(&new);
         Ok(Shadow { _views: views, old, new, turn: self })
     }
 }
@@ -215,6 +218,14 @@ impl Shadow {
         old.parent == new.parent && old.owns == new.owns
     }
 
+    fn finalizer_change(&self) -> Option<FinalizerChange> {
+        let (old, new) = (parents(&self.old), parents(&self.new));
+        FinalizerChange::between(
+            (self.old.revision.descriptor(), old.iter()),
+            (self.new.revision.descriptor(), new.iter()),
+        )
+    }
+
     fn summary(&self, run: Run, parents: usize, took: Duration) -> Summary {
         let stopped = (run.overdue >= OVERDUE).then(|| {
             format!(
@@ -225,12 +236,18 @@ impl Shadow {
         Summary {
             plugin: self.turn.plugin.controller.name.to_string(),
             counts: run.counts,
+            finalizer: self.finalizer_change(),
             old: Measured::of(&self.old.revision, run.old),
             new: Measured::of(&self.new.revision, run.new),
             seconds: took.as_secs_f64(),
             stopped,
         }
     }
+}
+
+fn parents(logic: &Logic) -> Vec<Arc<Object>> {
+    let cache = &logic.parents.watched.cache;
+    cache.keys().iter().filter_map(|key| cache.get(key)).collect()
 }
 
 /// What a run has found so far.

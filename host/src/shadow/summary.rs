@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::compare::{Difference, Side};
+use super::finalizers::FinalizerChange;
 use crate::plugin::digest::Digest;
 use crate::plugin::revision::Revision;
 
@@ -17,6 +18,8 @@ pub struct Summary {
     /// What was found.
     #[serde(flatten)]
     pub counts: Counts,
+    /// What would become of finalizers; none where the new revision holds the present one's.
+    pub finalizer: Option<FinalizerChange>,
     /// The revision that decides.
     pub old: Measured,
     /// The one that was run in its shadow.

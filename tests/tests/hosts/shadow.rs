@@ -184,6 +184,22 @@ fn a_component_that_drops_a_child_is_shown_to_delete_it() {
 }
 
 #[test]
+fn a_component_that_drops_the_finalizer_is_shown_to_leave_it_behind() {
+    run(async {
+        let folder = Folder::of_faulty();
+        let (_scene, host) = kept("shadow-frees", &folder, 2).await;
+        let new = file(&folder, "new.wasm", &reworded(folder.original(), REVISION, "this revision frees"));
+        let (code, document) = shadow(&host, "faulty", &new);
+        assert_eq!(code, Some(3), "{document:#}");
+        let finalizer =
+            json!({ "old": "fixtures.example.com/finalizer", "new": null, "added": 0, "kept": 2, "stranded": 0 });
+        assert_eq!(document["summary"]["finalizer"], finalizer, "{document:#}");
+        let (_, printed, _) = host.ask_for_output(&["shadow", "faulty", &new.to_string_lossy()]);
+        assert!(printed.contains("2 would keep fixtures.example.com/finalizer until"), "{printed}");
+    });
+}
+
+#[test]
 fn what_the_checks_would_refuse_is_a_failure() {
     run(async {
         // Without a grant to prune all, an answer without any child is denied.
