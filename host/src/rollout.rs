@@ -146,7 +146,7 @@ impl Supervised {
     async fn try_take(&self, candidate: Candidate, start: Start<'_>) -> Result<(), LoadError> {
         let mut stopwatch = Stopwatch::start();
         let plugin = self.plugin();
-        self.loading("the component is being compiled");
+        let _under_way = self.begin(candidate.digest());
         let shared = &self.shared;
         let loaded = Revision::load(&shared.engine, &shared.compiler, candidate.clone(), plugin.limits.clone());
         let revision = loaded.await?;
@@ -168,14 +168,14 @@ impl Supervised {
         start: Start<'_>,
         mut stopwatch: Stopwatch,
     ) -> Result<(), LoadError> {
-        self.loading("the caches are being filled");
+        self.waits_for("the caches are being filled");
         let plugin = self.plugin();
         let revision = revision.under(&plugin.limits);
         let views = Views::under(self.shared.watches.clone(), self.candidate_name());
-        let mut logic = views.open(&self.controller, plugin, revision, &self.owned_before()).await?;
+        let (digest, owned_before) = (revision.digest(), self.owned_before());
+        let mut logic = self.telling(digest, views.open(&self.controller, plugin, revision, &owned_before)).await?;
         logic.former_finalizers = self.former_finalizers(&logic);
         stopwatch.over(Stage::Watches);
-        let digest = logic.revision.digest();
         let is_approved = matches!(start, Start::Swap) && self.history().is_approved(digest);
         if !is_approved && !self.was_at_work(digest) {
             first_call(&self.controller, &logic).await?;
@@ -251,7 +251,7 @@ impl Supervised {
         let why = match orphans(&present, logic) {
             Some(why) => Some(why),
             None => {
-                self.loading("the component is asked about every parent");
+                self.waits_for("the component is asked about every parent");
                 let survey = survey::survey(&self.controller, &present, logic).await;
                 too_much(&survey, logic.plugin.max_losing)
             }
@@ -326,8 +326,7 @@ impl Supervised {
         );
         self.controller.metrics.revision(plugin, &refused.reason);
         self.controller.slot.refuse(refused);
-        let mut state = self.state.lock();
-        (state.loading, state.is_restored) = (None, false);
+        self.state.lock().is_restored = false;
     }
 
     /// Goes back from the revision that decides, which is not taken again by itself. Where that is not
@@ -354,6 +353,7 @@ impl Supervised {
         }
         let (place, way) = (format!("in the place of {}", bad.digest()), (Some(bad.digest()), before.digest()));
         let refused = self.controller.slot.refused();
+        let _under_way = self.begin(before.digest());
         match self.in_time(self.install(before, None, Start::Return(&place), Stopwatch::start())).await {
             Ok(()) => {
                 self.refuse(Some(bad.digest()), &error);
@@ -508,10 +508,6 @@ impl Supervised {
             self.controller.slot.rewire(Arc::new(logic));
             wiring::release(&self.controller, &self.shared.watches);
         }
-    }
-
-    fn loading(&self, what: &str) {
-        self.state.lock().loading = Some(what.to_owned());
     }
 }
 

@@ -28,6 +28,8 @@ use crate::wiring;
 
 /// How long whoever has a wish waits for what comes of it.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What takes longer is told in the log.
+const LONG: Duration = Duration::from_secs(2);
 
 /// What all plugins share.
 pub struct Shared {
@@ -66,14 +68,33 @@ pub struct Supervised {
 /// How far a plugin's revisions are.
 #[derive(Default)]
 pub(crate) struct State {
-    /// What is awaited.
-    pub(crate) loading: Option<String>,
+    /// The revision that is being taken.
+    pub(crate) taking: Option<Taking>,
     /// Since when the present revision decides.
     pub(crate) since: Option<Instant>,
     /// The revision that decided before it.
     pub(crate) before: Option<Arc<Revision>>,
     /// It decides only until what was offered at the start is taken or refused.
     pub(crate) is_restored: bool,
+}
+
+/// A revision that is being taken, for people and scripts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Taking {
+    /// Its digest.
+    pub digest: Digest,
+    /// What it waits for.
+    pub waits_for: String,
+}
+
+/// A revision is being taken for as long as this is there: whoever takes it may be stopped at any time.
+pub(crate) struct UnderWay<'a>(&'a Mutex<State>);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.lock().taking = None;
+    }
 }
 
 /// `plugin.yaml`, as it was taken last.
@@ -133,6 +154,8 @@ pub struct PluginStatus {
     pub seconds: Option<u64>,
     /// A newer revision that was not taken.
     pub refused: Option<Refused>,
+    /// The revision that is being taken, which another may decide beside.
+    pub taking: Option<Taking>,
     /// How many parents there are.
     pub parents: usize,
     /// How many wait for a reconcile.
@@ -214,11 +237,45 @@ impl Supervised {
 
     /// What is awaited of the revision that is being taken.
     pub(crate) fn awaited(&self) -> String {
-        let loading = self.state.lock().loading.clone();
-        let loading = loading.unwrap_or_else(|| "its file is still being written".to_owned());
-        match wiring::not_seen(&self.shared.watches, &self.candidate_name()) {
-            Some(why) => format!("{loading}: {why}"),
-            None => loading,
+        self.taking().map_or_else(|| "its file is still being written".to_owned(), |taking| taking.waits_for)
+    }
+
+    /// The revision that is being taken, and what it waits for.
+    fn taking(&self) -> Option<Taking> {
+        let Taking { digest, waits_for } = self.state.lock().taking.clone()?;
+        let waits_for = match wiring::not_seen(&self.shared.watches, &self.candidate_name()) {
+            Some(why) => format!("{waits_for}: {why}"),
+            None => waits_for,
+        };
+        Some(Taking { digest, waits_for })
+    }
+
+    /// A revision is being taken from now on, until this ends.
+    pub(crate) fn begin(&self, digest: Digest) -> UnderWay<'_> {
+        let waits_for = "the component is being compiled".to_owned();
+        self.state.lock().taking = Some(Taking { digest, waits_for });
+        UnderWay(&self.state)
+    }
+
+    /// What the revision that is being taken waits for now.
+    pub(crate) fn waits_for(&self, what: &str) {
+        if let Some(taking) = &mut self.state.lock().taking {
+            what.clone_into(&mut taking.waits_for);
+        }
+    }
+
+    /// Does what a revision needs to be taken, and tells what it waits for where that takes long.
+    pub(crate) async fn telling<T>(&self, digest: Digest, work: impl Future<Output = T>) -> T {
+        let (mut work, mut told) = (std::pin::pin!(work), String::new());
+        loop {
+            if let Ok(done) = tokio::time::timeout(LONG, &mut work).await {
+                return done;
+            }
+            let awaited = self.awaited();
+            if awaited != told {
+                tracing::warn!(plugin = &*self.controller.name, %digest, "the component is not taken yet: {awaited}");
+                told = awaited;
+            }
         }
     }
 
@@ -236,7 +293,8 @@ impl Supervised {
     pub fn status(&self) -> PluginStatus {
         let logic = self.controller.logic();
         let refused = self.controller.slot.refused();
-        let state = self.state.lock();
+        let taking = self.taking();
+        let since = self.state.lock().since;
         let (queued, running) = self.controller.queue.depth();
         let watches = self.watches();
         let failing: Vec<String> = watches.iter().filter_map(|watch| watch.failing.clone()).collect();
@@ -246,19 +304,20 @@ impl Supervised {
             source: self.plugin().component_path().display().to_string(),
             plugin_file: self.plugin_file_status(),
             ready: logic.is_some() && failing.is_none() && !state.is_restored,
-            waiting: failing.or_else(|| match (&logic, &refused, &state.loading) {
+            waiting: failing.or_else(|| match (&logic, &refused, &taking) {
                 (Some(_), ..) if state.is_restored => {
-                    let loading = state.loading.as_deref().unwrap_or("the component is being read");
-                    Some(format!("what decided when the host ended goes on until then: {loading}"))
+                    let waits_for = taking.as_ref().map_or("the component is being read", |taking| &taking.waits_for);
+                    Some(format!("what decided when the host ended goes on until then: {waits_for}"))
                 }
                 (Some(_), ..) => None,
                 (None, Some(refused), _) => Some(refused.message.clone()),
-                (None, None, loading) => loading.clone(),
+                (None, None, taking) => taking.as_ref().map(|taking| taking.waits_for.clone()),
             }),
             digest: logic.as_ref().map(|logic| logic.revision.digest()),
             version: logic.as_ref().map(|logic| logic.revision.descriptor().version.clone()),
-            seconds: state.since.map(|since| since.elapsed().as_secs()),
+            seconds: since.map(|since| since.elapsed().as_secs()),
             refused,
+            taking,
             parents: logic.map_or(0, |logic| logic.parents.watched.cache.len()),
             queued,
             running,
@@ -308,5 +367,18 @@ impl Supervised {
         Some(format!(
             "the component at work asks for {lacking}, which plugin.yaml grants no longer: it is denied, and after a restart the component would not be taken; grant it again, or give the plugin a component that does without"
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_is_stopped_nothing_is_said_to_be_taken() {
+        let taking = Taking { digest: Digest::of(b"a"), waits_for: "its watches".to_owned() };
+        let state = Mutex::new(State { taking: Some(taking), ..State::default() });
+        drop(UnderWay(&state));
+        assert_eq!(state.lock().taking, None);
     }
 }

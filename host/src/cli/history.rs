@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use super::host_client::{HostOptions, read};
-use super::status::Output;
+use super::host_client::read;
+use super::one_plugin::OnePlugin;
 use super::stdout;
 use crate::cluster::events;
 use crate::plugin::history::{Entry, Event};
@@ -13,14 +13,8 @@ use crate::rollout::PluginHistory;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example: hotshoe history memcached -o json\n\nThe one that decides is marked with *.")]
 pub struct Args {
-    /// Which plugin
-    #[arg(default_value = "memcached")]
-    plugin: String,
-    /// How to print
-    #[arg(short, long)]
-    output: Option<Output>,
     #[command(flatten)]
-    host: HostOptions,
+    plugin: OnePlugin,
 }
 
 impl Args {
@@ -29,8 +23,8 @@ impl Args {
     /// # Errors
     /// When no host answers, or it has no such plugin.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let answer = super::runtime()?.block_on(self.host.get(&format!("/history/{}", self.plugin)))?;
-        match self.output {
+        let answer = super::runtime()?.block_on(self.plugin.get("history"))?;
+        match self.plugin.output {
             Some(output) => output.print(&answer)?,
             None => stdout::print(table(&read(&answer)?))?,
         }

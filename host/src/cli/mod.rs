@@ -12,6 +12,7 @@ pub mod grants;
 pub mod history;
 pub mod host_client;
 mod judged;
+mod one_plugin;
 pub mod rbac;
 pub mod reload;
 pub mod rollback;

@@ -2,8 +2,11 @@
 
 use std::process::ExitCode;
 
-use super::host_client::{HostOptions, read};
-use super::status::or_dash;
+use serde_json::Value;
+
+use super::host_client::read;
+use super::one_plugin::OnePlugin;
+use super::status::{Output, or_dash};
 use super::stdout;
 use crate::plugin::slot::Refused;
 use crate::supervised::PluginStatus;
@@ -14,11 +17,8 @@ use crate::supervised::PluginStatus;
     after_help = "Example: hotshoe build plugins/memcached && hotshoe reload memcached\n\nThe host notices a new component, and another plugin.yaml, by itself within a second; this says what came of it.\nExit code 1 means that it was not taken, and the last good one goes on."
 )]
 pub struct Args {
-    /// Which plugin
-    #[arg(default_value = "memcached")]
-    plugin: String,
     #[command(flatten)]
-    host: HostOptions,
+    plugin: OnePlugin,
 }
 
 impl Args {
@@ -27,8 +27,8 @@ impl Args {
     /// # Errors
     /// When no host answers, or it has no such plugin.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let status = super::runtime()?.block_on(self.host.post(&path("reload", &self.plugin, None)))?;
-        print(&read(&status)?)
+        let status = super::runtime()?.block_on(self.plugin.wish("reload", None))?;
+        print(&status, self.plugin.output)
     }
 }
 
@@ -45,29 +45,40 @@ pub(super) fn path(verb: &str, plugin: &str, digest: Option<&str>) -> String {
 /// Says whether the component that was offered decides now.
 ///
 /// # Errors
-/// When it cannot be written.
-pub(super) fn print(plugin: &PluginStatus) -> anyhow::Result<ExitCode> {
+/// When it cannot be written, or the host's answer is of another version.
+pub(super) fn print(status: &Value, output: Option<Output>) -> anyhow::Result<ExitCode> {
+    let plugin = read(status)?;
+    output.map_or(Ok(()), |output| output.print(status))?;
+    if !is_taken(&plugin) {
+        return Ok(ExitCode::FAILURE);
+    }
+    if output.is_none() {
+        stdout::line(decides(&plugin))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether what was offered decides, or why not.
+fn is_taken(plugin: &PluginStatus) -> bool {
     let file_refused = &plugin.plugin_file.refused;
     if let Some(why) = file_refused {
         eprintln!("plugin.yaml is not taken, and what it said before holds: {why}");
     }
-    if let Some(Refused { reason, message, .. }) = &plugin.refused {
-        eprintln!("not taken: {reason}: {message}");
+    if let Some(Refused { digest, reason, message }) = &plugin.refused {
+        eprintln!("not taken: {}: {reason}: {message}", or_dash(*digest));
         match plugin.digest {
             Some(digest) => eprintln!("{} goes on with {digest}", plugin.name),
             None => eprintln!("{} does not decide", plugin.name),
         }
-        return Ok(ExitCode::FAILURE);
+        return false;
     }
     if file_refused.is_some() {
-        return Ok(ExitCode::FAILURE);
+        return false;
     }
     if plugin.digest.is_none() {
         eprintln!("{} does not decide yet: {}", plugin.name, plugin.waiting.as_deref().unwrap_or("it is starting"));
-        return Ok(ExitCode::FAILURE);
     }
-    stdout::line(decides(plugin))?;
-    Ok(ExitCode::SUCCESS)
+    plugin.digest.is_some()
 }
 
 /// Which component decides.
@@ -78,7 +89,7 @@ pub(super) fn decides(plugin: &PluginStatus) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -91,15 +102,14 @@ mod tests {
 
     #[test]
     fn where_nothing_decides_nothing_was_taken() {
-        let status = |digest: Value| -> PluginStatus {
-            let text = json!({
+        let status = |digest: Value| {
+            json!({
                 "name": "memcached", "source": "m.wasm", "pluginFile": { "file": "plugin.yaml" }, "ready": false,
                 "digest": digest, "version": "1", "parents": 0, "queued": 0, "running": 0,
                 "breaker": { "state": "closed", "strikes": 0 }, "watches": []
-            });
-            read(&text).unwrap()
+            })
         };
-        let code = |digest: Value| format!("{:?}", print(&status(digest)).unwrap());
+        let code = |digest: Value| format!("{:?}", print(&status(digest), None).unwrap());
         assert_eq!(code(Value::Null), format!("{:?}", ExitCode::FAILURE));
         assert_eq!(code("3f".repeat(32).into()), format!("{:?}", ExitCode::SUCCESS));
     }

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use super::host_client::{HostOptions, read};
+use super::host_client::read;
+use super::one_plugin::OnePlugin;
 use super::{reload, stdout};
 
 /// Have an earlier component decide again
@@ -11,14 +12,11 @@ use super::{reload, stdout};
     after_help = "Examples:\n  hotshoe rollback memcached                  # the one before\n  hotshoe rollback memcached --to 3f2a91c0    # one of `hotshoe history`\n\nIt needs neither network nor compiler. The component that decided is not taken again before its file\nchanges or `hotshoe approve` says so."
 )]
 pub struct Args {
-    /// Which plugin
-    #[arg(default_value = "memcached")]
-    plugin: String,
+    #[command(flatten)]
+    plugin: OnePlugin,
     /// The beginning of its digest [default: the one that decided before]
     #[arg(long, value_name = "DIGEST")]
     to: Option<String>,
-    #[command(flatten)]
-    host: HostOptions,
 }
 
 impl Args {
@@ -27,9 +25,11 @@ impl Args {
     /// # Errors
     /// When no host answers, or there is nothing to go back to.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let path = reload::path("rollback", &self.plugin, self.to.as_deref());
-        let status = super::runtime()?.block_on(self.host.post(&path))?;
-        stdout::line(reload::decides(&read(&status)?))?;
+        let status = super::runtime()?.block_on(self.plugin.wish("rollback", self.to.as_deref()))?;
+        match self.plugin.output {
+            Some(output) => output.print(&status)?,
+            None => stdout::line(reload::decides(&read(&status)?))?,
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

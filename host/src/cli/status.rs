@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::host_client::{HostOptions, read};
-use super::stdout;
+use super::{one_plugin, stdout};
 use crate::breaker::{BreakerStatus, State};
 use crate::plugin::digest::Digest;
 use crate::plugin::slot::Refused;
@@ -110,10 +110,40 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
     if let Some(Refused { digest, reason, message }) = &plugin.refused {
         notes.push(format!("not taken: {}: {reason}: {message}", or_dash(*digest)));
     }
+    // Where nothing else is to be said, the plugin's own line says it.
+    if let Some(taking) = plugin.taking.as_ref().filter(|_| plugin.digest.is_some() || plugin.refused.is_some()) {
+        notes.push(one_plugin::waits(taking));
+    }
     notes
 }
 
 /// A digest as people see it everywhere.
 pub(super) fn or_dash(digest: Option<Digest>) -> String {
     digest.map_or_else(|| "-".to_owned(), |digest| digest.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn plugin(more: Value) -> PluginStatus {
+        let mut value = json!({
+            "name": "memcached", "source": "m.wasm", "pluginFile": { "file": "plugin.yaml" }, "ready": true,
+            "parents": 0, "queued": 0, "running": 0, "breaker": { "state": "closed", "strikes": 0 }, "watches": []
+        });
+        value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        read(&value).unwrap()
+    }
+
+    #[test]
+    fn a_component_that_waits_beside_the_one_that_decides_is_noted_with_what_it_waits_for() {
+        let (old, new) = ("ab".repeat(32), "cd".repeat(32));
+        let taking = json!({ "digest": new, "waitsFor": "the caches are being filled: Ingress is being listed" });
+        let noted = ["being taken: cdcdcdcdcdcd: the caches are being filled: Ingress is being listed"];
+        assert_eq!(notes(&plugin(json!({ "digest": old, "taking": taking }))), noted);
+        assert!(notes(&plugin(json!({ "taking": taking, "waiting": "the caches are being filled" }))).is_empty());
+        assert!(notes(&plugin(json!({ "digest": old, "taking": null }))).is_empty());
+    }
 }

@@ -429,9 +429,18 @@ fn what_cannot_be_seen_holds_up_its_own_component_and_no_other() {
         let plugin = host.plugin().await;
         assert_eq!((&plugin["digest"], &plugin["ready"]), (&json!(first), &json!(true)), "{plugin:#}");
         assert!(!plugin["watches"].to_string().contains("Ingress"), "{plugin:#}");
+        // Meanwhile it is told which one waits, and for what.
+        let waiting = hotshoe::plugin::digest::Digest::of(&lacking);
+        assert!(words.contains(&format!("being taken: {waiting}: ")), "{words}");
+        assert_eq!(plugin["taking"]["digest"], waiting.full(), "{plugin:#}");
+        assert!(plugin["taking"]["waitsFor"].to_string().contains("Ingress"), "{plugin:#}");
+        let (_, words) = host.ask(&["status"]);
+        assert!(words.contains(&format!("being taken: {waiting}: ")) && words.contains("Ingress"), "{words}");
+        host.says(&["WARN", "faulty", &format!("digest={waiting}"), "is not taken yet", "Ingress"]).await;
         serves(&scene, "meanwhile").await;
         may_see_ingresses(&scene, true).await;
         until_digest(&host, &lacking).await;
+        assert!(host.plugin().await["taking"].is_null());
         let second = another(&folder, 1);
         folder.put(&second);
         until_digest(&host, &second).await;

@@ -1,0 +1,76 @@
+//! What the verbs about one plugin of a running host have in common: which one, how to print, and word of
+//! what is waited for meanwhile.
+
+use std::convert::Infallible;
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::host_client::{HostOptions, read};
+use super::reload;
+use super::status::Output;
+use crate::plugin::text::clean;
+use crate::server::HostStatus;
+use crate::supervised::Taking;
+
+/// How often is looked what is waited for.
+const LOOK: Duration = Duration::from_secs(1);
+/// The most bytes that are said of it: names of the component's choice may stand in it.
+const WORDS: usize = 1_000;
+
+/// Which plugin of which host.
+#[derive(clap::Args, Debug)]
+pub(super) struct OnePlugin {
+    /// Which plugin
+    #[arg(default_value = "memcached")]
+    plugin: String,
+    /// How to print
+    #[arg(short, long)]
+    pub output: Option<Output>,
+    #[command(flatten)]
+    host: HostOptions,
+}
+
+impl OnePlugin {
+    /// Asks for a document about it.
+    ///
+    /// # Errors
+    /// When no host answers, or it has no such plugin.
+    pub(super) async fn get(&self, what: &str) -> anyhow::Result<Value> {
+        self.host.get(&reload::path(what, &self.plugin, None)).await
+    }
+
+    /// Asks for something to be done to it, and says on standard error what that waits for where it takes long.
+    ///
+    /// # Errors
+    /// When no host answers, or it says no.
+    pub(super) async fn wish(&self, verb: &str, digest: Option<&str>) -> anyhow::Result<Value> {
+        let path = reload::path(verb, &self.plugin, digest);
+        tokio::select! {
+            answer = self.host.post(&path) => answer,
+            never = self.tell() => match never {},
+        }
+    }
+
+    async fn tell(&self) -> Infallible {
+        let mut told = None;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let Some(taking) = self.taking().await.filter(|taking| told.as_ref() != Some(taking)) else { continue };
+            // Whoever reads no progress still wants what comes of it.
+            drop(writeln!(std::io::stderr(), "{}", waits(&taking)));
+            told = Some(taking);
+        }
+    }
+
+    async fn taking(&self) -> Option<Taking> {
+        let status: HostStatus = read(&self.host.get("/status").await.ok()?).ok()?;
+        status.plugins.into_iter().find(|plugin| plugin.name == self.plugin)?.taking
+    }
+}
+
+/// What a revision waits for that is being taken.
+pub(super) fn waits(taking: &Taking) -> String {
+    format!("being taken: {}: {}", taking.digest, clean(taking.waits_for.clone(), WORDS))
+}
