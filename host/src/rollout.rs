@@ -10,6 +10,7 @@
 //!
 //! What was taken back or held is not taken again until somebody approves it, also after a restart.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -65,6 +66,8 @@ impl Start<'_> {
 pub struct PluginHistory {
     /// The revision that decides.
     pub current: Option<Digest>,
+    /// Those that can be gone back to, the last that decided first.
+    pub kept: Vec<Digest>,
     /// What happened, the newest last.
     pub entries: Vec<Entry>,
 }
@@ -236,9 +239,11 @@ impl Supervised {
 
     /// Changes the history where nobody waits for the disk: all reconciles share one thread.
     async fn remember(&self, change: impl FnOnce(&mut History) + Send + 'static) {
-        let history = self.history.clone();
+        let (history, failing) = (self.history.clone(), self.history_failing.clone());
         let changed = tokio::task::spawn_blocking(move || {
-            change(&mut history.lock());
+            let mut history = history.lock();
+            change(&mut history);
+            *failing.lock() = history.failing().map(str::to_owned);
         });
         if let Err(error) = changed.await {
             tracing::warn!(plugin = &*self.controller.name, %error, "the history of revisions is not kept");
@@ -396,7 +401,7 @@ impl Supervised {
     }
 
     /// A way back that takes no longer than what waits for it may have to wait.
-    async fn in_time(&self, back: impl Future<Output = Result<(), LoadError>>) -> Result<(), String> {
+    async fn in_time<E: Display>(&self, back: impl Future<Output = Result<(), E>>) -> Result<(), String> {
         // It stays until it is said what it waits for.
         let mut back = std::pin::pin!(back);
         match tokio::time::timeout(WAY_BACK, &mut back).await {
@@ -414,16 +419,46 @@ impl Supervised {
         let current = self.controller.logic().map(|logic| logic.revision.digest());
         let earlier = match to {
             Some(prefix) => self.history().find(prefix)?,
-            None => *self
-                .history()
-                .before(current)
-                .first()
-                .ok_or("there is no earlier revision to go back to; `hotshoe history` shows what there was")?,
+            None => self.last_at_hand(current)?,
         };
         if current == Some(earlier) {
             return Err(format!("{earlier} decides already"));
         }
         Ok(earlier)
+    }
+
+    /// The last that may decide in the place of the present one, and can.
+    fn last_at_hand(&self, current: Option<Digest>) -> Result<Digest, String> {
+        let before = self.history().before(current);
+        match (before.iter().find(|earlier| self.is_at_hand(**earlier)), before.as_slice()) {
+            (Some(earlier), _) => Ok(*earlier),
+            (None, []) => {
+                Err("there is no earlier revision to go back to; `hotshoe history` shows what there was".to_owned())
+            }
+            (None, [last, ..]) => Err(not_kept(*last)),
+        }
+    }
+
+    /// Whether a component that decided earlier is kept, on the disk or in memory.
+    fn is_at_hand(&self, digest: Digest) -> bool {
+        self.history().is_kept(digest) || self.in_memory(digest).is_some()
+    }
+
+    /// The revision that decided before the present one, if it is this.
+    fn in_memory(&self, digest: Digest) -> Option<Arc<Revision>> {
+        self.state.lock().before.clone().filter(|before| before.digest() == digest)
+    }
+
+    /// Has an earlier revision decide, from what is kept of it, or else as it is in memory.
+    async fn take_again(&self, target: Digest, start: Start<'_>) -> Result<(), String> {
+        let cannot = |error: LoadError| format!("{target} cannot be taken: {error}");
+        if let Some(kept) = self.kept(target).await {
+            return self.try_take(kept, start).await.map_err(cannot);
+        }
+        let revision = self.in_memory(target).ok_or_else(|| not_kept(target))?;
+        self.plugin().ensure_granted(revision.descriptor()).map_err(cannot)?;
+        let _under_way = self.begin(target);
+        self.install(revision, None, start, Stopwatch::start()).await.map_err(cannot)
     }
 
     /// Has an earlier revision decide. The file holds what was `offered` last; with `newer`, that was just
@@ -439,12 +474,8 @@ impl Supervised {
     ) -> Result<(), String> {
         let refused = self.controller.slot.refused();
         let current = self.controller.logic().map(|logic| logic.revision.clone());
-        let kept = self.kept(target).await;
-        let kept = kept.ok_or_else(|| format!("{target} is not kept any more; build it again and reload it"))?;
         let waited = self.waits_for_approval(target).is_some();
-        self.in_time(self.try_take(kept, Start::Return("somebody went back to it")))
-            .await
-            .map_err(|error| format!("{target} cannot be taken: {error}"))?;
+        self.in_time(self.take_again(target, Start::Return("somebody went back to it"))).await?;
         if waited {
             self.remember(move |history| history.note(target, "", Event::Approved, "somebody went back to it")).await;
         }
@@ -496,7 +527,9 @@ impl Supervised {
     /// What decided, and what became of it.
     pub fn shown_history(&self) -> PluginHistory {
         let current = self.controller.logic().map(|logic| logic.revision.digest());
-        PluginHistory { current, entries: self.history().entries().to_vec() }
+        let mut kept = self.history().published();
+        kept.retain(|earlier| Some(*earlier) != current && self.is_at_hand(*earlier));
+        PluginHistory { current, kept, entries: self.history().entries().to_vec() }
     }
 
     /// Ends the watches of kinds that are owned no longer, once no child of them is left.
@@ -509,6 +542,10 @@ impl Supervised {
             wiring::release(&self.controller, &self.shared.watches);
         }
     }
+}
+
+fn not_kept(digest: Digest) -> String {
+    format!("{digest} is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)")
 }
 
 /// Notes that a revision decides now, and keeps its component for going back to it.

@@ -62,6 +62,8 @@ pub struct Supervised {
     pub(crate) state: Mutex<State>,
     pub(crate) plugin_file: Mutex<PluginFile>,
     pub(crate) history: Arc<Mutex<History>>,
+    /// What of the history cannot be kept, in a place of its own: whoever writes the history waits for the disk.
+    pub(crate) history_failing: Arc<Mutex<Option<String>>>,
     requests: mpsc::Sender<Request>,
 }
 
@@ -156,6 +158,8 @@ pub struct PluginStatus {
     pub refused: Option<Refused>,
     /// The revision that is being taken, which another may decide beside.
     pub taking: Option<Taking>,
+    /// Why earlier revisions are not kept for going back to them after a restart.
+    pub history_failing: Option<String>,
     /// How many parents there are.
     pub parents: usize,
     /// How many wait for a reconcile.
@@ -211,6 +215,7 @@ impl Supervised {
             shadow: Arc::new(Semaphore::new(1)),
             state: Mutex::default(),
             plugin_file: Mutex::new(PluginFile::taken(Arc::new(plugin))),
+            history_failing: Arc::new(Mutex::new(history.failing().map(str::to_owned))),
             history: Arc::new(Mutex::new(history)),
             requests,
         }
@@ -294,7 +299,10 @@ impl Supervised {
         let logic = self.controller.logic();
         let refused = self.controller.slot.refused();
         let taking = self.taking();
-        let since = self.state.lock().since;
+        let (since, is_restored) = {
+            let state = self.state.lock();
+            (state.since, state.is_restored)
+        };
         let (queued, running) = self.controller.queue.depth();
         let watches = self.watches();
         let failing: Vec<String> = watches.iter().filter_map(|watch| watch.failing.clone()).collect();
@@ -303,9 +311,9 @@ impl Supervised {
             name: self.controller.name.to_string(),
             source: self.plugin().component_path().display().to_string(),
             plugin_file: self.plugin_file_status(),
-            ready: logic.is_some() && failing.is_none() && !state.is_restored,
+            ready: logic.is_some() && failing.is_none() && !is_restored,
             waiting: failing.or_else(|| match (&logic, &refused, &taking) {
-                (Some(_), ..) if state.is_restored => {
+                (Some(_), ..) if is_restored => {
                     let waits_for = taking.as_ref().map_or("the component is being read", |taking| &taking.waits_for);
                     Some(format!("what decided when the host ended goes on until then: {waits_for}"))
                 }
@@ -318,6 +326,7 @@ impl Supervised {
             seconds: since.map(|since| since.elapsed().as_secs()),
             refused,
             taking,
+            history_failing: self.history_failing.lock().clone(),
             parents: logic.map_or(0, |logic| logic.parents.watched.cache.len()),
             queued,
             running,

@@ -11,7 +11,9 @@ use crate::rollout::PluginHistory;
 
 /// Show which components decided, and what became of them
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example: hotshoe history memcached -o json\n\nThe one that decides is marked with *.")]
+#[command(
+    after_help = "Example: hotshoe history memcached -o json\n\nThe one that decides is marked with *; one that is KEPT can be gone back to."
+)]
 pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,
@@ -32,17 +34,37 @@ impl Args {
     }
 }
 
-fn table(PluginHistory { current, entries }: &PluginHistory) -> String {
-    let mut table = format!("  {:<20} {:<14} {:<10} {:<11} WHY\n", "AT", "DIGEST", "VERSION", "EVENT");
+fn table(PluginHistory { current, kept, entries }: &PluginHistory) -> String {
+    let mut table = format!("  {:<20} {:<14} {:<10} {:<11} {:<5} WHY\n", "AT", "DIGEST", "VERSION", "EVENT", "KEPT");
     let began = |entry: &Entry| Some(entry.digest) == *current && entry.event == Event::Published;
     let decides = entries.iter().rposition(began);
     for (index, Entry { digest, version, at, event, message, .. }) in entries.iter().enumerate() {
         let at = i64::try_from(*at).ok().and_then(events::at).unwrap_or_default();
+        let kept = if kept.contains(digest) { "yes" } else { "" };
         let (digest, event) = (digest.to_string(), format!("{event:?}"));
         let mark = if decides == Some(index) { "*" } else { " " };
-        let row = format!("{mark} {at:<20} {digest:<14} {version:<10} {event:<11} {message}");
+        let row = format!("{mark} {at:<20} {digest:<14} {version:<10} {event:<11} {kept:<5} {message}");
         table.push_str(row.trim_end());
         table.push('\n');
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_can_be_gone_back_to_is_marked_and_so_is_what_decides() {
+        let [a, b, c] = ["aa", "bb", "cc"].map(|pair| pair.repeat(32));
+        let entry = |digest: &str| json!({ "digest": digest, "version": "1", "at": 0, "event": "Published" });
+        let history = json!({ "current": c, "kept": [b], "entries": [entry(&a), entry(&b), entry(&c)] });
+        let table = table(&read(&history).unwrap());
+        let rows: Vec<&str> = table.lines().skip(1).collect();
+        assert!(rows[0].starts_with(' ') && rows[0].ends_with("Published"), "{table}");
+        assert!(rows[1].starts_with(' ') && rows[1].ends_with("Published   yes"), "{table}");
+        assert!(rows[2].starts_with('*') && rows[2].ends_with("Published"), "{table}");
+    }
 }

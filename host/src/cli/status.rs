@@ -110,6 +110,9 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
     if let Some(Refused { digest, reason, message }) = &plugin.refused {
         notes.push(format!("not taken: {}: {reason}: {message}", or_dash(*digest)));
     }
+    if let Some(why) = &plugin.history_failing {
+        notes.push(format!("earlier revisions are not kept for going back: {why}; let the host write there"));
+    }
     // Where nothing else is to be said, the plugin's own line says it.
     if let Some(taking) = plugin.taking.as_ref().filter(|_| plugin.digest.is_some() || plugin.refused.is_some()) {
         notes.push(one_plugin::waits(taking));
@@ -135,6 +138,12 @@ mod tests {
         });
         value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         read(&value).unwrap()
+    }
+
+    #[test]
+    fn a_history_that_cannot_be_kept_is_noted() {
+        let noted = notes(&plugin(json!({ "historyFailing": "/cache/revisions/memcached: No space left" })));
+        assert!(matches!(&*noted, [note] if note.contains("/cache/revisions/memcached: No space left")), "{noted:?}");
     }
 
     #[test]

@@ -42,10 +42,14 @@ impl Cache {
     /// When it cannot be written or belongs to somebody else.
     pub(super) fn open(base: &Path) -> io::Result<Self> {
         let dir = base.join("compiled");
-        DirBuilder::new().recursive(true).mode(PRIVATE_DIR).create(&dir)?;
-        make_private(&dir)?;
+        make(&dir)?;
         let key = read_key(&dir).or_else(|_| make_key(&dir))?;
         Ok(Self { dir, key })
+    }
+
+    /// Where it is.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The code that was stored under this name, if it is intact and our own.
@@ -73,10 +77,18 @@ impl Cache {
     /// # Errors
     /// When the file cannot be written.
     pub(super) fn put(&self, name: &str, code: &[u8]) -> io::Result<()> {
+        self.restore()?;
         let mac = self.mac(name, code).finalize().into_bytes();
         let written = WholeFile::PRIVATE.write(&self.path(name), &[MAGIC, &mac, code]);
         self.prune();
         written
+    }
+
+    /// The directory may be gone again at any time, and the key with it; what is stored from now on is to be
+    /// good after a restart, too.
+    fn restore(&self) -> io::Result<()> {
+        make(&self.dir)?;
+        if self.dir.join(KEY_FILE).exists() { Ok(()) } else { plant_key(&self.dir, &self.key) }
     }
 
     /// Removes what turned out to be unusable.
@@ -118,6 +130,12 @@ impl Cache {
     }
 }
 
+/// Makes what is missing.
+fn make(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(PRIVATE_DIR).create(dir)?;
+    make_private(dir)
+}
+
 /// Ours, a directory, and closed to others; loose permissions of our own directory are tightened.
 fn make_private(dir: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(dir)?;
@@ -150,9 +168,15 @@ fn read_key(dir: &Path) -> io::Result<[u8; 32]> {
 fn make_key(dir: &Path) -> io::Result<[u8; 32]> {
     let mut key = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut key)?;
+    plant_key(dir, &key)?;
+    read_key(dir)
+}
+
+/// Puts a key where there is none that is any good.
+fn plant_key(dir: &Path, key: &[u8; 32]) -> io::Result<()> {
     let path = dir.join(KEY_FILE);
     let temporary = dir.join(format!(".{KEY_FILE}.{}.tmp", std::process::id()));
-    WholeFile::PRIVATE.write(&temporary, &[&key])?;
+    WholeFile::PRIVATE.write(&temporary, &[key])?;
     if path.exists() && read_key(dir).is_err() {
         fs::remove_file(&path)?;
     }
@@ -161,7 +185,7 @@ fn make_key(dir: &Path) -> io::Result<[u8; 32]> {
     fs::remove_file(&temporary)?;
     match linked {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => read_key(dir),
+        _ => Ok(()),
     }
 }
 
@@ -183,6 +207,21 @@ mod tests {
         assert_eq!(cache.get("b"), None);
         fs::rename(cache.path("a"), cache.path("b")).unwrap();
         assert_eq!(cache.get("b"), None);
+    }
+
+    #[test]
+    fn a_directory_that_is_gone_is_made_again_with_the_same_key() {
+        let base = tempfile::tempdir().unwrap();
+        let cache = Cache::open(base.path()).unwrap();
+        let key = cache.dir.join(KEY_FILE);
+        let losses: [&dyn Fn() -> io::Result<()>; 2] = [&|| fs::remove_dir_all(&cache.dir), &|| fs::remove_file(&key)];
+        for lose in losses {
+            lose().unwrap();
+            cache.put("a", b"code").unwrap();
+            assert_eq!(cache.get("a").as_deref(), Some(&b"code"[..]));
+            assert_eq!(Cache::open(base.path()).unwrap().get("a").as_deref(), Some(&b"code"[..]));
+            assert_eq!((mode(&cache.dir), mode(&key)), (0o700, 0o600));
+        }
     }
 
     #[test]

@@ -74,6 +74,10 @@ pub enum Event {
 pub struct History {
     dir: Option<PathBuf>,
     entries: Vec<Entry>,
+    /// Why what happened last is not on the disk.
+    unwritten: Option<String>,
+    /// Why the component that was to be kept last is not.
+    unkept: Option<String>,
 }
 
 impl History {
@@ -83,10 +87,10 @@ impl History {
         let made = dir.as_deref().map(make);
         if let (Some(Err(error)), Some(dir)) = (&made, &dir) {
             tracing::warn!(directory = %dir.display(), %error, "earlier revisions are not kept: give a directory that the host can write");
-            return Self::default();
+            return Self { unwritten: Some(in_words(dir, error)), ..Self::default() };
         }
         let entries = dir.as_deref().map(read).unwrap_or_default();
-        Self { dir, entries }
+        Self { dir, entries, ..Self::default() }
     }
 
     /// What happened, the newest last.
@@ -119,23 +123,38 @@ impl History {
         while self.entries.len() > ENTRIES {
             self.entries.remove(self.least());
         }
-        if let Err(error) = self.write() {
-            tracing::warn!(%error, "the history of revisions is not kept");
+        let Some(dir) = &self.dir else { return };
+        let written = self.write(dir);
+        if let Err(error) = &written {
+            tracing::warn!(directory = %dir.display(), %error, "the history of revisions is not kept");
         }
+        self.unwritten = written.err().map(|error| in_words(dir, &error));
+    }
+
+    /// What cannot be kept on the disk, and why.
+    pub fn failing(&self) -> Option<&str> {
+        self.unwritten.as_deref().or(self.unkept.as_deref())
     }
 
     /// Keeps a component that decides, also where what is kept of it was spoilt meanwhile.
-    pub fn keep(&self, component: &Candidate) {
+    pub fn keep(&mut self, component: &Candidate) {
         let Some(dir) = &self.dir else { return };
         let digest = component.digest();
         if self.component(digest, Size(component.bytes().len() as u64)).is_some() {
+            self.unkept = None;
             return;
         }
         let path = component_path(dir, digest);
         let written = make(dir).and_then(|()| WholeFile::SHARED.synced().write(&path, &[component.bytes()]));
-        if let Err(error) = written {
-            tracing::warn!(%digest, %error, "the component is not kept for going back to it");
+        if let Err(error) = &written {
+            tracing::warn!(%digest, directory = %dir.display(), %error, "the component is not kept for going back to it");
         }
+        self.unkept = written.err().map(|error| in_words(dir, &error));
+    }
+
+    /// Whether a component is kept, as far as that is seen without reading it.
+    pub fn is_kept(&self, digest: Digest) -> bool {
+        self.dir.as_deref().is_some_and(|dir| component_path(dir, digest).is_file())
     }
 
     /// A component that was kept, if it is intact.
@@ -213,7 +232,7 @@ impl History {
     }
 
     /// The components that ever decided, the last one first.
-    fn published(&self) -> Vec<Digest> {
+    pub fn published(&self) -> Vec<Digest> {
         let mut found: Vec<Digest> = Vec::new();
         for entry in self.entries.iter().rev().filter(|entry| entry.event == Event::Published) {
             if !found.contains(&entry.digest) {
@@ -277,8 +296,7 @@ impl History {
         good.chain(self.published().into_iter().take(KEPT)).collect()
     }
 
-    fn write(&self) -> io::Result<()> {
-        let Some(dir) = &self.dir else { return Ok(()) };
+    fn write(&self, dir: &Path) -> io::Result<()> {
         let json = serde_json::to_vec_pretty(&self.entries)?;
         make(dir)?;
         WholeFile::SHARED.synced().write(&dir.join(HISTORY_FILE), &[&json])?;
@@ -301,6 +319,10 @@ impl History {
 /// The directory may be gone again at any time.
 fn make(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+fn in_words(dir: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", dir.display())
 }
 
 fn component_path(dir: &Path, digest: Digest) -> PathBuf {
@@ -421,6 +443,27 @@ mod tests {
         fs::remove_dir_all(&dir).unwrap();
         history.note(digest("b"), "2", Event::Held, "it would delete much");
         assert_eq!(History::open(Some(base.path()), "memcached").entries(), history.entries());
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_until_it_can() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "a");
+        assert_eq!((history.failing(), history.is_kept(digest("a"))), (None, true));
+        // A file in the place of the directory cannot be written, whoever tries.
+        let dir = history.dir.clone().unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+        fs::write(&dir, "").unwrap();
+        assert!(!history.is_kept(digest("a")));
+        published(&mut history, "b");
+        assert!(history.failing().unwrap().contains("revisions/memcached: "), "{:?}", history.failing());
+        assert!(History::open(Some(base.path()), "memcached").failing().is_some());
+        fs::remove_file(&dir).unwrap();
+        history.note(digest("b"), "1", Event::Held, "");
+        assert!(history.failing().is_some(), "the component still is not kept");
+        history.keep(&Candidate::of(b"b".to_vec()));
+        assert_eq!((history.failing(), history.is_kept(digest("b"))), (None, true));
     }
 
     #[test]

@@ -18,13 +18,14 @@ use crate::error::LoadError;
 pub(super) struct Native {
     engine: wasmtime::Engine,
     cache: Option<Arc<Cache>>,
+    digest: Digest,
     name: String,
 }
 
 impl Native {
     pub(super) fn new(engine: &Engine, compiler: &Compiler, digest: &Digest) -> Self {
         let name = format!("{}-{:016x}", digest.full(), engine.settings());
-        Self { engine: engine.wasm().clone(), cache: compiler.cache(), name }
+        Self { engine: engine.wasm().clone(), cache: compiler.cache(), digest: *digest, name }
     }
 
     /// From the cache, if it is not more than may be. Code that is intact but does not load is removed.
@@ -34,7 +35,7 @@ impl Native {
         match deserialize(&self.engine, &code) {
             Ok(component) => Some(component),
             Err(error) => {
-                tracing::warn!(%error, "cached code cannot be loaded; compiling again");
+                tracing::warn!(digest = %self.digest, directory = %cache.dir().display(), %error, "cached code cannot be loaded; compiling again");
                 cache.remove(&self.name);
                 None
             }
@@ -55,9 +56,13 @@ impl Native {
     pub(super) fn compiled(&self, code: &[u8]) -> Result<Component, LoadError> {
         let component = deserialize(&self.engine, code)
             .map_err(|error| LoadError::LoadFailed(text::clean(format!("{error:#}"), 1_000)))?;
-        let kept = self.cache.as_ref().map_or(Ok(()), |cache| cache.put(&self.name, code));
-        if let Err(error) = kept {
-            tracing::warn!(%error, "a compiled component cannot be cached");
+        if let Some(cache) = &self.cache
+            && let Err(error) = cache.put(&self.name, code)
+        {
+            tracing::warn!(
+                digest = %self.digest, directory = %cache.dir().display(), %error,
+                "a compiled component cannot be cached, and will be compiled again at the next start: let the host write the directory, or give it another one with --cache"
+            );
         }
         Ok(component)
     }

@@ -394,6 +394,37 @@ fn a_component_that_is_being_compiled_is_not_lost_to_a_wish_that_cannot_be_fulfi
     });
 }
 
+#[test]
+fn a_cache_that_is_deleted_while_the_host_runs_is_made_again_and_does_not_stand_in_the_way_back() {
+    run(async {
+        let mut scene = scene_with_faults("cache-gone").await;
+        let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
+        let host = start(&mut scene, folder.path(), cache.path()).await;
+        let first = host.digest().await;
+        let second = another(&folder, 1);
+        folder.put(&second);
+        until_digest(&host, &second).await;
+        // Something may just be written there.
+        host.until("it is deleted", async || fs::remove_dir_all(cache.path()).map_err(|error| error.to_string())).await;
+        let (_, words) = host.ask(&["history", "faulty", "-o", "json"]);
+        let history: Value = serde_json::from_str(&words).expect("JSON");
+        assert_eq!(history["kept"], json!([first]), "it is in memory still: {history:#}");
+        let (status, words) = host.ask(&["rollback", "faulty"]);
+        assert!(status.success(), "{words}");
+        assert_eq!(host.digest().await, first);
+        let third = another(&folder, 2);
+        folder.put(&third);
+        until_digest(&host, &third).await;
+        host.until("it is cached", async || match natives(cache.path()).len() {
+            1 => Ok(()),
+            count => Err(format!("{count} compiled components")),
+        })
+        .await;
+        assert_eq!(told(&host, &["cannot be cached"]), 0, "{}", host.log());
+        serves(&scene, "one").await;
+    });
+}
+
 async fn compiles(host: &Host) {
     host.until("it is being compiled", async || match compilers(host.process()).as_slice() {
         [] => Err("no compiler".to_owned()),
