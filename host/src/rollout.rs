@@ -277,7 +277,7 @@ impl Supervised {
         let (digest, version) = (revision.digest(), revision.descriptor().version.clone());
         let parents = logic.parents.watched.cache.len();
         let before = self.controller.logic().map(|logic| logic.revision.clone());
-        let replaced = before.as_ref().map(|before| before.digest().to_string());
+        let replaced = before.as_ref().map(|before| before.digest());
         let before = before.filter(|_| matches!(start, Start::Swap));
         let beginning = match self.on_probation_for(digest) {
             Some(since) if self.was_at_work(digest) => Beginning::Resumed(since),
@@ -292,7 +292,7 @@ impl Supervised {
         wiring::release(&self.controller, &self.shared.watches);
         self.controller.metrics.revision(plugin, "Published");
         stopwatch.over(Stage::Publish);
-        tracing::info!(plugin, %digest, version, before = replaced, swapped = ?stopwatch.elapsed(), parents, "the component decides from now on");
+        tracing::info!(plugin, %digest, version, before = replaced.map(display), swapped = ?stopwatch.elapsed(), parents, "the component decides from now on");
         // Where nobody waits for a decision, the first one says nothing about the swap.
         if replaced.is_some() && parents > 0 {
             self.controller.debut.await_first(digest, stopwatch);
@@ -319,12 +319,11 @@ impl Supervised {
     fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
         let refused = Refused::new(digest, error);
         let plugin = &*self.controller.name;
-        let short = digest.map(|digest| digest.to_string());
-        let kept = self.controller.logic().map(|logic| logic.revision.digest().to_string());
+        let keeps = self.controller.logic().map(|logic| logic.revision.digest());
         tracing::error!(
             plugin,
-            digest = short,
-            keeps = kept,
+            digest = digest.map(display),
+            keeps = keeps.map(display),
             reason = &*refused.reason,
             "the component is not taken: {}",
             refused.message

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hotshoe::plugin::digest::Digest;
 use hotshoe_tests::guests::{Folder, reworded, unusable};
 use hotshoe_tests::kinds::{DEPLOYMENT, FAULT, MEMCACHED, SERVICE};
 use hotshoe_tests::scene::{is_settled, said};
@@ -207,9 +208,13 @@ fn a_component_that_traps_at_its_first_call_is_not_taken() {
         let is_kept = |object: &Value| said(object, "Kept").0 == "True";
         scene.until_object(&FAULT, "one", "is served", is_kept).await;
         let before = scene.recorded_writes().await.len();
-        folder.put(&reworded(folder.original(), "this revision works", "this revision traps"));
+        let trapping = reworded(folder.original(), "this revision works", "this revision traps");
+        folder.put(&trapping);
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("SelfTestFailed"), "{words}");
+        let digest = Digest::of(&trapping);
+        assert!(words.contains(&format!("not taken: {digest}: ")), "{words}");
+        host.says(&["ERROR", "SelfTestFailed", &format!("digest={digest} ")]).await;
         // The same bytes are not tried again and again.
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(scene.recorded_writes().await.len(), before, "nothing was written");
