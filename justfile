@@ -6,8 +6,9 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 
 version := `sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml`
 
-# The image that `image` and `deploy` are about.
-IMG := env("IMG", "hotshoe:" + version)
+# The image that `image` and `deploy` are about, where one is named.
+IMG := env("IMG", "")
+default_image := "hotshoe:" + version
 
 # One profile and one target for everything that is built for this machine, or wasmtime would be
 # compiled once for each. On Linux the binary is static.
@@ -66,7 +67,7 @@ alias manifests := crds
 # Build the container image: just image IMG=registry/hotshoe:1
 [group('build')]
 image image=IMG:
-    @deploy/image.sh "${1#IMG=}"
+    @image=${1#IMG=}; deploy/image.sh "${image:-{{ default_image }}}"
 
 # Lay out the files of the image in a folder, without a container engine
 [group('build')]
@@ -116,13 +117,18 @@ install:
 uninstall:
     @. deploy/cluster.sh && deploy/delete-parents.sh && kubectl delete --ignore-not-found -f crds
 
-# Apply the CRDs and the host, and wait until it is ready: just deploy IMG=registry/hotshoe:1
+# Apply the CRDs and the host, and wait until it is ready: just deploy IMG=registry/hotshoe:1, once
 [group('cluster')]
 deploy image=IMG: install
     #!/usr/bin/env bash
     set -euo pipefail
     . deploy/cluster.sh
-    sed -E "s|^( *image: ).*|\1${1#IMG=}|" deploy/install.yaml | kubectl apply -f -
+    image=${1#IMG=}
+    if [ -z "$image" ]; then
+        image=$(kubectl get deployment hotshoe --namespace hotshoe-system --ignore-not-found -o jsonpath='{.spec.template.spec.containers[?(@.name=="hotshoe")].image}')
+        [ -z "$image" ] || echo "the image stays the one that is deployed, $image; name another with IMG=" >&2
+    fi
+    sed -E "s|^( *image: ).*|\1${image:-{{ default_image }}}|" deploy/install.yaml | kubectl apply -f -
     kubectl rollout status --namespace hotshoe-system --timeout=120s deployment/hotshoe
     [ -z "${local_cluster:-}" ] || echo 'the local control plane has taken the manifests, but runs no containers: `just run` starts a host for it' >&2
 
