@@ -139,8 +139,15 @@ undeploy image=IMG:
 
 # Run the host here, under its own account, with a plugin
 [group('run')]
-run name="memcached" *options: build-host install
-    @{{ named }}; "{{ hotshoe }}" build "plugins/$name"; . deploy/cluster.sh; deploy/run.sh "$name" "$@"
+run name="memcached" *options:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    {{ named }}
+    deploy/address-is-free.sh "$@"
+    "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host install
+    "{{ hotshoe }}" build "plugins/$name"
+    . deploy/cluster.sh
+    exec deploy/run.sh "$name" "$@"
 
 # Build a plugin again and have the running host take it; with --dry-run, only show what would change
 [group('run')]

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Asked by `just run` before anything is replaced: fails where something answers on the address that
+# a host with these options would listen on.
+# Usage: deploy/address-is-free.sh [option of `hotshoe run`…]
+# Example: deploy/address-is-free.sh --listen 127.0.0.1:9090
+set -euo pipefail
+
+address=${HOTSHOE_LISTEN:-127.0.0.1:8080}
+while [ $# -gt 0 ]; do
+    case $1 in
+    --listen) address=${2:-$address} ;;
+    --listen=*) address=${1#*=} ;;
+    esac
+    shift
+done
+host=${address%:*}
+host=${host#[}
+if (exec 3<>"/dev/tcp/${host%]}/${address##*:}") 2>/dev/null; then
+    printf 'error: something listens on %s already, likely a host; nothing was changed\n  where: `target/release/hotshoe status --address %s` says what it is\n  next:  stop it, or run this one elsewhere: just run … --listen 127.0.0.1:8081, and ask it by `hotshoe status --address 127.0.0.1:8081`\n' \
+        "$address" "$address" >&2
+    exit 1
+fi
