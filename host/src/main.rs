@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use hotshoe::cli::Cli;
+use hotshoe::cli::{self, Cli};
 
 /// musl's own allocator is slow, and every reply is a handful of allocations.
 #[global_allocator]
@@ -13,8 +12,8 @@ fn main() -> ExitCode {
     // A heap of a few megabytes would be rounded up to huge pages, and rest at twice its size. A
     // system that does not know the call has none.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
-    Cli::parse().run(option_env!("HOTSHOE_COMMIT").unwrap_or("unknown")).unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    match Cli::read() {
+        Ok(cli) => cli::exit_code(cli.run(option_env!("HOTSHOE_COMMIT").unwrap_or("unknown"))),
+        Err(told) => told,
+    }
 }

@@ -233,11 +233,117 @@ fn what_a_host_would_refuse_is_not_built() {
     assert!(!dir.path().join("y.wasm").exists());
 }
 
+/// A workspace whose plugin is no crate, with what other tools made: a core module and a component.
+fn other_language() -> TempDir {
+    let dir = folder();
+    fs::create_dir_all(dir.path().join("plugins/demo/cases")).unwrap();
+    for file in ["Cargo.toml", "plugins/Cargo.toml"] {
+        fs::write(dir.path().join(file), "").unwrap();
+    }
+    fs::write(dir.path().join("plugins/demo/plugin.yaml"), MANIFEST).unwrap();
+    fs::write(dir.path().join("plugins/demo/cases/empty.yml"), format!("{CASE}{EXPECTED}")).unwrap();
+    fs::write(dir.path().join("core.wasm"), Guest::default().core_module()).unwrap();
+    fs::write(dir.path().join("component.wasm"), Guest::default().component()).unwrap();
+    dir
+}
+
 #[test]
-fn a_crate_that_is_none_is_told_of_the_other_way() {
+fn what_other_tools_made_is_taken_to_the_place_of_a_crates_product_with_the_cases_of_the_folder() {
+    for made in ["core.wasm", "component.wasm"] {
+        let dir = other_language();
+        let output = hotshoe(dir.path(), &["build", "plugins/demo", "--from", made]);
+        let text = stdout(&output);
+        assert!(text.starts_with("target/plugins/demo.wasm: ") && text.ends_with(", 1 cases\n"), "{}", stderr(&output));
+        let carried = fs::read(dir.path().join("target/plugins/demo.wasm")).unwrap();
+        assert!(carried.windows(13).any(|bytes| bytes == b"hotshoe:cases"), "{made}");
+        let output = hotshoe(dir.path(), &["test", "plugins/demo"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_plugin_without_a_crate_is_built_where_its_component_is_there() {
+    let dir = other_language();
+    let command = "hotshoe build plugins/demo --from FILE";
+    for verb in ["build", "test"] {
+        let output = hotshoe(dir.path(), &[verb, "plugins/demo"]);
+        assert!(stderr(&output).contains(command) && !output.status.success(), "{verb}: {}", stderr(&output));
+    }
+    assert!(hotshoe(dir.path(), &["build", "plugins/demo", "--from", "core.wasm"]).status.success());
+    let built = fs::read(dir.path().join("target/plugins/demo.wasm")).unwrap();
+    let output = hotshoe(dir.path(), &["build", "plugins/demo", "--out", "copy.wasm"]);
+    assert!(stdout(&output).contains("as it is, for plugins/demo has no Cargo.toml"), "{}", stderr(&output));
+    assert_eq!(fs::read(dir.path().join("copy.wasm")).unwrap(), built);
+    fs::write(dir.path().join("target/plugins/demo.wasm"), "no component").unwrap();
+    let output = hotshoe(dir.path(), &["build", "plugins/demo"]);
+    assert!(stderr(&output).contains("cannot take target/plugins/demo.wasm"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_other_tools_made_is_held_to_the_limits_of_its_folder() {
+    let dir = other_language();
+    let manifest = format!("{MANIFEST}  limits: {{declarationBytes: 8}}\n");
+    fs::write(dir.path().join("plugins/demo/plugin.yaml"), manifest).unwrap();
+    let output = hotshoe(dir.path(), &["build", "plugins/demo", "--from", "component.wasm"]);
+    let text = stderr(&output);
+    assert!(text.contains("cannot take component.wasm") && text.contains("limits.declarationBytes"), "{text}");
+    assert!(!dir.path().join("target").exists());
+}
+
+#[test]
+fn a_component_is_built_where_plugin_yaml_points_to() {
+    let dir = other_language();
+    let manifest = MANIFEST.replace("demo.wasm", "other.wasm");
+    fs::write(dir.path().join("plugins/demo/plugin.yaml"), manifest).unwrap();
+    let output = hotshoe(dir.path(), &["build", "plugins/demo", "--from", "core.wasm"]);
+    assert!(stdout(&output).starts_with("target/plugins/other.wasm: "), "{}", stderr(&output));
+    assert!(hotshoe(dir.path(), &["test", "plugins/demo"]).status.success());
+    fs::write(dir.path().join("plugins/demo/other.wasm"), "").unwrap();
+    let output = hotshoe(dir.path(), &["build", "plugins/demo", "--from", "core.wasm"]);
+    assert!(stderr(&output).contains("take plugins/demo/other.wasm before it"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_is_taken_without_a_folder_needs_a_place_to_go_to() {
+    let dir = other_language();
+    let output = hotshoe(dir.path(), &["build", "--from", "core.wasm"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--out") && stderr(&output).contains("Usage:"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_accepted_answer_is_carried_after_another_build_which_is_said() {
     let dir = plugin(&Guest::default(), CASE);
-    let output = hotshoe(dir.path(), &["build", "."]);
-    assert!(stderr(&output).contains("--from core.wasm"), "{}", stderr(&output));
+    let output = hotshoe(dir.path(), &["test", ".", "--accept"]);
+    assert!(
+        stderr(&output).contains("accepted: 1") && stderr(&output).contains("hotshoe build"),
+        "{}",
+        stderr(&output)
+    );
+    let output = hotshoe(dir.path(), &["test", ".", "--accept"]);
+    assert!(output.status.success() && stderr(&output).is_empty(), "{}", stderr(&output));
+}
+
+#[test]
+fn no_calls_are_no_measurement() {
+    let dir = plugin(&Guest::default(), CASE);
+    assert_eq!(hotshoe(dir.path(), &["test", ".", "--bench", "0"]).status.code(), Some(2));
+}
+
+#[test]
+fn results_are_printed_for_scripts_in_two_forms() {
+    let dir = plugin(&Guest::default(), &format!("{CASE}{EXPECTED}"));
+    for (output, begins) in [("json", "["), ("yaml", "- ")] {
+        let output = hotshoe(dir.path(), &["test", ".", "-o", output]);
+        assert!(stdout(&output).starts_with(begins), "{}{}", stdout(&output), stderr(&output));
+    }
+}
+
+#[test]
+fn completion_offers_what_a_person_may_want() {
+    let dir = folder();
+    let script = stdout(&hotshoe(dir.path(), &["completion", "bash"]));
+    assert!(script.contains("rollback") && !script.contains("compile-component"));
 }
 
 #[test]
@@ -272,8 +378,21 @@ fn a_command_that_nobody_reads_any_more_ends_quietly() {
 #[test]
 fn an_output_that_cannot_be_written_is_an_error() {
     let dir = plugin(&Guest::default(), CASE);
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = Command::new(HOTSHOE).arg("version").current_dir(dir.path()).stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("cannot write to standard output"), "{}", stderr(&output));
+    for argument in ["version", "--help"] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = Command::new(HOTSHOE).arg(argument).current_dir(dir.path()).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("cannot write to standard output"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn an_error_that_nobody_reads_is_an_error_all_the_same() {
+    let dir = folder();
+    for (arguments, code) in [(&["history", "--address", "127.0.0.1:1"][..], 1), (&["nosuch"], 2)] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = Command::new(HOTSHOE).args(arguments).current_dir(dir.path()).stderr(writer).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{arguments:?}");
+    }
 }

@@ -14,6 +14,7 @@ pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,
     /// The beginning of its digest, to be sure which one is meant
+    #[arg(value_parser = reload::digest)]
     digest: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use wit_component::ComponentEncoder;
 
 use super::folder::{self, Folder, shown};
-use super::stdout;
+use super::{stderr, stdout};
 use crate::plugin::candidate::Candidate;
 use crate::plugin::cases::Case;
 use crate::plugin::compile::Compiler;
@@ -21,6 +21,8 @@ use crate::plugin::engine::Engine;
 use crate::plugin::limits::Limits;
 use crate::plugin::revision::Revision;
 
+/// The plugin that is meant where none is named.
+const FIRST: &str = "plugins/memcached";
 const TARGET: &str = "wasm32-unknown-unknown";
 /// The build products of guests stand apart from the host's.
 const GUESTS: &str = "target/guests";
@@ -31,18 +33,23 @@ const NAMED: usize = 4;
 
 /// Build a plugin: compile it, make a component of it, and check it as the host does
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    group = clap::ArgGroup::new("place").args(["plugin", "out"]).multiple(true),
+    after_help = "Examples:\n  \
     hotshoe build plugins/memcached\n  \
-    hotshoe build --from core.wasm --out plugin.wasm    # a core module from any language")]
+    hotshoe build plugins/hello --from hello.wasm       # what the tools of another language made\n  \
+    hotshoe build --from core.wasm --out plugin.wasm    # without a folder: it carries no cases\n\n\
+    Without a Cargo.toml in the folder nothing is compiled: the component that is there stays as it is."
+)]
 pub struct Args {
-    /// The plugin's folder, or its plugin.yaml
-    #[arg(default_value = "plugins/memcached", value_name = "PLUGIN")]
-    plugin: PathBuf,
-    /// Where to write the component [default: target/plugins/NAME.wasm]
+    /// The plugin's folder, or its plugin.yaml [default: plugins/memcached]
+    #[arg(value_name = "PLUGIN")]
+    plugin: Option<PathBuf>,
+    /// Where to write the component [default: where hosts look for it, target/plugins/NAME.wasm]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Take this core module, or component, instead of compiling a crate
-    #[arg(long, value_name = "FILE", requires = "out", conflicts_with = "plugin")]
+    #[arg(long, value_name = "FILE", requires = "place")]
     from: Option<PathBuf>,
 }
 
@@ -52,40 +59,82 @@ impl Args {
     /// # Errors
     /// Where a tool is missing, the crate does not compile, or a host would refuse the component.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let (component, cases, out) = match (&self.from, self.out) {
-            (Some(from), Some(out)) => {
-                let core = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
-                (component(core, &[], &Limits::default())?, 0, out)
+        match (self.plugin, self.from, self.out) {
+            (None, Some(from), Some(out)) => alone(&from, &out),
+            (plugin, from, out) => {
+                let folder = Folder::open(plugin.as_deref().unwrap_or(Path::new(FIRST)))?;
+                in_folder(&folder, from, out.as_deref())
             }
-            (_, out) => {
-                let folder = Folder::open(&self.plugin)?;
-                let out = out.unwrap_or_else(|| folder.product());
-                let (component, cases) = with_cases(&folder)?;
-                (component, cases, out)
-            }
-        };
-        folder::write(&out, &component)?;
-        let (size, digest) = (component.len(), Digest::of(&component));
-        stdout::line(format_args!("{}: {size} bytes, digest {digest}, {cases} cases", shown(&out).display()))?;
+        }?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Without a folder nobody says which cases it is to carry, and which limits it will have.
+fn alone(from: &Path, out: &Path) -> anyhow::Result<()> {
+    let component = component(read(from)?, &[], &Limits::default()).with_context(|| cannot_take(from))?;
+    folder::write(out, &component)?;
+    say(out, &component, "0 cases")
+}
+
+fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyhow::Result<()> {
+    let made = match from {
+        Some(from) => from,
+        None if folder.has_crate() => compile(folder)?,
+        None => return as_it_is(folder, out),
+    };
+    let (component, cases) = with_cases(folder, read(&made)?).with_context(|| cannot_take(&made))?;
+    let product = folder.product();
+    folder::write(out.unwrap_or(&product), &component)?;
+    say(out.unwrap_or(&product), &component, &format!("{cases} cases"))?;
+    match out.is_none().then(|| folder.component()).transpose()? {
+        Some(nearer) if nearer != product => {
+            stderr::line(format_args!("note: hosts take {} before it; remove that", shown(&nearer).display()));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A plugin without a crate is made by the tools of its language. Where they have, all is done.
+fn as_it_is(folder: &Folder, out: Option<&Path>) -> anyhow::Result<()> {
+    let made = folder.component()?;
+    let component = read(&made)?;
+    contract::inspect(&component, &folder.limits).with_context(|| cannot_take(&made))?;
+    if let Some(out) = out {
+        folder::write(out, &component)?;
+    }
+    let why = format!("as it is, for {} has no Cargo.toml", shown(&folder.dir).display());
+    say(out.unwrap_or(&made), &component, &why)
+}
+
+fn say(out: &Path, component: &[u8], more: &str) -> anyhow::Result<()> {
+    let (size, digest) = (component.len(), Digest::of(component));
+    stdout::line(format_args!("{}: {size} bytes, digest {digest}, {more}", shown(out).display()))
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn cannot_take(path: &Path) -> String {
+    format!("cannot take {}", shown(path).display())
 }
 
 /// The component of a plugin with the cases that hold, and how many these are.
 ///
 /// A host takes no component that fails on a case that it carries. Who changes a word and looks at
 /// it in a running host before the cases are changed as well is told, and not stopped.
-fn with_cases(folder: &Folder) -> anyhow::Result<(Vec<u8>, usize)> {
-    let core = compile(folder)?;
+fn with_cases(folder: &Folder, made: Vec<u8>) -> anyhow::Result<(Vec<u8>, usize)> {
     let mut cases: Vec<Case> = folder.cases()?.into_iter().map(|file| file.case).collect();
-    let all = component(core.clone(), &cases, &folder.limits)?;
+    let all = component(made.clone(), &cases, &folder.limits)?;
     let broken = super::runtime()?.block_on(broken_cases(folder, &all, &cases));
     if broken.is_empty() {
         return Ok((all, cases.len()));
     }
-    eprintln!("{}", warning(&broken, cases.len()));
+    stderr::line(warning(&broken, cases.len()));
     cases.retain(|case| !broken.contains(&case.name));
-    Ok((component(core, &cases, &folder.limits)?, cases.len()))
+    Ok((component(made, &cases, &folder.limits)?, cases.len()))
 }
 
 fn warning(broken: &[String], all: usize) -> String {
@@ -156,16 +205,9 @@ fn append_length(bytes: &mut Vec<u8>, mut length: usize) {
     bytes.push(length as u8);
 }
 
-/// Compiles the plugin's crate and reads what came out.
-fn compile(folder: &Folder) -> anyhow::Result<Vec<u8>> {
-    let manifest = folder.dir.join("Cargo.toml");
-    ensure!(
-        manifest.is_file(),
-        "{} has no Cargo.toml; a plugin in another language is compiled by its own tools, and then taken with \
-         `hotshoe build --from core.wasm --out {}.wasm`",
-        shown(&folder.dir).display(),
-        folder.name
-    );
+/// Compiles the plugin's crate, and says where the module is that came out.
+fn compile(folder: &Folder) -> anyhow::Result<PathBuf> {
+    let manifest = folder.crate_manifest();
     ensure_target(&folder.dir)?;
     let output = Command::new(tool("CARGO", "cargo"))
         .args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"])
@@ -178,8 +220,7 @@ fn compile(folder: &Folder) -> anyhow::Result<Vec<u8>> {
         .output()
         .context("cannot run cargo: install Rust from https://rustup.rs")?;
     ensure!(output.status.success(), "{} does not compile; the compiler's words are above", folder.name);
-    let module = module(&output.stdout, &manifest)?;
-    fs::read(&module).with_context(|| format!("cannot read {}", module.display()))
+    module(&output.stdout, &manifest)
 }
 
 /// Without this check the compiler says only that it "can't find crate for `core`".

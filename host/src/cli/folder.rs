@@ -11,6 +11,7 @@ use crate::plugin::limits::{Limits, Overrides};
 use crate::whole_file::WholeFile;
 
 const MANIFEST: &str = "plugin.yaml";
+const CRATE: &str = "Cargo.toml";
 const PRODUCTS: &str = "target/plugins";
 
 /// What the commands for a plugin's author need of it.
@@ -71,16 +72,26 @@ impl Folder {
         Ok(Self { name: metadata.name, dir, limits, file: spec.source.file })
     }
 
+    /// Where its crate is described, if it is one; a plugin may be written in another language.
+    pub(super) fn crate_manifest(&self) -> PathBuf {
+        self.dir.join(CRATE)
+    }
+
+    /// Whether there is a crate to compile.
+    pub(super) fn has_crate(&self) -> bool {
+        self.crate_manifest().is_file()
+    }
+
     /// The outermost of the folders above, without a gap, that have a `Cargo.toml`: guests are a
     /// workspace inside another one, and share its `target`.
     pub(super) fn root(&self) -> &Path {
-        let crates = self.dir.ancestors().take_while(|above| above.join("Cargo.toml").is_file());
+        let crates = self.dir.ancestors().skip(1).take_while(|above| above.join(CRATE).is_file());
         crates.last().unwrap_or(&self.dir)
     }
 
-    /// Where `hotshoe build` puts the component.
+    /// Where `hotshoe build` puts the component: a file that hosts look at for it.
     pub(super) fn product(&self) -> PathBuf {
-        self.root().join(PRODUCTS).join(&self.name).with_extension("wasm")
+        self.root().join(PRODUCTS).join(&self.file)
     }
 
     /// The component: beside `plugin.yaml`, or a build product.
@@ -89,18 +100,34 @@ impl Folder {
         let candidates = [Some(self.dir.clone()), products].into_iter().flatten().map(|dir| dir.join(&self.file));
         match candidates.into_iter().find(|path| path.is_file()) {
             Some(path) => Ok(path),
-            None => {
-                bail!("{} is not built yet: run `hotshoe build {}`", self.file.display(), shown(&self.dir).display())
-            }
+            None => bail!("{} {}", self.file.display(), self.how_to_build()),
         }
     }
 
-    /// The cases in `cases/*.yaml`, in the order of their files.
+    /// What to type to have it built.
+    pub(super) fn build_command(&self) -> String {
+        let from = if self.has_crate() { "" } else { " --from FILE" };
+        format!("hotshoe build {}{from}", shown(&self.dir).display())
+    }
+
+    fn how_to_build(&self) -> String {
+        let command = self.build_command();
+        match self.has_crate() {
+            true => format!("is not built yet: run `{command}`"),
+            false => format!(
+                "is not there yet, and {} has no Cargo.toml: have the tools of its language make a component or a core \
+                 module, and take that with `{command}`",
+                shown(&self.dir).display()
+            ),
+        }
+    }
+
+    /// The cases in `cases/*.yaml` and `*.yml`, in the order of their files.
     pub(super) fn cases(&self) -> anyhow::Result<Vec<CaseFile>> {
         let dir = self.dir.join("cases");
         let Ok(entries) = fs::read_dir(&dir) else { return Ok(Vec::new()) };
         let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
-        paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml"));
         paths.sort();
         paths.into_iter().map(CaseFile::read).collect()
     }
@@ -155,6 +182,15 @@ mod tests {
             assert_eq!(folder.root(), root.path());
             assert_eq!(folder.product(), root.path().join("target/plugins/demo.wasm"));
         }
+    }
+
+    #[test]
+    fn a_plugin_that_is_no_crate_has_its_product_among_the_others() {
+        let root = plugin(MANIFEST_TEXT);
+        fs::remove_file(root.path().join("plugins/demo/Cargo.toml")).unwrap();
+        let folder = Folder::open(&root.path().join("plugins/demo")).unwrap();
+        assert_eq!(folder.product(), root.path().join("target/plugins/demo.wasm"));
+        assert!(folder.component().unwrap_err().to_string().contains("--from FILE"));
     }
 
     #[test]

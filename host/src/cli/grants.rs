@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::{asked, stdout};
+use super::asked;
+use super::output::Output;
 use crate::access::Verb;
 use crate::config::{HOST_NAMESPACE, PluginConfig};
 use crate::decision::{Descriptor, Kind};
@@ -23,14 +24,8 @@ pub struct Args {
     #[arg(value_name = "PLUGIN", required = true)]
     plugins: Vec<PathBuf>,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    Text,
-    Json,
 }
 
 /// One verb on one kind, or the kind of the parents.
@@ -56,10 +51,7 @@ impl Args {
             std::iter::once(parent(config, descriptor)).chain(compare(&config.name, &config.grant, descriptor))
         };
         let lines: Vec<Line> = plugins.iter().flat_map(of_plugin).collect();
-        match self.output {
-            Output::Json => stdout::line(serde_json::to_string_pretty(&lines)?)?,
-            Output::Text => stdout::print(table(&lines))?,
-        }
+        self.output.print(&lines, || Ok(table(&lines)))?;
         let satisfied = lines.iter().all(|line| line.given || !line.asked);
         Ok(if satisfied { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use super::host_client::read;
 use super::one_plugin::OnePlugin;
-use super::stdout;
 use crate::cluster::events;
 use crate::plugin::history::{Entry, Event};
 use crate::rollout::PluginHistory;
@@ -26,10 +25,7 @@ impl Args {
     /// When no host answers, or it has no such plugin.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let answer = super::runtime()?.block_on(self.plugin.get("history"))?;
-        match self.plugin.output {
-            Some(output) => output.print(&answer)?,
-            None => stdout::print(table(&read(&answer)?))?,
-        }
+        self.plugin.output.print(&answer, || Ok(table(&read(&answer)?)))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -22,7 +22,7 @@ pub(super) const SHAPE: &str = "the host's answer has another shape; is it of th
 #[derive(clap::Args, Debug)]
 pub struct HostOptions {
     /// Where the host listens
-    #[arg(long, default_value = LISTEN, env = "HOTSHOE_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, default_value = LISTEN, env = "HOTSHOE_LISTEN", value_name = "HOST:PORT", value_parser = address)]
     address: String,
 }
 
@@ -107,6 +107,16 @@ impl HostOptions {
     }
 }
 
+/// An address, also out of the URL that people copy from a log.
+fn address(text: &str) -> Result<String, String> {
+    let address = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
+    let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
+    match port {
+        Some(Ok(_)) => Ok(address.to_owned()),
+        _ => Err(format!("HOST:PORT is wanted, such as {LISTEN}")),
+    }
+}
+
 /// What the host answered, in the shape that it has in this version.
 ///
 /// # Errors
@@ -118,4 +128,20 @@ pub(super) fn read<T: DeserializeOwned>(answer: &Value) -> anyhow::Result<T> {
 /// What a host says that says no.
 fn problem(body: String) -> String {
     serde_json::from_str(&body).map_or(body, |problem: Problem| problem.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_and_a_port_also_in_a_url() {
+        for text in ["127.0.0.1:8484", "http://127.0.0.1:8484/", "http://127.0.0.1:8484"] {
+            assert_eq!(address(text).as_deref(), Ok("127.0.0.1:8484"));
+        }
+        assert_eq!(address("[::1]:80").as_deref(), Ok("[::1]:80"));
+        for text in ["", "8080", ":8080", "localhost", "https://localhost", "localhost:http", "localhost:99999"] {
+            assert!(address(text).unwrap_err().contains("HOST:PORT"), "{text}");
+        }
+    }
 }

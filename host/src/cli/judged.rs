@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::stderr;
 use crate::check::{self, Context};
 use crate::cluster::served;
 use crate::config::{HostSettings, PluginConfig};
@@ -17,7 +18,9 @@ use crate::plugin::revision::Revision;
 pub(super) fn config(path: &Path) -> Option<PluginConfig> {
     let open = HostSettings { allow_env: vec!["*".to_owned()], ..HostSettings::default() };
     let strict = PluginConfig::read(path, &HostSettings::default());
-    let strict = strict.inspect_err(|error| eprintln!("note: `hotshoe run` alone would not start with it: {error:#}"));
+    let strict = strict.inspect_err(|error| {
+        stderr::line(format_args!("note: `hotshoe run` alone would not start with it: {error:#}"))
+    });
     strict.or_else(|_| PluginConfig::read(path, &open)).ok()
 }
 

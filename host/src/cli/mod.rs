@@ -1,6 +1,10 @@
 //! The command line: one file a verb.
 
-#![warn(clippy::print_stdout, reason = "it panics where nobody reads any more; there is stdout.rs")]
+#![warn(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "they panic where nobody reads any more; there are stdout.rs and stderr.rs"
+)]
 
 pub mod approve;
 mod asked;
@@ -13,16 +17,19 @@ pub mod history;
 pub mod host_client;
 mod judged;
 mod one_plugin;
+pub mod output;
 pub mod rbac;
 pub mod reload;
 pub mod rollback;
 pub mod run;
 pub mod shadow;
 pub mod status;
+pub mod stderr;
 mod stdout;
 pub mod test;
 pub mod version;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -62,6 +69,20 @@ enum Verb {
 }
 
 impl Cli {
+    /// Reads the command line. Where that asks for help, or is wrong, it is said here.
+    ///
+    /// # Errors
+    /// The exit code, after that.
+    pub fn read() -> Result<Self, ExitCode> {
+        Self::try_parse().map_err(|told| {
+            let printed = told.print().and_then(|()| std::io::stdout().flush());
+            match u8::try_from(told.exit_code()) {
+                Ok(0) => exit_code(stdout::quietly(stdout::written(printed).map(|()| ExitCode::SUCCESS))),
+                code => code.map_or(ExitCode::FAILURE, ExitCode::from),
+            }
+        })
+    }
+
     /// Runs the verb of a binary that was built from this commit.
     ///
     /// # Errors
@@ -86,13 +107,28 @@ impl Cli {
             Verb::Version(args) => args.run(commit),
             Verb::Completion { shell } => {
                 let mut script = Vec::new();
-                clap_complete::generate(shell, &mut Cli::command(), "hotshoe", &mut script);
+                clap_complete::generate(shell, &mut offered(), "hotshoe", &mut script);
                 stdout::print(String::from_utf8_lossy(&script))?;
                 Ok(ExitCode::SUCCESS)
             }
             Verb::CompileComponent(args) => args.run(),
         }
     }
+}
+
+/// The commands that a person may want; completion would offer hidden ones, too.
+fn offered() -> clap::Command {
+    let all = Cli::command();
+    let verbs: Vec<_> = all.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
+    clap::Command::new("hotshoe").version(env!("CARGO_PKG_VERSION")).subcommands(verbs)
+}
+
+/// What the shell is told; an error has been said before.
+pub fn exit_code(ended: anyhow::Result<ExitCode>) -> ExitCode {
+    ended.unwrap_or_else(|error| {
+        stderr::line(format_args!("error: {error:#}"));
+        ExitCode::FAILURE
+    })
 }
 
 /// A runtime of one thread: plugins are called on threads of their own, so nothing here computes.

@@ -2,14 +2,13 @@
 //! what is waited for meanwhile.
 
 use std::convert::Infallible;
-use std::io::Write;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::host_client::{HostOptions, read};
-use super::reload;
-use super::status::Output;
+use super::output::Output;
+use super::{reload, stderr};
 use crate::plugin::text::clean;
 use crate::server::HostStatus;
 use crate::supervised::Taking;
@@ -26,8 +25,8 @@ pub(super) struct OnePlugin {
     #[arg(default_value = "memcached")]
     plugin: String,
     /// How to print
-    #[arg(short, long)]
-    pub output: Option<Output>,
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
     #[command(flatten)]
     host: HostOptions,
 }
@@ -58,8 +57,7 @@ impl OnePlugin {
         loop {
             tokio::time::sleep(LOOK).await;
             let Some(taking) = self.taking().await.filter(|taking| told.as_ref() != Some(taking)) else { continue };
-            // Whoever reads no progress still wants what comes of it.
-            drop(writeln!(std::io::stderr(), "{}", waits(&taking)));
+            stderr::line(waits(&taking));
             told = Some(taking);
         }
     }

@@ -8,8 +8,7 @@ use anyhow::{Context, ensure};
 use serde_json::json;
 
 use super::asked::{self, Asked};
-use super::status::Output;
-use super::stdout;
+use super::{stderr, stdout};
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::discovery::Kinds;
 use crate::cluster::served;
@@ -48,6 +47,13 @@ pub struct Args {
     output: Output,
 }
 
+/// What `kubectl apply` reads.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Output {
+    Json,
+    Yaml,
+}
+
 impl Args {
     /// Loads the plugins and prints their rights.
     ///
@@ -68,7 +74,7 @@ impl Args {
         let plugins: Vec<Plugin<'_>> = plugins.iter().map(Asked::as_plugin).collect();
         let rights = rbac::rights(&plugins, &place, &served);
         for note in &rights.notes {
-            eprintln!("note: {note}");
+            stderr::line(format_args!("note: {note}"));
         }
         print(&rights, self.output)?;
         Ok(ExitCode::SUCCESS)
@@ -83,7 +89,9 @@ impl Args {
         let cluster = match Cluster::connect(&self.connect).await {
             Ok(cluster) => cluster,
             Err(error) => {
-                eprintln!("note: plural names and scopes are taken by rule, not from a cluster: {error:#}");
+                stderr::line(format_args!(
+                    "note: plural names and scopes are taken by rule, not from a cluster: {error:#}"
+                ));
                 return known;
             }
         };
@@ -92,10 +100,14 @@ impl Args {
             match served::by_discovery(&cluster, &kinds, &kind).await {
                 Ok(served) => drop(known.insert(kind, served)),
                 Err(error) if error.code == 0 => {
-                    eprintln!("note: plural names and scopes are taken by rule, not from a cluster: {error}");
+                    stderr::line(format_args!(
+                        "note: plural names and scopes are taken by rule, not from a cluster: {error}"
+                    ));
                     break;
                 }
-                Err(error) => eprintln!("note: the plural and scope of {kind} are taken by rule: {error}"),
+                Err(error) => {
+                    stderr::line(format_args!("note: the plural and scope of {kind} are taken by rule: {error}"))
+                }
             }
         }
         known

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::host_client::read;
 use super::one_plugin::OnePlugin;
-use super::status::{Output, or_dash};
-use super::stdout;
+use super::output::Output;
+use super::status::or_dash;
+use super::stderr;
 use crate::plugin::slot::Refused;
 use crate::supervised::PluginStatus;
 
@@ -42,33 +43,37 @@ pub(super) fn path(verb: &str, plugin: &str, digest: Option<&str>) -> String {
     format!("/{verb}/{plugin}{}", digest.map(|digest| format!("?digest={digest}")).unwrap_or_default())
 }
 
+/// A digest, or its beginning, as a person gives it.
+pub(super) fn digest(text: &str) -> Result<String, String> {
+    let digits = text.strip_prefix("sha256:").unwrap_or(text);
+    match !digits.is_empty() && digits.chars().all(|digit| digit.is_ascii_hexdigit()) {
+        true => Ok(text.to_owned()),
+        false => Err("a digest is of the digits 0-9 and a-f, as `hotshoe history` shows them".to_owned()),
+    }
+}
+
 /// Says whether the component that was offered decides now.
 ///
 /// # Errors
 /// When it cannot be written, or the host's answer is of another version.
-pub(super) fn print(status: &Value, output: Option<Output>) -> anyhow::Result<ExitCode> {
+pub(super) fn print(status: &Value, output: Output) -> anyhow::Result<ExitCode> {
     let plugin = read(status)?;
-    output.map_or(Ok(()), |output| output.print(status))?;
-    if !is_taken(&plugin) {
-        return Ok(ExitCode::FAILURE);
-    }
-    if output.is_none() {
-        stdout::line(decides(&plugin))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let is_taken = is_taken(&plugin);
+    output.print(status, || Ok(if is_taken { decides(&plugin) } else { String::new() }))?;
+    Ok(if is_taken { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Whether what was offered decides, or why not.
 fn is_taken(plugin: &PluginStatus) -> bool {
     let file_refused = &plugin.plugin_file.refused;
     if let Some(why) = file_refused {
-        eprintln!("plugin.yaml is not taken, and what it said before holds: {why}");
+        stderr::line(format_args!("plugin.yaml is not taken, and what it said before holds: {why}"));
     }
     if let Some(Refused { digest, reason, message }) = &plugin.refused {
-        eprintln!("not taken: {}: {reason}: {message}", or_dash(*digest));
+        stderr::line(format_args!("not taken: {}: {reason}: {message}", or_dash(*digest)));
         match plugin.digest {
-            Some(digest) => eprintln!("{} goes on with {digest}", plugin.name),
-            None => eprintln!("{} does not decide", plugin.name),
+            Some(digest) => stderr::line(format_args!("{} goes on with {digest}", plugin.name)),
+            None => stderr::line(format_args!("{} does not decide", plugin.name)),
         }
         return false;
     }
@@ -76,7 +81,8 @@ fn is_taken(plugin: &PluginStatus) -> bool {
         return false;
     }
     if plugin.digest.is_none() {
-        eprintln!("{} does not decide yet: {}", plugin.name, plugin.waiting.as_deref().unwrap_or("it is starting"));
+        let waiting = plugin.waiting.as_deref().unwrap_or("it is starting");
+        stderr::line(format_args!("{} does not decide yet: {waiting}", plugin.name));
     }
     plugin.digest.is_some()
 }
@@ -84,7 +90,7 @@ fn is_taken(plugin: &PluginStatus) -> bool {
 /// Which component decides.
 pub(super) fn decides(plugin: &PluginStatus) -> String {
     let version = plugin.version.as_deref().unwrap_or("-");
-    format!("{} decides with {} (version {version})", plugin.name, or_dash(plugin.digest))
+    format!("{} decides with {} (version {version})\n", plugin.name, or_dash(plugin.digest))
 }
 
 #[cfg(test)]
@@ -101,6 +107,16 @@ mod tests {
     }
 
     #[test]
+    fn a_digest_has_digits() {
+        for text in ["3f2a91c0", "3F2A", "sha256:3f2a"] {
+            assert_eq!(digest(text).as_deref(), Ok(text));
+        }
+        for text in ["", "sha256:", "before", "3f2a&x=1"] {
+            assert!(digest(text).unwrap_err().contains("hotshoe history"), "{text}");
+        }
+    }
+
+    #[test]
     fn where_nothing_decides_nothing_was_taken() {
         let status = |digest: Value| {
             json!({
@@ -109,7 +125,7 @@ mod tests {
                 "breaker": { "state": "closed", "strikes": 0 }, "watches": []
             })
         };
-        let code = |digest: Value| format!("{:?}", print(&status(digest), None).unwrap());
+        let code = |digest: Value| format!("{:?}", print(&status(digest), Output::Text).unwrap());
         assert_eq!(code(Value::Null), format!("{:?}", ExitCode::FAILURE));
         assert_eq!(code("3f".repeat(32).into()), format!("{:?}", ExitCode::SUCCESS));
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::host_client::read;
 use super::one_plugin::OnePlugin;
-use super::{reload, stdout};
+use super::reload;
 
 /// Have an earlier component decide again
 #[derive(clap::Args, Debug)]
@@ -15,7 +15,7 @@ pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,
     /// The beginning of its digest [default: the one that decided before]
-    #[arg(long, value_name = "DIGEST")]
+    #[arg(long, value_name = "DIGEST", value_parser = reload::digest)]
     to: Option<String>,
 }
 
@@ -26,10 +26,7 @@ impl Args {
     /// When no host answers, or there is nothing to go back to.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let status = super::runtime()?.block_on(self.plugin.wish("rollback", self.to.as_deref()))?;
-        match self.plugin.output {
-            Some(output) => output.print(&status)?,
-            None => stdout::line(reload::decides(&read(&status)?))?,
-        }
+        self.plugin.output.print(&status, || Ok(reload::decides(&read(&status)?)))?;
         Ok(ExitCode::SUCCESS)
     }
 }

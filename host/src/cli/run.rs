@@ -1,7 +1,7 @@
 //! `hotshoe run`: the host itself.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use futures::future::join_all;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::prelude::*;
 
 use super::colour;
@@ -57,11 +57,13 @@ pub struct Args {
     /// The namespace of the plugins' ServiceAccounts
     #[arg(long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE")]
     service_account_namespace: String,
-    /// A variable of the environment that a plugin's configuration may take, with one `*` at most
+    /// A variable of the environment that a plugin's configuration may take, with one `*` at most; repeat it, or
+    /// part several by commas. What is named here takes the place of the default, which is to be named too where
+    /// plugins need it
     #[arg(long = "allow-env", env = "HOTSHOE_ALLOW_ENV", value_name = "PATTERN", value_delimiter = ',', default_values = ALLOW_ENV)]
     allow_env: Vec<String>,
     /// Where /metrics, /healthz, /readyz and /status are served
-    #[arg(long, default_value = LISTEN, env = "HOTSHOE_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, default_value = LISTEN, env = "HOTSHOE_LISTEN", value_name = "HOST:PORT", value_parser = listen)]
     listen: SocketAddr,
     /// Where compiled components, and the history and the last components of each plugin, are kept [default: the user's cache directory]
     #[arg(long, env = "HOTSHOE_CACHE", value_name = "DIR")]
@@ -145,6 +147,13 @@ impl Args {
     }
 }
 
+/// An address to listen on; of a name's the one that most would dial first.
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let wanted = || format!("HOST:PORT is wanted, such as {LISTEN}");
+    let found: Vec<_> = text.to_socket_addrs().map_err(|error| format!("{error}; {}", wanted()))?.collect();
+    found.iter().find(|address| address.is_ipv4()).or(found.first()).copied().ok_or_else(wanted)
+}
+
 /// What is freed goes back to the system, or all that a start needs would stay resident in a host that then
 /// has little to do; but not at once, for a page that is touched anew costs the kernel microseconds, and under
 /// load each would be. The allocator's options are read before `main`, from the environment alone, so the host
@@ -169,7 +178,11 @@ async fn stay_small() -> Infallible {
 }
 
 fn start_log(format: LogFormat) {
-    let levels = levels(&std::env::var("RUST_LOG").unwrap_or_default());
+    let wanted = std::env::var("RUST_LOG").unwrap_or_default();
+    let (levels, wrong) = match levels(&wanted) {
+        Ok(levels) => (levels, None),
+        Err(error) => (usual(Targets::new()), Some(error)),
+    };
     let colour = colour::is_wanted(&std::io::stderr());
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colour);
     let registry = tracing_subscriber::registry();
@@ -177,13 +190,22 @@ fn start_log(format: LogFormat) {
         LogFormat::Text => registry.with(lines.with_filter(levels)).init(),
         LogFormat::Json => registry.with(lines.json().flatten_event(true).with_filter(levels)).init(),
     }
+    if let Some(error) = wrong {
+        tracing::warn!("RUST_LOG={wanted:?} is passed over: {error}; hotshoe=debug,plugin=debug would be understood");
+    }
 }
 
 /// Which lines are written. What is not named keeps its level: who asks for more of the host still sees
 /// the lines of the plugins.
-fn levels(wanted: &str) -> Targets {
+///
+/// # Errors
+/// Where the text cannot be read.
+fn levels(wanted: &str) -> Result<Targets, ParseError> {
     // An empty text would be read as a wish for errors alone.
-    let wanted: Targets = if wanted.is_empty() { Targets::new() } else { wanted.parse().unwrap_or_default() };
+    Ok(usual(if wanted.is_empty() { Targets::new() } else { wanted.parse()? }))
+}
+
+fn usual(wanted: Targets) -> Targets {
     // What goes wrong below is told once, in words, by whoever it goes wrong for.
     let quiet = ["kube_client", "kube_runtime"].map(|target| (target, LevelFilter::OFF));
     let default = wanted.default_level().unwrap_or(LevelFilter::INFO);
@@ -217,6 +239,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_host_listens_on_a_name_too() {
+        for text in ["127.0.0.1:8080", "localhost:8080"] {
+            assert_eq!(listen(text), Ok(SocketAddr::from(([127, 0, 0, 1], 8080))));
+        }
+        assert!(listen("8080").unwrap_err().contains("HOST:PORT"));
+    }
+
+    #[test]
     fn who_asks_for_more_of_one_keeps_what_the_others_say() {
         for (wanted, host, plugin) in [
             ("", Level::INFO, Level::INFO),
@@ -225,7 +255,7 @@ mod tests {
             ("hotshoe=debug,plugin=trace", Level::DEBUG, Level::TRACE),
             ("warn", Level::WARN, Level::WARN),
         ] {
-            let levels = levels(wanted);
+            let levels = levels(wanted).unwrap();
             for (target, most) in [("hotshoe::rollout", host), ("plugin", plugin)] {
                 for level in [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE] {
                     assert_eq!(levels.would_enable(target, &level), level <= most, "{wanted:?}: {target} at {level}");
@@ -233,7 +263,8 @@ mod tests {
             }
             assert!(!levels.would_enable("kube_client", &Level::ERROR), "{wanted:?}");
         }
-        assert!(levels("kube_client=warn").would_enable("kube_client", &Level::WARN));
-        assert!(!levels("plugin=off").would_enable("plugin", &Level::ERROR));
+        assert!(levels("kube_client=warn").unwrap().would_enable("kube_client", &Level::WARN));
+        assert!(!levels("plugin=off").unwrap().would_enable("plugin", &Level::ERROR));
+        assert!(levels("foo=bar=baz").is_err());
     }
 }

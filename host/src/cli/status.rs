@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use super::host_client::{HostOptions, read};
-use super::{one_plugin, stdout};
+use super::one_plugin;
+use super::output::Output;
 use crate::breaker::{BreakerStatus, State};
 use crate::plugin::digest::Digest;
 use crate::plugin::slot::Refused;
@@ -19,30 +20,8 @@ pub struct Args {
     #[command(flatten)]
     host: HostOptions,
     /// How to print
-    #[arg(short, long)]
-    output: Option<Output>,
-}
-
-/// A format for scripts.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub enum Output {
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-}
-
-impl Output {
-    /// Prints a value.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn print<T: serde::Serialize>(self, value: &T) -> anyhow::Result<()> {
-        match self {
-            Output::Json => stdout::line(serde_json::to_string_pretty(value)?),
-            Output::Yaml => stdout::print(serde_saphyr::to_string(value)?),
-        }
-    }
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
 }
 
 impl Args {
@@ -52,13 +31,8 @@ impl Args {
     /// When no host answers.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let answer = super::runtime()?.block_on(self.host.get("/status"))?;
-        if let Some(output) = self.output {
-            output.print(&answer)?;
-        }
         let status: HostStatus = read(&answer)?;
-        if self.output.is_none() {
-            stdout::print(page(&status))?;
-        }
+        self.output.print(&answer, || Ok(page(&status)))?;
         Ok(if status.ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

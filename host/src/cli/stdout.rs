@@ -2,7 +2,7 @@
 //! theirs, and no reason to panic, as `println!` does.
 
 use std::fmt::Display;
-use std::io::{ErrorKind, Write, stdout};
+use std::io::{self, ErrorKind, Write, stdout};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -21,9 +21,17 @@ struct Unread;
 /// When it cannot be written, or nobody reads it.
 pub(super) fn print(text: impl Display) -> anyhow::Result<()> {
     let mut output = stdout().lock();
-    match write!(output, "{text}").and_then(|()| output.flush()) {
+    written(write!(output, "{text}").and_then(|()| output.flush()))
+}
+
+/// What came of writing to it.
+///
+/// # Errors
+/// When it cannot be written, or nobody reads it.
+pub(super) fn written(result: io::Result<()>) -> anyhow::Result<()> {
+    match result {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Unread.into()),
-        written => written.context("cannot write to standard output"),
+        result => result.context("cannot write to standard output"),
     }
 }
 

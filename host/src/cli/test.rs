@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
 use super::folder::{self, CaseFile, Folder, shown};
-use super::{colour, judged, stdout};
+use super::output::Output;
+use super::{colour, judged, stderr, stdout};
 use crate::plugin::candidate::Candidate;
 use crate::plugin::cases::{Case, Report, Verdict};
 use crate::plugin::compile::Compiler;
@@ -42,16 +44,10 @@ pub struct Args {
     accept: bool,
     /// Call each case so often, each time in a fresh instance, and print how long it takes
     #[arg(long, value_name = "N")]
-    bench: Option<usize>,
+    bench: Option<NonZeroUsize>,
     /// How to print the results
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    Text,
-    Json,
 }
 
 impl Args {
@@ -64,14 +60,15 @@ impl Args {
         let cases = self.cases(&folder)?;
         let revision = load(&folder).await?;
         if let Some(calls) = self.bench {
-            return bench(&revision, &cases, calls).await;
+            return bench(&revision, &cases, calls.get()).await;
         }
         let config = judged::config(&self.plugin);
         let mut results = Vec::new();
+        let mut accepted = 0;
         for mut file in cases {
             let mut report = file.case.run(&revision).await;
-            if self.accept {
-                accept(&mut file, &mut report)?;
+            if self.accept && accept(&mut file, &mut report)? {
+                accepted += 1;
             }
             if let (true, Some(config)) = (passed(&report), &config)
                 && let Some(violation) = judged::refusal(&file.case, &revision, config).await
@@ -83,6 +80,12 @@ impl Args {
                 stdout::print(text(&file, &report))?;
             }
             results.push((file, report));
+        }
+        if accepted > 0 {
+            let command = folder.build_command();
+            stderr::line(format_args!(
+                "accepted: {accepted}; the component carries them once it is built again: `{command}`"
+            ));
         }
         self.conclude(&results)
     }
@@ -100,12 +103,8 @@ impl Args {
 
     fn conclude(&self, results: &[(CaseFile, Report)]) -> anyhow::Result<ExitCode> {
         let failed = results.iter().filter(|(_, report)| !passed(report)).count();
-        match self.output {
-            Output::Json => {
-                stdout::line(results.iter().map(|(file, report)| record(file, report)).collect::<Value>())?;
-            }
-            Output::Text => stdout::line(format_args!("{} passed, {failed} failed", results.len() - failed))?,
-        }
+        let records: Value = results.iter().map(|(file, report)| record(file, report)).collect();
+        self.output.print(&records, || Ok(format!("{} passed, {failed} failed\n", results.len() - failed)))?;
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
@@ -126,9 +125,9 @@ fn passed(report: &Report) -> bool {
 
 // === --accept ===
 
-/// Writes the answer into the file. The rest of it, comments included, stays as it is.
-fn accept(file: &mut CaseFile, report: &mut Report) -> anyhow::Result<()> {
-    let Verdict::Differs { actual } = &report.verdict else { return Ok(()) };
+/// Writes the answer into the file, unless it stands there. The rest of it, comments included, stays as it is.
+fn accept(file: &mut CaseFile, report: &mut Report) -> anyhow::Result<bool> {
+    let Verdict::Differs { actual } = &report.verdict else { return Ok(false) };
     let text = with_expectation(&file.text, &yaml(actual)?);
     let case = Case::from_yaml(&text).map_err(anyhow::Error::msg);
     let case = case.with_context(|| format!("the answer cannot be written into {}", file.path.display()))?;
@@ -138,7 +137,7 @@ fn accept(file: &mut CaseFile, report: &mut Report) -> anyhow::Result<()> {
     folder::write(&file.path, text.as_bytes())?;
     (file.text, file.case) = (text, case);
     report.verdict = Verdict::Passed;
-    Ok(())
+    Ok(true)
 }
 
 /// The text with another block under `expect`, which is a key at the left margin.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::stdout;
+use super::output::Output;
 use crate::plugin::CONTRACT;
 
 /// Print version, commit, contract and platform
@@ -12,8 +12,8 @@ use crate::plugin::CONTRACT;
 #[command(after_help = "Example: hotshoe version -o json")]
 pub struct Args {
     /// How to print
-    #[arg(short, long)]
-    output: Option<super::status::Output>,
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
 }
 
 #[derive(Serialize)]
@@ -36,13 +36,9 @@ impl Args {
             contract: CONTRACT,
             platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
         };
-        match self.output {
-            Some(output) => output.print(&version)?,
-            None => stdout::line(format_args!(
-                "hotshoe {} (commit {}, contract {}, {})",
-                version.version, version.commit, version.contract, version.platform
-            ))?,
-        }
+        let Version { version: number, contract, platform, .. } = &version;
+        let text = format!("hotshoe {number} (commit {commit}, contract {contract}, {platform})\n");
+        self.output.print(&version, || Ok(text))?;
         Ok(ExitCode::SUCCESS)
     }
 }
