@@ -94,7 +94,8 @@ async fn fail(
         controller.metrics.denied(plugin, violation.rule);
     }
     let pause = pause(error, memory.failures);
-    tracing::warn!(plugin, %digest, object = %parent.key, reason = error.reason(), retry = ?pause, "{}", words(error));
+    let retry = pause.map(tracing::field::debug);
+    tracing::warn!(plugin, %digest, object = %parent.key, reason = error.reason(), retry, "{}", words(error));
     let said = !passes(error) || memory.failures > PASSING;
     let told = !said || tell(controller, logic, parent, memory, error.reason(), words(error)).await;
     memory.settled = None;

@@ -73,7 +73,7 @@ fn children_are_cared_for_while_the_status_may_not_be_written() {
         host()
             .await
             .until("it rests for long", async || {
-                retries(&host().await.log(), "retry=Some(20s)").then_some(()).ok_or_else(|| "not yet".to_owned())
+                retries(&host().await.log(), "retry=20s").then_some(()).ok_or_else(|| "not yet".to_owned())
             })
             .await;
         scene.delete(&SERVICE, "cache-service").await;
