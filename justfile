@@ -194,11 +194,14 @@ status *options:
     @[ -x "{{ hotshoe }}" ] || "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
     @"{{ hotshoe }}" status "$@"
 
+# The name of whose line it is stands last, or is a member of its own: what comes before may be a plugin's words.
 # Follow a plugin's lines in the log of `just run`
 [group('run')]
 logs name="memcached":
     @[ -e target/run/hotshoe.log ] || { echo 'no host has run here; start one with `just run`' >&2; exit 1; }
-    @tail -n 1000 -F target/run/hotshoe.log | grep --line-buffered -E "plugin=\"?$1\b"
+    @tail -n 1000 -F target/run/hotshoe.log | sed -unE \
+        -e '/^\{/{/"plugin":"'"$1"'"/p;d;}' \
+        -e 'h;s/^.* plugin="?([^" ]*)"?( .*)?$/\1/;/^'"$1"'$/{g;p;}'
 
 # Show it all on a real control plane, step by step; KEEP=1 leaves it running
 [group('run')]
