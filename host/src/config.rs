@@ -16,11 +16,10 @@ use crate::names;
 use crate::parentage::{ParentKind, Parentage};
 use crate::pattern;
 use crate::plugin::digest::Digest;
-use crate::plugin::limits::{Limits, Size};
+use crate::plugin::limits::Limits;
 use crate::plugin::source;
+use crate::plugin_file;
 
-/// Where `plugin.yaml` is looked for when a folder is named.
-pub const PLUGIN_FILE: &str = "plugin.yaml";
 /// Where `/metrics`, `/healthz`, `/readyz` and `/status` are served.
 pub const LISTEN: &str = "127.0.0.1:8080";
 /// The namespace of the host and of the plugins' ServiceAccounts.
@@ -32,8 +31,6 @@ pub const REQUEUE: (Duration, Duration) = (Duration::from_secs(1), Duration::fro
 pub const CONCURRENCY: usize = 10;
 /// Of how many parents in 100 another component may delete children unasked.
 pub const MAX_LOSING: u8 = 10;
-/// A larger `plugin.yaml` is not read.
-pub const PLUGIN_FILE_BYTES: Size = Size(1 << 20);
 
 /// The variables of the host's environment that a plugin's configuration may take, unless the host
 /// is told others: names of images, which are no secrets.
@@ -94,10 +91,8 @@ impl PluginConfig {
     /// # Errors
     /// When it cannot be read, has unknown keys, or says something impossible.
     pub fn read(path: &Path, host: &HostSettings) -> anyhow::Result<Self> {
-        let path = if path.is_dir() { path.join(PLUGIN_FILE) } else { path.to_owned() };
-        let text = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}: name a plugin's folder or its {PLUGIN_FILE}", path.display()))?;
-        Self::parse(&text, &path, host, &environment)
+        let path = if path.is_dir() { path.join(plugin_file::NAME) } else { path.to_owned() };
+        Self::parse(&plugin_file::read(&path)?, &path, host, &environment)
     }
 
     /// The same plugin, as its file describes it now.
@@ -123,8 +118,7 @@ impl PluginConfig {
         host: &HostSettings,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> anyhow::Result<Self> {
-        let plugin: api::Plugin = serde_saphyr::from_str(text)
-            .with_context(|| format!("{} is no valid Plugin: mend the named key", path.display()))?;
+        let plugin: api::Plugin = plugin_file::parse(text, path)?;
         Self::validate(plugin, path, host, env).with_context(|| format!("{} cannot be used", path.display()))
     }
 

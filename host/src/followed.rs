@@ -23,7 +23,7 @@ impl Supervised {
         let changed = match offered {
             Ok(candidate) => present
                 .changed(candidate.bytes(), &self.shared.host)
-                .map_err(|error| in_a_line(&error))
+                .map_err(|error| format!("{error:#}"))
                 .and_then(|changed| self.keeps_its_parent(changed)),
             Err(error) => Err(unreadable(&present, &error)),
         };
@@ -82,21 +82,6 @@ impl Supervised {
     }
 }
 
-/// What went wrong, and why, without the lines of the file that the parser shows with it: there may be
-/// values in them that are not everybody's.
-fn in_a_line(error: &anyhow::Error) -> String {
-    let mut words: Vec<String> = Vec::new();
-    for cause in error.chain() {
-        let cause = cause.to_string();
-        let mut lines = cause.lines();
-        words.extend(lines.next().map(str::to_owned));
-        if lines.next().is_some() {
-            break;
-        }
-    }
-    words.join(": ")
-}
-
 /// The words of a source are about components.
 fn unreadable(plugin: &PluginConfig, error: &LoadError) -> String {
     let path = plugin.path.display();
@@ -104,18 +89,5 @@ fn unreadable(plugin: &PluginConfig, error: &LoadError) -> String {
         LoadError::Unreadable { source, .. } => format!("cannot read {path}: {source}; put it back"),
         LoadError::TooLarge { size, limit } => format!("{path} has {size} bytes, more than the {limit} that are read"),
         other => other.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_is_one_line_and_shows_nothing_of_the_file() {
-        let parser =
-            anyhow::anyhow!("unknown field `a` at line 6").context("line 6: unknown field `a`\n  |  password: 1234");
-        let error = parser.context("plugin.yaml is no valid Plugin");
-        assert_eq!(in_a_line(&error), "plugin.yaml is no valid Plugin: line 6: unknown field `a`");
     }
 }

@@ -82,6 +82,7 @@
 //!
 //! | another component, or another `plugin.yaml` | |
 //! |---|---|
+//! | [`plugin_file`] | `plugin.yaml` as it comes from the disk |
 //! | [`followed`] | `plugin.yaml` holds as soon as it is changed |
 //! | [`shadow`] | what a revision that is not at work would change: the first three steps, and no write |
 //! | [`debut`] | how long it takes until its first decision |
@@ -131,6 +132,7 @@ pub mod parentage;
 pub mod pass;
 pub mod pattern;
 pub mod plugin;
+pub mod plugin_file;
 pub mod pod_containers;
 pub mod pod_grant;
 pub mod pod_policy;

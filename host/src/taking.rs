@@ -19,10 +19,10 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config::PLUGIN_FILE_BYTES;
 use crate::error::LoadError;
 use crate::plugin::candidate::Candidate;
 use crate::plugin::source::{self, Source};
+use crate::plugin_file;
 use crate::probation::Relapse;
 use crate::supervised::{Reply, Request, Supervised, Wish};
 
@@ -70,7 +70,7 @@ enum Interrupted {
 pub(crate) async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Receiver<Request>) {
     let plugin = supervised.plugin();
     let mut following = Following {
-        plugin_file: Source::file(&plugin.path, PLUGIN_FILE_BYTES),
+        plugin_file: Source::file(&plugin.path, plugin_file::MOST),
         component: Source::first_of(plugin.component.clone(), plugin.limits.component_bytes),
         taking: None,
         offers_again: false,

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::plugin::cases::Case;
 use crate::plugin::limits::{Limits, Overrides};
+use crate::plugin_file;
 use crate::whole_file::WholeFile;
 
 const MANIFEST: &str = "plugin.yaml";
@@ -63,10 +64,7 @@ impl Folder {
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
         let manifest = if path.is_dir() { path.join(MANIFEST) } else { path };
-        let text = fs::read_to_string(&manifest)
-            .with_context(|| format!("cannot read {}: name a plugin's folder or its {MANIFEST}", manifest.display()))?;
-        let Manifest { metadata, spec } = serde_saphyr::from_str(&text)
-            .with_context(|| format!("{} is no valid Plugin: mend the named key", manifest.display()))?;
+        let Manifest { metadata, spec } = plugin_file::parse(&plugin_file::read(&manifest)?, &manifest)?;
         let limits = Limits::with(&spec.limits).with_context(|| format!("{} cannot be used", manifest.display()))?;
         let dir = manifest.parent().unwrap_or(Path::new("/")).to_owned();
         Ok(Self { name: metadata.name, dir, limits, file: spec.source.file })

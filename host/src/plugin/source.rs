@@ -206,11 +206,20 @@ pub fn chosen(paths: &[PathBuf]) -> &Path {
     if first.exists() { first } else { elsewhere().unwrap_or(first) }
 }
 
+/// Opens a regular file, and nothing that has no end or that nobody writes to.
+///
+/// # Errors
+/// When it is none, or cannot be opened.
+pub fn open(path: &Path) -> io::Result<File> {
+    // Not blocking, or a pipe would hold up the thread.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+}
+
 /// The bytes, no more than the cap whatever the file claims, and the look of the file that was open.
 fn read(path: &Path, cap: Size) -> io::Result<(Candidate, Look)> {
-    // Not blocking, or a pipe put there meanwhile would hold up the thread.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let mut file = open(path)?;
     let mut bytes = Vec::new();
     file.by_ref().take(cap.0).read_to_end(&mut bytes)?;
     let look = Look::from(&file.metadata()?);
