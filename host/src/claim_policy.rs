@@ -340,10 +340,10 @@ mod tests {
     }
 
     #[test]
-    fn of_a_claim_only_its_sources_can_be_granted() {
+    fn of_a_claim_only_its_sources_and_annotations_can_be_granted() {
         let about = |kind: &Kind, open: Value| is_about_claims(kind, &serde_json::from_value(open).unwrap());
         let claim = Kind::new("", "v1", "PersistentVolumeClaim");
-        assert!(about(&claim, json!({ "claimSources": ["a"] })));
+        assert!(about(&claim, json!({ "claimSources": ["a"], "annotations": ["a.io/*"] })));
         assert!(!about(&claim, json!({ "claimSources": ["a"], "persistentVolumeClaims": ["a"] })));
         assert!(!about(&Kind::new("", "v1", "Secret"), json!({ "claimSources": ["a"] })));
     }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::access::{Access, LabelOf, Request, Verb};
 use crate::decision::{Descriptor, Kind, ObjectRef};
 use crate::error::Violation;
-use crate::names::is_label;
+use crate::names::{is_group, is_kind, is_label, is_plain, is_qualified};
 use crate::pod_grant::Pods;
 use crate::service_policy::{self, Services};
 use crate::{adoption, claim_policy, never, pattern, pod_policy};
@@ -105,6 +105,9 @@ const SECRET: (&str, &str) = ("", "Secret");
 
 /// Kinds whose deletion loses what cannot be made anew.
 const HOLDS_DATA: [(&str, &str); 2] = [("", "PersistentVolumeClaim"), ("", "Namespace")];
+
+/// Kinds of which `pruneData` says something.
+const LOSES_DATA: [(&str, &str); 3] = [HOLDS_DATA[0], HOLDS_DATA[1], ("apps", "StatefulSet")];
 
 impl Grant {
     /// Whether the plugin may do this. Every read and every write passes here.
@@ -263,25 +266,58 @@ impl Rule {
     /// # Errors
     /// What is wrong, in words for the administrator.
     pub fn validate(&self) -> Result<(), String> {
-        let ensure = |holds: bool, otherwise: &str| if holds { Ok(()) } else { Err(otherwise.to_owned()) };
-        ensure(
-            !self.kind.is_empty() && !self.kind.contains('/'),
-            "kind names no kind; subresources cannot be granted",
-        )?;
+        self.validate_kind()?;
         self.namespaces.validate()?;
-        pattern::validate("names", &self.names)?;
-        let kind = Kind::new(&self.group, "", &self.kind);
-        let pods = self.pods != Pods::default();
-        let is_about_pods = pod_policy::makes_pods(&kind) || claim_policy::is_about_claims(&kind, &self.pods);
-        ensure(!pods || is_about_pods, "pods is said of a kind that makes no Pods; remove it")?;
+        pattern::validate_names("names", &self.names)?;
+        self.validate_items(&Kind::new(&self.group, "", &self.kind))?;
         self.pods.validate()?;
-        let services = self.services != Services::default();
-        ensure(
-            !services || service_policy::is_service(&kind),
-            "services is said of another kind than Service; remove it",
-        )?;
         self.services.validate()
     }
+
+    fn validate_kind(&self) -> Result<(), String> {
+        let Self { group, kind, .. } = self;
+        if !is_group(group) {
+            return Err(format!("group has {group:?}; a group is written without a version, such as `apps`"));
+        }
+        if is_kind(kind) {
+            return Ok(());
+        }
+        let hint = hint(&Kind::new(group, "", kind)).unwrap_or_else(|| "subresources cannot be granted".to_owned());
+        Err(format!("kind has {kind:?}, which is no kind, such as `Deployment`; {hint}"))
+    }
+
+    /// What means something to some kinds only.
+    fn validate_items(&self, kind: &Kind) -> Result<(), String> {
+        let (pods, services) = (self.pods != Pods::default(), self.services != Services::default());
+        let remove = || hint(kind).unwrap_or_else(|| "remove it".to_owned());
+        if pods && claim_policy::is_claim(kind) && !claim_policy::is_about_claims(kind, &self.pods) {
+            return Err(format!(
+                "pods is said of {kind}, which makes no Pods; leave claimSources and annotations of it"
+            ));
+        }
+        if pods && !claim_policy::is_claim(kind) && !pod_policy::makes_pods(kind) {
+            return Err(format!("pods is said of {}, which makes no Pods; {}", in_full(kind), remove()));
+        }
+        if services && !service_policy::is_service(kind) {
+            return Err(format!("services is said of {}, another kind than Service; {}", in_full(kind), remove()));
+        }
+        if self.prune_data && !LOSES_DATA.iter().any(|(group, name)| kind.is(group, name)) {
+            return Err(format!("pruneData is said of {}, which holds no data; {}", in_full(kind), remove()));
+        }
+        Ok(())
+    }
+}
+
+fn in_full(kind: &Kind) -> String {
+    format!("the kind {:?} of the group {:?}", &*kind.kind, &*kind.group)
+}
+
+/// What somebody may have meant whose kind differs in its group or its case from one that is known.
+fn hint(kind: &Kind) -> Option<String> {
+    let mut known = LOSES_DATA.iter().chain(&[SECRET, ("", "Service")]);
+    let alike = known.find(|(_, name)| name.eq_ignore_ascii_case(&kind.kind));
+    let alike = alike.map(|(group, name)| Kind::new(group, "", name)).filter(|alike| !alike.is_served_as(kind));
+    pod_policy::alike(kind).or(alike).map(|meant| format!("is {} meant?", in_full(&meant)))
 }
 
 impl Namespaces {
@@ -304,15 +340,34 @@ impl Namespaces {
             Namespaces::Named(names) if names.is_empty() => {
                 Err("namespaces is an empty list; name some, or remove it".into())
             }
-            Namespaces::Named(names) => match names.iter().find(|name| !is_label(name)) {
-                Some(name) => Err(format!("namespaces has {name:?}, which is no name of a namespace")),
-                None => Ok(()),
-            },
+            Namespaces::Named(names) => names.iter().try_for_each(|name| validate_namespace(name)),
             Namespaces::Selected(Selector { match_labels }) if match_labels.is_empty() => {
                 Err("namespaces.matchLabels is empty; for every namespace say `namespaces: cluster`".into())
             }
-            Namespaces::Selected(_) => Ok(()),
+            Namespaces::Selected(Selector { match_labels }) => {
+                match match_labels.iter().find(|(key, value)| !is_qualified(key) || !is_value(value)) {
+                    Some((key, value)) => {
+                        Err(format!("namespaces.matchLabels has {key:?}: {value:?}, which is no label"))
+                    }
+                    None => Ok(()),
+                }
+            }
         }
+    }
+}
+
+fn is_value(label: &str) -> bool {
+    label.is_empty() || is_plain(label)
+}
+
+/// A namespace may be named like one of our words, but whoever writes that means the word.
+fn validate_namespace(name: &str) -> Result<(), String> {
+    match name {
+        "own" | "cluster" => Err(format!(
+            "namespaces has {name:?} in a list; write `namespaces: {name}` without brackets, or, for a namespace of that name, {{matchLabels: {{kubernetes.io/metadata.name: {name}}}}}"
+        )),
+        _ if is_label(name) => Ok(()),
+        _ => Err(format!("namespaces has {name:?}, which is no name of a namespace")),
     }
 }
 
@@ -585,7 +640,9 @@ mod tests {
             let parent = if place.contains('/') { "n/parent" } else { "parent" };
             let with = |prune_data: bool| {
                 let rule = json!({ "group": group, "kind": kind, "verbs": ALL, "namespaces": "cluster", "pruneData": prune_data });
-                grant(json!([rule]))
+                // Where it means nothing it cannot be said, and would change nothing.
+                let rules = serde_json::from_value(json!([rule])).unwrap();
+                Grant { rules, prune_all: false, host_namespace: "hotshoe-system".into() }
             };
             assert_eq!(broken_for(&with(false), parent, Access::Delete, &child), data.then_some("prune-data"));
             assert_eq!(broken_for(&with(true), parent, Access::Delete, &child), None);
@@ -721,8 +778,56 @@ mod tests {
                 json!({ "kind": "Service", "verbs": [], "services": { "annotations": [""] } }),
                 "services.annotations has",
             ),
+            (
+                json!({ "kind": "Service", "verbs": [], "services": { "types": ["Nodeport"] } }),
+                "services.types has \"Nodeport\"",
+            ),
+            (json!({ "kind": "Pod", "verbs": [], "names": ["ABC"] }), "names has \"ABC\""),
+            (
+                json!({ "kind": "Pod", "verbs": [], "namespaces": ["a", "own"] }),
+                "write `namespaces: own` without brackets",
+            ),
+            (json!({ "kind": "Pod", "verbs": [], "namespaces": ["cluster"] }), "metadata.name: cluster}}"),
+            (json!({ "kind": "Pod", "verbs": [], "namespaces": { "matchLabels": { "a b": "c" } } }), "\"a b\""),
+            (json!({ "kind": "Pod", "verbs": [], "namespaces": { "matchLabels": { "a": "b c" } } }), "\"b c\""),
+            (
+                json!({ "kind": "ConfigMap", "verbs": [], "pruneData": true }),
+                "pruneData is said of the kind \"ConfigMap\"",
+            ),
         ] {
             let error = error(rule);
+            assert!(error.contains(says), "{error}");
+        }
+        let empty = json!({ "kind": "Pod", "verbs": [], "namespaces": { "matchLabels": { "a.io/b": "" } } });
+        assert_eq!(serde_json::from_value::<Rule>(empty).unwrap().validate(), Ok(()), "a label may have no value");
+        for (group, kind) in [("", "Namespace"), ("", "PersistentVolumeClaim"), ("apps", "StatefulSet")] {
+            let loses = json!({ "group": group, "kind": kind, "verbs": [], "pruneData": true });
+            assert_eq!(serde_json::from_value::<Rule>(loses).unwrap().validate(), Ok(()), "{kind}");
+        }
+        let pods = json!({ "claimSources": ["a"], "annotations": ["a.io/*"] });
+        let filled = json!({ "kind": "PersistentVolumeClaim", "verbs": [], "pods": pods });
+        assert_eq!(serde_json::from_value::<Rule>(filled).unwrap().validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_kind_that_differs_from_a_known_one_in_case_or_group_is_named_with_it() {
+        let set = "is the kind \"StatefulSet\" of the group \"apps\" meant?";
+        let service = "is the kind \"Service\" of the group \"\" meant?";
+        for (group, kind, more, says) in [
+            ("apps", "statefulset", json!({}), set),
+            ("app", "StatefulSet", json!({ "pods": { "hostPID": true } }), set),
+            ("", "StatefulSet", json!({ "pruneData": true }), set),
+            ("v1", "service", json!({}), service),
+            ("v1", "Service", json!({ "services": { "clusterIP": true } }), service),
+            ("apps/v1", "StatefulSet", json!({}), "group has \"apps/v1\"; a group is written without a version"),
+            ("", "widget", json!({}), "kind has \"widget\""),
+            ("g", "Widget", json!({ "pods": { "hostPID": true } }), "makes no Pods; remove it"),
+            ("", "Secret", json!({ "pruneData": true }), "holds no data; remove it"),
+            ("", "PersistentVolumeClaim", json!({ "pods": { "adopt": true } }), "claimSources and annotations"),
+        ] {
+            let mut rule = json!({ "group": group, "kind": kind, "verbs": ["get"] });
+            rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let error = serde_json::from_value::<Rule>(rule).unwrap().validate().unwrap_err();
             assert!(error.contains(says), "{error}");
         }
     }

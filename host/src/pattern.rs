@@ -3,6 +3,8 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::names::is_subdomain;
+
 /// Whether one of the patterns matches the whole text.
 pub fn matches_any(patterns: &[String], text: &str) -> bool {
     patterns.iter().any(|pattern| matches(pattern, text))
@@ -44,6 +46,21 @@ pub fn is_shortened(label: &str) -> bool {
 pub fn validate(field: &str, patterns: &[String]) -> Result<(), String> {
     match patterns.iter().find(|pattern| pattern.is_empty() || pattern.matches('*').count() > 1) {
         Some(pattern) => Err(format!("{field} has {pattern:?}; a name is exact or has one `*`")),
+        None => Ok(()),
+    }
+}
+
+/// Whether these are patterns of names that objects can have.
+///
+/// # Errors
+/// The one that is none, and where it stands.
+pub fn validate_names(field: &str, patterns: &[String]) -> Result<(), String> {
+    validate(field, patterns)?;
+    // Whatever stands for the star, `a` fits beside its ends.
+    match patterns.iter().find(|pattern| !is_subdomain(&pattern.replace('*', "a"))) {
+        Some(pattern) => Err(format!(
+            "{field} has {pattern:?}, which no object is named; names have lower-case letters, digits, `-` and `.`"
+        )),
         None => Ok(()),
     }
 }
@@ -91,6 +108,17 @@ mod tests {
         assert_eq!(validate("names", &["a".into(), "a*".into()]), Ok(()));
         for bad in ["", "**", "a*b*"] {
             let error = validate("names", &["a".into(), bad.into()]).unwrap_err();
+            assert!(error.starts_with("names has") && error.contains(&format!("{bad:?}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_no_name_has_is_refused() {
+        for fine in ["a", "*", "a*", "*-a", "a-*-b", "a.b*"] {
+            assert_eq!(validate_names("names", &[fine.into()]), Ok(()), "{fine}");
+        }
+        for bad in ["ABC", "a_b", "a b*", "a/b", "-a", "a-", "*.", "**"] {
+            let error = validate_names("names", &["a".into(), bad.into()]).unwrap_err();
             assert!(error.starts_with("names has") && error.contains(&format!("{bad:?}")), "{error}");
         }
     }

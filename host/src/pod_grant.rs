@@ -88,21 +88,34 @@ impl Pods {
     /// # Errors
     /// What is wrong, in words for the administrator.
     pub fn validate(&self) -> Result<(), String> {
-        for (field, patterns) in [
+        for (field, names) in [
             ("pods.serviceAccounts", &self.service_accounts),
             ("pods.secrets", &self.secrets),
             ("pods.configMaps", &self.config_maps),
             ("pods.persistentVolumeClaims", &self.persistent_volume_claims),
             ("pods.claimSources", &self.claim_sources),
-            ("pods.annotations", &self.annotations),
-            ("pods.sysctls", &self.sysctls),
             ("pods.priorityClasses", &self.priority_classes),
             ("pods.runtimeClasses", &self.runtime_classes),
         ] {
-            pattern::validate(field, patterns)?;
+            pattern::validate_names(field, names)?;
         }
+        pattern::validate("pods.annotations", &self.annotations)?;
+        pattern::validate("pods.sysctls", &self.sysctls)?;
+        self.validate_volumes()?;
+        self.validate_capabilities()?;
         match self.host_path.iter().find(|path| !path.starts_with('/') || has_parent(path)) {
             Some(path) => Err(format!("pods.hostPath has {path:?}; a path begins with / and has no `..`")),
+            None => Ok(()),
+        }
+    }
+
+    fn validate_capabilities(&self) -> Result<(), String> {
+        let in_capitals =
+            |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+        match self.capabilities.iter().find(|name| !in_capitals(name)) {
+            Some(name) => Err(format!(
+                "pods.capabilities has {name:?}; each is written out as in a Pod, such as NET_ADMIN, and no `*` stands for others"
+            )),
             None => Ok(()),
         }
     }

@@ -66,6 +66,12 @@ pub fn makes_pods(kind: &Kind) -> bool {
     template_of(kind).is_some()
 }
 
+/// The kind that makes Pods and is alike but for its group or its case.
+pub fn alike(kind: &Kind) -> Option<Kind> {
+    let alike = TEMPLATES.iter().find(|(_, name, _)| name.eq_ignore_ascii_case(&kind.kind));
+    alike.map(|(group, name, _)| Kind::new(group, "", name)).filter(|alike| !alike.is_served_as(kind))
+}
+
 /// Whether the Pods of an object ask for no more than is open. Kinds without Pods pass.
 ///
 /// # Errors
@@ -914,6 +920,21 @@ mod tests {
             assert!(error.starts_with(&format!("pods.{field} has")), "{error}");
         }
         assert_eq!(validate(json!({ "hostPath": ["/", "/a/b"] })), Ok(()));
+        assert_eq!(validate(everything()), Ok(()));
+        for (field, bad) in [
+            ("secrets", "ABC"),
+            ("serviceAccounts", "a b"),
+            ("volumes", "foo"),
+            ("volumes", "*"),
+            ("volumes", "secret"),
+            ("capabilities", "*"),
+            ("capabilities", "net_admin"),
+            ("capabilities", ""),
+        ] {
+            let error = validate(json!({ field: [bad] })).unwrap_err();
+            assert!(error.starts_with(&format!("pods.{field} has {bad:?}")), "{error}");
+        }
+        assert_eq!(validate(json!({ "capabilities": ["NET_ADMIN", "ALL"] })), Ok(()));
         for path in ["", "a", "/a/../b"] {
             let error = validate(json!({ "hostPath": [path] })).unwrap_err();
             assert!(error.contains("pods.hostPath") && error.contains(path), "{error}");

@@ -7,7 +7,47 @@ use crate::pattern;
 use crate::pod_grant::{Pods, has_parent};
 use crate::shape::{At, Judged};
 
+/// What `pods.volumes` opens: types of volumes, and of projections.
+const TYPES: [&str; 25] = [
+    "awsElasticBlockStore",
+    "azureDisk",
+    "azureFile",
+    "cephfs",
+    "cinder",
+    "clusterTrustBundle",
+    "csi",
+    "ephemeral",
+    "fc",
+    "flexVolume",
+    "flocker",
+    "gcePersistentDisk",
+    "gitRepo",
+    "glusterfs",
+    "image",
+    "iscsi",
+    "nfs",
+    "photonPersistentDisk",
+    "podCertificate",
+    "portworxVolume",
+    "quobyte",
+    "rbd",
+    "scaleIO",
+    "storageos",
+    "vsphereVolume",
+];
+
 impl Pods {
+    /// Whether these types of volumes can be meant.
+    ///
+    /// # Errors
+    /// The one that cannot.
+    pub(crate) fn validate_volumes(&self) -> Result<(), String> {
+        match self.volumes.iter().find(|open| !TYPES.contains(&open.as_str())) {
+            Some(open) => Err(format!("pods.volumes has {open:?}; what can be opened there is {}", TYPES.join(", "))),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn check_volume(&self, volume: &At<'_>) -> Judged {
         for (source, value) in volume.members()? {
             match source {

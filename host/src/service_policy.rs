@@ -35,9 +35,15 @@ impl Services {
     /// # Errors
     /// What is wrong, in words for the administrator.
     pub fn validate(&self) -> Result<(), String> {
+        if let Some(kind) = self.types.iter().find(|kind| !TYPES.contains(&kind.as_str())) {
+            return Err(format!("services.types has {kind:?}; there are {}", TYPES.join(", ")));
+        }
         pattern::validate("services.annotations", &self.annotations)
     }
 }
+
+/// What a Service can be.
+const TYPES: [&str; 4] = ["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"];
 
 /// Fields that reach nowhere by themselves.
 const FREE: [&str; 12] = [
