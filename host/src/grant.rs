@@ -156,7 +156,14 @@ impl Grant {
 
     /// Whether some rule gives the verb for some object of the kind.
     pub fn allows(&self, verb: Verb, kind: &Kind) -> bool {
-        never::why(kind).is_none() && self.rules.iter().any(|rule| rule.is_for(verb, kind) && rule.may_open(verb))
+        let opens = |rule: &Rule| rule.is_for(verb, kind) && rule.may_open(verb) && !self.is_closed(rule);
+        never::why(kind).is_none() && self.rules.iter().any(opens)
+    }
+
+    /// Whether a rule holds nowhere but in the namespace of the host, which is closed to all plugins.
+    pub fn is_closed(&self, rule: &Rule) -> bool {
+        let Namespaces::Named(names) = &rule.namespaces else { return false };
+        names.iter().all(|name| **name == *self.host_namespace)
     }
 
     /// The label keys by which rules select namespaces; empty where none need be known.
@@ -719,6 +726,15 @@ mod tests {
         assert!(!grant.allows(Verb::Get, &Kind::new("rbac.authorization.k8s.io", "v1", "Role")));
         assert!(grant.allows(Verb::Get, &Kind::new("", "v1", "ConfigMap")));
         assert!(!grant.allows(Verb::List, &Kind::new("", "v1", "ConfigMap")));
+    }
+
+    #[test]
+    fn a_rule_for_the_closed_namespace_alone_allows_nothing() {
+        let allowed = |namespaces: Value| maps(json!({ "namespaces": namespaces })).allows(Verb::Get, &map("n/a").kind);
+        assert!(!allowed(json!(["hotshoe-system"])));
+        for namespaces in [json!(["hotshoe-system", "a"]), json!(["a"]), json!("own"), json!("cluster")] {
+            assert!(allowed(namespaces.clone()), "{namespaces}");
+        }
     }
 
     #[test]

@@ -130,6 +130,7 @@ pub fn rights(plugins: &[Plugin<'_>], place: &Place, served: &dyn Fn(&Kind) -> S
     let host = host_rules(plugins, place, served);
     let comment = "What the host does itself: it watches, holds parents by their finalizer, and tells what became of them. It cannot write a workload.";
     rights.manifests.extend(host.into_manifests(&place.account, &place.account, comment, place));
+    rights.notes.extend(plugins.iter().filter_map(|plugin| secrets_of_host(plugin, place)));
     for plugin in plugins {
         let rules = plugin_rules(plugin, place, served, &mut rights.notes);
         let name = format!("{}-{}", place.account, plugin.name);
@@ -186,9 +187,7 @@ fn host_rules(plugins: &[Plugin<'_>], place: &Place, served: &dyn Fn(&Kind) -> S
         // After a conflict a child is read past the cache.
         let owned = descriptor.owns.iter().map(|owned| (&owned.kind, &["get", "list", "watch"][..]));
         let read = descriptor.reads.iter().map(|read| (&read.kind, &["list", "watch"][..]));
-        // What a component asks for is its own word; only the administrator's makes a right of it.
-        let is_given = |kind: &Kind| grant.allows(Verb::List, kind) && grant.allows(Verb::Watch, kind);
-        for (kind, verbs) in owned.chain(read).filter(|(kind, _)| is_given(kind)) {
+        for (kind, verbs) in owned.chain(read).filter(|(kind, _)| is_watched(kind, grant)) {
             let Served { plural, namespaced } = served(kind);
             for scope in place.scopes(namespaced) {
                 rules.add(&scope, kind, &plural, &[], verbs);
@@ -205,6 +204,27 @@ fn host_rules(plugins: &[Plugin<'_>], place: &Place, served: &dyn Fn(&Kind) -> S
     rules
 }
 
+/// What a component asks for is its own word; only the administrator's makes a right of it.
+fn is_watched(kind: &Kind, grant: &Grant) -> bool {
+    grant.allows(Verb::List, kind) && grant.allows(Verb::Watch, kind)
+}
+
+/// A watch has no names, so whoever watches Secrets reads them all.
+fn secrets_of_host(plugin: &Plugin<'_>, place: &Place) -> Option<String> {
+    let Descriptor { owns, reads, .. } = plugin.descriptor;
+    let mut asked = owns.iter().map(|owned| &owned.kind).chain(reads.iter().map(|read| &read.kind));
+    asked.find(|kind| kind.is("", "Secret") && is_watched(kind, plugin.grant))?;
+    let which = match place.watched.as_slice() {
+        [] => "of the cluster (--watch-namespace restricts that to namespaces)".to_owned(),
+        watched => format!("of the namespaces {}", watched.join(", ")),
+    };
+    let account = &place.account;
+    Some(format!(
+        "{}: Secret: the host watches these, so its own account {account} may read every Secret {which}",
+        plugin.name
+    ))
+}
+
 fn plugin_rules(
     plugin: &Plugin<'_>,
     place: &Place,
@@ -219,7 +239,8 @@ fn plugin_rules(
             continue;
         }
         grant_rule(&mut rules, rule, &kind, plugin, place, served);
-        notes.extend(beyond_rbac(rule).map(|what| format!("{}: {kind}: {what}", plugin.name)));
+        let beyond = beyond_rbac(rule).chain(closed(rule, place));
+        notes.extend(beyond.map(|what| format!("{}: {kind}: {what}", plugin.name)));
     }
     let parent = served(&plugin.descriptor.parent);
     for scope in place.scopes(parent.namespaced) {
@@ -277,6 +298,13 @@ fn beyond_rbac(rule: &Rule) -> impl Iterator<Item = String> {
     let namespaces =
         selected.then(|| format!("RBAC has no selectors, so the host alone restricts it to {}", rule.namespaces));
     names.into_iter().chain(namespaces)
+}
+
+fn closed(rule: &Rule, place: &Place) -> Option<String> {
+    let Namespaces::Named(names) = &rule.namespaces else { return None };
+    let Place { namespace, .. } = place;
+    let why = || format!("no plugin may touch the namespace of the host, so its grant gives nothing in {namespace}");
+    names.contains(namespace).then(why)
 }
 
 impl Plugin<'_> {
@@ -665,6 +693,32 @@ mod tests {
         assert!(world.rules_of("host").contains(&"*: /namespaces list,watch".to_owned()));
         let (_, notes) = world.rights();
         assert!(notes.len() == 1 && notes[0].contains("namespaces with a=b"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_plugin_that_owns_secrets_has_the_host_read_all_of_them_which_is_told() {
+        let rules = json!([{ "kind": "Secret", "verbs": ["get", "list", "watch", "create"], "names": ["a"] }]);
+        let mut world = world(rules);
+        assert_eq!(world.rights().1, [""; 0], "it does not ask for them");
+        world.descriptor.owns[0].kind = Kind::new("", "v1", "Secret");
+        assert!(world.rules_of("host").contains(&"*: /secrets get,list,watch".to_owned()));
+        let told = |world: &World| world.rights().1.concat();
+        assert!(told(&world).starts_with("demo: Secret: the host watches these"), "{}", told(&world));
+        assert!(told(&world).contains("every Secret of the cluster"), "{}", told(&world));
+        world.place.watched = vec!["a".into(), "b".into()];
+        assert!(told(&world).ends_with("every Secret of the namespaces a, b"), "{}", told(&world));
+        world.grant.rules[0].verbs.retain(|verb| *verb != Verb::Watch);
+        assert_eq!(told(&world), "", "it is not given them");
+    }
+
+    #[test]
+    fn a_rule_for_the_closed_namespace_is_told() {
+        let (_, notes) = one(json!({ "namespaces": ["a", "system"] })).rights();
+        assert_eq!(
+            notes,
+            ["demo: ConfigMap: no plugin may touch the namespace of the host, so its grant gives nothing in system"]
+        );
+        assert_eq!(one(json!({ "namespaces": ["a"] })).rights().1, [""; 0]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Plugins with what they are granted and what their components ask for: what `hotshoe rbac` and
 //! `hotshoe grants` look at.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::folder::Folder;
@@ -31,6 +31,13 @@ impl Asked {
     }
 }
 
+/// Tells where a host that is started without options would not take it.
+pub(super) fn note_options(path: &Path) {
+    if let Err(error) = PluginConfig::read(path, &HostSettings::default()) {
+        stderr::line(format_args!("note: `hotshoe run` alone would not start with it: {error:#}"));
+    }
+}
+
 /// Reads and loads plugins, as a host in this namespace would.
 pub(super) async fn load(paths: &[PathBuf], namespace: &str) -> anyhow::Result<Vec<Asked>> {
     // No variable is looked at here, so none need be allowed.
@@ -38,6 +45,7 @@ pub(super) async fn load(paths: &[PathBuf], namespace: &str) -> anyhow::Result<V
     let mut plugins = Vec::new();
     for path in paths {
         let config = PluginConfig::read(path, &host)?;
+        note_options(path);
         let revision = test::load(&Folder::open(path)?).await?;
         host.parentage.note_named(&config.name, config.parent.as_ref());
         plugins.push(Asked { config, revision });

@@ -23,6 +23,9 @@ pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files
     #[arg(value_name = "PLUGIN", required = true)]
     plugins: Vec<PathBuf>,
+    /// The namespace of the host, which is closed to plugins
+    #[arg(short, long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE")]
+    namespace: String,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -45,7 +48,7 @@ impl Args {
     /// # Errors
     /// When a plugin cannot be loaded.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let plugins = asked::load(&self.plugins, HOST_NAMESPACE).await?;
+        let plugins = asked::load(&self.plugins, &self.namespace).await?;
         let of_plugin = |asked: &asked::Asked| {
             let (config, descriptor) = (&asked.config, asked.revision.descriptor());
             std::iter::once(parent(config, descriptor)).chain(compare(&config.name, &config.grant, descriptor))
@@ -101,7 +104,9 @@ fn note(grant: &Grant, verb: Verb, kind: &Kind, asked: bool, given: bool) -> Str
     }
     let rules: Vec<_> = grant.rules.iter().filter(|rule| rule.is_for(verb, kind)).collect();
     let mut notes = Vec::new();
+    let may_open = rules.iter().any(|rule| rule.may_open(verb));
     match (asked, given) {
+        (_, false) if may_open => notes.push("missing: the namespace of the host is closed to plugins".to_owned()),
         (_, false) if !rules.is_empty() => notes.push("missing: Secrets are read by name only; add `names`".to_owned()),
         (_, false) => notes.push("missing: add it to spec.grants".to_owned()),
         (false, true) if verb == Verb::Get => notes.push("not asked for; open to what a decision needs".to_owned()),
@@ -175,6 +180,20 @@ mod tests {
 
     fn grant(rules: serde_json::Value) -> Grant {
         Grant { rules: serde_json::from_value(rules).unwrap(), prune_all: false, host_namespace: "host".into() }
+    }
+
+    #[test]
+    fn what_holds_in_the_closed_namespace_alone_is_not_given() {
+        let named = |names: &[&str]| {
+            let verbs = json!(["get", "list", "watch"]);
+            let rule = json!({ "kind": "Pod", "verbs": verbs, "namespaces": names });
+            let lines = compare("demo", &grant(json!([rule])), &descriptor());
+            let pod = lines.into_iter().find(|line| line.kind == "Pod").unwrap();
+            (pod.given, pod.note)
+        };
+        let missing = "missing: the namespace of the host is closed to plugins; in namespaces host";
+        assert_eq!(named(&["host"]), (false, missing.to_owned()));
+        assert_eq!(named(&["host", "a"]), (true, "in namespaces host, a".to_owned()));
     }
 
     #[test]

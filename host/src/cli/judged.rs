@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::stderr;
+use super::asked::note_options;
 use crate::check::{self, Context};
 use crate::cluster::served;
 use crate::config::{HostSettings, PluginConfig};
@@ -17,11 +17,8 @@ use crate::plugin::revision::Revision;
 /// but it is no matter of the cases: their configuration stands in them.
 pub(super) fn config(path: &Path) -> Option<PluginConfig> {
     let open = HostSettings { allow_env: vec!["*".to_owned()], ..HostSettings::default() };
-    let strict = PluginConfig::read(path, &HostSettings::default());
-    let strict = strict.inspect_err(|error| {
-        stderr::line(format_args!("note: `hotshoe run` alone would not start with it: {error:#}"))
-    });
-    strict.or_else(|_| PluginConfig::read(path, &open)).ok()
+    note_options(path);
+    PluginConfig::read(path, &open).ok()
 }
 
 /// Why a host would refuse the answer, as far as that can be told without a cluster.
