@@ -417,7 +417,7 @@ impl Supervised {
     pub(crate) fn earlier(&self, to: Option<&str>) -> Result<Digest, String> {
         let current = self.controller.logic().map(|logic| logic.revision.digest());
         let earlier = match to {
-            Some(prefix) => self.history().find(prefix)?,
+            Some(prefix) => self.history().find_decided(prefix)?,
             None => self.last_at_hand(current)?,
         };
         if current == Some(earlier) {
@@ -476,7 +476,7 @@ impl Supervised {
         let waited = self.waits_for_approval(target).is_some();
         self.in_time(self.take_again(target, Start::Return("somebody went back to it"))).await?;
         if waited {
-            self.remember(move |history| history.note(target, "", Event::Approved, "somebody went back to it")).await;
+            self.remember(move |history| history.approve(target, "somebody went back to it")).await;
         }
         let plugin = &*self.controller.name;
         if let Some(current) = &current {
@@ -518,7 +518,7 @@ impl Supervised {
         if let Some(prefix) = prefix.filter(|prefix| !digest.full().starts_with(prefix)) {
             return Err(format!("{prefix} is not what waits for an approval; {digest} is"));
         }
-        self.remember(move |history| history.note(digest, "", Event::Approved, "")).await;
+        self.remember(move |history| history.approve(digest, "")).await;
         tracing::info!(plugin = &*self.controller.name, %digest, "somebody approved of this component");
         Ok(())
     }
@@ -592,18 +592,18 @@ fn too_much(survey: &Survey, max_losing: u8) -> Option<String> {
     let parents = survey.parents;
     let failing = &survey.failing;
     if failing.count > 0 {
-        let first = failing.first.join("; ");
         return Some(format!(
-            "it fails on {} of {parents} parents on which the present one does not: {first}",
-            failing.count
+            "it fails on {} of {parents} parents on which the present one does not: {}",
+            failing.count,
+            failing.in_words()
         ));
     }
     let losing = &survey.losing;
     if losing.count * 100 > parents * usize::from(max_losing) {
-        let first = losing.first.join("; ");
         return Some(format!(
-            "it would delete children of {} of {parents} parents, more than {max_losing} of 100 (spec.swap.maxLosing): {first}",
-            losing.count
+            "it would delete children of {} of {parents} parents, more than {max_losing} of 100 (spec.swap.maxLosing): {}",
+            losing.count,
+            losing.in_words()
         ));
     }
     if survey.looked_at < parents {
@@ -702,7 +702,7 @@ mod tests {
     use crate::shadow::survey::Noted;
 
     fn noted(count: usize) -> Noted {
-        Noted { count, first: vec!["default/cache: Service default/cache".into()] }
+        Noted { count, first: Some("default/cache: Service default/cache".into()) }
     }
 
     fn survey(losing: usize, failing: usize) -> Survey {

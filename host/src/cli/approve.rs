@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::one_plugin::OnePlugin;
+use super::one_plugin::{self, OnePlugin};
 use super::reload;
 
 /// Let a component decide that waits for it
@@ -14,7 +14,7 @@ pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,
     /// The beginning of its digest, to be sure which one is meant
-    #[arg(value_parser = reload::digest)]
+    #[arg(value_parser = one_plugin::digest)]
     digest: Option<String>,
 }
 

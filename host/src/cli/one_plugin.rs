@@ -68,7 +68,29 @@ impl OnePlugin {
     }
 }
 
+/// The beginning of a digest, as it was typed.
+pub(super) fn digest(text: &str) -> Result<String, &'static str> {
+    let digits = text.strip_prefix("sha256:").unwrap_or(text);
+    let is_one = (1..=64).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_one.then(|| text.to_owned()).ok_or("a digest has 1 to 64 hexadecimal digits; `hotshoe history` lists them")
+}
+
 /// What a revision waits for that is being taken.
 pub(super) fn waits(taking: &Taking) -> String {
     format!("being taken: {}: {}", taking.digest, clean(taking.waits_for.clone(), WORDS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_a_digest_has_hexadecimal_digits_and_nothing_else() {
+        for good in ["3f", "3F2A91C0", "sha256:3f2a91c0", &"0".repeat(64)] {
+            assert_eq!(digest(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "sha256:", "zz", "3f2a&x=1", &"0".repeat(65)] {
+            assert!(digest(bad).is_err(), "{bad}");
+        }
+    }
 }

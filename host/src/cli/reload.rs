@@ -43,15 +43,6 @@ pub(super) fn path(verb: &str, plugin: &str, digest: Option<&str>) -> String {
     format!("/{verb}/{plugin}{}", digest.map(|digest| format!("?digest={digest}")).unwrap_or_default())
 }
 
-/// A digest, or its beginning, as a person gives it.
-pub(super) fn digest(text: &str) -> Result<String, String> {
-    let digits = text.strip_prefix("sha256:").unwrap_or(text);
-    match !digits.is_empty() && digits.chars().all(|digit| digit.is_ascii_hexdigit()) {
-        true => Ok(text.to_owned()),
-        false => Err("a digest is of the digits 0-9 and a-f, as `hotshoe history` shows them".to_owned()),
-    }
-}
-
 /// Says whether the component that was offered decides now.
 ///
 /// # Errors
@@ -104,16 +95,6 @@ mod tests {
         assert_eq!(path("rollback", "memcached", Some("sha256:3f2a91c0")), "/rollback/memcached?digest=3f2a91c0");
         assert_eq!(path("rollback", "memcached", Some("3f2a&x=1")), "/rollback/memcached?digest=3f2ax1");
         assert_eq!(path("reload", "memcached", None), "/reload/memcached");
-    }
-
-    #[test]
-    fn a_digest_has_digits() {
-        for text in ["3f2a91c0", "3F2A", "sha256:3f2a"] {
-            assert_eq!(digest(text).as_deref(), Ok(text));
-        }
-        for text in ["", "sha256:", "before", "3f2a&x=1"] {
-            assert!(digest(text).unwrap_err().contains("hotshoe history"), "{text}");
-        }
     }
 
     #[test]

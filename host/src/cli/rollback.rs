@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::host_client::read;
-use super::one_plugin::OnePlugin;
+use super::one_plugin::{self, OnePlugin};
 use super::reload;
 
 /// Have an earlier component decide again
@@ -15,7 +15,7 @@ pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,
     /// The beginning of its digest [default: the one that decided before]
-    #[arg(long, value_name = "DIGEST", value_parser = reload::digest)]
+    #[arg(long, value_name = "DIGEST", value_parser = one_plugin::digest)]
     to: Option<String>,
 }
 

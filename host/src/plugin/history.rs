@@ -105,6 +105,13 @@ impl History {
         self.add(Entry { digest, version, at, event, message, finalizer: None, owns: Vec::new() });
     }
 
+    /// Notes that somebody lets a component decide in spite of what was noted of it.
+    pub fn approve(&mut self, digest: Digest, message: &str) {
+        let known = self.entries.iter().rfind(|entry| entry.digest == digest && !entry.version.is_empty());
+        let version = known.map(|entry| entry.version.clone()).unwrap_or_default();
+        self.note(digest, &version, Event::Approved, message);
+    }
+
     /// Notes that a component decides now, which holds this finalizer and owns these kinds.
     pub fn publish(
         &mut self,
@@ -242,18 +249,31 @@ impl History {
         found
     }
 
-    /// The component whose digest begins so.
+    /// The component that decided whose digest begins so.
     ///
     /// # Errors
-    /// When none does, or more than one.
-    pub fn find(&self, prefix: &str) -> Result<Digest, String> {
+    /// When none does, or more than one, or it never decided.
+    pub fn find_decided(&self, prefix: &str) -> Result<Digest, String> {
+        let digest = self.find(prefix)?;
+        match self.published().contains(&digest) {
+            true => Ok(digest),
+            false => Err(format!(
+                "{digest} never decided, so nobody can go back to it; `hotshoe approve` lets a component decide that is held"
+            )),
+        }
+    }
+
+    fn find(&self, prefix: &str) -> Result<Digest, String> {
         let prefix = prefix.strip_prefix("sha256:").unwrap_or(prefix).to_ascii_lowercase();
+        if prefix.is_empty() {
+            return Err("no digest is given, or one without digits; `hotshoe history` lists them".to_owned());
+        }
         let mut found: Vec<Digest> = self.entries.iter().map(|entry| entry.digest).collect();
         found.sort_unstable();
         found.dedup();
         found.retain(|digest| digest.full().starts_with(&prefix));
         match *found.as_slice() {
-            [digest] if !prefix.is_empty() => Ok(digest),
+            [digest] => Ok(digest),
             [] => Err(format!("no revision's digest begins with {prefix:?}; `hotshoe history` lists them")),
             _ => Err(format!("more than one revision's digest begins with {prefix:?}; give more of it")),
         }
@@ -568,6 +588,29 @@ mod tests {
             assert!(history.entries().is_empty());
             published(&mut history, "a");
             assert_eq!(History::open(Some(base.path()), "memcached").entries().len(), 1);
+        }
+    }
+
+    #[test]
+    fn what_is_approved_has_the_version_that_it_had_before() {
+        let mut history = History::default();
+        history.note(digest("held"), "2", Event::Held, "it would delete much");
+        history.approve(digest("held"), "");
+        history.approve(digest("held"), "");
+        history.approve(digest("unknown"), "");
+        assert_eq!(history.entries().iter().map(|entry| &*entry.version).collect::<Vec<_>>(), ["2", "2", "2", ""]);
+    }
+
+    #[test]
+    fn nobody_goes_back_to_what_never_decided() {
+        let mut history = History::default();
+        published(&mut history, "a");
+        history.note(digest("b"), "2", Event::Held, "it would delete much");
+        assert_eq!(history.find_decided(&digest("a").to_string()), Ok(digest("a")));
+        let why = history.find_decided(&digest("b").to_string()).unwrap_err();
+        assert!(why.contains("never decided") && why.contains("approve"), "{why}");
+        for empty in ["", "sha256:"] {
+            assert!(history.find_decided(empty).unwrap_err().contains("digits"));
         }
     }
 

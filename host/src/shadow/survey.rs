@@ -20,9 +20,7 @@ use crate::shadow::compare::Judged;
 
 /// While one parent is decided, the next are observed and the last checked.
 const AT_ONCE: usize = 4;
-/// How many parents are named.
-const NAMED: usize = 5;
-/// The most that is said of each, bytes.
+/// The most that is said of a parent, bytes.
 const WORDS: usize = 500;
 
 /// What a revision would break.
@@ -38,20 +36,27 @@ pub struct Survey {
     pub failing: Noted,
 }
 
-/// So many parents, and the first few in words.
+/// So many parents, and the first in words: the others mostly have the same to say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Noted {
     /// How many.
     pub count: usize,
-    /// The first few, for example `default/cache: Service default/cache-service`.
-    pub first: Vec<String>,
+    /// The first, for example `default/cache: Service default/cache-service`.
+    pub first: Option<String>,
 }
 
 impl Noted {
     fn note(&mut self, parent: &Key, words: &str) {
         self.count += 1;
-        if self.first.len() < NAMED {
-            self.first.push(format!("{parent}: {words}"));
+        self.first.get_or_insert_with(|| format!("{parent}: {words}"));
+    }
+
+    /// The first, and how many more.
+    pub fn in_words(&self) -> String {
+        let first = self.first.as_deref().unwrap_or_default();
+        match self.count.saturating_sub(1) {
+            0 => first.to_owned(),
+            more => format!("{first}; and {more} more"),
         }
     }
 }
@@ -157,12 +162,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_counted_and_the_first_few_are_named() {
+    fn all_are_counted_and_what_they_say_is_said_once() {
         let mut noted = Noted::default();
-        for number in 0..NAMED + 3 {
+        for (number, words) in ["n/p0: why", "n/p0: why; and 1 more", "n/p0: why; and 2 more"].iter().enumerate() {
             noted.note(&Key::new(Some("n"), &format!("p{number}")), "why");
+            assert_eq!((noted.count, &*noted.in_words()), (number + 1, *words));
         }
-        assert_eq!((noted.count, noted.first.len(), &*noted.first[0]), (NAMED + 3, NAMED, "n/p0: why"));
     }
 
     /// Whoever publishes does so on a task of its own.
