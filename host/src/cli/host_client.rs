@@ -49,9 +49,9 @@ impl HostOptions {
             .with_context(|| format!("the host on {} did not answer within {PATIENCE:?}", self.address))?;
         let (status, body) = answer.with_context(|| self.nobody())?;
         if !(200..300).contains(&status) {
-            bail!("{}", problem(body));
+            bail!("{}", self.problem(status, &body));
         }
-        serde_json::from_str(&body).with_context(|| format!("what listens on {} is no hotshoe", self.address))
+        serde_json::from_str(&body).with_context(|| self.stranger(status))
     }
 
     /// Hands bytes over, and each line of the answer on as it comes.
@@ -85,9 +85,21 @@ impl HostOptions {
             }
         }
         if !(200..300).contains(&status) {
-            bail!("{}", problem(said));
+            bail!("{}", self.problem(status, &said));
         }
         Ok(())
+    }
+
+    /// What a host says that says no.
+    fn problem(&self, status: u16, body: &str) -> String {
+        serde_json::from_str(body).map_or_else(|_| self.stranger(status), |problem: Problem| problem.error)
+    }
+
+    fn stranger(&self, status: u16) -> String {
+        format!(
+            "what listens on {} is no hotshoe of this version: its answer, with HTTP status {status}, is none of a host's; name the host's address with --address",
+            self.address
+        )
     }
 
     fn nobody(&self) -> String {
@@ -125,9 +137,20 @@ pub(super) fn read<T: DeserializeOwned>(answer: &Value) -> anyhow::Result<T> {
     T::deserialize(answer).context(SHAPE)
 }
 
-/// What a host says that says no.
-fn problem(body: String) -> String {
-    serde_json::from_str(&body).map_or(body, |problem: Problem| problem.error)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_no_hosts_is_told_with_its_status() {
+        let host = HostOptions { address: "127.0.0.1:8080".to_owned() };
+        assert_eq!(host.problem(409, r#"{"error":"nothing waits"}"#), "nothing waits");
+        for body in ["", "<html>not here</html>", "[]"] {
+            let words = host.problem(404, body);
+            assert!(words.contains("127.0.0.1:8080 is no hotshoe") && words.contains("404"), "{words}");
+            assert!(!words.contains('<'), "nobody knows what a stranger says: {words}");
+        }
+    }
 }
 
 #[cfg(test)]

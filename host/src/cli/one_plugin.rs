@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::host_client::{HostOptions, read};
 use super::output::Output;
 use super::{reload, stderr};
+use crate::names;
 use crate::plugin::text::clean;
 use crate::server::HostStatus;
 use crate::supervised::Taking;
@@ -22,7 +23,7 @@ const WORDS: usize = 1_000;
 #[derive(clap::Args, Debug)]
 pub(super) struct OnePlugin {
     /// Which plugin
-    #[arg(default_value = "memcached")]
+    #[arg(default_value = "memcached", value_parser = plugin_name)]
     plugin: String,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
@@ -68,6 +69,12 @@ impl OnePlugin {
     }
 }
 
+/// A plugin's name as it may be: it becomes a part of a path.
+pub(super) fn plugin_name(text: &str) -> Result<String, &'static str> {
+    let is_one = names::is_label(text);
+    is_one.then(|| text.to_owned()).ok_or("a plugin is named as in its plugin.yaml: lower-case letters, digits and `-`")
+}
+
 /// The beginning of a digest, as it was typed.
 pub(super) fn digest(text: &str) -> Result<String, &'static str> {
     let digits = text.strip_prefix("sha256:").unwrap_or(text);
@@ -82,7 +89,22 @@ pub(super) fn waits(taking: &Taking) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn what_is_no_name_of_a_plugin_is_wrong_usage() {
+        for verb in ["reload", "rollback", "approve", "history"] {
+            let parsed = |plugin: &str| Cli::try_parse_from(["hotshoe", verb, plugin]).map(drop);
+            assert!(parsed("memcached").is_ok(), "{verb}");
+            for bad in ["../../etc", "", "a b", "a?b", "Memcached"] {
+                assert_eq!(parsed(bad).unwrap_err().exit_code(), 2, "{verb} {bad:?}");
+            }
+        }
+        assert_eq!(Cli::try_parse_from(["hotshoe", "shadow", "../etc", "a.wasm"]).unwrap_err().exit_code(), 2);
+    }
 
     #[test]
     fn the_beginning_of_a_digest_has_hexadecimal_digits_and_nothing_else() {

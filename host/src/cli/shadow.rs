@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde_json::json;
 
 use super::host_client::{HostOptions, SHAPE};
-use super::{colour, stdout};
+use super::{colour, one_plugin, stdout};
 use crate::plugin::text::clean;
 use crate::shadow::Line;
 use crate::shadow::compare::{Changed, Difference, Failed, Named};
@@ -35,6 +35,7 @@ const TEXT: usize = 4096;
 )]
 pub struct Args {
     /// Which plugin
+    #[arg(value_parser = one_plugin::plugin_name)]
     plugin: String,
     /// The component
     #[arg(value_name = "FILE")]
@@ -191,7 +192,7 @@ impl Page {
         self.counts(summary);
         heard.changes.iter().for_each(|difference| self.difference(difference));
         let failing = summary.counts.failures.new;
-        self.rest(summary.counts.changed.saturating_sub(failing), show, "change");
+        self.rest(summary.counts.changed, show, "change");
         if !heard.failures.is_empty() {
             self.line("\nThe new revision fails, and the present one does not:");
             for difference in &heard.failures {
@@ -217,8 +218,12 @@ impl Page {
             "{}: {} (version {}) in the shadow of {} (version {})",
             summary.plugin, new.digest, versions.1, old.digest, versions.0
         ));
+        let failing = match failures.new {
+            0 => String::new(),
+            new => format!(" {new} would fail,"),
+        };
         self.line(&format!(
-            "  objects   {}: {} would change, {} not",
+            "  objects   {}: {} would change,{failing} {} not",
             counts.parents, counts.changed, counts.unchanged
         ));
         let losing = match counts.parents_losing_children {
@@ -375,7 +380,7 @@ mod tests {
     fn summary(changed: usize, failing: usize) -> Summary {
         let measured = json!({ "digest": "0123456789abcdef".repeat(4), "version": "1", "calls": 3, "p50Micros": 80, "p99Micros": 900, "maxMicros": 1234, "memoryBytes": 1_100_000 });
         serde_json::from_value(json!({
-            "plugin": "demo", "parents": 9, "unchanged": 9 - changed, "changed": changed,
+            "plugin": "demo", "parents": 9, "unchanged": 9 - changed - failing, "changed": changed,
             "children": { "created": 1, "changed": 1, "deleted": 1, "left": 0 },
             "parentsLosingChildren": 1, "statusChanges": 1,
             "failures": { "new": failing, "both": 0, "mended": 0 },
@@ -391,7 +396,7 @@ mod tests {
     }
 
     fn page(changes: Vec<Difference>, failures: Vec<Difference>, show: usize, colours: bool) -> String {
-        let (changed, failing) = (changes.len() + failures.len(), failures.len());
+        let (changed, failing) = (changes.len(), failures.len());
         let shown = |mut all: Vec<Difference>| {
             all.truncate(if show == 0 { usize::MAX } else { show });
             all
@@ -402,7 +407,10 @@ mod tests {
 
     #[test]
     fn the_exit_code_tells_no_change_from_changes_and_from_failures() {
-        assert_eq!([(0, 0), (2, 0), (2, 1)].map(|(changed, failing)| exit_code(&summary(changed, failing))), [0, 3, 4]);
+        assert_eq!(
+            [(0, 0), (2, 0), (2, 1), (0, 1)].map(|(changed, failing)| exit_code(&summary(changed, failing))),
+            [0, 3, 4, 4]
+        );
     }
 
     fn with_finalizer(old: Option<&str>, new: Option<&str>, [added, kept, stranded]: [usize; 3]) -> Summary {
@@ -452,7 +460,7 @@ mod tests {
         let failure = difference(json!({ "newFailure": { "reason": "Trapped", "message": "it trapped" } }));
         let page = page(vec![change], vec![failure], 20, false);
         let expected = [
-            "  objects   9: 2 would change, 7 not",
+            "  objects   9: 1 would change, 1 would fail, 7 not",
             "  children  1 created, 1 changed, 1 deleted, in 1 of 9 objects",
             "Demo.example.com n/a",
             "  + Service n/new",

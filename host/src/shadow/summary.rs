@@ -38,7 +38,7 @@ pub struct Counts {
     pub parents: usize,
     /// Those for which nothing would change.
     pub unchanged: usize,
-    /// Those for which something would, or the new revision would fail.
+    /// Those for which something would; not those for which only the new revision fails.
     pub changed: usize,
     /// What would become of children.
     pub children: ChildCounts,
@@ -85,6 +85,10 @@ impl Counts {
             _ => {}
         }
         let Some(difference) = difference else { return self.unchanged += 1 };
+        // Where it fails nothing is written.
+        if difference.breaks() {
+            return;
+        }
         self.changed += 1;
         self.children.created += difference.created.len();
         self.children.changed += difference.changed.len();
@@ -154,7 +158,22 @@ impl Times {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::shadow::compare::Failed;
+
+    #[test]
+    fn a_parent_on_which_only_the_new_one_fails_is_counted_as_that_alone() {
+        let failed = Failed { reason: "Trapped".to_owned(), message: "it trapped".to_owned() };
+        let parent = json!({ "kind": "Demo.example.com", "namespace": "n", "name": "a" });
+        let difference = json!({ "parent": parent, "newFailure": failed });
+        let difference: Difference = serde_json::from_value(difference).unwrap();
+        let mut counts = Counts::default();
+        counts.count(&Side::Idle, &Side::Failed(failed), Some(&difference));
+        let failures = FailureCounts { new: 1, ..FailureCounts::default() };
+        assert_eq!(counts, Counts { parents: 1, failures, ..Counts::default() });
+    }
 
     #[test]
     fn a_percentile_is_a_time_that_was_measured() {
