@@ -268,8 +268,17 @@ impl Host {
 
     /// Ends it as a terminal or a kubelet would, and waits.
     pub fn stop(&mut self) -> ExitStatus {
+        self.signal("-TERM")
+    }
+
+    /// The same, by closing the terminal.
+    pub fn hang_up(&mut self) -> ExitStatus {
+        self.signal("-HUP")
+    }
+
+    fn signal(&mut self, signal: &str) -> ExitStatus {
         let id = self.child.id().to_string();
-        Command::new("kill").args(["-TERM", &id]).status().expect("kill runs");
+        Command::new("kill").args([signal, &id]).status().expect("kill runs");
         self.child.wait().expect("the host ends")
     }
 

@@ -18,9 +18,11 @@ use super::colour;
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::discovery::Kinds;
 use crate::cluster::events::Recorder;
+use crate::cluster::namespace::warn_of_missing;
 use crate::cluster::watch::Watches;
 use crate::config::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, LISTEN, PluginConfig};
 use crate::metrics::Metrics;
+use crate::names;
 use crate::plugin::compile::{self, Compiler};
 use crate::plugin::engine::Engine;
 use crate::server::{self, About};
@@ -44,7 +46,7 @@ const BLOCK: usize = 4 << 20;
 )]
 pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files
-    #[arg(value_name = "PLUGIN")]
+    #[arg(value_name = "PLUGIN", required_unless_present = "files")]
     plugins: Vec<PathBuf>,
     /// The same, as kubectl has it
     #[arg(short = 'f', long = "filename", value_name = "PLUGIN")]
@@ -52,7 +54,7 @@ pub struct Args {
     #[command(flatten)]
     connect: ConnectOptions,
     /// Watch this namespace only [default: all]
-    #[arg(short, long, env = "HOTSHOE_NAMESPACE")]
+    #[arg(short, long, env = "HOTSHOE_NAMESPACE", value_parser = namespace)]
     namespace: Option<String>,
     /// The namespace of the plugins' ServiceAccounts
     #[arg(long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE")]
@@ -95,6 +97,9 @@ impl Args {
         let plugins = self.read_plugins(&host)?;
         let cluster = Cluster::connect(&self.connect).await?;
         tracing::info!("hotshoe {} on context {} ({})", env!("CARGO_PKG_VERSION"), cluster.context, cluster.server);
+        if let Some(namespace) = &self.namespace {
+            tokio::spawn(warn_of_missing(cluster.clone(), namespace.clone()));
+        }
         let context = cluster.context.clone();
         let metrics = Arc::new(Metrics::default());
         let shared = Arc::new(Shared {
@@ -142,7 +147,6 @@ impl Args {
             host.parentage.note_named(&plugin.name, plugin.parent.as_ref());
             plugins.push(plugin);
         }
-        ensure!(!plugins.is_empty(), "no plugin is named; try `hotshoe run plugins/memcached`");
         Ok(plugins)
     }
 }
@@ -152,6 +156,12 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
     let wanted = || format!("HOST:PORT is wanted, such as {LISTEN}");
     let found: Vec<_> = text.to_socket_addrs().map_err(|error| format!("{error}; {}", wanted()))?.collect();
     found.iter().find(|address| address.is_ipv4()).or(found.first()).copied().ok_or_else(wanted)
+}
+
+/// The name of a namespace as it may be.
+fn namespace(text: &str) -> Result<String, &'static str> {
+    let is_one = names::is_label(text);
+    is_one.then(|| text.to_owned()).ok_or("a namespace has at most 63 lower-case letters, digits and `-` between them")
 }
 
 /// What is freed goes back to the system, or all that a start needs would stay resident in a host that then
@@ -214,11 +224,27 @@ fn usual(wanted: Targets) -> Targets {
 
 async fn stop_signal() -> anyhow::Result<()> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    // A terminal that is closed is no reason to leave anything half done, nor to end what `nohup` started.
+    let outlives = outlives_terminal(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
+    let mut hang_up = (!outlives).then(|| signal(SignalKind::hangup())).transpose()?;
+    let hung_up = async {
+        match &mut hang_up {
+            Some(hang_up) => drop(hang_up.recv().await),
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
+        () = hung_up => {}
     }
     Ok(())
+}
+
+/// Whether SIGHUP, which is the first signal, is ignored by what the kernel says of this process.
+fn outlives_terminal(status: &str) -> bool {
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|signals| u64::from_str_radix(signals.trim(), 16).ok()).is_some_and(|signals| signals & 1 == 1)
 }
 
 /// Lets what runs end, of all plugins at once, and what it said be written.
@@ -234,9 +260,37 @@ async fn drain(plugins: &[Arc<Supervised>], recorder: &Recorder) {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
     use tracing::Level;
 
     use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn what_nohup_started_outlives_its_terminal() {
+        for (status, outlives) in [
+            ("Name:\thotshoe\nSigIgn:\t0000000000000001\nSigCgt:\t0000000000000000\n", true),
+            ("SigIgn:\t0000000000001001\n", true),
+            ("SigIgn:\t0000000000001000\n", false),
+            ("", false),
+        ] {
+            assert_eq!(outlives_terminal(status), outlives, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_host_without_a_plugin_or_in_what_is_no_namespace_is_wrong_usage() {
+        let code = |more: &[&str]| {
+            let parsed = Cli::try_parse_from(["hotshoe", "run"].iter().chain(more));
+            parsed.map_or_else(|error| error.exit_code(), |_| 0)
+        };
+        for good in [&["plugins/a"][..], &["-f", "plugins/a"], &["plugins/a", "-n", "tests-1"]] {
+            assert_eq!(code(good), 0, "{good:?}");
+        }
+        for bad in [&[][..], &["plugins/a", "-n", "Bad_NS"], &["plugins/a", "--namespace", ""]] {
+            assert_eq!(code(bad), 2, "{bad:?}");
+        }
+    }
 
     #[test]
     fn a_host_listens_on_a_name_too() {

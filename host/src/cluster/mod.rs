@@ -12,6 +12,7 @@ pub mod discovery;
 pub mod events;
 pub mod identity;
 mod in_flight;
+pub mod namespace;
 pub mod observe;
 pub mod pace;
 pub mod parent;

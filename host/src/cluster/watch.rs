@@ -37,6 +37,19 @@ const CALM: Duration = Duration::from_secs(30);
 
 const UNAUTHORIZED: &str = "the API server does not accept the host's credentials (401); renew its token or kubeconfig";
 
+/// What to do about a certificate that is not accepted, by rustls' words for it.
+const CERTIFICATES: [(&str, &str); 3] = [
+    (
+        "UnknownIssuer",
+        "the server's certificate is not signed by the CA of the kubeconfig; put the CA of this server there (certificate-authority), or name another with --kubeconfig or --context",
+    ),
+    (
+        "NotValidForName",
+        "the server's certificate is for another name than the address in the kubeconfig; correct `server` there",
+    ),
+    ("Expired", "the server's certificate has expired, or a clock is wrong; renew it"),
+];
+
 /// All watches of the process.
 pub struct Watches {
     cluster: Cluster,
@@ -208,7 +221,16 @@ fn missing_kind(kind: &Kind, error: &ApiError) -> String {
     if error.code == 401 {
         return UNAUTHORIZED.to_owned();
     }
-    format!("waiting for the API server: {error}")
+    advised(format!("waiting for the API server: {error}"))
+}
+
+/// An error in words, and what to do where that is known.
+fn advised(error: String) -> String {
+    let advice = |(sign, advice): &(&str, &'static str)| error.contains(sign).then_some(*advice);
+    match CERTIFICATES.iter().find_map(advice) {
+        Some(advice) if error.contains("certificate") => format!("{error}; {advice}"),
+        _ => error,
+    }
 }
 
 fn failing(kind: &Kind, error: &watcher::Error) -> String {
@@ -223,7 +245,7 @@ fn failing(kind: &Kind, error: &watcher::Error) -> String {
         }
         Some(status) if status.code == 401 => UNAUTHORIZED.to_owned(),
         Some(status) => format!("cannot watch {kind}: {}; it is tried again", status.message),
-        None => format!("cannot watch {kind}: {}; it is tried again", chain(error)),
+        None => advised(format!("cannot watch {kind}: {}; it is tried again", chain(error))),
     }
 }
 
@@ -275,6 +297,19 @@ impl Backoff {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_certificate_that_is_not_accepted_is_told_with_what_to_do() {
+        let told = |message: &str| {
+            let error = ApiError::new("discover", "a".into(), 0, "Unreachable", message.to_owned());
+            missing_kind(&Kind::new("cache.example.com", "v1", "Memcached"), &error)
+        };
+        let issuer = told("client error (Connect): invalid peer certificate: UnknownIssuer");
+        assert!(issuer.contains("UnknownIssuer; ") && issuer.contains("the CA of the kubeconfig"), "{issuer}");
+        assert!(told("invalid peer certificate: NotValidForName").contains("another name"));
+        assert!(told("invalid peer certificate: Expired").contains("has expired"));
+        assert!(!told("connection refused").contains("certificate"));
+    }
 
     #[test]
     fn pauses_grow_while_tries_fail_and_begin_anew_after_calm() {

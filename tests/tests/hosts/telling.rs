@@ -57,6 +57,15 @@ fn health_readiness_metrics_and_status_are_served() {
 }
 
 #[test]
+fn a_terminal_that_is_closed_ends_the_host_politely() {
+    run(async {
+        let mut host = scene("hang-up").await.own_host().await;
+        assert!(host.hang_up().success());
+        assert!(host.log().contains("stopping"), "{}", host.log());
+    });
+}
+
+#[test]
 fn a_parent_in_another_namespace_is_not_touched_by_a_host_of_one_namespace() {
     run(async {
         let (mut mine, other) = (scene("mine").await, scene("other").await);
