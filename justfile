@@ -18,6 +18,9 @@ guests := "--locked --target-dir ../target/guests"
 fuzz := "--locked --release --target-dir ../target/fuzz"
 hotshoe := justfile_directory() / "target/release/hotshoe"
 
+# The plugins that the Deployment runs; its arguments stand on one line.
+deployed := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o 'plugins/[a-z0-9-]*')"
+
 # How a recipe about plugins begins: where an option comes first, memcached is meant. Then either the
 # first word is the $name and the others are the options, or all words up to the first option are names,
 # which are built and left as folders.
@@ -334,11 +337,12 @@ crds-check: (generated "target/generated" "target/generated")
     done
 
 [private]
-generated crds deploy: (build-plugin "memcached")
+generated crds deploy: build-host
     @mkdir -p "$1" "$2"
     @cd plugins && cargo run --quiet {{ guests }} -p memcached --features crd --bin crd >"../$1/cache.example.com_memcacheds.yaml.new"
     @mv "$1/cache.example.com_memcacheds.yaml.new" "$1/cache.example.com_memcacheds.yaml"
-    @"{{ hotshoe }}" rbac --offline plugins/memcached >"$2/rbac.yaml.new"
+    @for plugin in {{ deployed }}; do "{{ hotshoe }}" build "$plugin"; done
+    @"{{ hotshoe }}" rbac --offline {{ deployed }} >"$2/rbac.yaml.new"
     @mv "$2/rbac.yaml.new" "$2/rbac.yaml"
     @deploy/render.sh {{ version }} "$2/rbac.yaml" >"$2/install.yaml"
 

@@ -21,5 +21,7 @@ chmod 0555 "$folder/hotshoe"
 for plugin in plugins/*/plugin.yaml; do
     name=$(basename "$(dirname "$plugin")")
     install -D -m 0444 "$plugin" "$folder/plugins/$name/plugin.yaml"
-    install -m 0444 "target/plugins/$name.wasm" "$folder/plugins/$name/$name.wasm"
+    component=plugins/$name/$name.wasm # as hosts do, what lies there comes first
+    [ -e "$component" ] || component=target/plugins/$name.wasm
+    install -m 0444 "$component" "$folder/plugins/$name/$name.wasm"
 done

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 here=$(dirname "${BASH_SOURCE[0]}")
-echo '# Generated from deploy/rbac.yaml, itself of plugins/memcached/plugin.yaml, and deploy/host.yaml by `just crds`; change it there.'
+echo '# Generated from deploy/rbac.yaml, itself of each plugin.yaml that deploy/host.yaml names, and deploy/host.yaml by `just crds`; change it there.'
 cat "${2:-$here/rbac.yaml}"
 echo ---
 sed "s|hotshoe:VERSION|hotshoe:$1|" "$here/host.yaml"

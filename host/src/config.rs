@@ -236,7 +236,8 @@ fn configuration(
         ensure!(!members.contains_key(member), "config.{member} is given both in values and in fromEnv; keep one");
         ensure!(
             pattern::matches_any(allowed, variable),
-            "config.fromEnv.{member} takes the variable {variable}, which this host keeps from plugins; allow it with `hotshoe run --allow-env {variable}`"
+            "config.fromEnv.{member} takes the variable {variable}, which this host keeps from plugins; allow it with `hotshoe run --allow-env {variable} --allow-env '{}'`, for what is allowed there takes the place of what was before",
+            allowed.join(",")
         );
         if let Some(value) = env(variable) {
             members.insert(member.clone(), value.into());
@@ -297,6 +298,7 @@ mod tests {
         let text = PLUGIN.replace("MEMCACHED_IMAGE", "DATABASE_PASSWORD");
         let error = format!("{:#}", parse(&text).unwrap_err());
         assert!(error.contains("DATABASE_PASSWORD") && error.contains("--allow-env DATABASE_PASSWORD"), "{error}");
+        assert!(error.contains("--allow-env '*_IMAGE,RELATED_IMAGE_*'"), "{error}");
         let host = HostSettings { allow_env: vec!["DATABASE_*".into()], ..HostSettings::default() };
         assert_eq!(&*parse_with(&text, &host).unwrap().config, r#"{"image":"secret","size":1}"#);
         assert!(parse_with(PLUGIN, &host).is_err(), "what is allowed replaces the defaults");
