@@ -273,6 +273,35 @@ mod tests {
         assert_eq!(plugin.component[0], Path::new("plugins/memcached/memcached.wasm"));
     }
 
+    /// The names of all members, at every depth.
+    fn members(schema: &Value, names: &mut Vec<String>) {
+        if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+            names.extend(properties.keys().cloned());
+        }
+        match schema {
+            Value::Object(inner) => inner.values().for_each(|inner| members(inner, names)),
+            Value::Array(inner) => inner.iter().for_each(|inner| members(inner, names)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_page_for_authors_has_every_key_and_what_it_shows_can_be_used() {
+        let page = include_str!("../../plugins/README.md");
+        let shown: Vec<&str> = page.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next()).collect();
+        assert!(shown[1].starts_with("spec:\n"), "{}", shown[1]);
+        let whole = parse(shown[0]).unwrap();
+        assert_eq!((&*whole.name, whole.limits, whole.max_losing), ("hello", Limits::default(), MAX_LOSING));
+        let rule = &parse(&shown[0].replace("  grants: []", &shown[1].replace("spec:\n", ""))).unwrap().grant.rules[0];
+        assert_eq!(rule.namespaces, Namespaces::default());
+        let (mut names, security) = (Vec::new(), include_str!("../../SECURITY.md"));
+        members(&serde_json::to_value(schemars::schema_for!(api::Plugin)).unwrap(), &mut names);
+        assert!(names.iter().any(|name| name == "pruneData"), "{names:?}");
+        for name in names {
+            assert!(page.contains(&name) || security.contains(&name), "{name} is explained nowhere");
+        }
+    }
+
     #[test]
     fn a_component_that_is_built_later_is_found_where_it_is_built() {
         let workspace = tempfile::tempdir().unwrap();

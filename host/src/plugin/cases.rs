@@ -347,6 +347,21 @@ mod tests {
     }
 
     #[test]
+    fn the_page_for_authors_shows_a_case_and_every_answer() {
+        let page = include_str!("../../../plugins/README.md").split("\n## Cases\n").nth(1).unwrap();
+        let example = Case::from_yaml(page.split("```").nth(1).unwrap().trim_start_matches("yaml")).unwrap();
+        let written = serde_json::to_value(&example).unwrap();
+        for key in ["name", "call", "parent", "children", "refusals", "related", "config", "now", "attempt", "expect"] {
+            assert!(written.get(key).is_some(), "{key}");
+        }
+        for short in ["needs: ", "retry: ", "reject: ", "other: "] {
+            let (_, answer) = page.split_once(&format!("| `{short}")).unwrap();
+            let yaml = format!("expect: {{{short}{}}}", answer.split('`').next().unwrap());
+            assert!(case(&yaml).expect.is_some(), "{yaml}");
+        }
+    }
+
+    #[test]
     fn each_kind_of_answer_can_be_written_down() {
         for expect in [
             "decided: {children: keep}",

@@ -559,6 +559,56 @@ mod tests {
         assert!(4 * NATIVE_BYTES.default.0 <= limit.0 / 2, "{} at a swap, of {limit}", 4 * NATIVE_BYTES.default.0);
     }
 
+    /// A limit as the table for authors of plugins has it.
+    fn row<T: fmt::Display>(bound: &Bound<T>) -> String {
+        format!("| `{}` | {} | {} |", bound.name, bound.default, bound.cap)
+    }
+
+    #[test]
+    fn the_table_for_authors_has_every_limit_as_it_is() {
+        let spans = [CALL_TIME, COMPILE_TIME].map(|bound| row(&bound));
+        let sizes = [
+            MEMORY,
+            BOUNDARY_BYTES,
+            OBJECT_BYTES,
+            LOG_BYTES,
+            STATUS_BYTES,
+            FETCHED_BYTES,
+            COMPONENT_BYTES,
+            DECLARATION_BYTES,
+            TYPE_BYTES,
+            CASE_BYTES,
+            NATIVE_BYTES,
+            COMPILE_MEMORY,
+        ];
+        let numbers = [
+            TABLE_ELEMENTS,
+            INSTANCES,
+            TABLES,
+            MEMORIES,
+            HOST_CALLS,
+            JSON_DEPTH,
+            CHILDREN,
+            LOG_LINES,
+            EVENTS,
+            REQUEST_ROUNDS,
+            WRITES_PER_SECOND,
+            DELETIONS_PER_SECOND,
+        ];
+        let mut expected: Vec<String> =
+            spans.into_iter().chain(sizes.map(|bound| row(&bound))).chain(numbers.map(|bound| row(&bound))).collect();
+        let all = serde_json::to_value(Limits::default()).unwrap();
+        assert_eq!(expected.len(), all.as_object().unwrap().len(), "a limit is missing above");
+        let table =
+            include_str!("../../../plugins/README.md").lines().skip_while(|line| !line.starts_with("| limit |"));
+        let table = table.skip(2).take_while(|line| line.starts_with('|'));
+        let mut written: Vec<String> =
+            table.map(|line| line.rsplitn(3, '|').last().unwrap_or_default().to_owned() + "|").collect();
+        expected.sort();
+        written.sort();
+        assert_eq!(written, expected);
+    }
+
     #[test]
     fn no_deeper_json_can_be_given_than_the_gate_takes() {
         let limits = |depth: u32| Limits::with(&Overrides { json_depth: Some(depth), ..Overrides::default() });
