@@ -253,6 +253,7 @@ fn note_dropped(controller: &Controller, digest: Digest, lines: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decision::Failure;
 
     #[test]
     fn the_lines_that_a_call_lost_are_told_whether_it_ended_well_or_not() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::folder::Folder;
-use super::test;
+use super::{stderr, test};
 use crate::config::{HostSettings, PluginConfig};
 use crate::plugin::revision::Revision;
 use crate::rbac::Plugin;

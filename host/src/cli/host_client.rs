@@ -151,11 +151,6 @@ mod tests {
             assert!(!words.contains('<'), "nobody knows what a stranger says: {words}");
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn an_address_is_a_host_and_a_port_also_in_a_url() {
