@@ -254,9 +254,11 @@ impl<'a> Work<'a> {
 
     fn note_refused(self, child: &ObjectRef, digest: Box<str>, error: WriteError, memory: &mut Memory) {
         let basis = self.basis_of(child);
+        // For people; the plugin is told the API server's own words.
+        let advice = advice(&error, &self.controller.name).unwrap_or_default();
         let Some(refusal) = memory.refused.add(child, digest, error, basis) else { return };
-        tracing::warn!(plugin = &*self.controller.name, digest = %self.logic.revision.digest(), object = %self.observed.shown.parent.reference, child = %child, code = refusal.code, "the API server refused a child: {}", refusal.message);
-        let message = event_text(&refusal);
+        tracing::warn!(plugin = &*self.controller.name, digest = %self.logic.revision.digest(), object = %self.observed.shown.parent.reference, child = %child, code = refusal.code, "the API server refused a child: {}{advice}", refusal.message);
+        let message = event_text(&refusal) + &advice;
         let event = Event { severity: Severity::Warning, reason: refusal.reason, message };
         self.say_once(&event, &self.controller.failures, memory);
     }
@@ -357,6 +359,13 @@ impl<'a> Work<'a> {
 /// and retried soon.
 fn passes_by_itself(error: &ApiError) -> bool {
     error.waking_up || matches!(error.code, 0 | 409 | 429)
+}
+
+fn advice(error: &WriteError, plugin: &str) -> Option<String> {
+    match error {
+        WriteError::Api(error) => error.advice(plugin),
+        _ => None,
+    }
 }
 
 fn event_text(refusal: &Refusal) -> String {

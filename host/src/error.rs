@@ -11,6 +11,8 @@ pub const CLEAN_UP_WAITS: &str = "CleanUpWaits";
 
 /// The longest reason of an Event, bytes: the API server's bound.
 const REASON: usize = 128;
+/// What to do where a right is missing.
+pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac` prints for all plugins of this host";
 
 /// When to try an object again after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +191,29 @@ impl ApiError {
     /// schema or a policy that refuses says more.
     pub fn is_failed_test(&self) -> bool {
         self.code == 422 && self.message.starts_with("the server rejected our request due to an error in our request")
+    }
+
+    /// The host may not act as the plugin.
+    pub fn is_of_impersonation(&self) -> bool {
+        self.lacks_rights() && self.message.contains("\" cannot impersonate")
+    }
+
+    /// An account has no right to do this; quotas and policies refuse with the same code.
+    fn lacks_rights(&self) -> bool {
+        let (user, resource) = (": User \"", " resource \"");
+        let in_order = self
+            .message
+            .split_once(user)
+            .is_some_and(|(_, rest)| rest.split_once("\" cannot ").is_some_and(|(_, rest)| rest.contains(resource)));
+        self.code == 403 && !self.waking_up && in_order
+    }
+
+    /// What to do about it, where that is known: the end of a sentence. The API server does not say as whom.
+    pub fn advice(&self, plugin: &str) -> Option<String> {
+        match self.is_of_impersonation() {
+            true => Some(format!("; the host may not act as the account of {plugin}: {APPLY_RIGHTS}")),
+            false => self.lacks_rights().then(|| format!("; {APPLY_RIGHTS}")),
+        }
     }
 
     /// The same as a conflict, to be tried again soon.
@@ -388,5 +413,34 @@ mod tests {
         let of = |message: &str| ApiError::new("apply", "a ConfigMap".into(), 500, "", message.into());
         assert!(of("failed to create typed patch object (n/a)").is_definite());
         assert!(!of("etcd is away").is_definite());
+    }
+
+    fn forbidden(message: &str) -> ApiError {
+        ApiError::new("apply", "Service n/web".into(), 403, "Forbidden", message.to_owned())
+    }
+
+    #[test]
+    fn who_lacks_rights_is_told_what_to_apply_and_whom_a_quota_or_policy_refuses_is_not() {
+        for message in [
+            r#"serviceaccounts "demo" is forbidden: User "system:serviceaccount:h:hotshoe" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "h""#,
+            r#"services "web" is forbidden: User "system:serviceaccount:h:hotshoe" cannot impersonate-on:serviceaccount:patch resource "services" in API group "" in the namespace "n""#,
+        ] {
+            let advice = forbidden(message).advice("demo").unwrap_or_default();
+            assert!(forbidden(message).is_of_impersonation() && advice.contains("the account of demo"), "{advice}");
+        }
+        let right = forbidden(
+            r#"services "web" is forbidden: User "system:serviceaccount:h:demo" cannot patch resource "services" in API group "" in the namespace "n""#,
+        );
+        assert!(
+            !right.is_of_impersonation() && right.advice("demo").is_some_and(|advice| advice.contains("hotshoe rbac"))
+        );
+        for message in [
+            r#"pods "web" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"#,
+            r#"services "web" is forbidden: ValidatingAdmissionPolicy 'p' denied request: you cannot have it"#,
+        ] {
+            assert_eq!(forbidden(message).advice("demo"), None, "{message}");
+        }
+        let waking_up = ApiError { waking_up: true, ..right };
+        assert_eq!(waking_up.advice("demo"), None, "it may be allowed in a moment");
     }
 }

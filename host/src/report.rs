@@ -85,7 +85,7 @@ async fn fail(
     if let Error::Call(CallError::CircuitOpen(left)) = error {
         // Who failed is told why already, and that says more; who is next in line is served soon.
         if memory.failures == 0 && *left > SOON_SERVED {
-            tell(controller, logic, parent, memory, error.reason(), words(error)).await;
+            tell(controller, logic, parent, memory, error.reason(), words(error, plugin)).await;
         }
         return Next::After(*left);
     }
@@ -95,9 +95,9 @@ async fn fail(
     }
     let pause = pause(error, memory.failures);
     let retry = pause.map(tracing::field::debug);
-    tracing::warn!(plugin, %digest, object = %parent.key, reason = error.reason(), retry, "{}", words(error));
+    tracing::warn!(plugin, %digest, object = %parent.key, reason = error.reason(), retry, "{}", words(error, plugin));
     let said = !passes(error) || memory.failures > PASSING;
-    let told = !said || tell(controller, logic, parent, memory, error.reason(), words(error)).await;
+    let told = !said || tell(controller, logic, parent, memory, error.reason(), words(error, plugin)).await;
     memory.settled = None;
     if !told {
         memory.hold = None;
@@ -160,8 +160,12 @@ async fn write_condition(controller: &Controller, logic: &Logic, parent: &Object
 }
 
 /// What a plugin chose may stand in it: a key of a child, or what the API server repeats of it.
-fn words(error: &Error) -> String {
-    text::clean(error.to_string(), MESSAGE)
+fn words(error: &Error, plugin: &str) -> String {
+    let advice = match error {
+        Error::Api(error) => error.advice(plugin),
+        _ => None,
+    };
+    text::clean(error.to_string() + &advice.unwrap_or_default(), MESSAGE)
 }
 
 #[cfg(test)]
@@ -179,10 +183,10 @@ mod tests {
         let (_, member) = At::root(&value).members().unwrap().next().unwrap();
         let of_key = Violation { rule: "metadata", message: format!("metadata.labels may not set {key}") };
         for violation in [member.unknown(), of_key] {
-            let said = words(&violation.into());
+            let said = words(&violation.into(), "demo");
             assert!(said.is_ascii() && !said.contains(|letter: char| letter.is_control()), "{said:?}");
         }
         let long = Violation { rule: "metadata", message: "ä".repeat(MESSAGE) };
-        assert!(words(&long.into()).len() <= MESSAGE);
+        assert!(words(&long.into(), "demo").len() <= MESSAGE);
     }
 }

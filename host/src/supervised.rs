@@ -166,6 +166,8 @@ pub struct PluginStatus {
     pub queued: usize,
     /// How many are being reconciled.
     pub running: usize,
+    /// Why the host may not write as its ServiceAccount.
+    pub unable: Option<String>,
     /// Whether it is called.
     pub breaker: BreakerStatus,
     /// Its watches.
@@ -330,6 +332,7 @@ impl Supervised {
             parents: logic.map_or(0, |logic| logic.parents.watched.cache.len()),
             queued,
             running,
+            unable: self.controller.writer.unable(),
             breaker: self.controller.breaker.shown(tokio::time::Instant::now()),
             watches,
         }

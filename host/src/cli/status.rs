@@ -6,6 +6,7 @@ use super::host_client::{HostOptions, read};
 use super::one_plugin;
 use super::output::Output;
 use crate::breaker::{BreakerStatus, State};
+use crate::error::APPLY_RIGHTS;
 use crate::plugin::digest::Digest;
 use crate::plugin::slot::Refused;
 use crate::server::HostStatus;
@@ -75,6 +76,9 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
         let state = state.as_str();
         notes.push(format!("circuit {state}{left}: it failed too often to be called; a new component closes it"));
     }
+    if let Some(why) = &plugin.unable {
+        notes.push(format!("nothing is written, the host may not act as its account: {why}; {APPLY_RIGHTS}"));
+    }
     if let Some(why) = &plugin.plugin_file.refused {
         notes.push(format!("plugin.yaml not taken, what it said before holds: {why}"));
     }
@@ -128,5 +132,12 @@ mod tests {
         assert_eq!(notes(&plugin(json!({ "digest": old, "taking": taking }))), noted);
         assert!(notes(&plugin(json!({ "taking": taking, "waiting": "the caches are being filled" }))).is_empty());
         assert!(notes(&plugin(json!({ "digest": old, "taking": null }))).is_empty());
+    }
+
+    #[test]
+    fn a_plugin_whose_account_the_host_may_not_use_has_a_note_with_what_to_do() {
+        assert!(notes(&plugin(json!({ "unable": null }))).is_empty());
+        let notes = notes(&plugin(json!({ "unable": "it cannot impersonate" })));
+        assert!(notes[0].contains("it cannot impersonate") && notes[0].contains("hotshoe rbac"), "{notes:?}");
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use http::Method;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::check::{self, Desired};
@@ -33,6 +34,8 @@ pub struct Writer {
     pub(super) plugin: String,
     pub(super) manager: String,
     pub(crate) pace: Pace,
+    /// Why the host may not act as the plugin, as of its last request.
+    pub(super) unable: Mutex<Option<String>>,
 }
 
 /// What became of one child.
@@ -88,7 +91,12 @@ impl Writer {
     /// For a plugin with this ServiceAccount.
     pub fn new(cluster: &Cluster, kinds: Arc<Kinds>, plugin: &str, identity: Identity, pace: Pace) -> Self {
         let (cluster, manager) = (cluster.of(plugin), plugin_manager(plugin));
-        Self { cluster, kinds, identity, plugin: plugin.to_owned(), manager, pace }
+        Self { cluster, kinds, identity, plugin: plugin.to_owned(), manager, pace, unable: Mutex::default() }
+    }
+
+    /// Why the host may not act as the plugin, so that nothing of it is written; nothing where it may.
+    pub fn unable(&self) -> Option<String> {
+        self.unable.lock().clone()
     }
 
     /// The plugin's field manager.
@@ -212,7 +220,7 @@ impl Writer {
             body: Value::Array(patch).to_string().into_bytes(),
         };
         self.pace.write().await;
-        let reply = self.cluster.send(call, &self.identity, place.permit).await?;
+        let reply = self.send(call, &self.identity, place.permit).await?;
         self.learn(place.view, &reply).map_err(|error| unreadable(reference, &error))?;
         Ok(true)
     }
@@ -243,7 +251,7 @@ impl Writer {
             body: apply_body::conditional(&apply.desired.body, &apply.precondition),
         };
         self.pace.write().await;
-        let reply = self.cluster.send(call, &self.identity, place.permit).await?;
+        let reply = self.send(call, &self.identity, place.permit).await?;
         self.learn(place.view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
     }
 
@@ -280,7 +288,7 @@ impl Writer {
             body: options.to_string().into_bytes(),
         };
         self.pace.delete().await;
-        let reply = match self.cluster.send(call, &self.identity, place.permit).await {
+        let reply = match self.send(call, &self.identity, place.permit).await {
             Ok(reply) => reply,
             Err(error) if error.is_not_found() => String::new(),
             Err(error) if error.code == 409 => {
@@ -360,7 +368,20 @@ impl Writer {
             content_type: JSON,
             body: Vec::new(),
         };
-        self.cluster.send(call, identity, permit).await
+        self.send(call, identity, permit).await
+    }
+
+    /// Makes a request, and notes whether the host may make any as the plugin.
+    pub(super) async fn send(&self, call: Call<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
+        let result = self.cluster.send(call, identity, permit).await;
+        if identity.impersonated().is_some() {
+            match &result {
+                Err(error) if error.is_of_impersonation() => *self.unable.lock() = Some(error.message.clone()),
+                Err(error) if error.code == 0 || error.waking_up => {}
+                _ => *self.unable.lock() = None,
+            }
+        }
+        result
     }
 }
 

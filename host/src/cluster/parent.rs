@@ -74,7 +74,7 @@ impl Writer {
             content_type: APPLY,
             body: apply_body::write(&body),
         };
-        self.cluster.send(call, identity, permit).await
+        self.send(call, identity, permit).await
     }
 
     /// Adds a finalizer, as the host. The patch fails if the object or its finalizers changed.
@@ -142,7 +142,7 @@ impl Writer {
             content_type: JSON_PATCH,
             body: patch.to_string().into_bytes(),
         };
-        self.cluster.send(call, &Identity::Host, permit).await
+        self.send(call, &Identity::Host, permit).await
     }
 }
 

@@ -113,9 +113,11 @@ fn a_plugin_without_an_account_of_its_own_is_told_which_right_is_missing() {
         scene.watch_log(&host);
         let object = scene.until_said("cache", "Reconciled", ("False", "Forbidden", "impersonate")).await;
         let message = said(&object, "Reconciled").2;
-        assert!(message.contains("unprivileged"), "{message}");
+        assert!(message.contains("unprivileged") && message.contains("apply what `hotshoe rbac` prints"), "{message}");
         assert!(scene.list(&DEPLOYMENT).await.is_empty());
-        host.says(&["WARN", "cache", "impersonate"]).await;
+        host.says(&["WARN", "cache", "impersonate", "hotshoe rbac"]).await;
+        let (_, page) = host.ask(&["status"]);
+        assert!(page.contains("impersonate") && page.contains("hotshoe rbac"), "{page}");
     });
 }
 
