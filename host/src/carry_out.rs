@@ -12,14 +12,15 @@ use crate::cluster::observe::reference;
 use crate::config::REQUEUE;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Children, Decision, Event, Kind, ObjectRef, Refusal, Severity};
-use crate::diff::{self, Plan, Unsettled};
-use crate::error::{ApiError, Error};
+use crate::diff::{self, Apply, Plan, Unsettled};
+use crate::error::{ApiError, CONTENDED, Error};
 use crate::learn::learn_parent;
-use crate::object::{Key, Object};
+use crate::object::{FieldManager, Key, Object};
 use crate::observed::{Observed, context};
 use crate::pass::Next;
-use crate::plugin::limits::EVENTS;
-use crate::status;
+use crate::plugin::limits::{EVENTS, FAILURE_MESSAGE};
+use crate::plugin::text;
+use crate::{rivals, status};
 
 /// So many of the last Events of a parent are not said again: as many as one decision may have.
 const REMEMBERED: usize = EVENTS.cap as usize;
@@ -85,9 +86,10 @@ pub fn requeue(decision: &Decision) -> Option<Duration> {
     decision.requeue_after.map(|after| after.clamp(soonest, latest))
 }
 
-/// When to look again: at the requeue that the plugin asked for, or for a refused write.
+/// When to look again: at the requeue that the plugin asked for, or for a write that was refused or has to wait.
 pub fn next_look(memory: &Memory) -> Next {
-    match [memory.refused.next_due(), memory.requeue].into_iter().flatten().min() {
+    let due = [memory.refused.next_due(), memory.contention.next_due(Instant::now()), memory.requeue];
+    match due.into_iter().flatten().min() {
         Some(after) => Next::After(after),
         None => Next::Wait,
     }
@@ -121,13 +123,17 @@ impl<'a> Work<'a> {
         match wishes {
             Wishes::Exactly(desired) => {
                 self.write_children(desired, memory, &mut written).await;
-                memory.in_sync = match memory.refused.is_empty() && memory.unsettled.is_empty() && !written.again {
+                let in_sync = memory.refused.is_empty() && memory.unsettled.is_empty() && memory.contention.is_over();
+                memory.in_sync = match in_sync && !written.again {
                     true => self.sync_fingerprint(&written.left(self.observed), decision),
                     false => None,
                 };
             }
-            // Nothing is applied, so nothing is refused.
-            Wishes::Keep | Wishes::Fulfilled => memory.refused.clear(),
+            // Nothing is applied, so nothing is refused, or has to wait.
+            Wishes::Keep | Wishes::Fulfilled => {
+                memory.refused.clear();
+                memory.contention.hold(&mut Plan::default(), Instant::now());
+            }
         }
         // Before the status: a plugin that reads its own conditions does not say it a second time.
         decision.events.iter().for_each(|event| self.say_once(event, &self.controller.events, memory));
@@ -161,7 +167,9 @@ impl<'a> Work<'a> {
     }
 
     async fn write_children(self, desired: Vec<Desired>, memory: &mut Memory, written: &mut Written) {
-        let plan = self.plan(desired, memory, written);
+        let mut plan = self.plan(desired, memory, written);
+        let held = memory.contention.hold(&mut plan, Instant::now());
+        self.name_rivals(held, memory).await;
         if plan.apply.is_empty() && plan.prune.is_empty() {
             return;
         }
@@ -173,6 +181,38 @@ impl<'a> Work<'a> {
             let desired = wished.iter().find(|one| one.reference == child.reference);
             self.note_child(child, desired, memory, written);
         }
+    }
+
+    /// Has it told who undoes, again and again, what has to wait; once for as long as it goes on.
+    async fn name_rivals(self, held: Vec<Apply>, memory: &mut Memory) {
+        for Apply { desired, .. } in held {
+            if memory.contention.is_told(&desired.reference) {
+                continue;
+            }
+            let Some(words) = self.rivals_of(&desired).await else { continue };
+            memory.contention.tell(&desired.reference, &words);
+            let (plugin, digest) = (&*self.controller.name, self.logic.revision.digest());
+            self.controller.metrics.failed(plugin, digest, CONTENDED);
+            tracing::warn!(plugin, %digest, object = %self.observed.shown.parent.reference, child = %desired.reference, reason = CONTENDED, "{}", text::clean(words, FAILURE_MESSAGE));
+        }
+    }
+
+    /// Who undoes what was applied to a child; nothing where it is as it should be by now.
+    async fn rivals_of(self, desired: &Desired) -> Option<String> {
+        let child = &desired.reference;
+        let what = match self.controller.writer.read_child(child).await {
+            Ok(live) => {
+                let managers = FieldManager::all_of(&live).ok()?;
+                let fields = rivals::named(&managers, self.manager(), &desired.body)?;
+                format!("{child} is changed each time after it was put right: {fields}")
+            }
+            Err(error) if error.is_not_found() => format!("{child} is deleted each time after it was made"),
+            Err(error) if error.is_definite() => format!("{child} is changed each time after it was put right"),
+            Err(_) => return None,
+        };
+        Some(format!(
+            "{what}; it is put right more and more seldom until that ends, so let only one of both care for it"
+        ))
     }
 
     /// What is to be written now: nothing that may not be pruned, nothing before its time, and
@@ -241,6 +281,7 @@ impl<'a> Work<'a> {
     /// Where our apply did not take every field that it set, somebody else rewrites the object on its
     /// way in. Applying again would be a fight.
     fn note_applied(self, object: &Object, desired: &Desired, memory: &mut Memory) {
+        memory.contention.applied(desired, Instant::now());
         let kind = &desired.reference.kind;
         memory.unsettled.retain(|(k, n, _)| k != kind || *n != object.key);
         if diff::in_sync(desired, object, self.manager()) {

@@ -21,6 +21,7 @@ use crate::cluster::identity::Permit;
 use crate::cluster::observe::{ReadView, View};
 use crate::cluster::watched::Watched;
 use crate::config::PluginConfig;
+use crate::contention::Contention;
 use crate::debut::Debut;
 use crate::decision::Kind;
 use crate::diff::Unsettled;
@@ -117,6 +118,8 @@ pub struct Memory {
     pub requeue: Option<Duration>,
     /// What became of refused writes.
     pub refused: Refusals,
+    /// What was applied of late, and is undone again and again.
+    pub contention: Contention,
     /// Children whose last apply did not take the fields that it set.
     pub unsettled: Vec<(Kind, Key, Unsettled)>,
     /// Whether the last pass wrote no status, for it did not know of a refusal.

@@ -165,8 +165,9 @@ fn find_repairs_of_elements(
     }
 }
 
-/// A leaf covers its whole subtree: a value, or a map or list that is replaced as one.
-fn node_covers(node: &Fields<'_>, desired: &Value) -> bool {
+/// Whether a node covers all that is desired there. A leaf covers its whole subtree: a value, or a map or list that
+/// is replaced as one.
+pub fn node_covers(node: &Fields<'_>, desired: &Value) -> bool {
     if node.is_leaf() {
         return true;
     }

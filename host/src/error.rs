@@ -9,8 +9,12 @@ use crate::decision::Failure;
 /// it in vain.
 pub const CLEAN_UP_WAITS: &str = "CleanUpWaits";
 
+/// What Event and condition show while somebody else undoes each time what was applied to a child.
+pub const CONTENDED: &str = "Contended";
+
 /// The longest reason of an Event, bytes: the API server's bound.
 const REASON: usize = 128;
+
 /// What to do where a right is missing.
 pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac` prints for all plugins of this host";
 

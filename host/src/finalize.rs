@@ -24,7 +24,7 @@ use crate::cluster::observe::reference;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decide;
 use crate::decision::{Answer, Call, Decision, Kind};
-use crate::error::{CallError, Error, Violation};
+use crate::error::{CLEAN_UP_WAITS, CallError, Error, Violation};
 use crate::learn::{learn_parent, was_overtaken};
 use crate::object::Object;
 use crate::observed::{Observed, context, observe};
@@ -79,6 +79,11 @@ fn held_finalizer<'a>(logic: &'a Logic, parent: &Object) -> Option<&'a str> {
 /// Whether the plugin is asked to clean up after a parent that is being deleted.
 pub fn asks_for_clean_up(logic: &Logic, parent: &Object) -> bool {
     logic.revision.descriptor().finalizer.is_some() && held_finalizer(logic, parent).is_some()
+}
+
+/// Clean-up that is not done after a long time, and what it waits for.
+fn waits(what: &str, again: Next) -> Ended {
+    Ended::Troubled { reason: CLEAN_UP_WAITS, message: format!("its clean-up is not done: {what}"), again }
 }
 
 /// A checked answer of `finalize`.
@@ -194,7 +199,7 @@ fn look_again(decision: &Decision, memory: &Memory, what: impl FnOnce() -> Strin
     let again = carry_out::requeue(decision).unwrap_or(PATIENCE);
     let left = memory.cleaning_up.map_or(LATE, |began| LATE.saturating_sub(began.elapsed()));
     match left.is_zero() {
-        true => Ended::Waits { what: what(), again },
+        true => waits(&what(), Next::After(again)),
         false => Ended::Look(Next::After(again.min(left))),
     }
 }

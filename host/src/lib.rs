@@ -70,6 +70,8 @@
 //! | [`learn`] | what a write of a parent tells of it |
 //! | [`status`] | the status as it will be written |
 //! | [`refusals`] | writes that were refused, and when each is tried again |
+//! | [`contention`] | what somebody else undoes each time, and how it is slowed down |
+//! | [`rivals`] | who that is, and in which fields |
 //!
 //! | after | |
 //! |---|---|
@@ -109,6 +111,7 @@ pub mod claim_policy;
 pub mod cli;
 pub mod cluster;
 pub mod config;
+pub mod contention;
 pub mod controller;
 pub mod debut;
 pub mod decide;
@@ -146,6 +149,7 @@ pub mod reconcile;
 pub mod refusals;
 pub mod renamed;
 pub mod report;
+pub mod rivals;
 pub mod rollout;
 pub mod server;
 pub mod service_policy;

@@ -221,6 +221,34 @@ impl Object {
     }
 }
 
+/// Who owns which fields of an object, its subresources aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldManager {
+    /// The field manager, ours or another.
+    pub manager: String,
+    /// Whether by server-side apply.
+    pub applied: bool,
+    /// `fieldsV1` as JSON text.
+    pub fields: Box<str>,
+}
+
+impl FieldManager {
+    /// All of an object.
+    ///
+    /// # Errors
+    /// When the text is not a Kubernetes object.
+    pub fn all_of(json: &str) -> serde_json::Result<Vec<Self>> {
+        let members: Members<'_> = serde_json::from_str(json)?;
+        let metadata: Metadata<'_> = serde_json::from_str(member(&members, "metadata").unwrap_or("{}"))?;
+        let of_itself = metadata.managed_fields.iter().filter(|entry| entry.subresource.is_empty());
+        let manager = |entry: &ManagedFields<'_>| {
+            let fields = entry.fields_v1?.get().into();
+            Some(Self { manager: entry.manager.as_ref().into(), applied: entry.operation == "Apply", fields })
+        };
+        Ok(of_itself.filter_map(manager).collect())
+    }
+}
+
 fn member<'a>(members: &Members<'a>, key: &str) -> Option<&'a str> {
     members.0.iter().find(|(k, _)| k == key).map(|(_, value)| value.get())
 }
@@ -291,6 +319,17 @@ mod tests {
             &*object.body,
             r#"{"metadata":{"name":"a","namespace":"n","uid":"u","generation":3},"spec":{"replicas":2}}"#
         );
+    }
+
+    #[test]
+    fn everybody_who_owns_fields_of_the_object_itself_is_told() {
+        let json = r#"{"metadata":{"name":"a","managedFields":[{"manager":"kubectl","operation":"Update","fieldsV1":{"f:x":{}}},
+            {"manager":"hotshoe/demo","operation":"Apply","fieldsV1":{"f:y":{}}},{"manager":"no-fields","operation":"Apply"},
+            {"manager":"of-status","operation":"Update","subresource":"status","fieldsV1":{"f:status":{}}}]}}"#;
+        let managers = FieldManager::all_of(json).unwrap();
+        let told: Vec<_> = managers.iter().map(|one| (&*one.manager, one.applied, &*one.fields)).collect();
+        assert_eq!(told, [("kubectl", false, r#"{"f:x":{}}"#), ("hotshoe/demo", true, r#"{"f:y":{}}"#)]);
+        assert!(FieldManager::all_of(r#"{"metadata":{"name":"a"}}"#).unwrap().is_empty());
     }
 
     #[test]

@@ -66,7 +66,8 @@ impl<'a> Fields<'a> {
         })
     }
 
-    fn element(&self, element: &Value) -> Option<&Fields<'a>> {
+    /// The node of an element of a list, found by its keys or, where it is no object, by its value.
+    pub fn element(&self, element: &Value) -> Option<&Fields<'a>> {
         match element {
             Value::Object(element) => self.0.iter().find(|(key, _)| has_keys(element, key)).map(|(_, below)| below),
             value => self.value(value),

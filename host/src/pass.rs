@@ -28,12 +28,14 @@ impl Next {
 pub enum Ended {
     /// It is looked at again.
     Look(Next),
-    /// Its clean-up has waited for long.
-    Waits {
-        /// What for.
-        what: String,
+    /// It is looked at again, and all is not well.
+    Troubled {
+        /// One PascalCase word for Event and condition.
+        reason: &'static str,
+        /// What is wrong.
+        message: String,
         /// When it is looked at again.
-        again: Duration,
+        again: Next,
     },
 }
 

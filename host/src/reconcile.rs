@@ -4,7 +4,7 @@
 //! at once for one parent. It ends with when to look again.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::backoff::soon;
 use crate::carry_out::{self, Wishes, Work};
@@ -12,7 +12,7 @@ use crate::check;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decide::Final;
 use crate::decision::{Answer, Call, Decision, Observation};
-use crate::error::{CallError, Error};
+use crate::error::{CONTENDED, CallError, Error};
 use crate::fingerprint::{churn_basis, fingerprint, hold_basis};
 use crate::learn::{learn_parent, was_overtaken};
 use crate::object::{Key, Object};
@@ -41,10 +41,19 @@ pub async fn reconcile(controller: &Controller, key: &Key) -> Pass {
         converge(controller, &logic, parent.clone(), &mut memory).await.map(Ended::Look)
     };
     let failed = result.is_err();
+    let result = result.map(|ended| with_contention(ended, &memory));
     let next = report::report(controller, &logic, &parent, &mut memory, result).await;
     let next = decide::slow_down(controller, &logic, &parent, &memory, next);
     controller.remember(key, memory);
     Pass { next, failed }
+}
+
+/// What somebody else undoes again and again is told for as long as that goes on.
+fn with_contention(ended: Ended, memory: &Memory) -> Ended {
+    match (ended, memory.contention.told()) {
+        (Ended::Look(again), Some(message)) => Ended::Troubled { reason: CONTENDED, message, again },
+        (ended, _) => ended,
+    }
 }
 
 async fn converge(
@@ -111,7 +120,8 @@ async fn hold_finalizer(
 /// Whether this very state was found settled before.
 fn settled(controller: &Controller, logic: &Logic, observed: &Observed, memory: &Memory) -> Option<Next> {
     let same = memory.settled == Some(fingerprint(controller, logic, observed));
-    (same && memory.refused.none_due()).then(|| carry_out::next_look(memory))
+    let none_due = memory.refused.none_due() && memory.contention.none_due(Instant::now());
+    (same && none_due).then(|| carry_out::next_look(memory))
 }
 
 /// Whether a parent that failed, or for which the plugin never comes to an end, rests for now. Such a

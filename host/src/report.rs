@@ -11,7 +11,7 @@ use crate::carry_out::Work;
 use crate::cluster::events;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Condition, Event, Severity, Truth};
-use crate::error::{CLEAN_UP_WAITS, CallError, Error, Retry};
+use crate::error::{CallError, Error, Retry};
 use crate::fingerprint::hold_basis;
 use crate::learn::learn_parent;
 use crate::object::{HOST_MANAGER, Object};
@@ -43,10 +43,10 @@ pub async fn report(
         // Whether it still waits is seen when its own writes are over.
         Ok(Ended::Look(Next::Again)) if memory.cleaning_up.is_some() => (Next::Again, true),
         Ok(Ended::Look(next)) => (next, succeed(controller, logic, parent, memory).await),
-        Ok(Ended::Waits { what, again }) => {
+        Ok(Ended::Troubled { reason, message, again }) => {
             (memory.failures, memory.hold) = (0, None);
-            let message = text::clean(format!("its clean-up is not done: {what}"), MESSAGE);
-            (Next::After(again), tell(controller, logic, parent, memory, CLEAN_UP_WAITS, message).await)
+            let message = text::clean(message, MESSAGE);
+            (again, tell(controller, logic, parent, memory, reason, message).await)
         }
         Err(error) => return fail(controller, logic, parent, memory, &error).await,
     };

@@ -11,6 +11,7 @@
 
 mod broken;
 mod configuration;
+mod contended;
 mod crowd;
 mod followed;
 mod granted;
