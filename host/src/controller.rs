@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::hash::RandomState;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -98,6 +98,9 @@ pub struct Controller {
     pub probation: Probation,
     /// Keys the fingerprints, so that no object of the cluster can be made to collide.
     pub hasher: RandomState,
+    /// Whether the parents' conditions are one value to the API server, and so have one owner: what others said
+    /// there leaves no room for the host's.
+    pub whole_conditions: AtomicBool,
     /// How often labels of namespaces have changed that a rule of the grant looks at.
     pub relabelled: AtomicU64,
     memories: Mutex<HashMap<Key, Memory>>,
@@ -156,6 +159,7 @@ impl Controller {
             breaker: Breaker::default(),
             probation: Probation::default(),
             hasher: RandomState::new(),
+            whole_conditions: AtomicBool::new(false),
             relabelled: AtomicU64::new(0),
             memories: Mutex::default(),
         }
@@ -174,6 +178,7 @@ impl Controller {
     /// Publishes new logic, and decides every parent again.
     pub fn publish(&self, logic: Arc<Logic>) {
         self.breaker.reset();
+        self.whole_conditions.store(false, Ordering::Relaxed);
         self.metrics.decides(&self.name, &logic.revision);
         if self.logic().is_some() {
             self.slot.publish(logic);

@@ -220,6 +220,11 @@ impl ApiError {
         }
     }
 
+    /// An apply that was not forced sets what another field manager owns.
+    pub fn is_of_ownership(&self) -> bool {
+        self.code == 409 && self.cause.as_deref() == Some("FieldManagerConflict")
+    }
+
     /// The same as a conflict, to be tried again soon.
     pub fn into_conflict(self) -> Self {
         Self { code: 409, ..self }

@@ -2,6 +2,7 @@
 //! try again.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,7 +12,7 @@ use crate::carry_out::Work;
 use crate::cluster::events;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Condition, Event, Severity, Truth};
-use crate::error::{CallError, Error, Retry};
+use crate::error::{ApiError, CallError, Error, Retry};
 use crate::fingerprint::hold_basis;
 use crate::learn::learn_parent;
 use crate::object::{HOST_MANAGER, Object};
@@ -59,12 +60,17 @@ async fn succeed(controller: &Controller, logic: &Logic, parent: &Arc<Object>, m
     memory.failures = 0;
     memory.hold = None;
     let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return true };
-    if !status::says_anything(&live, HOST_MANAGER) {
+    if !status::has_host_condition(&live) {
         return true;
     }
     memory.said.clear();
     tracing::info!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, "recovered");
-    write_condition(controller, logic, &live, status::nothing()).await
+    if !logic.resource.has_status {
+        return true;
+    }
+    let permit = controller.permit();
+    let reply = controller.writer.take_back_host_condition(&logic.resource, &live, &permit).await;
+    is_final(controller, logic, &live, reply).await
 }
 
 async fn fail(
@@ -147,16 +153,30 @@ async fn tell(
     status::is_current(&desired, &live, HOST_MANAGER) || write_condition(controller, logic, &live, desired).await
 }
 
-/// Whether it is written, or never will be. Where a parent's schema has no conditions, the Event must do.
+/// Whether it is written, or never will be. Where a parent's schema has no conditions, or others' and no room for
+/// one more, the Event must do.
 async fn write_condition(controller: &Controller, logic: &Logic, parent: &Object, status: serde_json::Value) -> bool {
-    if !logic.resource.has_status {
+    let is_taken = controller.whole_conditions.load(Ordering::Relaxed) && status::has_conditions_of_others(parent);
+    if !logic.resource.has_status || is_taken {
         return true;
     }
     let permit = controller.permit();
     let reply = controller.writer.apply_host_condition(&logic.resource, parent, status, &permit).await;
+    is_final(controller, logic, parent, reply).await
+}
+
+/// Whether a write of the host's condition went through, or never will.
+async fn is_final(controller: &Controller, logic: &Logic, parent: &Object, reply: Result<String, ApiError>) -> bool {
     let Err(error) = learn_parent(controller, logic, parent, reply).await else { return true };
     tracing::debug!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, %error, "the host's condition was not written");
-    !matches!(error, Error::Api(error) if error.is_transient())
+    match error {
+        Error::Api(error) if error.is_of_ownership() => {
+            controller.whole_conditions.store(true, Ordering::Relaxed);
+            true
+        }
+        Error::Api(error) => !error.is_transient(),
+        _ => true,
+    }
 }
 
 /// What a plugin chose may stand in it: a key of a child, or what the API server repeats of it.

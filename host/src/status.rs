@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::decision::Condition;
 use crate::diff;
 use crate::error::Violation;
-use crate::object::Object;
+use crate::object::{HOST_MANAGER, Object};
 
 /// The host's own condition: whether the last decision could be carried out.
 pub const RECONCILED: &str = "Reconciled";
@@ -58,6 +58,19 @@ pub fn says_anything(parent: &Object, manager: &str) -> bool {
             .is_some_and(|node| node.iter().any(|(key, below)| key != "f:conditions" || *below != json!({})))
     };
     owned(parent, manager).is_some_and(|fields| says(&fields))
+}
+
+/// Whether the host's condition is there. Where conditions are one value, it is the host's when there is no other:
+/// `fieldsV1` has that like a list in which the host says nothing.
+pub fn has_host_condition(parent: &Object) -> bool {
+    let is_host = |condition: &Value| condition.get("type").and_then(Value::as_str) == Some(RECONCILED);
+    let alone = || matches!(&*live_conditions(parent), [only] if is_host(only));
+    says_anything(parent, HOST_MANAGER) || (owned(parent, HOST_MANAGER).is_some() && alone())
+}
+
+/// Whether there are conditions, and the host's is not among them.
+pub fn has_conditions_of_others(parent: &Object) -> bool {
+    !live_conditions(parent).is_empty() && !has_host_condition(parent)
 }
 
 /// What a field manager owns of the status.
@@ -186,7 +199,7 @@ fn holds_all(live: &Value, desired: &Value) -> bool {
 mod tests {
     use super::*;
     use crate::decision::Truth;
-    use crate::object::{Lens, Object};
+    use crate::object::{Lens, Object, Ownership};
     use crate::projection::Projection;
 
     const NOW: &str = "2026-01-02T03:04:05Z";
@@ -277,6 +290,28 @@ mod tests {
         let after = parent(r#"{"conditions":[]}"#, r#"{"f:status":{"f:conditions":{}}}"#);
         let silent = desired(None, &[], &after, "hotshoe/m", 2, NOW).unwrap();
         assert!(is_current(&silent, &after, "hotshoe/m") && !says_anything(&after, "hotshoe/m"));
+    }
+
+    #[test]
+    fn the_hosts_condition_is_known_in_a_list_by_type_and_in_one_that_has_one_owner() {
+        let of_host = |status: &str, fields: &str| {
+            let parent = parent(status, fields);
+            let ownership =
+                parent.ownership.iter().map(|entry| Ownership { manager: HOST_MANAGER.into(), ..entry.clone() });
+            Object { ownership: ownership.collect(), ..parent }
+        };
+        let (host, other) = (r#"{"type":"Reconciled","status":"False"}"#, r#"{"type":"Ready","status":"True"}"#);
+        let list = |conditions: &str| format!(r#"{{"conditions":[{conditions}]}}"#);
+        let by_type = r#"{"f:status":{"f:conditions":{"k:{\"type\":\"Reconciled\"}":{".":{},"f:type":{}}}}}"#;
+        let whole = r#"{"f:status":{"f:conditions":{}}}"#;
+        assert!(has_host_condition(&of_host(&list(&format!("{other},{host}")), by_type)));
+        assert!(has_host_condition(&of_host(&list(host), whole)));
+        let taken_back = of_host(&list(other), whole);
+        assert!(!has_host_condition(&taken_back) && has_conditions_of_others(&taken_back));
+        let of_plugin = parent(&list(other), whole);
+        assert!(!has_host_condition(&of_plugin) && has_conditions_of_others(&of_plugin));
+        let empty = of_host(&list(""), whole);
+        assert!(!has_host_condition(&empty) && !has_conditions_of_others(&empty));
     }
 
     #[test]

@@ -30,6 +30,7 @@ kinds! {
     MEMCACHED = "cache.example.com" / "v1alpha1" "Memcached" "memcacheds";
     MEMCACHED_V1 = "cache.example.com" / "v1" "Memcached" "memcacheds";
     FAULT = "fixtures.example.com" / "v1" "Fault" "faults";
+    OLD_FAULT = "oldstyle.example.com" / "v1" "Fault" "faults";
     ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
     DEPLOYMENT = "apps" / "v1" "Deployment" "deployments";
     REPLICA_SET = "apps" / "v1" "ReplicaSet" "replicasets";

@@ -19,12 +19,17 @@ use serde_json::{Map, Value};
 
 use crate::diff::Precondition;
 
-/// The query of every apply. Forced, because a field that we set is ours. Without `fieldValidation`,
+/// The query of every apply but one. Forced, because a field that we set is ours. Without `fieldValidation`,
 /// because a field that is not in the schema is refused whatever it says: it could have no owner. All
 /// that it would add is a search for members that stand twice, by reading the whole body once more,
 /// and no body that we write has any.
 pub fn query(manager: &str) -> String {
     format!("fieldManager={}&force=true&fieldValidation=Ignore", manager.replace('/', "%2F"))
+}
+
+/// The query of an apply that takes nothing from another field manager, and is a conflict instead.
+pub fn unforced_query(manager: &str) -> String {
+    format!("fieldManager={}&fieldValidation=Ignore", manager.replace('/', "%2F"))
 }
 
 /// The body of an apply that is carried out only under this condition.

@@ -11,6 +11,7 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::identity::{Identity, Permit};
 use crate::error::ApiError;
 use crate::object::{HOST_MANAGER, Key, Lens, Object};
+use crate::status;
 
 impl Writer {
     /// Reads a parent past the cache.
@@ -34,13 +35,15 @@ impl Writer {
         permit: &Permit,
     ) -> Result<String, ApiError> {
         self.pace.write().await;
-        self.send_status(resource, parent, status, &self.manager, &self.identity, permit).await
+        let query = apply_body::query(&self.manager);
+        self.send_status(resource, parent, status, query, &self.identity, permit).await
     }
 
-    /// Applies the host's own condition, or takes it back with an empty status, as the host.
+    /// Applies the host's own condition, as the host. Not forced: where conditions are one value to the API
+    /// server, because they are no list of the type `map`, it would take the place of what others said.
     ///
     /// # Errors
-    /// What the API server said.
+    /// What the API server said; a conflict of ownership where the conditions are one value, and another's.
     pub async fn apply_host_condition(
         &self,
         resource: &Resource,
@@ -48,7 +51,30 @@ impl Writer {
         status: Value,
         permit: &Permit,
     ) -> Result<String, ApiError> {
-        self.send_status(resource, parent, status, HOST_MANAGER, &Identity::Host, permit).await
+        let query = apply_body::unforced_query(HOST_MANAGER);
+        let reply = self.send_status(resource, parent, status.clone(), query, &Identity::Host, permit).await;
+        match reply {
+            // Somebody wrote into this very condition, which is the host's.
+            Err(error) if error.is_of_ownership() && error.message.contains(".status.conditions[") => {
+                let query = apply_body::query(HOST_MANAGER);
+                self.send_status(resource, parent, status, query, &Identity::Host, permit).await
+            }
+            reply => reply,
+        }
+    }
+
+    /// Takes the host's own condition back, as the host.
+    ///
+    /// # Errors
+    /// What the API server said.
+    pub async fn take_back_host_condition(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let query = apply_body::query(HOST_MANAGER);
+        self.send_status(resource, parent, status::nothing(), query, &Identity::Host, permit).await
     }
 
     async fn send_status(
@@ -56,7 +82,7 @@ impl Writer {
         resource: &Resource,
         parent: &Object,
         mut body: Value,
-        manager: &str,
+        query: String,
         identity: &Identity,
         permit: &Permit,
     ) -> Result<String, ApiError> {
@@ -70,7 +96,7 @@ impl Writer {
             verb: "apply the status of",
             target: &target,
             method: Method::PATCH,
-            uri: format!("{}?{}", resource.path(&parent.key, Some("status")), apply_body::query(manager)),
+            uri: format!("{}?{query}", resource.path(&parent.key, Some("status"))),
             content_type: APPLY,
             body: apply_body::write(&body),
         };

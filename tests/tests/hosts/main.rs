@@ -15,6 +15,7 @@ mod contended;
 mod crowd;
 mod followed;
 mod granted;
+mod old_style;
 mod reload;
 mod restart;
 mod rights;
