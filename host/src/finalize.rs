@@ -3,7 +3,8 @@
 //! ```text
 //! deleting, our finalizer held ─▶ finalize ─▶ waiting: write, look again
 //!                                         └▶ done and children gone: status, remove the finalizer
-//! deleting, not held ─▶ nothing more to do; others may hold the object longer
+//! deleting, not held ─▶ nothing more to do; others may hold the object longer, which is told
+//!                        where it may be somebody who is gone
 //! ```
 //!
 //! A finalizer that an earlier revision of the plugin held counts as held, for nobody else takes it off; one
@@ -29,6 +30,7 @@ use crate::learn::{learn_parent, was_overtaken};
 use crate::object::Object;
 use crate::observed::{Observed, context, observe};
 use crate::pass::{Ended, Next};
+use crate::plugin::descriptor::finalizer_domain;
 use crate::status;
 
 /// How long a plugin that waits and says nothing about when is left alone.
@@ -50,7 +52,9 @@ pub async fn finalize(
     parent: Arc<Object>,
     memory: &mut Memory,
 ) -> Result<Ended, Error> {
-    let Some(finalizer) = held_finalizer(logic, &parent) else { return Ok(Ended::Look(Next::Wait)) };
+    let Some(finalizer) = held_finalizer(logic, &parent) else {
+        return Ok(look_on(controller, logic, &parent, memory));
+    };
     if !asks_for_clean_up(logic, &parent) {
         return let_go(controller, logic, &parent, finalizer).await.map(Ended::Look);
     }
@@ -79,6 +83,34 @@ fn held_finalizer<'a>(logic: &'a Logic, parent: &Object) -> Option<&'a str> {
 /// Whether the plugin is asked to clean up after a parent that is being deleted.
 pub fn asks_for_clean_up(logic: &Logic, parent: &Object) -> bool {
     logic.revision.descriptor().finalizer.is_some() && held_finalizer(logic, parent).is_some()
+}
+
+/// Our part is done, or there was none. Where a finalizer of our own domain is left, a component may have held it
+/// whose history was lost, and nobody takes it off.
+fn look_on(controller: &Controller, logic: &Logic, parent: &Object, memory: &mut Memory) -> Ended {
+    let Some(orphan) = orphaned_finalizer(controller, logic, parent) else { return Ended::Look(Next::Wait) };
+    let began = *memory.cleaning_up.get_or_insert_with(Instant::now);
+    let left = LATE.saturating_sub(began.elapsed());
+    if !left.is_zero() {
+        return Ended::Look(Next::After(left));
+    }
+    let what = format!(
+        "no component of this host holds the finalizer {orphan}; another operator may, and where none does, take it away by hand"
+    );
+    waits(&what, Next::Wait)
+}
+
+/// A finalizer that no component known here holds, where none that is known is left.
+fn orphaned_finalizer<'a>(controller: &Controller, logic: &Logic, parent: &'a Object) -> Option<&'a str> {
+    if held_finalizer(logic, parent).is_some() || logic.parents.watched.has_other_parents(&controller.name) {
+        return None;
+    }
+    first_of_domain(&parent.finalizers, finalizer_domain(&logic.resource.kind.group))
+}
+
+fn first_of_domain<'a>(finalizers: &'a [Box<str>], domain: &str) -> Option<&'a str> {
+    let is_of_domain = |finalizer: &&str| finalizer.split_once('/').is_some_and(|(prefix, _)| prefix == domain);
+    finalizers.iter().map(|finalizer| &**finalizer).find(is_of_domain)
 }
 
 /// Clean-up that is not done after a long time, and what it waits for.
@@ -153,6 +185,7 @@ async fn let_go(controller: &Controller, logic: &Logic, parent: &Object, finaliz
     let reply = controller.writer.remove_finalizer(&logic.resource, parent, finalizer, &permit).await;
     match learn_parent(controller, logic, parent, reply).await {
         Ok(parent) if held_finalizer(logic, &parent).is_some() => Ok(Next::Again),
+        Ok(parent) if orphaned_finalizer(controller, logic, &parent).is_some() => Ok(Next::Again),
         Ok(_) => Ok(Next::Wait),
         Err(Error::Api(error)) if error.is_not_found() => Ok(Next::Wait),
         Err(_) if was_overtaken(logic, parent) => Ok(OVERTAKEN),
@@ -201,5 +234,25 @@ fn look_again(decision: &Decision, memory: &Memory, what: impl FnOnce() -> Strin
     match left.is_zero() {
         true => waits(&what(), Next::After(again)),
         false => Ended::Look(Next::After(again.min(left))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_finalizer_of_the_parents_own_domain_may_be_that_of_a_former_component() {
+        let finalizers = |names: &[&str]| names.iter().map(|name| Box::from(*name)).collect::<Vec<Box<str>>>();
+        let found =
+            |names: &[&str], group| first_of_domain(&finalizers(names), finalizer_domain(group)).map(str::to_owned);
+        let foreign = ["foregroundDeletion", "example.com/x", "sub.cache.example.com/x", "cache.example.com"];
+        assert_eq!(found(&foreign, "cache.example.com"), None);
+        let held = ["example.com/x", "cache.example.com/former"];
+        assert_eq!(found(&held, "cache.example.com").as_deref(), Some("cache.example.com/former"));
+        assert_eq!(
+            found(&["example.com/x", "plugin.hotshoe.dev/former"], "").as_deref(),
+            Some("plugin.hotshoe.dev/former")
+        );
     }
 }

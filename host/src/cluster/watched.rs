@@ -111,6 +111,13 @@ impl Watched {
         subscribers.keys().any(|(name, _)| **name == *plugin)
     }
 
+    /// Whether another plugin decides about these objects too; a revision that is being taken goes by the name of
+    /// its plugin and a word.
+    pub fn has_other_parents(&self, plugin: &str) -> bool {
+        let subscribers = self.subscribers.lock();
+        subscribers.keys().any(|(name, role)| *role == Role::Parent && name.split(' ').next() != Some(plugin))
+    }
+
     /// What it keeps of each object.
     pub fn lens(&self) -> Arc<Lens> {
         self.lens.read().clone()

@@ -76,13 +76,18 @@ fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
     Ok(())
 }
 
+/// The domain of finalizers on parents of a group.
+pub fn finalizer_domain(group: &str) -> &str {
+    if group.is_empty() { CORE_FINALIZERS } else { group }
+}
+
 fn check_finalizer(descriptor: &Descriptor) -> Result<(), String> {
     let Some(finalizer) = &descriptor.finalizer else { return Ok(()) };
     let group = &descriptor.parent.group;
     let (prefix, _) = finalizer.split_once('/').unwrap_or_default();
     // Another group's finalizer could hold up what that group's operator wants to let go, or let go what
     // it wants to hold. The core group has no domain, and its finalizers are Kubernetes' own.
-    let own = if group.is_empty() { CORE_FINALIZERS } else { group };
+    let own = finalizer_domain(group);
     ensure(prefix == own && names::is_qualified(finalizer), || {
         format!("the finalizer {} is not of the form {own}/NAME", shown(finalizer))
     })

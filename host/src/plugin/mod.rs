@@ -15,7 +15,7 @@ pub mod candidate;
 pub mod cases;
 pub mod compile;
 pub mod contract;
-mod descriptor;
+pub mod descriptor;
 pub mod digest;
 pub mod engine;
 pub mod expect;

@@ -16,6 +16,7 @@ mod crowd;
 mod followed;
 mod granted;
 mod old_style;
+mod orphaned;
 mod reload;
 mod restart;
 mod rights;
