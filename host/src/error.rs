@@ -225,11 +225,6 @@ impl ApiError {
         self.code == 409 && self.cause.as_deref() == Some("FieldManagerConflict")
     }
 
-    /// The same as a conflict, to be tried again soon.
-    pub fn into_conflict(self) -> Self {
-        Self { code: 409, ..self }
-    }
-
     /// Whether it is known that nothing was written.
     pub fn is_definite(&self) -> bool {
         let refused = (400..500).contains(&self.code) && self.code != 408;

@@ -65,6 +65,7 @@
 //! | [`diff`] | what must be written, without schemas |
 //! | [`ownership`] | which fields are ours, as the API server says |
 //! | [`renamed`] | elements of ours that somebody renamed |
+//! | [`companions`] | what others set together with an edit of ours |
 //! | [`keys`] | which objects of two lists have the same keys |
 //! | [`carry_out`] | the writes of one reconcile in their order; [`cluster::apply`] is the only writer of children |
 //! | [`learn`] | what a write of a parent tells of it |
@@ -110,6 +111,7 @@ pub mod churn;
 pub mod claim_policy;
 pub mod cli;
 pub mod cluster;
+pub mod companions;
 pub mod config;
 pub mod contention;
 pub mod controller;

@@ -149,8 +149,8 @@ fn step(key: &str) -> Step<'_> {
     }
 }
 
-/// Whether a list element has the keys of this node.
-fn has_keys(element: &Map<String, Value>, key: &str) -> bool {
+/// Whether a list element has the keys of this node; one that it leaves out is the API server's to fill in.
+pub fn has_keys(element: &Map<String, Value>, key: &str) -> bool {
     let keys = key.strip_prefix("k:").and_then(|keys| serde_json::from_str::<Map<String, Value>>(keys).ok());
     keys.is_some_and(|keys| keys.iter().all(|(key, value)| element.get(key).is_none_or(|mine| mine == value)))
 }

@@ -68,6 +68,7 @@ fn pure_modules_do_not_await() {
         "check.rs",
         "churn.rs",
         "claim_policy.rs",
+        "companions.rs",
         "contention.rs",
         "decision.rs",
         "diff.rs",

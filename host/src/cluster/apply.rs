@@ -8,7 +8,7 @@ use http::Method;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::check::{self, Desired};
+use crate::check;
 use crate::cluster::apply_body;
 use crate::cluster::client::{Call, Cluster};
 use crate::cluster::discovery::{Kinds, Resource};
@@ -16,6 +16,7 @@ use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::observe::View;
 use crate::cluster::pace::Pace;
 use crate::cluster::watched::Role;
+use crate::companions::{self, Claim};
 use crate::decision::{Kind, ObjectRef};
 use crate::diff::{self, Apply, Plan, Precondition, Repair};
 use crate::error::ApiError;
@@ -24,7 +25,11 @@ use crate::renamed;
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
+/// So often a child is read anew when somebody else was faster to write it: its controllers do as soon as it
+/// is edited.
+const OVERTAKEN: u32 = 5;
 
 /// Writes on behalf of one plugin.
 pub struct Writer {
@@ -129,115 +134,201 @@ impl Writer {
     }
 
     async fn apply(&self, apply: &Apply, place: Place<'_>, parent: Parent<'_>) -> Result<Arc<Object>, WriteError> {
-        if apply.precondition != Precondition::Absent {
-            self.rename_back(apply, place).await?;
-        }
-        let error = match self.try_apply(apply, place).await {
+        let key = check::key(&apply.desired.reference);
+        let known = place.view.watched.cache.get(&key);
+        let error = match self.bring_about(apply, known.as_deref(), place).await {
             Ok(object) => return Ok(object),
             Err(error) if error.code == 409 || !error.is_definite() => error,
-            Err(error) if error.code == 422 && apply.precondition != Precondition::Absent => {
-                return Ok(self.repair(apply, error, place).await?);
-            }
             Err(error) => return Err(error.into()),
         };
         // A conflict is judged, and a write of unknown outcome decided again, on the live object.
-        let key = check::key(&apply.desired.reference);
         let Some(live) = self.read_live(&key, place).await? else { return Err(error.into()) };
         let precondition = ours(&live, &apply.desired.digest, &self.manager, parent)?;
         if error.code != 409 {
             return Err(error.into());
         }
         let apply = Apply { precondition, desired: apply.desired.clone() };
-        let applied = self.try_apply(&apply, place).await;
+        let applied = self.bring_about(&apply, Some(&live), place).await;
         if applied.is_err() && live.label(PLUGIN_LABEL).is_none() {
-            self.label_as_ours(&apply, place).await?;
+            self.label_as_ours(&apply.desired.reference, &live, place).await?;
         }
         Ok(applied?)
+    }
+
+    /// Applies a child. In one that is ours and as it is known, what would make two of one element, or makes
+    /// the wish impossible, is put right.
+    async fn bring_about(
+        &self,
+        apply: &Apply,
+        known: Option<&Object>,
+        place: Place<'_>,
+    ) -> Result<Arc<Object>, ApiError> {
+        let is_there = apply.precondition != Precondition::Absent;
+        if let Some(known) = known.filter(|_| is_there) {
+            self.rename_back(apply, known, place).await?;
+        }
+        match self.try_apply(apply, place).await {
+            Err(refusal) if refusal.code == 422 && is_there => self.repair(apply, refusal, place).await,
+            applied => applied,
+        }
     }
 
     /// Puts back lists of which an element of ours lost its key, and applies again. Only after a
     /// refusal: replacing a list takes away what others added to it.
     ///
     /// # Errors
-    /// The refusal, where there is nothing to repair.
+    /// The refusal, where nothing helps.
     async fn repair(&self, apply: &Apply, refusal: ApiError, place: Place<'_>) -> Result<Arc<Object>, ApiError> {
         let find = |object: &Object, live: &Value| {
             diff::repairs(object.owned_fields(&self.manager, false).unwrap_or("{}"), &apply.desired.body, live)
         };
-        if !self.put_back(apply, find, place).await? {
-            return Err(refusal);
+        if self.put_back(apply, find, place).await?.is_none() {
+            return self.clear_the_way(apply, refusal, place).await;
         }
-        self.try_apply(apply, place).await
+        match self.try_apply(apply, place).await {
+            Err(refusal) if refusal.code == 422 => self.clear_the_way(apply, refusal, place).await,
+            applied => applied,
+        }
     }
 
-    /// Gives an element of ours its name back, where the cache shows that somebody took it away: an apply
+    /// Takes away what others set together with an edit of ours, and more of what they set the further it
+    /// is from it, until our wish is possible. What was claimed in vain is given back.
+    ///
+    /// # Errors
+    /// The refusal, where nothing helps.
+    async fn clear_the_way(
+        &self,
+        apply: &Apply,
+        mut refusal: ApiError,
+        place: Place<'_>,
+    ) -> Result<Arc<Object>, ApiError> {
+        let (mut claims, mut reach) = (None, 0);
+        while let Some((claim, claimed)) = self.claim(apply, reach, place).await? {
+            reach = claim.reach + 1;
+            claims = Some((claims.map_or(claim.before, |(before, _)| before), claimed));
+            match self.try_apply(apply, place).await {
+                Err(error) if error.code == 422 => refusal = error,
+                applied => return applied,
+            }
+        }
+        if let Some((before, claimed)) = claims {
+            // Where somebody was faster, the owners are others by now.
+            drop(self.replace(&apply.desired.reference, &claimed, vec![before], place).await);
+        }
+        Err(refusal)
+    }
+
+    /// Claims what may stand in the way, as far as there is anything that is not claimed yet.
+    async fn claim(
+        &self,
+        apply: &Apply,
+        reach: usize,
+        place: Place<'_>,
+    ) -> Result<Option<(Claim, Arc<Object>)>, ApiError> {
+        let mut claim = None;
+        let find = |_: &Object, live: &Value| {
+            claim = companions::claim(live, &self.manager, &apply.desired, reach);
+            claim.iter().map(|claim| claim.owners.clone()).collect()
+        };
+        let claimed = self.put_back(apply, find, place).await?;
+        Ok(claim.zip(claimed))
+    }
+
+    /// Gives an element of ours its name back, where it is known that somebody took it away: an apply
     /// would go through, and make a second one.
-    async fn rename_back(&self, apply: &Apply, place: Place<'_>) -> Result<(), ApiError> {
-        let known = place.view.watched.cache.get(&check::key(&apply.desired.reference));
-        let known = known.filter(|known| known.applied.as_deref() == Some(&*apply.desired.digest));
-        let fields = known.as_ref().and_then(|known| known.owned_fields(&self.manager, false));
+    async fn rename_back(&self, apply: &Apply, known: &Object, place: Place<'_>) -> Result<(), ApiError> {
+        let is_unchanged = known.applied.as_deref() == Some(&*apply.desired.digest);
+        let fields = known.owned_fields(&self.manager, false).filter(|_| is_unchanged);
         if fields.is_some_and(|fields| renamed::is_missing(fields, &apply.desired.body)) {
             let find = |_: &Object, live: &Value| renamed::doubles(&apply.desired.body, live);
-            let put_back = self.put_back(apply, find, place).await;
-            // A failed `test` of a JSON patch is a 422: somebody else was faster.
-            return match put_back {
-                Err(error) if error.is_failed_test() => Err(error.into_conflict()),
-                // What is gone, or may not be renamed, is for the apply to meet.
-                Err(error) if error.is_definite() => Ok(()),
-                put_back => put_back.map(drop),
-            };
+            self.put_back(apply, find, place).await?;
         }
         Ok(())
     }
 
-    /// Replaces parts of a child that is ours, as it is now. Says whether there were any.
+    /// Replaces parts of a child that is ours, as it is now. Nothing where there are none, or where that is
+    /// refused: the apply meets the same.
+    ///
+    /// # Errors
+    /// What passes by itself.
     async fn put_back(
         &self,
         apply: &Apply,
-        find: impl FnOnce(&Object, &Value) -> Vec<Repair>,
+        mut find: impl FnMut(&Object, &Value) -> Vec<Repair>,
         place: Place<'_>,
-    ) -> Result<bool, ApiError> {
+    ) -> Result<Option<Arc<Object>>, ApiError> {
+        for _ in 0..OVERTAKEN {
+            match self.try_put_back(apply, &mut find, place).await {
+                Err(error) if error.is_failed_test() => {}
+                Err(error) if !error.is_transient() => return Ok(None),
+                tried => return tried,
+            }
+        }
+        let target = apply.desired.reference.to_string();
+        Err(ApiError::new("repair", target, 409, "Conflict", "somebody else was faster each time".into()))
+    }
+
+    async fn try_put_back(
+        &self,
+        apply: &Apply,
+        find: &mut impl FnMut(&Object, &Value) -> Vec<Repair>,
+        place: Place<'_>,
+    ) -> Result<Option<Arc<Object>>, ApiError> {
         let reference = &apply.desired.reference;
-        let key = check::key(reference);
-        let text = self.get(place.resource, &key, place.permit).await?;
+        let text = self.get(place.resource, &check::key(reference), place.permit).await?;
         let object = Object::read(&text, &place.view.watched.lens()).map_err(|error| unreadable(reference, &error))?;
         let live: Value = serde_json::from_str(&text).map_err(|error| unreadable(reference, &error))?;
         let repairs = find(&object, &live);
         if repairs.is_empty() || Precondition::Uid(object.uid.clone()) != apply.precondition {
-            return Ok(false);
+            return Ok(None);
         }
-        let version = object.resource_version.to_string();
+        self.replace(reference, &object, repairs, place).await.map(Some)
+    }
+
+    /// Replaces parts of a child in the version that was seen.
+    async fn replace(
+        &self,
+        reference: &ObjectRef,
+        seen: &Object,
+        repairs: Vec<Repair>,
+        place: Place<'_>,
+    ) -> Result<Arc<Object>, ApiError> {
+        let version = seen.resource_version.to_string();
         let mut patch = vec![json!({ "op": "test", "path": "/metadata/resourceVersion", "value": version })];
         patch.extend(
             repairs.into_iter().map(|repair| json!({ "op": "replace", "path": repair.pointer, "value": repair.value })),
         );
+        self.change("repair", reference, JSON_PATCH, &Value::Array(patch), place).await
+    }
+
+    /// Labels a child that is ours and cannot be made what we desire, for one that another operator made:
+    /// only what carries our label is watched and shown to the plugin. No apply of the label alone: it would
+    /// give up every other field of ours.
+    async fn label_as_ours(&self, reference: &ObjectRef, live: &Object, place: Place<'_>) -> Result<(), ApiError> {
+        let label = json!({ "metadata": { "uid": &*live.uid, "labels": { PLUGIN_LABEL: self.plugin } } });
+        self.change("label", reference, MERGE_PATCH, &label, place).await.map(drop)
+    }
+
+    async fn change(
+        &self,
+        verb: &'static str,
+        reference: &ObjectRef,
+        content_type: &'static str,
+        patch: &Value,
+        place: Place<'_>,
+    ) -> Result<Arc<Object>, ApiError> {
+        let path = place.resource.path(&check::key(reference), None);
         let call = Call {
-            verb: "repair",
+            verb,
             target: reference,
             method: Method::PATCH,
-            uri: format!("{}?fieldManager={}", place.resource.path(&key, None), self.manager.replace('/', "%2F")),
-            content_type: JSON_PATCH,
-            body: Value::Array(patch).to_string().into_bytes(),
+            uri: format!("{path}?fieldManager={}", self.manager.replace('/', "%2F")),
+            content_type,
+            body: patch.to_string().into_bytes(),
         };
         self.pace.write().await;
         let reply = self.send(call, &self.identity, place.permit).await?;
-        self.learn(place.view, &reply).map_err(|error| unreadable(reference, &error))?;
-        Ok(true)
-    }
-
-    /// Labels a child that is ours, but made by another operator in a way that we cannot change:
-    /// only what carries our label is watched and shown to the plugin.
-    async fn label_as_ours(&self, apply: &Apply, place: Place<'_>) -> Result<(), ApiError> {
-        let mut body = Value::clone(&apply.desired.body);
-        if let Some(members) = body.as_object_mut() {
-            members.retain(|member, _| matches!(member.as_str(), "apiVersion" | "kind" | "metadata"));
-        }
-        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("annotations");
-        }
-        let desired = Desired { body: Arc::new(body), ..apply.desired.clone() };
-        let label = Apply { desired, precondition: apply.precondition.clone() };
-        self.try_apply(&label, place).await.map(drop)
+        self.learn(place.view, &reply).map_err(|error| unreadable(reference, &error))
     }
 
     async fn try_apply(&self, apply: &Apply, place: Place<'_>) -> Result<Arc<Object>, ApiError> {

@@ -1,5 +1,8 @@
 //! What we set is put back, what others set is left alone.
 
+use std::time::Duration;
+
+use futures::StreamExt;
 use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MEMCACHED, SERVICE};
 use hotshoe_tests::{memcached, run};
 use serde_json::{Value, json};
@@ -115,6 +118,158 @@ fn the_port_of_the_container_is_put_back() {
 fn the_port_of_the_service_is_put_back() {
     let edit = ("port", json!([{ "op": "replace", "path": "/spec/ports/0/port", "value": 80 }]));
     run(every_edit_is_put_back("drift-service-port", SERVICE, "cache-service", vec![edit]));
+}
+
+#[test]
+fn the_port_of_the_container_is_put_back_at_once_whatever_else_writes_to_the_deployment() {
+    run(async {
+        let scene = scene("drift-ports").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let before = scene.get(&DEPLOYMENT, "cache").await;
+        let port = "/spec/template/spec/containers/0/ports/0/containerPort";
+        // The deployment controller writes to it as soon as it is edited.
+        for number in 1..=8 {
+            scene.json_patch(&DEPLOYMENT, "cache", json!([{ "op": "replace", "path": port, "value": number }])).await;
+            scene
+                .until_within(Duration::from_secs(5), "the port is put back", async || {
+                    let now = scene.get(&DEPLOYMENT, "cache").await;
+                    let is_back = substance(&now) == substance(&before);
+                    is_back.then_some(()).ok_or_else(|| format!("{:#}", substance(&now)))
+                })
+                .await;
+        }
+        scene.available("cache").await;
+        assert_eq!(scene.events("cache", "Invalid").await, [] as [Value; 0]);
+    });
+}
+
+// An apply leaves alone what others set, also where it makes what we set impossible.
+
+fn scaled() -> (&'static str, Value) {
+    ("replicas", json!([{ "op": "replace", "path": "/spec/replicas", "value": 5 }]))
+}
+
+#[test]
+fn a_seccomp_profile_is_put_back_that_came_with_a_file_of_its_own() {
+    let profile = json!({ "type": "Localhost", "localhostProfile": "x.json" });
+    let path = "/spec/template/spec/securityContext/seccompProfile";
+    let edit = ("profile", json!([{ "op": "replace", "path": path, "value": profile }]));
+    run(every_edit_is_put_back("drift-profile", DEPLOYMENT, "cache", vec![edit, scaled()]));
+}
+
+#[test]
+fn a_container_that_was_made_privileged_is_put_back() {
+    let context = "/spec/template/spec/containers/0/securityContext";
+    let edit = json!([
+        { "op": "replace", "path": format!("{context}/allowPrivilegeEscalation"), "value": true },
+        { "op": "add", "path": format!("{context}/privileged"), "value": true },
+    ]);
+    run(every_edit_is_put_back("drift-privileged", DEPLOYMENT, "cache", vec![("privileges", edit), scaled()]));
+}
+
+#[test]
+fn a_service_that_was_opened_to_a_load_balancer_is_put_back() {
+    let edit = json!([
+        { "op": "replace", "path": "/spec/type", "value": "LoadBalancer" },
+        { "op": "add", "path": "/spec/loadBalancerSourceRanges", "value": ["10.0.0.0/8"] },
+    ]);
+    let label = json!([{ "op": "remove", "path": "/metadata/labels/app" }]);
+    run(every_edit_is_put_back("drift-balancer", SERVICE, "cache-service", vec![("type", edit), ("label", label)]));
+}
+
+#[test]
+fn what_others_added_stays_where_an_edit_beside_it_is_put_back() {
+    run(async {
+        let scene = scene("drift-beside").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let added = json!({ "readOnlyRootFilesystem": true });
+        let restricted = json!({ "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } });
+        let containers = json!([
+            { "name": "memcached", "securityContext": added },
+            { "name": "mesh", "image": "mesh", "securityContext": restricted },
+        ]);
+        let addition = json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": { "name": "cache", "annotations": { "note": "theirs" } },
+            "spec": { "revisionHistoryLimit": 3, "template": { "spec": { "containers": containers } } },
+        });
+        let before = scene.apply("injector", addition).await;
+        let container = "/spec/template/spec/containers/0/securityContext";
+        let edit = json!([
+            { "op": "replace", "path": format!("{container}/allowPrivilegeEscalation"), "value": true },
+            { "op": "add", "path": format!("{container}/privileged"), "value": true },
+        ]);
+        scene.json_patch(&DEPLOYMENT, "cache", edit).await;
+        let is_back = |now: &Value| substance(now) == substance(&before);
+        let after = scene.until_object(&DEPLOYMENT, "cache", "is as it was", is_back).await;
+        assert_eq!(after["metadata"]["annotations"]["note"], "theirs");
+        scene.available("cache").await;
+    });
+}
+
+/// Who owns what of an object, but for the times and what its controllers write.
+fn owners(object: &Value) -> Vec<(String, Value)> {
+    let entries = object["metadata"]["managedFields"].as_array().unwrap().iter();
+    let entries = entries.filter(|entry| entry["subresource"].is_null());
+    entries.map(|entry| (entry["manager"].to_string(), entry["fieldsV1"].clone())).collect()
+}
+
+#[test]
+fn what_others_added_stays_theirs_where_an_edit_cannot_be_put_back() {
+    run(async {
+        let scene = scene("drift-forbidden").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let rule = scene.forbid(&DEPLOYMENT, "object.spec.replicas != 1", "one server is too few").await;
+        let path = format!("{}?dryRun=All", DEPLOYMENT.path(&scene.namespace, Some("cache")));
+        let nothing = json!({ "metadata": { "labels": { "a": "b" } } });
+        scene
+            .until("the rule is in force", async || {
+                let tried =
+                    scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &nothing).await;
+                tried.err().map(drop).ok_or_else(|| "one is allowed".to_owned())
+            })
+            .await;
+        let edit = json!({ "spec": { "replicas": 5, "revisionHistoryLimit": 3 } });
+        let edited = scene.merge(&DEPLOYMENT, "cache", edit).await;
+        scene.until_said("cache", "Degraded", ("True", "Resizing", "one server is too few")).await;
+        let now = scene.get(&DEPLOYMENT, "cache").await;
+        assert_eq!(owners(&now), owners(&edited));
+        scene.allow(&rule).await;
+        let is_back = |now: &Value| now["spec"]["replicas"] == 1 && now["spec"]["revisionHistoryLimit"] == 3;
+        scene.until_object(&DEPLOYMENT, "cache", "is put back, and keeps what was added", is_back).await;
+        scene.available("cache").await;
+    });
+}
+
+#[test]
+fn a_child_that_lost_the_label_of_the_plugin_is_put_back_whatever_else_was_edited() {
+    run(async {
+        let scene = scene("drift-label").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let label = "/metadata/labels/hotshoe.dev~1plugin";
+        let port = "/spec/template/spec/containers/0/ports/0/containerPort";
+        for (kind, name, port) in [(SERVICE, "cache-service", "/spec/ports/0/port"), (DEPLOYMENT, "cache", port)] {
+            let before = scene.get(&kind, name).await;
+            let mut changes = scene.watch(&kind).await;
+            let edit = json!([{ "op": "remove", "path": label }, { "op": "replace", "path": port, "value": 80 }]);
+            scene.json_patch(&kind, name, edit).await;
+            let mut was_edited = false;
+            while let Some((_, object)) = changes.next().await {
+                assert!(!object["spec"]["selector"].is_null(), "a field of ours is gone: {object:#}");
+                assert!(object["metadata"]["annotations"]["hotshoe.dev/applied"].is_string(), "{object:#}");
+                was_edited |= substance(&object) != substance(&before);
+                if was_edited && substance(&object) == substance(&before) {
+                    break;
+                }
+            }
+        }
+        scene.available("cache").await;
+    });
 }
 
 #[test]
