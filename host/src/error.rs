@@ -104,7 +104,7 @@ pub enum LoadError {
     ForbiddenImport(String),
     /// It is a component, but no plugin.
     #[error(
-        "the component exports {0}, but not hotshoe:reconciler/reconciler, so it is no plugin; hand your type to `hotshoe_sdk::export!`, or, without that SDK, build it for the world hotshoe:reconciler/plugin"
+        "the component exports {0}, and not hotshoe:reconciler/reconciler, so it is no plugin; hand your type to `hotshoe_sdk::export!`, or, without that SDK, build it for the world hotshoe:reconciler/plugin"
     )]
     NoPlugin(String),
     /// It speaks another contract.
