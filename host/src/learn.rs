@@ -23,7 +23,7 @@ pub async fn learn_parent(
         Ok(reply) => match watched.learn(&reply, (&controller.name, Role::Parent)) {
             Ok(learned) => return Ok(learned),
             Err(error) => {
-                tracing::error!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, %error, "the reply to a write cannot be read");
+                tracing::error!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, "the reply to a write cannot be read: {error}");
                 return Ok(watched.cache.get(&parent.key).unwrap_or_else(|| Arc::new(parent.clone())));
             }
         },

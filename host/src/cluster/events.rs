@@ -152,7 +152,7 @@ async fn write_in_the_end(cluster: &Cluster, note: &Note) {
 /// In a namespace that goes, nobody would read it.
 fn not_written(note: &Note, error: &ApiError) {
     if !error.is_namespace_terminating() {
-        tracing::warn!(plugin = &*note.plugin, digest = %note.digest, object = %note.about, reason = note.event.reason, %error, "an Event was not written");
+        tracing::warn!(plugin = &*note.plugin, digest = %note.digest, object = %note.about, reason = note.event.reason, "an Event was not written: {error}");
     }
 }
 
