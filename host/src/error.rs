@@ -174,8 +174,8 @@ pub struct ApiError {
 
 impl ApiError {
     /// An answer, or none, of which no more is known. A reason that is no word, as an admission webhook may
-    /// give, or is left out, as where an object does not fit its type, is replaced: Events are refused
-    /// without one.
+    /// give, or is left out, as where an object does not fit its type, is replaced: Events and
+    /// plugins are told it.
     pub fn new(verb: &'static str, target: String, code: u16, reason: &str, message: String) -> Self {
         let reason = if is_word(reason) { reason } else { reason_of(code, &message) }.to_owned();
         Self { verb, target, code, reason, message, retry_after: None, cause: None, waking_up: false }
