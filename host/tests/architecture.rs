@@ -92,6 +92,7 @@ fn pure_modules_do_not_await() {
         "service_policy.rs",
         "shadow/compare.rs",
         "shadow/fields.rs",
+        "shadow/finalizers.rs",
         "shape.rs",
         "status.rs",
     ];
