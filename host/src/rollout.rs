@@ -40,6 +40,9 @@ const WAY_BACK: Duration = Duration::from_secs(50);
 /// So many parents are asked about at most before a revision is published, until one is decided.
 const FIRST_CALLS: usize = 5;
 
+/// Why a component does not decide again that did.
+const NOT_KEPT: &str = "it is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)";
+
 /// How a revision comes to decide.
 #[derive(Clone, Copy)]
 enum Start<'a> {
@@ -418,24 +421,15 @@ impl Supervised {
         let current = self.controller.logic().map(|logic| logic.revision.digest());
         let earlier = match to {
             Some(prefix) => self.history().find_decided(prefix)?,
-            None => self.last_at_hand(current)?,
+            None => {
+                let before = self.history().before(current);
+                last_at_hand(&before, |earlier| self.is_at_hand(earlier))?
+            }
         };
         if current == Some(earlier) {
             return Err(format!("{earlier} decides already"));
         }
         Ok(earlier)
-    }
-
-    /// The last that may decide in the place of the present one, and can.
-    fn last_at_hand(&self, current: Option<Digest>) -> Result<Digest, String> {
-        let before = self.history().before(current);
-        match (before.iter().find(|earlier| self.is_at_hand(**earlier)), before.as_slice()) {
-            (Some(earlier), _) => Ok(*earlier),
-            (None, []) => {
-                Err("there is no earlier revision to go back to; `hotshoe history` shows what there was".to_owned())
-            }
-            (None, [last, ..]) => Err(not_kept(*last)),
-        }
     }
 
     /// Whether a component that decided earlier is kept, on the disk or in memory.
@@ -450,14 +444,14 @@ impl Supervised {
 
     /// Has an earlier revision decide, from what is kept of it, or else as it is in memory.
     async fn take_again(&self, target: Digest, start: Start<'_>) -> Result<(), String> {
-        let cannot = |error: LoadError| format!("{target} cannot be taken: {error}");
+        let in_words = |error: LoadError| error.to_string();
         if let Some(kept) = self.kept(target).await {
-            return self.try_take(kept, start).await.map_err(cannot);
+            return self.try_take(kept, start).await.map_err(in_words);
         }
-        let revision = self.in_memory(target).ok_or_else(|| not_kept(target))?;
-        self.plugin().ensure_granted(revision.descriptor()).map_err(cannot)?;
+        let revision = self.in_memory(target).ok_or(NOT_KEPT)?;
+        self.plugin().ensure_granted(revision.descriptor()).map_err(in_words)?;
         let _under_way = self.begin(target);
-        self.install(revision, None, start, Stopwatch::start()).await.map_err(cannot)
+        self.install(revision, None, start, Stopwatch::start()).await.map_err(in_words)
     }
 
     /// Has an earlier revision decide. The file holds what was `offered` last; with `newer`, that was just
@@ -474,7 +468,9 @@ impl Supervised {
         let refused = self.controller.slot.refused();
         let current = self.controller.logic().map(|logic| logic.revision.clone());
         let waited = self.waits_for_approval(target).is_some();
-        self.in_time(self.take_again(target, Start::Return("somebody went back to it"))).await?;
+        self.in_time(self.take_again(target, Start::Return("somebody went back to it")))
+            .await
+            .map_err(|why| format!("{target} cannot be taken: {why}"))?;
         if waited {
             self.remember(move |history| history.approve(target, "somebody went back to it")).await;
         }
@@ -543,8 +539,14 @@ impl Supervised {
     }
 }
 
-fn not_kept(digest: Digest) -> String {
-    format!("{digest} is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)")
+/// The last that may decide in the place of the present one and is at hand; of those `before` it, which are the
+/// best first.
+fn last_at_hand(before: &[Digest], is_at_hand: impl Fn(Digest) -> bool) -> Result<Digest, String> {
+    let Some(last) = before.first() else {
+        return Err("there is no earlier revision to go back to; `hotshoe history` shows what there was".to_owned());
+    };
+    let at_hand = before.iter().copied().find(|earlier| is_at_hand(*earlier));
+    at_hand.ok_or_else(|| format!("{last} cannot be taken: {NOT_KEPT}"))
 }
 
 /// Notes that a revision decides now, and keeps its component for going back to it.
@@ -756,6 +758,16 @@ mod tests {
         assert_eq!(said(&history, Some("m"), ("c", "b"), lacking()), None, "it was said of another file");
         let large = refused(None, LoadError::TooLarge { size: 2, limit: 1 });
         assert_eq!(said(&history, None, ("c", "b"), large), Some((None, "ComponentTooLarge".into())));
+    }
+
+    #[test]
+    fn who_goes_back_goes_to_the_last_that_is_at_hand() {
+        let before = ["c", "b", "a"].map(digest);
+        assert_eq!(last_at_hand(&before, |_| true), Ok(digest("c")));
+        assert_eq!(last_at_hand(&before, |earlier| earlier == digest("a")), Ok(digest("a")));
+        let gone = last_at_hand(&before, |_| false).unwrap_err();
+        assert!(gone.contains(&digest("c").to_string()) && gone.contains("not kept any more"), "{gone}");
+        assert!(last_at_hand(&[], |_| true).unwrap_err().contains("no earlier revision"));
     }
 
     /// The result of calls that end so, and how many were made.
