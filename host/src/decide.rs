@@ -142,7 +142,8 @@ pub fn settle<T>(
 pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decision: &Decision, memory: &mut Memory) {
     let (now, digest) = (Instant::now(), logic.revision.digest());
     let basis = churn_basis(controller, logic, &observed.parent);
-    let wishes = decision.wishes(logic.revision.descriptor().sees_own_status(), &controller.hasher);
+    let read = logic.revision.descriptor().own_status();
+    let wishes = decision.wishes(read.as_ref(), &controller.hasher);
     memory.churn = memory.churn.then(basis, wishes, now.into_std());
     if memory.churn.is_endless(now.into_std()) {
         controller.probation.changed_its_mind(now, digest, &observed.parent.key.to_string());

@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::object::Key;
+use crate::projection::Projection;
 
 /// A kind of Kubernetes object. `group` is empty for the core group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -181,20 +183,21 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// A number for what is wished for: the children, and the status where the plugin reads that itself.
-    /// Otherwise a status only tells what comes and goes, and wakes nobody.
-    pub fn wishes(&self, with_status: bool, hasher: &impl BuildHasher) -> u64 {
+    /// A number for what is wished for: the children, and of the status what the plugin reads itself. The
+    /// rest only tells what comes and goes, and wakes nobody.
+    pub fn wishes(&self, read: Option<&Projection>, hasher: &impl BuildHasher) -> u64 {
         let children: Option<Vec<_>> = match &self.children {
             Children::Exactly(children) => Some(children.iter().map(|child| (&child.reference, &child.json)).collect()),
             Children::Keep => None,
         };
-        let conditions: Vec<_> = self
-            .conditions
-            .iter()
-            .map(|condition| (&condition.name, condition.status.as_str(), &condition.reason, &condition.message))
-            .collect();
-        let status = with_status.then_some((&self.status, conditions));
-        hasher.hash_one((children, status))
+        hasher.hash_one((children, read.and_then(|read| self.shown_status(read))))
+    }
+
+    /// What a projection shows of a parent that has this status and nothing else.
+    fn shown_status(&self, read: &Projection) -> Option<String> {
+        let mut status: Value = serde_json::from_str(self.status.as_deref().unwrap_or("{}")).ok()?;
+        status.as_object_mut()?.insert("conditions".into(), serde_json::to_value(&self.conditions).ok()?);
+        read.project(&json!({ "status": status }).to_string()).ok()
     }
 }
 
@@ -323,9 +326,11 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Whether the plugin is shown what it says itself of a parent.
-    pub fn sees_own_status(&self) -> bool {
-        self.parent_fields.iter().any(|path| path == "status" || path.starts_with("status."))
+    /// What the plugin is shown of what it says itself of a parent.
+    pub fn own_status(&self) -> Option<Projection> {
+        let is_status = |path: &&String| *path == "status" || path.starts_with("status.");
+        let read: Vec<&String> = self.parent_fields.iter().filter(is_status).collect();
+        (!read.is_empty()).then(|| Projection::new(&read))
     }
 }
 
@@ -376,4 +381,38 @@ pub struct ReadKind {
     pub rule: MatchRule,
     /// The fields to be shown, as dotted paths.
     pub fields: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::{BuildHasherDefault, DefaultHasher};
+
+    use super::*;
+
+    fn wishes(status: &str, message: &str, read: &[&str]) -> u64 {
+        let condition =
+            Condition { name: "A".into(), status: Truth::True, reason: "R".into(), message: message.to_owned() };
+        let decision = Decision {
+            children: Children::Keep,
+            status: Some(status.into()),
+            conditions: vec![condition],
+            events: Vec::new(),
+            requeue_after: None,
+        };
+        let read = (!read.is_empty()).then(|| Projection::new(read));
+        decision.wishes(read.as_ref(), &BuildHasherDefault::<DefaultHasher>::default())
+    }
+
+    #[test]
+    fn of_a_status_only_what_the_plugin_reads_itself_is_a_wish() {
+        let of = |read: &[&str]| {
+            let first = wishes(r#"{"a":1,"b":1}"#, "x", read);
+            [(r#"{"a":2,"b":1}"#, "x"), (r#"{"a":1,"b":2}"#, "x"), (r#"{"a":1,"b":1}"#, "y")]
+                .map(|(status, message)| wishes(status, message, read) != first)
+        };
+        assert_eq!(of(&[]), [false; 3]);
+        assert_eq!(of(&["status.a"]), [true, false, false]);
+        assert_eq!(of(&["status.conditions"]), [false, false, true]);
+        assert_eq!(of(&["status"]), [true; 3]);
+    }
 }
