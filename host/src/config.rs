@@ -60,6 +60,8 @@ pub struct PluginConfig {
     pub limits: Limits,
     /// Of how many parents in 100 another component may delete children unasked.
     pub max_losing: u8,
+    /// What is to be told of each member of its configuration that a variable should give and does not.
+    pub unset: Vec<String>,
     /// Of all that is said, however it is written: two of one digest mean the same.
     pub digest: Digest,
 }
@@ -152,6 +154,7 @@ impl PluginConfig {
             path: path.to_owned(),
             component: candidates(path, &spec.source.file),
             config: configuration(&spec.config, &host.allow_env, env)?.into(),
+            unset: unset(&spec.config, env),
             parent: spec.parent,
             parentage: host.parentage.clone(),
             grant: Grant { rules: spec.grants, prune_all: spec.prune_all, host_namespace: host.namespace.clone() },
@@ -246,6 +249,18 @@ fn configuration(
     Ok(Value::Object(members).to_string())
 }
 
+/// A plugin may do without, so it is no error.
+fn unset(config: &api::Config, env: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let unset = config.from_env.iter().filter(|(_, variable)| env(variable).is_none());
+    unset
+        .map(|(member, variable)| {
+            format!(
+                "config.fromEnv.{member} takes the variable {variable}, which is not set, so that the plugin has no {member}; set it where the host runs, and start the host again"
+            )
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,9 +332,12 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_not_set_leaves_the_member_out() {
+    fn a_variable_that_is_not_set_leaves_the_member_out_and_is_told() {
         let plugin = parse(&PLUGIN.replace("MEMCACHED_IMAGE", "OTHER_IMAGE")).unwrap();
         assert_eq!(&*plugin.config, r#"{"size":1}"#);
+        let [told] = plugin.unset.as_slice() else { panic!("{:?}", plugin.unset) };
+        assert!(told.contains("config.fromEnv.image") && told.contains("OTHER_IMAGE"), "{told}");
+        assert_eq!(parse(PLUGIN).unwrap().unset, [""; 0]);
     }
 
     #[test]

@@ -74,11 +74,19 @@ impl Supervised {
             wiring::release(controller, &self.shared.watches);
         }
         tracing::info!(plugin = &*plugin.name, "plugin.yaml has changed; what it says holds from now on");
+        tell_unset(&plugin);
         if let Some(lacking) = self.lacking() {
             // What is denied from now on is the administrator's doing.
             controller.probation.end();
             tracing::warn!(plugin = &*plugin.name, "{lacking}");
         }
+    }
+}
+
+/// Tells of what the configuration takes from variables and does not get.
+pub(crate) fn tell_unset(plugin: &PluginConfig) {
+    for unset in &plugin.unset {
+        tracing::warn!(plugin = &*plugin.name, "{unset}");
     }
 }
 

@@ -13,6 +13,7 @@ use crate::cluster::identity::Identity;
 use crate::cluster::pace::Pace;
 use crate::config::{CONCURRENCY, PluginConfig};
 use crate::controller::Controller;
+use crate::followed;
 use crate::object::Key;
 use crate::pass::{Next, Pass};
 use crate::plugin::history::History;
@@ -25,6 +26,7 @@ const AFTER_PANIC: Duration = Duration::from_secs(30);
 
 /// Starts a plugin.
 pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<Supervised> {
+    followed::tell_unset(&plugin);
     let (requests, wishes) = mpsc::channel(1);
     let history = History::open(shared.kept.as_deref(), &plugin.place(&shared.cluster.identity));
     let identity = Identity::plugin(&shared.host.namespace, &plugin.name);

@@ -18,7 +18,7 @@ pub struct Memcached {
     /// What is wished.
     #[serde(default)]
     pub spec: MemcachedSpec,
-    /// What has been said about it. Shown only while it is being deleted.
+    /// What has been said about it.
     #[serde(default)]
     pub status: Said,
 }
@@ -59,11 +59,13 @@ pub struct MemcachedStatus {
     pub ready_replicas: i32,
 }
 
-/// The part of the status that the host keeps.
+/// What the plugin is shown of the status that was written last.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Said {
-    /// The conditions that were written last.
+    /// Absent until the first status is written.
+    pub nodes: Option<Vec<String>>,
+    /// The conditions. Shown only while it is being deleted.
     pub conditions: Vec<SaidCondition>,
 }
 

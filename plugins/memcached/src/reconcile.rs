@@ -12,13 +12,13 @@ use crate::{
 pub(crate) fn reconcile(request: &Request<Memcached>) -> Result<Answer, Failure> {
     let observed = Observed::of(request)?;
     let (decision, trouble) = decide(request, &observed)?;
-    let decision = decision.status(&status::status(&observed))?.conditions(status::conditions(
-        request.name(),
-        request.parent.spec.size,
-        &observed,
-        trouble.as_ref(),
-    ));
-    Ok(Answer::Decided(decision))
+    let conditions = match request.parent.status.nodes {
+        // Whatever else there is to say is said next: the host asks again once this is written.
+        None => status::starting(request.name()),
+        Some(_) => status::conditions(request.name(), request.parent.spec.size, &observed, trouble.as_ref()),
+    };
+    let events = trouble.as_ref().and_then(Trouble::event);
+    Ok(Answer::Decided(decision.status(&status::status(&observed))?.conditions(conditions).events(events)))
 }
 
 /// What should become of the children, and what stands in the way. What only a person can put

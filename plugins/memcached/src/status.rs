@@ -19,6 +19,15 @@ pub(crate) fn status(observed: &Observed) -> MemcachedStatus {
     MemcachedStatus { nodes: observed.nodes.clone(), ready_replicas: observed.ready() }
 }
 
+/// The first word, whatever is found.
+pub(crate) fn starting(name: &str) -> [Condition; 3] {
+    [
+        Condition::new(AVAILABLE, Status::Unknown, RECONCILING, STARTING),
+        Condition::new(PROGRESSING, Status::True, RECONCILING, STARTING),
+        degraded(name, None),
+    ]
+}
+
 pub(crate) fn conditions(name: &str, size: i32, observed: &Observed, trouble: Option<&Trouble>) -> [Condition; 3] {
     [available(name, size, observed, trouble), progressing(name, size, observed, trouble), degraded(name, trouble)]
 }

@@ -1,6 +1,6 @@
 //! What may stand in the way, and the words for it.
 
-use hotshoe_sdk::{Refusal, Request};
+use hotshoe_sdk::{Event, Refusal, Request};
 use k8s_openapi::api::apps::v1::Deployment;
 
 use crate::{Memcached, names, observed::Observed};
@@ -30,6 +30,18 @@ impl Trouble {
     /// Whether a Deployment that is there serves as well as ever.
     pub(crate) fn spares_the_servers(&self) -> bool {
         matches!(self.kind, Kind::Selector | Kind::Foreign)
+    }
+
+    /// What nobody else tells: the host has an Event for each refusal.
+    pub(crate) fn event(&self) -> Option<Event> {
+        match self.kind {
+            Kind::Name => Some(Event::warning(self.reason, self.message.as_str())),
+            Kind::Image => Some(Event::warning(
+                "NoImage",
+                format!("{}; set it where the host runs, and start the host again", self.message),
+            )),
+            Kind::Selector | Kind::Foreign | Kind::Refused => None,
+        }
     }
 
     /// Whether no amount of waiting helps, since a name cannot be changed.

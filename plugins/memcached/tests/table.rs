@@ -14,7 +14,8 @@ const FORBIDDEN: &str = "exceeded quota: none, requested: pods=1, used: pods=0, 
 struct World {
     name: String,
     spec: Value,
-    conditions: Value,
+    /// What was written last.
+    said: Value,
     children: Vec<Object>,
     pods: Vec<Object>,
     refusals: Vec<Refusal>,
@@ -26,7 +27,7 @@ impl World {
         Self {
             name: "cache".to_owned(),
             spec: json!({ "size": 3, "containerPort": 11211 }),
-            conditions: json!([]),
+            said: json!({ "nodes": [] }),
             children: Vec::new(),
             pods: Vec::new(),
             refusals: Vec::new(),
@@ -93,7 +94,7 @@ impl World {
         let parent = json!({
             "metadata": { "name": self.name, "namespace": "shop" },
             "spec": self.spec,
-            "status": { "conditions": self.conditions },
+            "status": self.said,
         });
         Observation {
             parent: object("cache.example.com", "v1alpha1", "Memcached", &self.name, &parent),
@@ -158,13 +159,28 @@ fn status(decision: &Decision) -> Value {
 
 #[test]
 fn at_first_sight_it_says_that_it_starts() {
-    let decision = World::new().decide();
-    assert_condition(&decision, "Available", Status::Unknown, "Reconciling", "Starting reconciliation");
-    assert_eq!(condition(&decision, "Progressing").status, Status::True);
-    assert_eq!(condition(&decision, "Degraded").status, Status::False);
-    assert_eq!(status(&decision), json!({ "nodes": [], "readyReplicas": 0 }));
-    assert_eq!(decision.events, []);
-    assert_eq!(decision.requeue_after, None);
+    for said in [json!({}), json!({ "nodes": [] })] {
+        let decision = World { said, ..World::new() }.decide();
+        assert_starts(&decision);
+        assert_eq!(status(&decision), json!({ "nodes": [], "readyReplicas": 0 }));
+        assert_eq!(decision.events, []);
+        assert_eq!(decision.requeue_after, None);
+    }
+}
+
+fn assert_starts(decision: &Decision) {
+    assert_condition(decision, "Available", Status::Unknown, "Reconciling", "Starting reconciliation");
+    assert_eq!(condition(decision, "Progressing").status, Status::True);
+    assert_eq!(condition(decision, "Degraded").status, Status::False);
+}
+
+#[test]
+fn the_first_word_is_that_it_starts_whatever_stands_in_the_way() {
+    let without_image = World { config: json!({}), ..World::new() };
+    let refused = World::new().refused("Deployment", 403, "Forbidden", FORBIDDEN);
+    for world in [World::named("1st"), without_image, refused, World::with_ready(3)] {
+        assert_starts(&World { said: json!({}), ..world }.decide());
+    }
 }
 
 #[test]
@@ -431,6 +447,8 @@ fn without_an_image_the_children_are_left_alone() {
             assert_eq!(decision.children, Children::Keep);
             assert_condition(&decision, "Available", Status::False, "Reconciling", message);
             assert_condition(&decision, "Degraded", Status::True, "Reconciling", message);
+            let hint = format!("{message}; set it where the host runs, and start the host again");
+            assert_eq!(decision.events, [hotshoe_sdk::Event::warning("NoImage", hint)]);
         }
     }
 }
@@ -439,6 +457,8 @@ fn without_an_image_the_children_are_left_alone() {
 fn a_name_that_no_child_can_have_is_told_and_not_tried() {
     for name in ["no.label", "1st", &"a".repeat(56)] {
         let decision = World::named(name).decide();
+        let message = condition(&decision, "Degraded").message.as_str();
+        assert_eq!(decision.events, [hotshoe_sdk::Event::warning("InvalidName", message)]);
         assert_eq!(decision.children, Children::Keep);
         assert_eq!(decision.requeue_after, None);
         for (condition_name, status) in
@@ -471,10 +491,11 @@ fn a_deletion_is_announced_before_it_is_done() {
 fn a_deletion_that_was_announced_is_done() {
     for said in ["Unknown", "True"] {
         let mut world = World::with_ready(3);
-        world.conditions = json!([
+        let conditions = json!([
             { "type": "Available", "status": "True", "reason": "Reconciling" },
             { "type": "Degraded", "status": said, "reason": "Finalizing" },
         ]);
+        world.said = json!({ "nodes": [], "conditions": conditions });
         let Cleanup::Done(decision) = world.clean_up() else { panic!("not done") };
         assert_eq!(decision.children, Children::Keep);
         assert_eq!(decision.events, []);

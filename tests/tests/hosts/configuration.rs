@@ -23,6 +23,8 @@ fn without_an_image_nothing_is_created_and_what_is_there_is_left_alone() {
         }
         assert!(scene.list(&DEPLOYMENT).await.is_empty());
         assert!(scene.list(&SERVICE).await.is_empty());
+        scene.event("cache", "NoImage", "MEMCACHED_IMAGE").await;
+        host.says(&["WARN", "memcached", "config.fromEnv.image", "MEMCACHED_IMAGE", "is not set"]).await;
         host.stop();
 
         let mut host = scene.own_host().await;

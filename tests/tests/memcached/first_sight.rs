@@ -4,30 +4,52 @@ use futures::StreamExt;
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
 use hotshoe_tests::scene::{FINALIZER, is_settled, said};
-use hotshoe_tests::{memcached, run};
+use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
 
 use crate::scene;
+
+/// The first status of a Memcached, when it has come to this end.
+async fn first_status(scene: &Scene, name: &str, ends: impl Fn(&Value) -> bool) -> Value {
+    let mut changes = scene.watch(&MEMCACHED).await;
+    scene.create(memcached(name, 1)).await;
+    let mut first: Option<Value> = None;
+    while let Some((_, object)) = changes.next().await {
+        if first.is_none() && !object["status"].is_null() {
+            first = Some(object.clone());
+        }
+        if ends(&object) {
+            break;
+        }
+    }
+    first.expect("a status was written")
+}
+
+fn assert_starts(first: &Value) {
+    assert_eq!(said(first, "Available"), ("Unknown", "Reconciling", "Starting reconciliation"));
+    assert_eq!(said(first, "Progressing").0, "True");
+    assert_eq!(said(first, "Degraded").0, "False");
+}
 
 #[test]
 fn the_first_status_says_that_reconciliation_starts() {
     run(async {
         let scene = scene("first-status").await;
-        let mut changes = scene.watch(&MEMCACHED).await;
-        scene.create(memcached("cache", 1)).await;
-        let mut first: Option<Value> = None;
-        while let Some((_, object)) = changes.next().await {
-            if first.is_none() && !object["status"].is_null() {
-                first = Some(object.clone());
-            }
-            if is_settled(&object) {
-                break;
-            }
-        }
-        let first = first.expect("a status was written");
-        assert_eq!(said(&first, "Available"), ("Unknown", "Reconciling", "Starting reconciliation"));
-        assert_eq!(said(&first, "Progressing").0, "True");
-        assert_eq!(said(&first, "Degraded").0, "False");
+        assert_starts(&first_status(&scene, "cache", is_settled).await);
+    });
+}
+
+#[test]
+fn the_first_status_of_what_cannot_be_served_says_so_too_and_the_next_one_why_not() {
+    run(async {
+        let scene = scene("first-trouble").await;
+        let is_told = |object: &Value| said(object, "Degraded").1 == "InvalidName";
+        assert_starts(&first_status(&scene, "in.valid", is_told).await);
+        scene.event("in.valid", "InvalidName", "in.valid").await;
+        let writes = scene.recorded_writes().await;
+        let count = |resource: &str| writes.iter().filter(|write| write.is_about(resource)).count();
+        let counts = (count("memcacheds"), count("memcacheds/status"), count("events"));
+        assert_eq!((counts, writes.len()), ((1, 2, 1), 4), "{writes:#?}");
     });
 }
 

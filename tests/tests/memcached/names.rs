@@ -17,6 +17,7 @@ fn a_name_that_no_child_can_have_gets_a_condition_and_no_children() {
             scene.create(memcached(name, 1)).await;
             let object = scene.until_said(name, "Degraded", ("True", "InvalidName", word)).await;
             assert_eq!(hotshoe_tests::scene::said(&object, "Available").0, "False");
+            scene.event(name, "InvalidName", word).await;
         }
         // What would be a storm shows at once, and nothing else marks the end of it.
         let writes = scene.recorded_writes().await.len();
@@ -27,6 +28,8 @@ fn a_name_that_no_child_can_have_gets_a_condition_and_no_children() {
         for name in [long.as_str(), "has.dots", "1st"] {
             scene.delete(&MEMCACHED, name).await;
             scene.gone(&MEMCACHED, name).await;
+            let events = scene.events(name, "InvalidName").await;
+            assert_eq!(events.iter().map(|event| &event["count"]).collect::<Vec<_>>(), [1], "{events:#?}");
         }
     });
 }
