@@ -221,31 +221,31 @@ impl Object {
     }
 }
 
-/// Who owns which fields of an object, its subresources aside.
+/// Who owns which fields of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldManager {
     /// The field manager, ours or another.
     pub manager: String,
-    /// Whether by server-side apply.
+    /// Whether by server-side apply of the object itself, and not of a subresource.
     pub applied: bool,
     /// `fieldsV1` as JSON text.
     pub fields: Box<str>,
 }
 
 impl FieldManager {
-    /// All of an object.
+    /// All of an object. Whoever writes a status may own annotations by that, as the Deployment controller does.
     ///
     /// # Errors
     /// When the text is not a Kubernetes object.
     pub fn all_of(json: &str) -> serde_json::Result<Vec<Self>> {
         let members: Members<'_> = serde_json::from_str(json)?;
         let metadata: Metadata<'_> = serde_json::from_str(member(&members, "metadata").unwrap_or("{}"))?;
-        let of_itself = metadata.managed_fields.iter().filter(|entry| entry.subresource.is_empty());
         let manager = |entry: &ManagedFields<'_>| {
             let fields = entry.fields_v1?.get().into();
-            Some(Self { manager: entry.manager.as_ref().into(), applied: entry.operation == "Apply", fields })
+            let applied = entry.operation == "Apply" && entry.subresource.is_empty();
+            Some(Self { manager: entry.manager.as_ref().into(), applied, fields })
         };
-        Ok(of_itself.filter_map(manager).collect())
+        Ok(metadata.managed_fields.iter().filter_map(manager).collect())
     }
 }
 
@@ -322,13 +322,14 @@ mod tests {
     }
 
     #[test]
-    fn everybody_who_owns_fields_of_the_object_itself_is_told() {
+    fn everybody_who_owns_fields_is_told_and_whether_by_an_apply_of_the_object_itself() {
         let json = r#"{"metadata":{"name":"a","managedFields":[{"manager":"kubectl","operation":"Update","fieldsV1":{"f:x":{}}},
             {"manager":"hotshoe/demo","operation":"Apply","fieldsV1":{"f:y":{}}},{"manager":"no-fields","operation":"Apply"},
-            {"manager":"of-status","operation":"Update","subresource":"status","fieldsV1":{"f:status":{}}}]}}"#;
+            {"manager":"of-status","operation":"Apply","subresource":"status","fieldsV1":{"f:status":{}}}]}}"#;
         let managers = FieldManager::all_of(json).unwrap();
         let told: Vec<_> = managers.iter().map(|one| (&*one.manager, one.applied, &*one.fields)).collect();
-        assert_eq!(told, [("kubectl", false, r#"{"f:x":{}}"#), ("hotshoe/demo", true, r#"{"f:y":{}}"#)]);
+        let of_status = ("of-status", false, r#"{"f:status":{}}"#);
+        assert_eq!(told, [("kubectl", false, r#"{"f:x":{}}"#), ("hotshoe/demo", true, r#"{"f:y":{}}"#), of_status]);
         assert!(FieldManager::all_of(r#"{"metadata":{"name":"a"}}"#).unwrap().is_empty());
     }
 

@@ -104,6 +104,7 @@ fn member(path: &str, key: &str) -> String {
 /// A field with who owns it; nobody, where it was taken away.
 fn words(path: &str, others: &Others<'_, '_>) -> String {
     let mut names: Vec<&str> = others.iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
     names.dedup();
     let path = if path.is_empty() { "all of it" } else { path };
     match names.is_empty() {
