@@ -257,7 +257,8 @@ s/Object::of(&deployment)?, Object::of(&service)?/Object::of(\&deployment)?/
 s/\[Object; 2\]/[Object; 1]/'
 run hotshoe build "$plugin" --out "$plugin/memcached.wasm"
 run_to 1 hotshoe reload memcached
-said 'not taken: Held'
+said 'not taken: '
+said ': Held: '
 said 'it would delete children of 1 of 1 parents'
 run kubectl get service $sample-service
 [ "$(decides)" = "$second" ] || fail 'another component decides'
