@@ -18,7 +18,9 @@
 //! | [`supervisor`] | one controller for each plugin, and its workers |
 //! | [`supervised`] | a plugin with all that is known of it, and how it is |
 //! | [`taking`] | in which order another component, `plugin.yaml`, a verdict and a person's wish are followed |
-//! | [`rollout`] | from a component's bytes to the logic that decides, and back |
+//! | [`rollout`] | from a component's bytes to the logic that decides |
+//! | [`proving`] | what a component has to show before it does |
+//! | [`way_back`] | from the one that decides to one that did |
 //! | [`wiring`] | from what a component asks for to open watches |
 //! | [`controller`] | one plugin at work, and what is remembered of each parent |
 //! | [`queue`] | which parents are looked at next |
@@ -145,6 +147,7 @@ pub mod pod_security;
 pub mod pod_volumes;
 pub mod probation;
 pub mod projection;
+pub mod proving;
 pub mod queue;
 pub mod rbac;
 pub mod reconcile;
@@ -162,5 +165,6 @@ pub mod supervised;
 pub mod supervisor;
 pub mod taking;
 pub mod tally;
+pub mod way_back;
 pub mod whole_file;
 pub mod wiring;

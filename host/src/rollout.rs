@@ -1,4 +1,5 @@
-//! From a component's bytes to the logic that decides, and back.
+//! From a component's bytes to the logic that decides. What it has to show on the way stands in
+//! [`proving`](crate::proving), the way back in [`way_back`](crate::way_back).
 //!
 //! ```text
 //! bytes ─▶ Revision::load ─▶ grants ─▶ own cases ─▶ watches synced ─▶ first call ─▶ survey ─▶ publish
@@ -10,42 +11,28 @@
 //!
 //! What was taken back or held is not taken again until somebody approves it, also after a restart.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::controller::{Controller, Logic};
+use crate::controller::Logic;
 use crate::debut::{Stage, Stopwatch};
-use crate::decision::{Call, Kind};
+use crate::decision::Kind;
 use crate::error::LoadError;
-use crate::finalize;
-use crate::object::{Key, Object};
-use crate::observed::observe;
 use crate::plugin::candidate::Candidate;
-use crate::plugin::cases::{Case, Verdict};
 use crate::plugin::digest::Digest;
 use crate::plugin::history::{Entry, Event, History};
 use crate::plugin::revision::Revision;
 use crate::plugin::slot::Refused;
-use crate::probation::{Beginning, Relapse};
-use crate::shadow::OVERDUE;
-use crate::shadow::survey::{self, Survey};
+use crate::probation::Beginning;
+use crate::proving::{first_call, try_carried_cases};
 use crate::supervised::{State, Supervised};
 use crate::wiring::{self, Views};
 
-/// How long going back may take: shorter than the patience of whoever asked for it, and files wait meanwhile.
-const WAY_BACK: Duration = Duration::from_secs(50);
-/// So many parents are asked about at most before a revision is published, until one is decided.
-const FIRST_CALLS: usize = 5;
-
-/// Why a component does not decide again that did.
-const NOT_KEPT: &str = "it is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)";
-
 /// How a revision comes to decide.
 #[derive(Clone, Copy)]
-enum Start<'a> {
+pub(crate) enum Start<'a> {
     /// It is new, and held against the one before it.
     Swap,
     /// It decided before, and does again for this reason.
@@ -128,7 +115,7 @@ impl Supervised {
 
     /// Why this component is not even tried. What is held is tried again beside the one that decides, for
     /// it may break less by now; where none does, there is nothing to hold it against.
-    fn waits_for_approval(&self, digest: Digest) -> Option<LoadError> {
+    pub(crate) fn waits_for_approval(&self, digest: Digest) -> Option<LoadError> {
         let is_final =
             |error: &LoadError| matches!(error, LoadError::TakenBack(_)) || self.controller.logic().is_none();
         waits(&self.history(), digest).filter(is_final)
@@ -149,7 +136,7 @@ impl Supervised {
         }
     }
 
-    async fn try_take(&self, candidate: Candidate, start: Start<'_>) -> Result<(), LoadError> {
+    pub(crate) async fn try_take(&self, candidate: Candidate, start: Start<'_>) -> Result<(), LoadError> {
         let mut stopwatch = Stopwatch::start();
         let plugin = self.plugin();
         let _under_way = self.begin(candidate.digest());
@@ -167,7 +154,7 @@ impl Supervised {
 
     /// Has a revision decide that was loaded and found good. Its component is kept, unless it is kept
     /// already.
-    async fn install(
+    pub(crate) async fn install(
         &self,
         revision: Arc<Revision>,
         component: Option<Candidate>,
@@ -227,21 +214,21 @@ impl Supervised {
     }
 
     /// A component that decided earlier, if it is kept and intact.
-    async fn kept(&self, digest: Digest) -> Option<Candidate> {
+    pub(crate) async fn kept(&self, digest: Digest) -> Option<Candidate> {
         let (history, most) = (self.history.clone(), self.plugin().limits.component_bytes);
         let kept = move || history.lock().component(digest, most);
         tokio::task::spawn_blocking(kept).await.ok().flatten()
     }
 
     /// Notes what became of a revision.
-    async fn note(&self, revision: &Arc<Revision>, event: Event, why: &str) {
+    pub(crate) async fn note(&self, revision: &Arc<Revision>, event: Event, why: &str) {
         let (revision, why) = (revision.clone(), why.to_owned());
         self.remember(move |history| history.note(revision.digest(), &revision.descriptor().version, event, &why))
             .await;
     }
 
     /// Changes the history where nobody waits for the disk: all reconciles share one thread.
-    async fn remember(&self, change: impl FnOnce(&mut History) + Send + 'static) {
+    pub(crate) async fn remember(&self, change: impl FnOnce(&mut History) + Send + 'static) {
         let (history, failing) = (self.history.clone(), self.history_failing.clone());
         let changed = tokio::task::spawn_blocking(move || {
             let mut history = history.lock();
@@ -251,25 +238,6 @@ impl Supervised {
         if let Err(error) = changed.await {
             tracing::warn!(plugin = &*self.controller.name, %error, "the history of revisions is not kept");
         }
-    }
-
-    /// A revision that would break much waits for a person.
-    async fn hold(&self, logic: &Logic) -> Result<(), LoadError> {
-        let Some(present) = self.controller.logic() else { return Ok(()) };
-        let why = match orphans(&present, logic) {
-            Some(why) => Some(why),
-            None => {
-                self.waits_for("the component is asked about every parent");
-                let survey = survey::survey(&self.controller, &present, logic).await;
-                too_much(&survey, logic.plugin.max_losing)
-            }
-        };
-        let Some(why) = why else { return Ok(()) };
-        let is_noted = self.history().held(logic.revision.digest()).is_some_and(|held| held.message == why);
-        if !is_noted {
-            self.note(&logic.revision, Event::Held, &why).await;
-        }
-        Err(LoadError::Held(why))
     }
 
     /// What no reconcile can go on beside, so it is short. Returns what is not needed any more.
@@ -319,7 +287,7 @@ impl Supervised {
     }
 
     /// The last good revision goes on; the reason is in the log, the status and the metrics.
-    fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
+    pub(crate) fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
         let refused = Refused::new(digest, error);
         let plugin = &*self.controller.name;
         let keeps = self.controller.logic().map(|logic| logic.revision.digest());
@@ -334,189 +302,6 @@ impl Supervised {
         self.controller.metrics.revision(plugin, &refused.reason);
         self.controller.slot.refuse(refused);
         self.state.lock().is_restored = false;
-    }
-
-    /// Goes back from the revision that decides, which is not taken again by itself. Where that is not
-    /// possible now, it is tried again while that one goes on doing worse. The file holds what was `offered`
-    /// last.
-    pub(crate) async fn take_back(self: Arc<Self>, relapse: Relapse, offered: Option<Digest>) {
-        let Some(bad) = self.controller.logic().map(|logic| logic.revision.clone()) else { return };
-        let (plugin, Relapse { why, failed_on }) = (&*self.controller.name, relapse);
-        let before = match self.predecessor(bad.digest()).await {
-            Ok(before) => before,
-            Err(lost) => {
-                tracing::error!(plugin, digest = %bad.digest(), "{why}; but {lost}");
-                return self.controller.probation.resume(tokio::time::Instant::now());
-            }
-        };
-        if self.fails_alike(&before, &failed_on).await {
-            tracing::warn!(plugin, digest = %bad.digest(), before = %before.digest(), "{why}; but the one before it fails on the same objects, so it goes on");
-            return self.controller.probation.excuse();
-        }
-        let error = LoadError::TakenBack(why.clone());
-        let is_noted = self.history().taken_back(bad.digest()).is_some();
-        if !is_noted {
-            self.note(&bad, Event::TakenBack, &why).await;
-        }
-        let (place, way) = (format!("in the place of {}", bad.digest()), (Some(bad.digest()), before.digest()));
-        let refused = self.controller.slot.refused();
-        let _under_way = self.begin(before.digest());
-        match self.in_time(self.install(before, None, Start::Return(&place), Stopwatch::start())).await {
-            Ok(()) => {
-                self.refuse(Some(bad.digest()), &error);
-                self.say_what_still_is_refused(offered, way, refused);
-            }
-            Err(failed) => {
-                tracing::error!(plugin, digest = %bad.digest(), "{error}; but the one before it cannot be taken either: {failed}");
-                self.controller.probation.resume(tokio::time::Instant::now());
-            }
-        }
-    }
-
-    /// The one that decided before this one: from memory, or as it is kept.
-    async fn predecessor(&self, bad: Digest) -> Result<Arc<Revision>, String> {
-        if let Some(before) = self.state.lock().before.clone() {
-            return Ok(before);
-        }
-        let earlier = self.history().before(Some(bad));
-        let lost = "no component that decided before it is kept; build an earlier one again";
-        let kept = self.kept(*earlier.first().ok_or(lost)?).await.ok_or(lost)?;
-        let (shared, plugin) = (&self.shared, self.plugin());
-        let revision = Revision::load(&shared.engine, &shared.compiler, kept, plugin.limits.clone()).await;
-        let revision = revision.map_err(|error| format!("the one before it cannot be loaded: {error}"))?;
-        Ok(Arc::new(revision))
-    }
-
-    /// Whether a revision fails on the same parents: it would not do better.
-    async fn fails_alike(&self, before: &Arc<Revision>, failed_on: &[Key]) -> bool {
-        if failed_on.is_empty() {
-            return false;
-        }
-        let plugin = self.plugin();
-        let views = Views::under(self.shared.watches.clone(), self.candidate_name());
-        let asked = async {
-            let before = before.under(&plugin.limits);
-            let logic = views.open(&self.controller, plugin, before, &[]).await.ok()?;
-            Some(survey::fails_on_all(&self.controller, &logic, failed_on).await)
-        };
-        tokio::time::timeout(WAY_BACK, asked).await.ok().flatten().unwrap_or(false)
-    }
-
-    /// A way back that takes no longer than what waits for it may have to wait.
-    async fn in_time<E: Display>(&self, back: impl Future<Output = Result<(), E>>) -> Result<(), String> {
-        // It stays until it is said what it waits for.
-        let mut back = std::pin::pin!(back);
-        match tokio::time::timeout(WAY_BACK, &mut back).await {
-            Ok(done) => done.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("it is not ready after {WAY_BACK:?}: {}", self.awaited())),
-        }
-    }
-
-    /// Which revision is meant by this beginning of a digest; the last one before the present where none
-    /// is given.
-    ///
-    /// # Errors
-    /// Why there is none to go back to, for whoever asked.
-    pub(crate) fn earlier(&self, to: Option<&str>) -> Result<Digest, String> {
-        let current = self.controller.logic().map(|logic| logic.revision.digest());
-        let earlier = match to {
-            Some(prefix) => self.history().find_decided(prefix)?,
-            None => {
-                let before = self.history().before(current);
-                last_at_hand(&before, |earlier| self.is_at_hand(earlier))?
-            }
-        };
-        if current == Some(earlier) {
-            return Err(format!("{earlier} decides already"));
-        }
-        Ok(earlier)
-    }
-
-    /// Whether a component that decided earlier is kept, on the disk or in memory.
-    fn is_at_hand(&self, digest: Digest) -> bool {
-        self.history().is_kept(digest) || self.in_memory(digest).is_some()
-    }
-
-    /// The revision that decided before the present one, if it is this.
-    fn in_memory(&self, digest: Digest) -> Option<Arc<Revision>> {
-        self.state.lock().before.clone().filter(|before| before.digest() == digest)
-    }
-
-    /// Has an earlier revision decide, from what is kept of it, or else as it is in memory.
-    async fn take_again(&self, target: Digest, start: Start<'_>) -> Result<(), String> {
-        let in_words = |error: LoadError| error.to_string();
-        if let Some(kept) = self.kept(target).await {
-            return self.try_take(kept, start).await.map_err(in_words);
-        }
-        let revision = self.in_memory(target).ok_or(NOT_KEPT)?;
-        self.plugin().ensure_granted(revision.descriptor()).map_err(in_words)?;
-        let _under_way = self.begin(target);
-        self.install(revision, None, start, Stopwatch::start()).await.map_err(in_words)
-    }
-
-    /// Has an earlier revision decide. The file holds what was `offered` last; with `newer`, that was just
-    /// being taken, and is taken no more than what decides.
-    ///
-    /// # Errors
-    /// Why that is not possible, for whoever asked.
-    pub(crate) async fn roll_back(
-        self: Arc<Self>,
-        target: Digest,
-        offered: Option<Digest>,
-        newer: bool,
-    ) -> Result<(), String> {
-        let refused = self.controller.slot.refused();
-        let current = self.controller.logic().map(|logic| logic.revision.clone());
-        let waited = self.waits_for_approval(target).is_some();
-        self.in_time(self.take_again(target, Start::Return("somebody went back to it")))
-            .await
-            .map_err(|why| format!("{target} cannot be taken: {why}"))?;
-        if waited {
-            self.remember(move |history| history.approve(target, "somebody went back to it")).await;
-        }
-        let plugin = &*self.controller.name;
-        if let Some(current) = &current {
-            self.note(current, Event::TakenBack, "somebody went back to another revision").await;
-            self.controller.metrics.revision(plugin, "TakenBack");
-            tracing::info!(plugin, digest = %target, left = %current.digest(), "somebody went back; what was left is not taken again before its file changes or somebody approves it");
-        }
-        let known = [Some(target), current.as_ref().map(|current| current.digest())];
-        if let Some(newer) = offered.filter(|offered| newer && !known.contains(&Some(*offered))) {
-            let why = "somebody went back to another revision while it was being taken";
-            self.remember(move |history| history.note(newer, "", Event::TakenBack, why)).await;
-        }
-        self.say_what_still_is_refused(offered, (current.map(|current| current.digest()), target), refused);
-        Ok(())
-    }
-
-    fn say_what_still_is_refused(
-        &self,
-        offered: Option<Digest>,
-        way: (Option<Digest>, Digest),
-        before: Option<Refused>,
-    ) {
-        match still_refused(&self.history(), offered, way, before) {
-            Some(refused) => self.controller.slot.refuse(refused),
-            None => self.controller.slot.forgive(),
-        }
-    }
-
-    /// Lets a component decide that was held or taken back.
-    ///
-    /// # Errors
-    /// When it is not the one that is not taken now.
-    pub(crate) async fn approve(&self, wanted: Option<&str>) -> Result<(), String> {
-        let refused = self.controller.slot.refused();
-        let digest = refused.as_ref().filter(|refused| refused.can_be_approved()).and_then(|refused| refused.digest);
-        let digest =
-            digest.ok_or("nothing waits for an approval; `hotshoe status` shows what is not taken, and why")?;
-        let prefix = wanted.map(|wanted| wanted.strip_prefix("sha256:").unwrap_or(wanted).to_ascii_lowercase());
-        if let Some(prefix) = prefix.filter(|prefix| !digest.full().starts_with(prefix)) {
-            return Err(format!("{prefix} is not what waits for an approval; {digest} is"));
-        }
-        self.remember(move |history| history.approve(digest, "")).await;
-        tracing::info!(plugin = &*self.controller.name, %digest, "somebody approved of this component");
-        Ok(())
     }
 
     /// What decided, and what became of it.
@@ -539,16 +324,6 @@ impl Supervised {
     }
 }
 
-/// The last that may decide in the place of the present one and is at hand; of those `before` it, which are the
-/// best first.
-fn last_at_hand(before: &[Digest], is_at_hand: impl Fn(Digest) -> bool) -> Result<Digest, String> {
-    let Some(last) = before.first() else {
-        return Err("there is no earlier revision to go back to; `hotshoe history` shows what there was".to_owned());
-    };
-    let at_hand = before.iter().copied().find(|earlier| is_at_hand(*earlier));
-    at_hand.ok_or_else(|| format!("{last} cannot be taken: {NOT_KEPT}"))
-}
-
 /// Notes that a revision decides now, and keeps its component for going back to it.
 fn remember(history: &mut History, revision: &Revision, component: Option<&Candidate>, why: &str) {
     let digest = revision.digest();
@@ -563,248 +338,7 @@ fn remember(history: &mut History, revision: &Revision, component: Option<&Candi
 }
 
 /// Why a component is not taken before a person says so.
-fn waits(history: &History, digest: Digest) -> Option<LoadError> {
+pub(crate) fn waits(history: &History, digest: Digest) -> Option<LoadError> {
     let taken_back = history.taken_back(digest).map(|entry| LoadError::TakenBack(entry.message.clone()));
     taken_back.or_else(|| history.held(digest).map(|entry| LoadError::Held(entry.message.clone())))
-}
-
-/// Why what the file holds is not taken, after a way back from one revision to another: what a person sees and
-/// approves is what the file holds, which need be neither of them. It is the one that was left as far as is
-/// known, where the file was not read.
-fn still_refused(
-    history: &History,
-    offered: Option<Digest>,
-    (left, target): (Option<Digest>, Digest),
-    before: Option<Refused>,
-) -> Option<Refused> {
-    if offered == Some(target) {
-        return None;
-    }
-    let waiting = |digest| waits(history, digest).map(|error| Refused::new(Some(digest), &error));
-    let before = before.filter(|before| before.digest == offered);
-    match offered {
-        Some(offered) => waiting(offered).or(before),
-        None => before.or_else(|| waiting(left?)),
-    }
-}
-
-/// Why a revision should not decide unasked: it fails where the present one does not, deletes children of
-/// more than so many parents of 100, or took too long for all of them to be looked at.
-fn too_much(survey: &Survey, max_losing: u8) -> Option<String> {
-    let parents = survey.parents;
-    let failing = &survey.failing;
-    if failing.count > 0 {
-        return Some(format!(
-            "it fails on {} of {parents} parents on which the present one does not: {}",
-            failing.count,
-            failing.in_words()
-        ));
-    }
-    let losing = &survey.losing;
-    if losing.count * 100 > parents * usize::from(max_losing) {
-        return Some(format!(
-            "it would delete children of {} of {parents} parents, more than {max_losing} of 100 (spec.swap.maxLosing): {}",
-            losing.count,
-            losing.in_words()
-        ));
-    }
-    if survey.looked_at < parents {
-        return Some(format!(
-            "only {} of {parents} parents could be looked at: {OVERDUE} calls ran for longer than they may",
-            survey.looked_at
-        ));
-    }
-    None
-}
-
-/// Whom a revision would leave with the present one's finalizer: it holds another one or none, or serves
-/// another kind, where nobody would ever take it off.
-fn orphans(present: &Logic, new: &Logic) -> Option<String> {
-    let (old, next) = (present.revision.descriptor(), new.revision.descriptor());
-    let finalizer = old.finalizer.as_deref()?;
-    let serves_them = old.parent.is_served_as(&next.parent);
-    if serves_them && next.finalizer.as_deref() == Some(finalizer) {
-        return None;
-    }
-    let parents = &present.parents.watched.cache;
-    let keys = parents.keys();
-    let holds = |parent: &Arc<Object>| parent.finalizers.iter().any(|held| **held == *finalizer);
-    let holding = keys.iter().filter_map(|key| parents.get(key)).filter(holds).count();
-    let what = match (serves_them, next.finalizer.as_deref()) {
-        (false, _) => format!("it serves {} and no longer {}", next.parent, old.parent),
-        (true, Some(other)) => format!("it holds the finalizer {other} and no longer {finalizer}"),
-        (true, None) => format!("it no longer holds the finalizer {finalizer}"),
-    };
-    let of_them = match serves_them {
-        true => "the one at work would not clean up after them any more",
-        false => "nobody would take it off, and they could not be deleted",
-    };
-    (holding > 0).then(|| format!("{what}, but {holding} of {} parents have {finalizer}: {of_them}", keys.len()))
-}
-
-/// A component that carries cases proves itself on them.
-async fn try_carried_cases(revision: &Arc<Revision>) -> Result<(), LoadError> {
-    let failed = |message: String| LoadError::SelfTestFailed(message);
-    for case in Case::carried(revision.cases()).map_err(failed)? {
-        let report = case.run(revision).await;
-        if !report.holds(&case) {
-            let why = match report.verdict {
-                Verdict::Failed(message) => message,
-                _ => "it answers something else than the case expects".to_owned(),
-            };
-            return Err(failed(format!("case {:?}: {why}", case.name)));
-        }
-    }
-    Ok(())
-}
-
-/// A revision that cannot decide any of the first few parents that are there is not published, but for those
-/// that the one before it cannot decide either, or where a person has said that it may all the same. What it
-/// answers is not carried out.
-async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadError> {
-    let parents = &logic.parents.watched.cache;
-    let is_asked = |parent: &Arc<Object>| {
-        let is_called = !parent.deleting || finalize::asks_for_clean_up(logic, parent);
-        is_called && controller.recall(parent).failures == 0
-    };
-    let asked: Vec<Arc<Object>> =
-        parents.keys().iter().filter_map(|key| parents.get(key)).filter(is_asked).take(FIRST_CALLS).collect();
-    one_of(asked.into_iter().map(|parent| call_about(controller, logic, parent))).await
-}
-
-async fn call_about(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> Result<(), LoadError> {
-    let memory = controller.recall(&parent);
-    let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
-    let name = parent.key.to_string();
-    let observed = observe(logic, parent, &memory);
-    let outcome = logic.revision.decide(call, observed.shown).await;
-    outcome.map(drop).map_err(|error| LoadError::SelfTestFailed(format!("{name}: {error}")))
-}
-
-/// Makes one call after the other until one is good; one bad parent says nothing of a revision.
-///
-/// # Errors
-/// The first, where there are calls and none of them is good.
-async fn one_of<E>(calls: impl Iterator<Item = impl Future<Output = Result<(), E>>>) -> Result<(), E> {
-    let mut first = None;
-    for call in calls {
-        match call.await {
-            Ok(()) => return Ok(()),
-            Err(error) => first = first.or(Some(error)),
-        }
-    }
-    first.map_or(Ok(()), Err)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::borrow::Cow;
-
-    use super::*;
-    use crate::shadow::survey::Noted;
-
-    fn noted(count: usize) -> Noted {
-        Noted { count, first: Some("default/cache: Service default/cache".into()) }
-    }
-
-    fn survey(losing: usize, failing: usize) -> Survey {
-        Survey { parents: 50, looked_at: 50, losing: noted(losing), failing: noted(failing) }
-    }
-
-    /// Of components with these words: the first ones decided, and of what became of them each is told once more.
-    fn history_of(published: &[&str], events: &[(&str, Event)]) -> History {
-        let mut history = History::default();
-        published.iter().for_each(|words| history.publish(digest(words), "1", (None, Vec::new()), ""));
-        events.iter().for_each(|(words, event)| history.note(digest(words), "1", *event, "so"));
-        history
-    }
-
-    fn digest(words: &str) -> Digest {
-        Digest::of(words.as_bytes())
-    }
-
-    /// What is said after a way back, of which component and why.
-    fn said(
-        history: &History,
-        offered: Option<&str>,
-        (left, target): (&str, &str),
-        before: Option<Refused>,
-    ) -> Option<(Option<Digest>, Cow<'static, str>)> {
-        let refused = still_refused(history, offered.map(digest), (Some(digest(left)), digest(target)), before);
-        refused.map(|refused| (refused.digest, refused.reason))
-    }
-
-    fn waits(words: &str, reason: &'static str) -> Option<(Option<Digest>, Cow<'static, str>)> {
-        Some((Some(digest(words)), reason.into()))
-    }
-
-    #[test]
-    fn after_a_way_back_what_the_file_holds_is_what_is_refused() {
-        let both = history_of(&["a", "b", "c"], &[("c", Event::TakenBack), ("b", Event::TakenBack)]);
-        let c_waits = waits("c", "TakenBack");
-        assert_eq!(said(&both, Some("c"), ("b", "a"), None), c_waits);
-        let held = history_of(&["b", "c"], &[("h", Event::Held), ("c", Event::TakenBack)]);
-        assert_eq!(said(&held, Some("h"), ("c", "b"), None), waits("h", "Held"));
-        assert_eq!(said(&held, None, ("c", "b"), None), c_waits, "as far as is known");
-        assert_eq!(said(&held, Some("b"), ("c", "b"), None), None, "the file holds what decides now");
-    }
-
-    #[test]
-    fn after_a_way_back_another_reason_to_refuse_what_the_file_holds_still_stands() {
-        let history = history_of(&["b", "c"], &[("c", Event::TakenBack)]);
-        let refused = |words: Option<&str>, error: LoadError| Some(Refused::new(words.map(digest), &error));
-        let lacking = || refused(Some("n"), LoadError::NotGranted("much".to_owned()));
-        assert_eq!(said(&history, Some("n"), ("c", "b"), lacking()), waits("n", "NotGranted"));
-        assert_eq!(said(&history, Some("m"), ("c", "b"), lacking()), None, "it was said of another file");
-        let large = refused(None, LoadError::TooLarge { size: 2, limit: 1 });
-        assert_eq!(said(&history, None, ("c", "b"), large), Some((None, "ComponentTooLarge".into())));
-    }
-
-    #[test]
-    fn who_goes_back_goes_to_the_last_that_is_at_hand() {
-        let before = ["c", "b", "a"].map(digest);
-        assert_eq!(last_at_hand(&before, |_| true), Ok(digest("c")));
-        assert_eq!(last_at_hand(&before, |earlier| earlier == digest("a")), Ok(digest("a")));
-        let gone = last_at_hand(&before, |_| false).unwrap_err();
-        assert!(gone.contains(&digest("c").to_string()) && gone.contains("not kept any more"), "{gone}");
-        assert!(last_at_hand(&[], |_| true).unwrap_err().contains("no earlier revision"));
-    }
-
-    /// The result of calls that end so, and how many were made.
-    async fn of_calls(results: &[Result<(), &'static str>]) -> (Result<(), &'static str>, usize) {
-        let mut made = 0;
-        let calls = results.iter().map(|result| {
-            made += 1;
-            std::future::ready(*result)
-        });
-        (one_of(calls).await, made)
-    }
-
-    #[tokio::test]
-    async fn one_good_call_is_enough_and_the_first_failure_is_told_where_there_is_none() {
-        assert_eq!(of_calls(&[]).await, (Ok(()), 0));
-        assert_eq!(of_calls(&[Ok(()), Err("one")]).await, (Ok(()), 1));
-        assert_eq!(of_calls(&[Err("one"), Err("two"), Ok(())]).await, (Ok(()), 3));
-        assert_eq!(of_calls(&[Err("one"), Err("two")]).await, (Err("one"), 2));
-    }
-
-    #[test]
-    fn a_revision_that_deletes_children_of_too_many_waits() {
-        assert_eq!(too_much(&survey(5, 0), 10), None);
-        let why = too_much(&survey(6, 0), 10).unwrap();
-        assert!(why.contains("6 of 50") && why.contains("default/cache"), "{why}");
-        assert_eq!(too_much(&survey(50, 0), 100), None);
-        assert!(too_much(&survey(1, 0), 0).is_some());
-    }
-
-    #[test]
-    fn a_revision_that_fails_where_the_present_one_does_not_waits() {
-        assert!(too_much(&survey(0, 1), 100).unwrap().starts_with("it fails on 1 of 50"));
-    }
-
-    #[test]
-    fn a_revision_that_could_not_be_asked_about_every_parent_waits() {
-        let ended_early = Survey { looked_at: 20, ..survey(0, 0) };
-        assert!(too_much(&ended_early, 100).unwrap().starts_with("only 20 of 50"));
-    }
 }

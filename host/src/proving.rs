@@ -1,0 +1,201 @@
+//! What a component has to show before it decides: that it passes the cases that it carries, decides one
+//! parent, and would not break much of what is there.
+
+use std::sync::Arc;
+
+use crate::controller::{Controller, Logic};
+use crate::decision::Call;
+use crate::error::LoadError;
+use crate::finalize;
+use crate::object::Object;
+use crate::observed::observe;
+use crate::plugin::cases::{Case, Verdict};
+use crate::plugin::history::Event;
+use crate::plugin::revision::Revision;
+use crate::shadow::OVERDUE;
+use crate::shadow::survey::{self, Survey};
+use crate::supervised::Supervised;
+
+/// So many parents are asked about at most before a revision is published, until one is decided.
+const FIRST_CALLS: usize = 5;
+
+impl Supervised {
+    /// A revision that would break much waits for a person.
+    pub(crate) async fn hold(&self, logic: &Logic) -> Result<(), LoadError> {
+        let Some(present) = self.controller.logic() else { return Ok(()) };
+        let why = match orphans(&present, logic) {
+            Some(why) => Some(why),
+            None => {
+                self.waits_for("the component is asked about every parent");
+                let survey = survey::survey(&self.controller, &present, logic).await;
+                too_much(&survey, logic.plugin.max_losing)
+            }
+        };
+        let Some(why) = why else { return Ok(()) };
+        let is_noted = self.history().held(logic.revision.digest()).is_some_and(|held| held.message == why);
+        if !is_noted {
+            self.note(&logic.revision, Event::Held, &why).await;
+        }
+        Err(LoadError::Held(why))
+    }
+}
+
+/// Why a revision should not decide unasked: it fails where the present one does not, deletes children of
+/// more than so many parents of 100, or took too long for all of them to be looked at.
+fn too_much(survey: &Survey, max_losing: u8) -> Option<String> {
+    let parents = survey.parents;
+    let failing = &survey.failing;
+    if failing.count > 0 {
+        return Some(format!(
+            "it fails on {} of {parents} parents on which the present one does not: {}",
+            failing.count,
+            failing.in_words()
+        ));
+    }
+    let losing = &survey.losing;
+    if losing.count * 100 > parents * usize::from(max_losing) {
+        return Some(format!(
+            "it would delete children of {} of {parents} parents, more than {max_losing} of 100 (spec.swap.maxLosing): {}",
+            losing.count,
+            losing.in_words()
+        ));
+    }
+    if survey.looked_at < parents {
+        return Some(format!(
+            "only {} of {parents} parents could be looked at: {OVERDUE} calls ran for longer than they may",
+            survey.looked_at
+        ));
+    }
+    None
+}
+
+/// Whom a revision would leave with the present one's finalizer: it holds another one or none, or serves
+/// another kind, where nobody would ever take it off.
+fn orphans(present: &Logic, new: &Logic) -> Option<String> {
+    let (old, next) = (present.revision.descriptor(), new.revision.descriptor());
+    let finalizer = old.finalizer.as_deref()?;
+    let serves_them = old.parent.is_served_as(&next.parent);
+    if serves_them && next.finalizer.as_deref() == Some(finalizer) {
+        return None;
+    }
+    let parents = &present.parents.watched.cache;
+    let keys = parents.keys();
+    let holds = |parent: &Arc<Object>| parent.finalizers.iter().any(|held| **held == *finalizer);
+    let holding = keys.iter().filter_map(|key| parents.get(key)).filter(holds).count();
+    let what = match (serves_them, next.finalizer.as_deref()) {
+        (false, _) => format!("it serves {} and no longer {}", next.parent, old.parent),
+        (true, Some(other)) => format!("it holds the finalizer {other} and no longer {finalizer}"),
+        (true, None) => format!("it no longer holds the finalizer {finalizer}"),
+    };
+    let of_them = match serves_them {
+        true => "the one at work would not clean up after them any more",
+        false => "nobody would take it off, and they could not be deleted",
+    };
+    (holding > 0).then(|| format!("{what}, but {holding} of {} parents have {finalizer}: {of_them}", keys.len()))
+}
+
+/// A component that carries cases proves itself on them.
+pub(crate) async fn try_carried_cases(revision: &Arc<Revision>) -> Result<(), LoadError> {
+    let failed = |message: String| LoadError::SelfTestFailed(message);
+    for case in Case::carried(revision.cases()).map_err(failed)? {
+        let report = case.run(revision).await;
+        if !report.holds(&case) {
+            let why = match report.verdict {
+                Verdict::Failed(message) => message,
+                _ => "it answers something else than the case expects".to_owned(),
+            };
+            return Err(failed(format!("case {:?}: {why}", case.name)));
+        }
+    }
+    Ok(())
+}
+
+/// A revision that cannot decide any of the first few parents that are there is not published, but for those
+/// that the one before it cannot decide either, or where a person has said that it may all the same. What it
+/// answers is not carried out.
+pub(crate) async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadError> {
+    let parents = &logic.parents.watched.cache;
+    let is_asked = |parent: &Arc<Object>| {
+        let is_called = !parent.deleting || finalize::asks_for_clean_up(logic, parent);
+        is_called && controller.recall(parent).failures == 0
+    };
+    let asked: Vec<Arc<Object>> =
+        parents.keys().iter().filter_map(|key| parents.get(key)).filter(is_asked).take(FIRST_CALLS).collect();
+    one_of(asked.into_iter().map(|parent| call_about(controller, logic, parent))).await
+}
+
+async fn call_about(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> Result<(), LoadError> {
+    let memory = controller.recall(&parent);
+    let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
+    let name = parent.key.to_string();
+    let observed = observe(logic, parent, &memory);
+    let outcome = logic.revision.decide(call, observed.shown).await;
+    outcome.map(drop).map_err(|error| LoadError::SelfTestFailed(format!("{name}: {error}")))
+}
+
+/// Makes one call after the other until one is good; one bad parent says nothing of a revision.
+///
+/// # Errors
+/// The first, where there are calls and none of them is good.
+async fn one_of<E>(calls: impl Iterator<Item = impl Future<Output = Result<(), E>>>) -> Result<(), E> {
+    let mut first = None;
+    for call in calls {
+        match call.await {
+            Ok(()) => return Ok(()),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shadow::survey::Noted;
+
+    fn noted(count: usize) -> Noted {
+        Noted { count, first: Some("default/cache: Service default/cache".into()) }
+    }
+
+    fn survey(losing: usize, failing: usize) -> Survey {
+        Survey { parents: 50, looked_at: 50, losing: noted(losing), failing: noted(failing) }
+    }
+
+    /// The result of calls that end so, and how many were made.
+    async fn of_calls(results: &[Result<(), &'static str>]) -> (Result<(), &'static str>, usize) {
+        let mut made = 0;
+        let calls = results.iter().map(|result| {
+            made += 1;
+            std::future::ready(*result)
+        });
+        (one_of(calls).await, made)
+    }
+
+    #[tokio::test]
+    async fn one_good_call_is_enough_and_the_first_failure_is_told_where_there_is_none() {
+        assert_eq!(of_calls(&[]).await, (Ok(()), 0));
+        assert_eq!(of_calls(&[Ok(()), Err("one")]).await, (Ok(()), 1));
+        assert_eq!(of_calls(&[Err("one"), Err("two"), Ok(())]).await, (Ok(()), 3));
+        assert_eq!(of_calls(&[Err("one"), Err("two")]).await, (Err("one"), 2));
+    }
+
+    #[test]
+    fn a_revision_that_deletes_children_of_too_many_waits() {
+        assert_eq!(too_much(&survey(5, 0), 10), None);
+        let why = too_much(&survey(6, 0), 10).unwrap();
+        assert!(why.contains("6 of 50") && why.contains("default/cache"), "{why}");
+        assert_eq!(too_much(&survey(50, 0), 100), None);
+        assert!(too_much(&survey(1, 0), 0).is_some());
+    }
+
+    #[test]
+    fn a_revision_that_fails_where_the_present_one_does_not_waits() {
+        assert!(too_much(&survey(0, 1), 100).unwrap().starts_with("it fails on 1 of 50"));
+    }
+
+    #[test]
+    fn a_revision_that_could_not_be_asked_about_every_parent_waits() {
+        let ended_early = Survey { looked_at: 20, ..survey(0, 0) };
+        assert!(too_much(&ended_early, 100).unwrap().starts_with("only 20 of 50"));
+    }
+}
