@@ -132,7 +132,7 @@ impl<'a> Work<'a> {
             // Nothing is applied, so nothing is refused, or has to wait.
             Wishes::Keep | Wishes::Fulfilled => {
                 memory.refused.clear();
-                memory.contention.hold(&mut Plan::default(), Instant::now());
+                memory.contention.hold(&mut Plan::default(), Instant::now(), &self.controller.hasher);
             }
         }
         // Before the status: a plugin that reads its own conditions does not say it a second time.
@@ -168,7 +168,7 @@ impl<'a> Work<'a> {
 
     async fn write_children(self, desired: Vec<Desired>, memory: &mut Memory, written: &mut Written) {
         let mut plan = self.plan(desired, memory, written);
-        let held = memory.contention.hold(&mut plan, Instant::now());
+        let held = memory.contention.hold(&mut plan, Instant::now(), &self.controller.hasher);
         self.name_rivals(held, memory).await;
         if plan.apply.is_empty() && plan.prune.is_empty() {
             return;
@@ -186,11 +186,11 @@ impl<'a> Work<'a> {
     /// Has it told who undoes, again and again, what has to wait; once for as long as it goes on.
     async fn name_rivals(self, held: Vec<Apply>, memory: &mut Memory) {
         for Apply { desired, .. } in held {
-            if memory.contention.is_told(&desired.reference) {
+            if memory.contention.is_told(&desired, &self.controller.hasher) {
                 continue;
             }
             let Some(words) = self.rivals_of(&desired).await else { continue };
-            memory.contention.tell(&desired.reference, &words);
+            memory.contention.tell(&desired, &words, &self.controller.hasher);
             let (plugin, digest) = (&*self.controller.name, self.logic.revision.digest());
             self.controller.metrics.failed(plugin, digest, CONTENDED);
             tracing::warn!(plugin, %digest, object = %self.observed.shown.parent.reference, child = %desired.reference, reason = CONTENDED, "{}", text::clean(words, FAILURE_MESSAGE));
@@ -281,7 +281,7 @@ impl<'a> Work<'a> {
     /// Where our apply did not take every field that it set, somebody else rewrites the object on its
     /// way in. Applying again would be a fight.
     fn note_applied(self, object: &Object, desired: &Desired, memory: &mut Memory) {
-        memory.contention.applied(desired, Instant::now());
+        memory.contention.applied(desired, Instant::now(), &self.controller.hasher);
         let kind = &desired.reference.kind;
         memory.unsettled.retain(|(k, n, _)| k != kind || *n != object.key);
         if diff::in_sync(desired, object, self.manager()) {

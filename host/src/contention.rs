@@ -6,12 +6,12 @@
 //! waits longer and longer before it is applied to the same child again. What is remembered goes with the
 //! quarrel.
 
+use std::hash::{BuildHasher, RandomState};
 use std::mem;
 use std::time::{Duration, Instant};
 
 use crate::backoff::doubled;
 use crate::check::Desired;
-use crate::decision::ObjectRef;
 use crate::diff::{Apply, Plan};
 
 /// What applying one wish to one child may cost at once. Afterwards it comes back as time goes by.
@@ -21,16 +21,25 @@ const APPLY: Duration = Duration::from_secs(6);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// What was applied of late to the children of one parent, at most one wish for each.
+/// What was applied of late to the children of one parent, at most one wish for each. In numbers, for there is
+/// one for each child, and next to none is ever looked at again.
 #[derive(Clone, Debug, Default)]
 pub struct Contention(Vec<Applied>);
 
 #[derive(Clone, Debug)]
 struct Applied {
-    child: ObjectRef,
-    digest: Box<str>,
-    /// When the allowance is whole again, and this is forgotten.
+    /// Fingerprint of which child.
+    child: u64,
+    /// Fingerprint of what was applied to it.
+    wish: u64,
+    /// When its allowance is whole again, and this is forgotten.
     whole: Instant,
+    /// That its allowance was used up.
+    slowed: Option<Box<Slowed>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Slowed {
     /// Pauses from which the allowance has not recovered.
     pauses: u32,
     /// Not to be applied before.
@@ -40,65 +49,78 @@ struct Applied {
 }
 
 impl Contention {
-    /// A wish was applied to a child.
-    pub fn applied(&mut self, desired: &Desired, now: Instant) {
-        let known = self.0.iter().position(|one| one.child == desired.reference).map(|index| self.0.remove(index));
-        let known = known.filter(|one| one.digest == desired.digest && one.whole > now);
-        let applied = known.unwrap_or_else(|| Applied {
-            child: desired.reference.clone(),
-            digest: desired.digest.clone(),
-            whole: now,
-            pauses: 0,
-            due: None,
-            told: None,
-        });
+    /// A wish was applied to a child. `hasher` is the same each time.
+    pub fn applied(&mut self, desired: &Desired, now: Instant, hasher: &RandomState) {
+        let (child, wish) = Self::of(desired, hasher);
+        let known = self.0.iter().position(|one| one.child == child).map(|index| self.0.remove(index));
+        let known = known.filter(|one| one.wish == wish && one.whole > now);
+        let applied = known.unwrap_or(Applied { child, wish, whole: now, slowed: None });
+        self.0.reserve_exact(1);
         self.0.push(applied.once_more(now));
     }
 
     /// Takes out of a plan what has to wait, and forgets what came to rest: what was due and is not in it.
-    pub fn hold(&mut self, plan: &mut Plan, now: Instant) -> Vec<Apply> {
+    pub fn hold(&mut self, plan: &mut Plan, now: Instant, hasher: &RandomState) -> Vec<Apply> {
         self.0.retain(|one| one.whole > now);
-        for one in self.0.iter_mut().filter(|one| one.is_due(now) && !one.is_in(plan)) {
-            (one.due, one.told) = (None, None);
+        if self.is_over() {
+            return Vec::new();
         }
-        let (due, held) = mem::take(&mut plan.apply)
-            .into_iter()
-            .partition(|apply| self.0.iter().all(|one| !one.is_of(&apply.desired) || one.is_due(now)));
+        let planned: Vec<_> = plan.apply.iter().map(|apply| Self::of(&apply.desired, hasher)).collect();
+        for one in self.0.iter_mut().filter(|one| one.is_due(now) && !planned.contains(&(one.child, one.wish))) {
+            one.rest();
+        }
+        let is_due = |apply: &Apply| {
+            let wish = Self::of(&apply.desired, hasher);
+            self.0.iter().all(|one| (one.child, one.wish) != wish || one.is_due(now))
+        };
+        let (due, held) = mem::take(&mut plan.apply).into_iter().partition(is_due);
         plan.apply = due;
         held
     }
 
     /// Whether nothing is slowed down.
     pub fn is_over(&self) -> bool {
-        self.0.iter().all(|one| one.due.is_none())
+        self.slowed().all(|slowed| slowed.due.is_none())
     }
 
     /// Whether nothing that waited may be applied by now, or is to be looked at.
     pub fn none_due(&self, now: Instant) -> bool {
-        self.0.iter().all(|one| one.due.is_none() || !one.is_due(now))
+        self.slowed().filter_map(|slowed| slowed.due).all(|due| due > now)
     }
 
     /// How long until the next may be applied, or is seen to have come to rest.
     pub fn next_due(&self, now: Instant) -> Option<Duration> {
-        self.0.iter().filter_map(|one| one.due).map(|due| due.saturating_duration_since(now)).min()
+        self.slowed().filter_map(|slowed| slowed.due).map(|due| due.saturating_duration_since(now)).min()
     }
 
-    /// Whether it is told of a child that it is undone again and again.
-    pub fn is_told(&self, child: &ObjectRef) -> bool {
-        self.0.iter().any(|one| one.child == *child && one.told.is_some())
+    /// Whether it is told that a wish is undone again and again.
+    pub fn is_told(&self, desired: &Desired, hasher: &RandomState) -> bool {
+        let wish = Self::of(desired, hasher);
+        let found = self.0.iter().find(|one| (one.child, one.wish) == wish);
+        found.and_then(|one| one.slowed.as_ref()).is_some_and(|slowed| slowed.told.is_some())
     }
 
-    /// Has it told.
-    pub fn tell(&mut self, child: &ObjectRef, words: &str) {
-        for one in self.0.iter_mut().filter(|one| one.child == *child) {
-            one.told = Some(words.to_owned());
+    /// Has it told that a wish is undone again and again.
+    pub fn tell(&mut self, desired: &Desired, words: &str, hasher: &RandomState) {
+        let wish = Self::of(desired, hasher);
+        let found = self.0.iter_mut().find(|one| (one.child, one.wish) == wish);
+        if let Some(slowed) = found.and_then(|one| one.slowed.as_mut()) {
+            slowed.told = Some(words.to_owned());
         }
     }
 
     /// What is told for as long as it lasts.
     pub fn told(&self) -> Option<String> {
-        let told: Vec<&str> = self.0.iter().filter_map(|one| one.told.as_deref()).collect();
+        let told: Vec<&str> = self.slowed().filter_map(|slowed| slowed.told.as_deref()).collect();
         (!told.is_empty()).then(|| told.join("; "))
+    }
+
+    fn slowed(&self) -> impl Iterator<Item = &Slowed> {
+        self.0.iter().filter_map(|one| one.slowed.as_deref())
+    }
+
+    fn of(desired: &Desired, hasher: &RandomState) -> (u64, u64) {
+        (hasher.hash_one(&desired.reference), hasher.hash_one(&desired.digest))
     }
 }
 
@@ -106,9 +128,10 @@ impl Applied {
     fn once_more(mut self, now: Instant) -> Self {
         self.whole += APPLY;
         if self.whole > now + ALLOWANCE {
-            let due = now + doubled(FIRST_PAUSE, self.pauses, LONGEST_PAUSE);
-            self.pauses = self.pauses.saturating_add(1);
-            self.due = Some(due);
+            let slowed = self.slowed.get_or_insert_default();
+            let due = now + doubled(FIRST_PAUSE, slowed.pauses, LONGEST_PAUSE);
+            slowed.pauses = slowed.pauses.saturating_add(1);
+            slowed.due = Some(due);
             // What passes in the pause is no rest.
             self.whole = due + ALLOWANCE;
         }
@@ -116,15 +139,13 @@ impl Applied {
     }
 
     fn is_due(&self, now: Instant) -> bool {
-        self.due.is_none_or(|due| due <= now)
+        self.slowed.as_ref().and_then(|slowed| slowed.due).is_none_or(|due| due <= now)
     }
 
-    fn is_of(&self, desired: &Desired) -> bool {
-        self.child == desired.reference && self.digest == desired.digest
-    }
-
-    fn is_in(&self, plan: &Plan) -> bool {
-        plan.apply.iter().any(|apply| self.is_of(&apply.desired))
+    fn rest(&mut self) {
+        if let Some(slowed) = &mut self.slowed {
+            (slowed.due, slowed.told) = (None, None);
+        }
     }
 }
 
@@ -135,7 +156,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::decision::Kind;
+    use crate::decision::{Kind, ObjectRef};
     use crate::diff::Precondition;
 
     const AT_ONCE: u64 = 20;
@@ -147,21 +168,43 @@ mod tests {
         Desired { reference, body: Arc::new(json!({})), digest: digest.into() }
     }
 
+    /// With a hasher of its own.
+    #[derive(Default)]
+    struct Tried(Contention, RandomState);
+
+    impl Tried {
+        fn applied(&mut self, desired: &Desired, now: Instant) {
+            self.0.applied(desired, now, &self.1);
+        }
+
+        fn hold(&mut self, plan: &mut Plan, now: Instant) -> usize {
+            self.0.hold(plan, now, &self.1).len()
+        }
+
+        fn tell(&mut self, desired: &Desired, words: &str) {
+            self.0.tell(desired, words, &self.1);
+        }
+
+        fn is_told(&self, desired: &Desired) -> bool {
+            self.0.is_told(desired, &self.1)
+        }
+    }
+
     fn plan(desired: &Desired) -> Plan {
         let apply = Apply { desired: desired.clone(), precondition: Precondition::Absent };
         Plan { apply: vec![apply], prune: Vec::new() }
     }
 
-    fn is_held(contention: &mut Contention, desired: &Desired, now: Instant) -> bool {
+    fn is_held(contention: &mut Tried, desired: &Desired, now: Instant) -> bool {
         let mut plan = plan(desired);
         let held = contention.hold(&mut plan, now);
-        assert_eq!(held.len() + plan.apply.len(), 1);
+        assert_eq!(held + plan.apply.len(), 1);
         plan.apply.is_empty()
     }
 
     /// When a wish is applied in so much time, where somebody undoes it at once each time.
     fn applies(lasting: Duration) -> Vec<Duration> {
-        let (mut contention, desired, begin) = (Contention::default(), wish("a", "d"), Instant::now());
+        let (mut contention, desired, begin) = (Tried::default(), wish("a", "d"), Instant::now());
         let (mut at, mut passed) = (Vec::new(), Duration::ZERO);
         while passed < lasting {
             let now = begin + passed;
@@ -176,18 +219,18 @@ mod tests {
 
     #[test]
     fn a_dozen_edits_in_a_minute_are_put_back_at_once_for_as_long_as_it_goes_on() {
-        let (mut contention, desired, mut now) = (Contention::default(), wish("a", "d"), Instant::now());
+        let (mut contention, desired, mut now) = (Tried::default(), wish("a", "d"), Instant::now());
         for _ in 0..120 {
             assert!(!is_held(&mut contention, &desired, now));
             contention.applied(&desired, now);
             now += 6 * SECOND;
         }
-        let (mut contention, now) = (Contention::default(), Instant::now());
+        let (mut contention, now) = (Tried::default(), Instant::now());
         for _ in 0..AT_ONCE {
             assert!(!is_held(&mut contention, &desired, now));
             contention.applied(&desired, now);
         }
-        assert!(contention.is_over() && contention.next_due(now).is_none());
+        assert!(contention.0.is_over() && contention.0.next_due(now).is_none());
     }
 
     #[test]
@@ -202,44 +245,44 @@ mod tests {
 
     #[test]
     fn when_the_other_stops_it_is_over_and_an_edit_is_soon_put_back_at_once_again() {
-        let (mut contention, desired, now) = (Contention::default(), wish("a", "d"), Instant::now());
+        let (mut contention, desired, now) = (Tried::default(), wish("a", "d"), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired, now));
-        assert!(is_held(&mut contention, &desired, now) && contention.none_due(now) && !contention.is_over());
-        contention.tell(&desired.reference, "it is undone");
-        assert_eq!(contention.told().as_deref(), Some("it is undone"));
-        let due = now + contention.next_due(now).unwrap();
-        assert!(!contention.none_due(due), "it is to be looked at");
-        assert_eq!(contention.hold(&mut Plan::default(), due).len(), 0);
-        assert!(contention.is_over() && contention.told().is_none() && contention.next_due(due).is_none());
+        assert!(is_held(&mut contention, &desired, now) && contention.0.none_due(now) && !contention.0.is_over());
+        contention.tell(&desired, "it is undone");
+        assert_eq!(contention.0.told().as_deref(), Some("it is undone"));
+        let due = now + contention.0.next_due(now).unwrap();
+        assert!(!contention.0.none_due(due), "it is to be looked at");
+        assert_eq!(contention.hold(&mut Plan::default(), due), 0);
+        assert!(contention.0.is_over() && contention.0.told().is_none() && contention.0.next_due(due).is_none());
         let later = due + APPLY;
         assert!(!is_held(&mut contention, &desired, later));
         contention.applied(&desired, later);
-        assert!(contention.is_over());
+        assert!(contention.0.is_over());
         contention.hold(&mut Plan::default(), due + 2 * ALLOWANCE);
-        assert!(contention.0.is_empty(), "nothing is remembered");
+        assert!(contention.0.0.is_empty(), "nothing is remembered");
     }
 
     #[test]
     fn a_pause_in_which_nothing_was_undone_is_not_told_and_what_is_told_stays_between_two_pauses() {
-        let (mut contention, desired, now) = (Contention::default(), wish("a", "d"), Instant::now());
+        let (mut contention, desired, now) = (Tried::default(), wish("a", "d"), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired, now));
-        assert!(!contention.is_told(&desired.reference) && contention.told().is_none());
-        contention.tell(&desired.reference, "it is undone");
+        assert!(!contention.is_told(&desired) && contention.0.told().is_none());
+        contention.tell(&desired, "it is undone");
         let due = now + FIRST_PAUSE;
         assert!(!is_held(&mut contention, &desired, due));
         contention.applied(&desired, due);
-        assert!(contention.is_told(&desired.reference));
-        assert_eq!(contention.next_due(due), Some(2 * FIRST_PAUSE));
+        assert!(contention.is_told(&desired));
+        assert_eq!(contention.0.next_due(due), Some(2 * FIRST_PAUSE));
     }
 
     #[test]
     fn another_wish_and_another_child_do_not_wait() {
-        let (mut contention, now) = (Contention::default(), Instant::now());
+        let (mut contention, now) = (Tried::default(), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&wish("a", "d"), now));
-        contention.tell(&wish("a", "d").reference, "it is undone");
+        contention.tell(&wish("a", "d"), "it is undone");
         assert!(!is_held(&mut contention, &wish("b", "d"), now));
         assert!(!is_held(&mut contention, &wish("a", "other"), now));
         contention.applied(&wish("a", "other"), now);
-        assert!(contention.is_over() && contention.told().is_none());
+        assert!(contention.0.is_over() && contention.0.told().is_none());
     }
 }
