@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use http::Method;
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::check;
@@ -143,7 +144,14 @@ impl Writer {
         };
         // A conflict is judged, and a write of unknown outcome decided again, on the live object.
         let Some(live) = self.read_live(&key, place).await? else { return Err(error.into()) };
-        let precondition = ours(&live, &apply.desired.digest, &self.manager, parent)?;
+        let precondition = match ours(&live, &apply.desired.digest, &self.manager, parent) {
+            Err(WriteError::Conflict { .. })
+                if self.lost_its_controller(&live) && self.is_no_older(&key, parent, place).await? =>
+            {
+                Precondition::Uid(live.uid.clone())
+            }
+            judged => judged?,
+        };
         if error.code != 409 {
             return Err(error.into());
         }
@@ -153,6 +161,31 @@ impl Writer {
             self.label_as_ours(&apply.desired.reference, &live, place).await?;
         }
         Ok(applied?)
+    }
+
+    /// Whether it may be a child whose controller somebody took away before something else was desired. Who
+    /// can forge that can write to the child itself.
+    fn lost_its_controller(&self, live: &Object) -> bool {
+        let is_labelled = live.label(PLUGIN_LABEL) == Some(&self.plugin);
+        live.controller.is_none() && is_labelled && live.owned_fields(&self.manager, false).is_some()
+    }
+
+    /// Whether a child was made while this parent was there. What is older is what a former one of its name
+    /// left behind, maybe on purpose, and would go with this one.
+    async fn is_no_older(&self, child: &Key, parent: Parent<'_>, place: Place<'_>) -> Result<bool, ApiError> {
+        let Some(kind) = self.kinds.get(&parent.reference.kind) else { return Ok(false) };
+        let parent_key = check::key(parent.reference);
+        let made = self.get(place.resource, child, place.permit);
+        let began = self.get(&kind, &parent_key, place.permit);
+        match futures::future::try_join(made, began).await {
+            Ok((made, began)) => {
+                let (made, began) = (Birth::of(&made), Birth::of(&began));
+                Ok(began
+                    .is_some_and(|began| began.uid == parent.uid && made.is_some_and(|made| made.time >= began.time)))
+            }
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Applies a child. In one that is ours and as it is known, what would make two of one element, or makes
@@ -485,8 +518,28 @@ impl Writer {
     }
 }
 
+/// When an object was made, and which one it is.
+#[derive(Deserialize)]
+struct Birth {
+    uid: String,
+    /// Of one form and in one time zone, so that texts compare as times do.
+    #[serde(rename = "creationTimestamp")]
+    time: String,
+}
+
+impl Birth {
+    fn of(text: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Born {
+            metadata: Birth,
+        }
+        serde_json::from_str(text).ok().map(|Born { metadata }| metadata)
+    }
+}
+
 /// Ours means that the controller reference carries this parent's uid and no other plugin has applied and
-/// labelled it, or that somebody took away the controller of what we applied for this very parent. A dead uid
+/// labelled it, or that somebody took away the controller of what we applied for this very parent (of what was
+/// desired before, [`Writer::is_no_older`] tells that). A dead uid
 /// under this parent's name is a former self's child, which the garbage collector will take.
 fn ours(live: &Object, digest: &str, manager: &str, parent: Parent<'_>) -> Result<Precondition, WriteError> {
     let conflict = |holder: String| Err(WriteError::Conflict { holder });

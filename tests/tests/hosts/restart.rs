@@ -52,6 +52,30 @@ fn a_deletion_while_the_host_is_down_is_carried_out_when_it_is_back() {
 }
 
 #[test]
+fn children_that_lost_their_controller_while_the_host_was_down_are_taken_back_whatever_else_changed() {
+    run(async {
+        let mut scene = scene("stripped").await;
+        let mut host = scene.own_host().await;
+        let parent = scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        host.kill();
+        let mut before = Vec::new();
+        for (kind, name) in [(DEPLOYMENT, "cache"), (SERVICE, "cache-service")] {
+            let edit = json!([{ "op": "remove", "path": "/metadata/ownerReferences" }]);
+            before.push(scene.json_patch(&kind, name, edit).await["metadata"]["uid"].clone());
+        }
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2, "containerPort": 12000 } })).await;
+        let _host = scene.own_host().await;
+        scene.available("cache").await;
+        for ((kind, name), before) in [(DEPLOYMENT, "cache"), (SERVICE, "cache-service")].into_iter().zip(before) {
+            let child = scene.get(&kind, name).await;
+            assert_eq!(child["metadata"]["uid"], before, "it is the same");
+            assert_eq!(child["metadata"]["ownerReferences"][0]["uid"], parent["metadata"]["uid"], "{child:#}");
+        }
+    });
+}
+
+#[test]
 fn what_changed_while_the_host_was_down_is_put_right_when_it_is_back() {
     run(async {
         let mut scene = scene("changed").await;

@@ -152,3 +152,29 @@ fn what_an_earlier_object_of_this_name_left_behind_is_said_where_it_does_not_go(
         scene.available("cache").await;
     });
 }
+
+#[test]
+fn what_was_left_behind_on_purpose_is_not_taken_by_the_next_object_of_this_name() {
+    run(async {
+        let scene = scene("left-behind").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let path = MEMCACHED.path(&scene.namespace, Some("cache"));
+        let options = json!({ "propagationPolicy": "Orphan" });
+        scene.person.request(http::Method::DELETE, &path, "application/json", &options).await.expect("a deletion");
+        scene.gone(&MEMCACHED, "cache").await;
+        let left = scene.get(&DEPLOYMENT, "cache").await;
+        assert!(left["metadata"]["ownerReferences"].is_null(), "{left:#}");
+        // Times of objects have no fractions of a second.
+        let is_later = async || {
+            let probe = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "generateName": "now-" } });
+            let now = scene.create(probe).await["metadata"]["creationTimestamp"].clone();
+            (now.as_str() > left["metadata"]["creationTimestamp"].as_str()).then_some(()).ok_or(now.to_string())
+        };
+        scene.until("the next second has begun", is_later).await;
+        scene.create(memcached("cache", 2)).await;
+        scene.until_said("cache", "Degraded", ("True", "Conflict", "Deployment (cache)")).await;
+        let now = scene.get(&DEPLOYMENT, "cache").await;
+        assert_eq!(substance(&now), substance(&left));
+    });
+}
