@@ -66,7 +66,7 @@ fn what_the_plugin_said_is_not_erased_by_the_host_which_says_so_in_an_event() {
             scene.event("one", reason, "").await;
         }
         // Failed once more, so that what came of the first time was remembered.
-        host.says(&["WARN", "one", "retry=Some(4s)"]).await;
+        host.says(&["WARN", "one", "retry=4s"]).await;
         let object = scene.get(&OLD_FAULT, "one").await;
         assert_eq!(object["status"]["conditions"], before["status"]["conditions"]);
         let writes = scene.recorded_writes().await;
