@@ -12,8 +12,8 @@ use crate::observed::observe;
 use crate::plugin::cases::{Case, Verdict};
 use crate::plugin::history::Event;
 use crate::plugin::revision::Revision;
-use crate::shadow::OVERDUE;
 use crate::shadow::survey::{self, Survey};
+use crate::shadow::{self, OVERDUE};
 use crate::supervised::Supervised;
 
 /// So many parents are asked about at most before a revision is published, until one is decided.
@@ -72,26 +72,23 @@ fn too_much(survey: &Survey, max_losing: u8) -> Option<String> {
 /// Whom a revision would leave with the present one's finalizer: it holds another one or none, or serves
 /// another kind, where nobody would ever take it off.
 fn orphans(present: &Logic, new: &Logic) -> Option<String> {
-    let (old, next) = (present.revision.descriptor(), new.revision.descriptor());
-    let finalizer = old.finalizer.as_deref()?;
-    let serves_them = old.parent.is_served_as(&next.parent);
-    if serves_them && next.finalizer.as_deref() == Some(finalizer) {
-        return None;
-    }
-    let parents = &present.parents.watched.cache;
-    let keys = parents.keys();
-    let holds = |parent: &Arc<Object>| parent.finalizers.iter().any(|held| **held == *finalizer);
-    let holding = keys.iter().filter_map(|key| parents.get(key)).filter(holds).count();
-    let what = match (serves_them, next.finalizer.as_deref()) {
-        (false, _) => format!("it serves {} and no longer {}", next.parent, old.parent),
-        (true, Some(other)) => format!("it holds the finalizer {other} and no longer {finalizer}"),
-        (true, None) => format!("it no longer holds the finalizer {finalizer}"),
+    let change = shadow::finalizer_change(present, new)?;
+    let finalizer = change.old.as_deref()?;
+    let (holding, strands) = (change.kept + change.stranded, change.stranded > 0);
+    let what = match (strands, change.new.as_deref()) {
+        (true, _) => {
+            let [old, next] = [present, new].map(|logic| &logic.revision.descriptor().parent);
+            format!("it serves {next} and no longer {old}")
+        }
+        (false, Some(other)) => format!("it holds the finalizer {other} and no longer {finalizer}"),
+        (false, None) => format!("it no longer holds the finalizer {finalizer}"),
     };
-    let of_them = match serves_them {
-        true => "the one at work would not clean up after them any more",
-        false => "nobody would take it off, and they could not be deleted",
+    let of_them = match strands {
+        false => "the one at work would not clean up after them any more",
+        true => "nobody would take it off, and they could not be deleted",
     };
-    (holding > 0).then(|| format!("{what}, but {holding} of {} parents have {finalizer}: {of_them}", keys.len()))
+    let parents = present.parents.watched.cache.len();
+    (holding > 0).then(|| format!("{what}, but {holding} of {parents} parents have {finalizer}: {of_them}"))
 }
 
 /// A component that carries cases proves itself on them.

@@ -218,14 +218,6 @@ impl Shadow {
         old.parent == new.parent && old.owns == new.owns
     }
 
-    fn finalizer_change(&self) -> Option<FinalizerChange> {
-        let (old, new) = (parents(&self.old), parents(&self.new));
-        FinalizerChange::between(
-            (self.old.revision.descriptor(), old.iter()),
-            (self.new.revision.descriptor(), new.iter()),
-        )
-    }
-
     fn summary(&self, run: Run, parents: usize, took: Duration) -> Summary {
         let stopped = (run.overdue >= OVERDUE).then(|| {
             format!(
@@ -236,13 +228,19 @@ impl Shadow {
         Summary {
             plugin: self.turn.plugin.controller.name.to_string(),
             counts: run.counts,
-            finalizer: self.finalizer_change(),
+            finalizer: finalizer_change(&self.old, &self.new),
             old: Measured::of(&self.old.revision, run.old),
             new: Measured::of(&self.new.revision, run.new),
             seconds: took.as_secs_f64(),
             stopped,
         }
     }
+}
+
+/// What would become of the finalizers of parents.
+pub(crate) fn finalizer_change(old: &Logic, new: &Logic) -> Option<FinalizerChange> {
+    let (present, parents) = (parents(old), parents(new));
+    FinalizerChange::between((old.revision.descriptor(), present.iter()), (new.revision.descriptor(), parents.iter()))
 }
 
 fn parents(logic: &Logic) -> Vec<Arc<Object>> {
