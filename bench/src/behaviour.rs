@@ -166,6 +166,8 @@ struct DeploymentStatus {
 
 #[derive(Serialize)]
 struct Said<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<&'a [String]>,
     conditions: &'a [Condition],
 }
 
@@ -177,7 +179,8 @@ fn show_parent(parent: &Memcached) -> Result<String> {
     let spec: &Spec = &parent.spec;
     // What was said before is shown only while the object is being deleted.
     let conditions = if parent.metadata.deletion_timestamp.is_some() { parent.conditions() } else { &[] };
-    Ok(serde_json::to_string(&Shown { metadata: metadata(parent), spec, status: Said { conditions } })?)
+    let nodes = parent.status.as_ref().map(|status| &*status.nodes);
+    Ok(serde_json::to_string(&Shown { metadata: metadata(parent), spec, status: Said { nodes, conditions } })?)
 }
 
 fn show_deployment(deployment: &Deployment) -> Result<String> {

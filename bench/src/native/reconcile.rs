@@ -64,7 +64,13 @@ pub(super) async fn reconcile(parent: Arc<Memcached>, context: Arc<Context>) -> 
     let decision = behaviour::reconcile(parent, context.seen(parent).view(&context, parent), &context.config)?;
     let refusals = context.apply(parent, &decision).await?;
     if refusals.is_empty() {
-        context.say(parent, &decision).await?;
+        let said = context.say(parent, &decision).await?;
+        if let Some(newer) = said.filter(|_| parent.status.is_none()) {
+            // The first word is the same whatever is found, and nothing that is watched wakes us for the next.
+            let seen = context.seen(&newer);
+            let decision = behaviour::reconcile(&newer, seen.view(&context, &newer), &context.config)?;
+            context.say(&newer, &decision).await?;
+        }
         return Ok(Action::await_change());
     }
     let seen = context.seen(parent);
