@@ -1,9 +1,10 @@
 //! From caches to writes.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hotshoe_sdk::{Decision, ObjectRef as ChildRef, Refusal};
+use hotshoe_sdk::{Children, Decision, ObjectRef as ChildRef, Refusal};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, Patch, PatchParams};
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use super::difference::differs;
 use super::pods::Pods;
 use crate::behaviour::{self, Seen};
-use crate::resource::{FINALIZER, Memcached};
+use crate::resource::{FINALIZER, Memcached, Status};
 
 const MANAGER: &str = "native-memcached";
 const RETRY: Duration = Duration::from_secs(1);
@@ -32,6 +33,8 @@ pub(super) struct Context {
     pub(super) recorder: Recorder,
     /// The plugin's configuration.
     pub(super) config: String,
+    /// The first words that the watch has not brought back yet, by uid: said twice, each would be a write.
+    pub(super) first_words: Mutex<HashMap<String, Status>>,
 }
 
 /// Why a reconcile failed.
@@ -61,15 +64,22 @@ pub(super) async fn reconcile(parent: Arc<Memcached>, context: Arc<Context>) -> 
     }
     let held = context.hold(&parent).await?;
     let parent = held.as_ref().unwrap_or(&parent);
+    let later = context.with_first_word(parent);
+    let parent = later.as_ref().unwrap_or(parent);
     let decision = behaviour::reconcile(parent, context.seen(parent).view(&context, parent), &context.config)?;
     let refusals = context.apply(parent, &decision).await?;
     if refusals.is_empty() {
         let said = context.say(parent, &decision).await?;
         if let Some(newer) = said.filter(|_| parent.status.is_none()) {
             // The first word is the same whatever is found, and nothing that is watched wakes us for the next.
+            context.remember_first_word(&newer);
             let seen = context.seen(&newer);
-            let decision = behaviour::reconcile(&newer, seen.view(&context, &newer), &context.config)?;
-            context.say(&newer, &decision).await?;
+            // What it waits for wakes it.
+            let waits = seen.deployment.is_none() && matches!(decision.children, Children::Exactly(_));
+            if !waits {
+                let decision = behaviour::reconcile(&newer, seen.view(&context, &newer), &context.config)?;
+                context.say(&newer, &decision).await?;
+            }
         }
         return Ok(Action::await_change());
     }
@@ -104,6 +114,27 @@ impl Context {
             deployment: self.deployments.get(&ObjectRef::new(&name).within(&namespace)),
             service: self.services.get(&ObjectRef::new(&format!("{name}-service")).within(&namespace)),
         }
+    }
+
+    fn remember_first_word(&self, parent: &Memcached) {
+        if let (Some(uid), Some(status)) = (parent.uid(), &parent.status) {
+            self.words().insert(uid, status.clone());
+        }
+    }
+
+    /// The object as it is by now, where the watch is behind what was said of it first.
+    fn with_first_word(&self, parent: &Memcached) -> Option<Memcached> {
+        let uid = parent.uid()?;
+        if parent.status.is_some() {
+            self.words().remove(&uid);
+            return None;
+        }
+        let status = Some(self.words().get(&uid)?.clone());
+        Some(Memcached { status, ..parent.clone() })
+    }
+
+    fn words(&self) -> MutexGuard<'_, HashMap<String, Status>> {
+        self.first_words.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn api<K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>>(

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures::stream::{BoxStream, select_all};
 use futures::{StreamExt, TryStreamExt};
@@ -43,6 +43,7 @@ pub async fn run(client: kube::Client, image: Option<&str>) {
         services,
         pods,
         config: json!({ "image": image }).to_string(),
+        first_words: Mutex::default(),
     };
     let work = |parent, context| Box::pin(reconcile(parent, context));
     let config = Config::default().concurrency(CONCURRENCY);
