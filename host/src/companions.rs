@@ -19,6 +19,8 @@ type Node = Map<String, Value>;
 
 /// Where the owners of fields stand in an object.
 const OWNERS: &str = "/metadata/managedFields";
+/// What tells one of them from another, beside the subresource.
+const WHO: [&str; 3] = ["manager", "operation", "apiVersion"];
 /// Whose fields beside an edit are claimed first: those of who made it, and then everybody's; from then on all
 /// below what is looked at, one step further out each time.
 const EDITORS: usize = 0;
@@ -36,8 +38,16 @@ pub struct Claim {
     pub reach: usize,
     /// The owners as they are to be.
     pub owners: Repair,
-    /// The owners as they were.
-    pub before: Repair,
+    /// From whom what was claimed.
+    pub taken: Vec<Taken>,
+}
+
+/// What was claimed from one owner.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Taken {
+    /// Its entry in `managedFields`, as it was.
+    from: Node,
+    fields: Node,
 }
 
 /// The narrowest claim that reaches at least so far and takes anything: nothing where nobody edited what we set.
@@ -47,12 +57,17 @@ pub fn claim(live: &Value, manager: &str, desired: &Desired, reach: usize) -> Op
     let furthest = places.iter().map(|place| place.path.len()).max()? + BELOW;
     (reach..furthest).find_map(|reach| {
         let mut claimed = owners.clone();
-        let mut any = false;
-        for place in &places {
-            any |= claimed.take(place, reach);
-        }
-        any.then(|| Claim { reach, owners: claimed.repair(), before: owners.repair() })
+        let taken: Vec<Taken> = places.iter().flat_map(|place| claimed.take(place, reach)).collect();
+        (!taken.is_empty()).then(|| Claim { reach, owners: claimed.repair(), taken })
     })
+}
+
+/// Gives back what was claimed in vain, but for what somebody else took meanwhile: nothing where that is all.
+/// Not simply the owners as they were: whoever writes a status is an owner, too, and does so at any time.
+pub fn give_back(live: &Value, manager: &str, taken: &[Taken]) -> Option<Repair> {
+    let mut owners = Owners::of(live, manager)?;
+    let given = taken.iter().filter(|taken| owners.give_back(taken)).count();
+    (given > 0).then(|| owners.repair())
 }
 
 /// Whether the plugin wishes for what was applied last, so that whatever we do not own was taken from us.
@@ -119,27 +134,51 @@ impl Owners {
         search.found
     }
 
-    /// Makes ours what others own around a place. Says whether there was anything.
-    fn take(&mut self, place: &Place<'_>, reach: usize) -> bool {
+    /// Makes ours what others own around a place.
+    fn take(&mut self, place: &Place<'_>, reach: usize) -> Vec<Taken> {
         let further = reach.saturating_sub(BELOW);
         let Some(path) = place.path.len().checked_sub(further).and_then(|depth| place.path.get(..depth)) else {
-            return false;
+            return Vec::new();
         };
-        let mut taken = Node::new();
+        let mut all = Vec::new();
         for index in self.alike().collect::<Vec<_>>() {
             let asked = reach > EDITORS || place.editors.is_empty() || place.editors.contains(&index);
-            if asked
-                && index != self.mine
-                && let Some(node) = self.entries.get_mut(index).and_then(fields_mut)
-            {
-                merge(&mut taken, take_at(node, path, reach > BESIDE));
+            if !asked || index == self.mine {
+                continue;
+            }
+            let Some(entry) = self.entries.get_mut(index) else { continue };
+            let from = entry.as_object().cloned().unwrap_or_default();
+            let fields = fields_mut(entry).map(|node| take_at(node, path, reach > BESIDE)).unwrap_or_default();
+            if !fields.is_empty() {
+                self.add(self.mine, fields.clone());
+                all.push(Taken { from, fields });
             }
         }
-        let any = !taken.is_empty();
-        if let Some(node) = self.entries.get_mut(self.mine).and_then(fields_mut) {
-            merge(node, taken);
+        all
+    }
+
+    /// Says whether any of it was still ours.
+    fn give_back(&mut self, taken: &Taken) -> bool {
+        let Some(mine) = self.entries.get_mut(self.mine).and_then(fields_mut) else { return false };
+        let given = take_same(mine, &taken.fields);
+        if given.is_empty() {
+            return false;
         }
-        any
+        let is_same = |entry: &Value| is_main(entry) && WHO.iter().all(|key| entry.get(key) == taken.from.get(*key));
+        let owner = self.entries.iter().position(is_same).unwrap_or_else(|| {
+            let mut entry = taken.from.clone();
+            entry.insert("fieldsV1".to_owned(), json!({}));
+            self.entries.push(entry.into());
+            self.entries.len() - 1
+        });
+        self.add(owner, given);
+        true
+    }
+
+    fn add(&mut self, owner: usize, fields: Node) {
+        if let Some(node) = self.entries.get_mut(owner).and_then(fields_mut) {
+            merge(node, fields);
+        }
     }
 
     fn repair(&self) -> Repair {
@@ -271,6 +310,18 @@ fn take_below(node: &mut Node, key: &str, take: impl FnOnce(&mut Node) -> Node) 
     Node::from_iter([(key.to_owned(), taken.into())])
 }
 
+/// Takes out of a node what stands in another one as well.
+fn take_same(node: &mut Node, same: &Node) -> Node {
+    let mut taken = Node::new();
+    for (key, same) in same {
+        match same.as_object() {
+            Some(same) if !same.is_empty() => taken.extend(take_below(node, key, |below| take_same(below, same))),
+            _ => taken.extend(node.remove_entry(key)),
+        }
+    }
+    taken
+}
+
 fn merge(into: &mut Node, from: Node) {
     for (key, below) in from {
         let Value::Object(below) = below else { continue };
@@ -333,11 +384,25 @@ mod tests {
     /// Who owns what after a claim, and how far it reaches.
     fn claimed(live: &Value, desired: &Desired, reach: usize) -> Option<(usize, Vec<(String, Value)>)> {
         let claim = claim(live, MANAGER, desired, reach)?;
-        assert_eq!(claim.before.value, live["metadata"]["managedFields"]);
-        assert_eq!((&*claim.owners.pointer, &*claim.before.pointer), (OWNERS, OWNERS));
+        assert_eq!(claim.owners.pointer, OWNERS);
+        let given_back = give_back(&with_owners(live, &claim.owners), MANAGER, &claim.taken).unwrap();
+        assert_eq!(sorted(&given_back.value), sorted(&live["metadata"]["managedFields"]));
         let owners = claim.owners.value.as_array().unwrap().iter();
         let owners = owners.map(|owner| (owner["manager"].as_str().unwrap().to_owned(), owner["fieldsV1"].clone()));
         Some((claim.reach, owners.collect()))
+    }
+
+    fn with_owners(live: &Value, owners: &Repair) -> Value {
+        let mut live = live.clone();
+        *live.pointer_mut(&owners.pointer).unwrap() = owners.value.clone();
+        live
+    }
+
+    /// The API server orders owners itself.
+    fn sorted(owners: &Value) -> Vec<String> {
+        let mut owners: Vec<_> = owners.as_array().unwrap().iter().map(Value::to_string).collect();
+        owners.sort();
+        owners
     }
 
     fn context(fields: Value) -> Value {
@@ -378,6 +443,33 @@ mod tests {
         assert!(of_injector(4).contains("tolerations") && !of_injector(5).contains("tolerations"));
         assert!(of_injector(6).contains("paused") && !of_injector(7).contains("paused"));
         assert!(of_injector(7).contains("note"), "metadata makes no wish impossible");
+    }
+
+    #[test]
+    fn what_is_given_back_is_what_nobody_else_took_meanwhile_whoever_wrote_a_status() {
+        let editor = context(json!({ "f:allowPrivilegeEscalation": {}, "f:privileged": {}, "f:procMount": {} }));
+        let before = live(ours(), &[("editor", editor)]);
+        let claim = claim(&before, MANAGER, &wish(), 0).unwrap();
+        let mut now = with_owners(&before, &claim.owners);
+        let owners = now["metadata"]["managedFields"].as_array_mut().unwrap();
+        let mine = owners.iter().position(|entry| entry["manager"] == MANAGER).unwrap();
+        let path =
+            "/fieldsV1/f:spec/f:template/f:spec/f:containers/k:{\"name\":\"web\"}/f:securityContext/f:privileged";
+        let (parent, key) = path.rsplit_once('/').unwrap();
+        owners[mine].pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(key).unwrap();
+        owners.push(entry("other", "Update", context(json!({ "f:privileged": {} }))));
+        let mut status = entry("controller", "Update", json!({ "f:status": {} }));
+        status["subresource"] = json!("status");
+        owners.push(status.clone());
+        let given_back = give_back(&now, MANAGER, &claim.taken).unwrap();
+        let expected = [
+            entry("editor", "Update", context(json!({ "f:allowPrivilegeEscalation": {}, "f:procMount": {} }))),
+            entry("other", "Update", context(json!({ "f:privileged": {} }))),
+            entry(MANAGER, "Apply", ours()),
+            status,
+        ];
+        assert_eq!(sorted(&given_back.value), sorted(&json!(expected)));
+        assert_eq!(give_back(&with_owners(&now, &given_back), MANAGER, &claim.taken), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::observe::View;
 use crate::cluster::pace::Pace;
 use crate::cluster::watched::Role;
-use crate::companions::{self, Claim};
+use crate::companions::{self, Claim, Taken};
 use crate::decision::{Kind, ObjectRef};
 use crate::diff::{self, Apply, Plan, Precondition, Repair};
 use crate::error::ApiError;
@@ -229,42 +229,48 @@ impl Writer {
     ///
     /// # Errors
     /// The refusal, where nothing helps.
-    async fn clear_the_way(
+    async fn clear_the_way(&self, apply: &Apply, refusal: ApiError, place: Place<'_>) -> Result<Arc<Object>, ApiError> {
+        let mut taken = Vec::new();
+        let applied = self.apply_claiming(apply, refusal, &mut taken, place).await;
+        if applied.is_err() && !taken.is_empty() {
+            let find =
+                |_: &Object, live: &Value| companions::give_back(live, &self.manager, &taken).into_iter().collect();
+            if let Err(error) = self.put_back(apply, find, place).await {
+                let child = &apply.desired.reference;
+                tracing::warn!(plugin = self.plugin, %child, "fields of others could not be given back to them: {error}");
+            }
+        }
+        applied
+    }
+
+    async fn apply_claiming(
         &self,
         apply: &Apply,
         mut refusal: ApiError,
+        taken: &mut Vec<Taken>,
         place: Place<'_>,
     ) -> Result<Arc<Object>, ApiError> {
-        let (mut claims, mut reach) = (None, 0);
-        while let Some((claim, claimed)) = self.claim(apply, reach, place).await? {
+        let mut reach = 0;
+        while let Some(claim) = self.claim(apply, reach, place).await? {
             reach = claim.reach + 1;
-            claims = Some((claims.map_or(claim.before, |(before, _)| before), claimed));
+            taken.extend(claim.taken);
             match self.try_apply(apply, place).await {
                 Err(error) if error.code == 422 => refusal = error,
                 applied => return applied,
             }
         }
-        if let Some((before, claimed)) = claims {
-            // Where somebody was faster, the owners are others by now.
-            drop(self.replace(&apply.desired.reference, &claimed, vec![before], place).await);
-        }
         Err(refusal)
     }
 
     /// Claims what may stand in the way, as far as there is anything that is not claimed yet.
-    async fn claim(
-        &self,
-        apply: &Apply,
-        reach: usize,
-        place: Place<'_>,
-    ) -> Result<Option<(Claim, Arc<Object>)>, ApiError> {
+    async fn claim(&self, apply: &Apply, reach: usize, place: Place<'_>) -> Result<Option<Claim>, ApiError> {
         let mut claim = None;
         let find = |_: &Object, live: &Value| {
             claim = companions::claim(live, &self.manager, &apply.desired, reach);
             claim.iter().map(|claim| claim.owners.clone()).collect()
         };
         let claimed = self.put_back(apply, find, place).await?;
-        Ok(claim.zip(claimed))
+        Ok(claim.filter(|_| claimed.is_some()))
     }
 
     /// Gives an element of ours its name back, where it is known that somebody took it away: an apply
