@@ -67,6 +67,8 @@ pub(super) async fn reconcile(parent: Arc<Memcached>, context: Arc<Context>) -> 
     let later = context.with_first_word(parent);
     let parent = later.as_ref().unwrap_or(parent);
     let decision = behaviour::reconcile(parent, context.seen(parent).view(&context, parent), &context.config)?;
+    // By the children that are made now.
+    let is_woken = context.seen(parent).deployment.is_none() && matches!(decision.children, Children::Exactly(_));
     let refusals = context.apply(parent, &decision).await?;
     if refusals.is_empty() {
         let said = context.say(parent, &decision).await?;
@@ -74,9 +76,7 @@ pub(super) async fn reconcile(parent: Arc<Memcached>, context: Arc<Context>) -> 
             // The first word is the same whatever is found, and nothing that is watched wakes us for the next.
             context.remember_first_word(&newer);
             let seen = context.seen(&newer);
-            // What it waits for wakes it.
-            let waits = seen.deployment.is_none() && matches!(decision.children, Children::Exactly(_));
-            if !waits {
+            if !is_woken {
                 let decision = behaviour::reconcile(&newer, seen.view(&context, &newer), &context.config)?;
                 context.say(&newer, &decision).await?;
             }
