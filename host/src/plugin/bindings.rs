@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use wasmtime::Store;
-use wasmtime::component::{Component, HasSelf, Linker};
+use wasmtime::component::{self, Component, ComponentExportIndex, HasSelf, Lift, Linker};
 
 use self::generated::hotshoe::reconciler::{log, types as wit};
 use super::sandbox::{Level, Sandbox};
@@ -28,6 +28,9 @@ mod generated {
 /// The version of the contract that this host speaks; it is that of the package in `wit/`.
 pub const CONTRACT: &str = "0.1.0";
 
+/// What a plugin exports.
+const INTERFACE: &str = "hotshoe:reconciler/reconciler@0.1.0";
+
 /// A linker with all that a plugin may call: `log`.
 pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Sandbox>> {
     let mut linker = Linker::new(engine);
@@ -36,27 +39,43 @@ pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Sandb
 }
 
 /// A component with its imports resolved and its exports found: what a call starts from.
-pub(super) struct Linked(generated::PluginPre<Sandbox>);
+pub(super) struct Linked {
+    pre: generated::PluginPre<Sandbox>,
+    reconcile: ComponentExportIndex,
+    finalize: ComponentExportIndex,
+}
 
 impl Linked {
     /// # Errors
     /// Where the component does not fit the contract.
     pub(super) fn new(linker: &Linker<Sandbox>, component: &Component) -> wasmtime::Result<Self> {
-        generated::PluginPre::new(linker.instantiate_pre(component)?).map(Self)
+        let pre = generated::PluginPre::new(linker.instantiate_pre(component)?)?;
+        let interface = component.get_export_index(None, INTERFACE);
+        let find = |name: &str| {
+            let found = interface.and_then(|interface| component.get_export_index(Some(&interface), name));
+            found.ok_or_else(|| wasmtime::Error::msg(format!("{INTERFACE} has no {name}")))
+        };
+        Ok(Self { reconcile: find("reconcile")?, finalize: find("finalize")?, pre })
     }
 
     /// A fresh instance, which dies with the store.
-    pub(super) fn instantiate(&self, store: &mut Store<Sandbox>) -> wasmtime::Result<Instance> {
-        self.0.instantiate(store).map(Instance)
+    pub(super) fn instantiate(&self, store: &mut Store<Sandbox>) -> wasmtime::Result<Instance<'_>> {
+        let instance = self.pre.instance_pre().instantiate(store)?;
+        Ok(Instance { linked: self, instance })
     }
 }
 
 /// One instance of a plugin.
-pub(super) struct Instance(generated::Plugin);
+pub(super) struct Instance<'a> {
+    linked: &'a Linked,
+    instance: component::Instance,
+}
 
-impl Instance {
+impl Instance<'_> {
+    /// Looks at the types of all functions.
     pub(super) fn describe(&self, store: &mut Store<Sandbox>) -> wasmtime::Result<Descriptor> {
-        let descriptor = self.0.hotshoe_reconciler_reconciler().call_describe(store)?;
+        let plugin = generated::Plugin::new(&mut *store, &self.instance)?;
+        let descriptor = plugin.hotshoe_reconciler_reconciler().call_describe(store)?;
         Ok(descriptor.into())
     }
 
@@ -79,12 +98,23 @@ impl Instance {
             now: observation.now,
             attempt: observation.attempt,
         };
-        let plugin = self.0.hotshoe_reconciler_reconciler();
         Ok(match call {
-            Call::Reconcile => plugin.call_reconcile(store, request)?.map(Answer::from),
-            Call::Finalize => plugin.call_finalize(store, request)?.map(Answer::from),
+            Call::Reconcile => self.ask::<wit::Answer>(store, &self.linked.reconcile, request)?.map(Answer::from),
+            Call::Finalize => self.ask::<wit::Cleanup>(store, &self.linked.finalize, request)?.map(Answer::from),
         }
         .map_err(Failure::from))
+    }
+
+    /// Calls one function, whose type alone is looked at: to look at those of all takes a part of a call that
+    /// can be measured.
+    fn ask<T: Lift + 'static>(
+        &self,
+        store: &mut Store<Sandbox>,
+        function: &ComponentExportIndex,
+        request: wit::Request<'_>,
+    ) -> wasmtime::Result<Result<T, wit::Failure>> {
+        let function = self.instance.get_typed_func::<_, (Result<T, wit::Failure>,)>(&mut *store, function)?;
+        Ok(function.call(store, (request,))?.0)
     }
 }
 

@@ -74,7 +74,7 @@ impl Revision {
         let revision = Arc::clone(self);
         let work = move || {
             let limits = revision.limits();
-            let answer = |store: &mut Store<Sandbox>, instance: Instance| instance.decide(store, call, &observation);
+            let answer = |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.decide(store, call, &observation);
             let run = Run::of(&revision.engine, &revision.linked, limits, answer);
             run.finish(|answered| match answered {
                 Ok(answer) => answer::measure(answer, limits).map(Ok),
@@ -99,7 +99,7 @@ pub(super) async fn describe(
 ) -> Result<Descriptor, CallError> {
     let (worker, linked, limits) = (engine.clone(), Arc::clone(linked), Arc::clone(limits));
     let work = move || {
-        let answer = |store: &mut Store<Sandbox>, instance: Instance| instance.describe(store);
+        let answer = |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.describe(store);
         Run::of(&worker, &linked, &limits, answer).result
     };
     engine.threads().run(lane, work).await.unwrap_or(Err(CallError::Stopped))
@@ -127,7 +127,7 @@ impl<T> Run<T> {
         engine: &Engine,
         linked: &Linked,
         limits: &Arc<Limits>,
-        function: impl FnOnce(&mut Store<Sandbox>, Instance) -> wasmtime::Result<T>,
+        function: impl FnOnce(&mut Store<Sandbox>, Instance<'_>) -> wasmtime::Result<T>,
     ) -> Self {
         let start = Instant::now();
         let _running = engine.clock();

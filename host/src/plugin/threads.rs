@@ -15,10 +15,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Weak};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::setpriority_process;
 use tokio::sync::oneshot;
 
@@ -63,7 +63,6 @@ pub(super) struct Threads {
 
 struct Shared {
     queues: Mutex<Queues>,
-    wake: Condvar,
     /// How many jobs were begun.
     begun: AtomicU64,
     keeper: Sender<Notice>,
@@ -113,6 +112,8 @@ struct Queues {
     lanes: BTreeMap<Lane, Queue>,
     /// Lanes with work that is not running, each once; the first is next.
     turns: VecDeque<Lane>,
+    /// Threads without work. The last one is woken first: what a call needs is still in its processor's caches.
+    idle: Vec<Thread>,
     stopped: bool,
 }
 
@@ -127,8 +128,7 @@ impl Threads {
     /// When the system gives no threads.
     pub(super) fn start() -> io::Result<Self> {
         let (keeper, notices) = mpsc::channel();
-        let shared =
-            Arc::new(Shared { queues: Mutex::default(), wake: Condvar::new(), begun: AtomicU64::new(0), keeper });
+        let shared = Arc::new(Shared { queues: Mutex::default(), begun: AtomicU64::new(0), keeper });
         for number in 0..THREADS {
             Shared::start(&shared, number)?;
         }
@@ -181,8 +181,7 @@ impl Drop for Threads {
         let mut queues = self.shared.lock();
         queues.stopped = true;
         queues.lanes.clear();
-        drop(queues);
-        self.shared.wake.notify_all();
+        queues.idle.drain(..).for_each(|thread| thread.unpark());
     }
 }
 
@@ -249,40 +248,61 @@ impl Shared {
 
     fn push(&self, lane: Lane, job: Job) {
         // Waking a thread that finds nothing costs more than many a call.
-        if self.lock().push(lane, job) {
-            self.wake.notify_one();
+        let idle = {
+            let mut queues = self.lock();
+            queues.push(lane, job).then(|| queues.idle.pop()).flatten()
+        };
+        if let Some(thread) = idle {
+            thread.unpark();
         }
     }
 
     fn work(self: &Arc<Self>, number: usize) {
         PLACE.set(Some(Place { number, shared: Arc::downgrade(self), left: false }));
-        while let Some((lane, job)) = self.next() {
+        let mut done = None;
+        while let Some((lane, job)) = self.next(done) {
             // A panic of the host's own code costs one call and not the thread; the caller sees
             // that its answer never comes.
             let _ = catch_unwind(AssertUnwindSafe(job));
-            let more = self.lock().finish(lane);
             if has_left() {
-                if more {
-                    self.wake.notify_one();
-                }
-                let _ = self.keeper.send(Notice::Ended);
-                return;
+                return self.leave(lane);
             }
+            done = Some(lane);
         }
     }
 
-    fn next(&self) -> Option<(Lane, Job)> {
-        let mut queues = self.lock();
+    /// What is next for a thread that is done with a lane.
+    fn next(&self, mut done: Option<Lane>) -> Option<(Lane, Job)> {
+        let this = thread::current();
         loop {
-            if queues.stopped {
-                return None;
+            {
+                let mut queues = self.lock();
+                queues.idle.retain(|thread| thread.id() != this.id());
+                if let Some(lane) = done.take() {
+                    queues.finish(lane);
+                }
+                if queues.stopped {
+                    return None;
+                }
+                if let Some(next) = queues.next() {
+                    self.begun.fetch_add(1, Ordering::Relaxed);
+                    return Some(next);
+                }
+                queues.idle.push(this.clone());
             }
-            if let Some(next) = queues.next() {
-                self.begun.fetch_add(1, Ordering::Relaxed);
-                return Some(next);
-            }
-            self.wake.wait(&mut queues);
+            thread::park();
         }
+    }
+
+    fn leave(&self, lane: Lane) {
+        let mut queues = self.lock();
+        let idle = queues.finish(lane).then(|| queues.idle.pop()).flatten();
+        drop(queues);
+        if let Some(thread) = idle {
+            thread.unpark();
+        }
+        // Where nobody listens any more, the host is at its end.
+        let _ = self.keeper.send(Notice::Ended);
     }
 }
 
@@ -370,6 +390,19 @@ mod tests {
         let threads = Threads::start().unwrap();
         let name = threads.run(threads.lane(), || std::thread::current().name().map(str::to_owned)).await;
         assert!(name.unwrap().unwrap().starts_with("decide-"));
+    }
+
+    #[tokio::test]
+    async fn calls_one_after_another_run_on_one_thread() {
+        let threads = Threads::start().unwrap();
+        while threads.shared.lock().idle.len() < THREADS {
+            tokio::task::yield_now().await;
+        }
+        let lane = threads.lane();
+        let first = threads.run(lane, || thread::current().id()).await;
+        for _ in 0..100 {
+            assert_eq!(threads.run(lane, || thread::current().id()).await, first);
+        }
     }
 
     #[tokio::test]
