@@ -112,7 +112,7 @@ fn tell_breaker(controller: &Controller, logic: &Logic, parent: &Key, trial: Tri
         Error::Call(CallError::DeadlineExceeded(_)) => controller.overdue(trial),
         Error::Call(_) | Error::Violation(_) => controller.failed(trial),
         // It ran well, so it is called on.
-        Error::Plugin(_) => controller.passed(trial),
+        Error::Plugin(_) | Error::NoRoom(_) => controller.passed(trial),
     }
 }
 
@@ -129,10 +129,7 @@ pub fn settle<T>(
 ) -> Result<T, Error> {
     match &checked {
         Ok(_) => controller.passed(trial),
-        Err(error) => {
-            controller.probation.failed(Instant::now(), logic.revision.digest(), parent, error);
-            controller.failed(trial);
-        }
+        Err(error) => tell_breaker(controller, logic, parent, trial, error),
     }
     checked
 }

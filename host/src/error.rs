@@ -150,6 +150,19 @@ pub struct Violation {
     pub message: String,
 }
 
+/// A decision whose children the host has no room in memory for, beside those of the plugin's other parents.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{parent}: its children would take up to {more} bytes more, and those of all parents take {held} of {most} (limits.heldBytes); wish for fewer or smaller ones, ask for fewer of their fields in describe, or raise the limit"
+)]
+#[expect(missing_docs, reason = "the fields are the words of the message")]
+pub struct NoRoom {
+    pub parent: String,
+    pub more: usize,
+    pub held: usize,
+    pub most: usize,
+}
+
 /// An answer of the API server that is not success, or none at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{verb} {target}: {message}")]
@@ -282,6 +295,9 @@ pub enum Error {
     /// The decision breaks a rule.
     #[error(transparent)]
     Violation(#[from] Violation),
+    /// The host has no room for what it would bring about.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     /// The API server refused.
     #[error(transparent)]
     Api(Box<ApiError>),
@@ -351,6 +367,7 @@ impl Error {
             Error::Plugin(Failure::Reject { .. }) => "Rejected",
             Error::Plugin(Failure::Other(_)) => "PluginFailed",
             Error::Violation(_) => "Denied",
+            Error::NoRoom(_) => "LimitExceeded",
             Error::Api(error) if error.is_transient() => "Unavailable",
             Error::Api(error) if error.code == 403 => "Forbidden",
             Error::Api(_) => "Refused",
@@ -360,7 +377,8 @@ impl Error {
     /// Whether it is the plugin's fault: it failed at what it should know to do.
     pub fn is_the_plugins(&self) -> bool {
         match self {
-            Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) => false,
+            // What the children of all parents take is nothing that it sees.
+            Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) | Error::NoRoom(_) => false,
             // It ran well; that it does not know how is worse than one that does.
             Error::Plugin(stated) => matches!(stated, Failure::Other(_)),
             Error::Call(_) | Error::Violation(_) => true,
@@ -376,7 +394,7 @@ impl Error {
             Error::Plugin(Failure::Retry { after: None, .. }) => Retry::Backoff,
             Error::Plugin(Failure::Reject { .. }) => Retry::OnChange,
             // What the plugin answers may change with anything that it is shown.
-            Error::Violation(_) => Retry::Slowly,
+            Error::Violation(_) | Error::NoRoom(_) => Retry::Slowly,
             Error::Api(error) => match error.retry_after {
                 Some(after) => Retry::After(after),
                 None if error.is_transient() => Retry::Soon,

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::backoff::SOON;
 use crate::carry_out::{self, Work};
-use crate::check::{self, Desired};
+use crate::check::Desired;
 use crate::cluster::observe::reference;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decide;
@@ -28,7 +28,7 @@ use crate::decision::{Answer, Call, Decision, Kind};
 use crate::error::{CLEAN_UP_WAITS, CallError, Error, Violation};
 use crate::learn::{learn_parent, was_overtaken};
 use crate::object::Object;
-use crate::observed::{Observed, context, observe};
+use crate::observed::{Observed, checked, observe};
 use crate::pass::{Ended, Next};
 use crate::plugin::descriptor::finalizer_domain;
 use crate::status;
@@ -205,7 +205,7 @@ pub fn check_cleanup(
 ) -> Result<Option<Vec<Desired>>, Error> {
     // Deleting all children is what clean-up is for, so the guard against it stands aside; and as none is
     // created, there is always room.
-    let desired = check::check(decision, &[], &context(controller, logic, observed))?;
+    let desired = checked(controller, logic, observed, decision, &[])?;
     let created = desired
         .iter()
         .flatten()

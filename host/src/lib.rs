@@ -58,6 +58,7 @@
 //! | [`pod_volumes`] | what its volumes may show it |
 //! | [`pod_security`] | what it may ask of the kernel |
 //! | [`claim_policy`] | what a claim of a volume may ask for |
+//! | [`held`] | whether the host has room for what a plugin wishes its children to be |
 //! | [`adoption`] | which Pods a controller may take for its own |
 //! | [`service_policy`] | what a Service may ask for |
 //! | [`shape`] | how these walk JSON that nobody trusts |
@@ -126,6 +127,7 @@ pub mod finalize;
 pub mod fingerprint;
 pub mod followed;
 pub mod grant;
+pub mod held;
 pub mod keys;
 pub mod learn;
 pub mod metrics;

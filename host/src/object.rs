@@ -69,6 +69,9 @@ pub struct Ownership {
     pub fields: Box<str>,
 }
 
+/// What an object takes in memory beside the texts that are kept of it, bytes.
+pub const BESIDE: usize = 1024;
+
 /// One object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
@@ -200,6 +203,12 @@ impl Object {
     /// The value of a label that the lens kept.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.iter().find(|(k, _)| &**k == key).map(|(_, v)| &**v)
+    }
+
+    /// What it takes in memory, bytes, with its places in the indexes.
+    pub fn held(&self) -> usize {
+        let fields: usize = self.ownership.iter().map(|entry| entry.fields.len()).sum();
+        BESIDE + self.body.len() + self.status.as_deref().map_or(0, str::len) + fields
     }
 
     /// The labels that objects are found by; the plugin's own label is not among them.

@@ -7,11 +7,13 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use crate::access::{Access, Request};
-use crate::check::Context;
+use crate::check::{self, Context, Desired};
 use crate::cluster::observe;
 use crate::controller::{Controller, Logic, Memory};
-use crate::decision::{Document, ObjectRef, Observation};
+use crate::decision::{Decision, Document, ObjectRef, Observation};
 use crate::diff::Children;
+use crate::error::Error;
+use crate::held::{self, Room};
 use crate::object::Object;
 
 /// What a plugin is shown of one parent, with the objects behind it.
@@ -77,6 +79,27 @@ fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
         status.insert("conditions".into(), conditions.clone());
     }
     Value::Object(members).to_string().into()
+}
+
+/// The children that a decision wishes for, as far as it may; `there` are those that it is weighed against.
+///
+/// # Errors
+/// The first rule that is broken, or that there is no room for them.
+pub fn checked(
+    controller: &Controller,
+    logic: &Logic,
+    observed: &Observed,
+    decision: &Decision,
+    there: &[ObjectRef],
+) -> Result<Option<Vec<Desired>>, Error> {
+    let desired = check::check(decision, there, &context(controller, logic, observed))?;
+    if let Some(desired) = &desired {
+        let held = logic.owned.iter().map(|view| view.watched.cache.held_of(&logic.plugin.name)).sum();
+        let limits = &logic.plugin.limits;
+        let room = Room { held, most: limits.held_bytes.bytes(), answer: limits.boundary_bytes.bytes() };
+        held::check(&observed.shown.parent.reference, desired, &observed.children, room)?;
+    }
+    Ok(desired)
 }
 
 /// What the checks need to know.

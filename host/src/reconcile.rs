@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use crate::backoff::soon;
 use crate::carry_out::{self, Wishes, Work};
-use crate::check;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decide::Final;
 use crate::decision::{Answer, Call, Decision, Observation};
@@ -16,7 +15,7 @@ use crate::error::{CONTENDED, CallError, Error};
 use crate::fingerprint::{churn_basis, fingerprint, hold_basis};
 use crate::learn::{learn_parent, was_overtaken};
 use crate::object::{Key, Object};
-use crate::observed::{Observed, context, observe, shown_parent};
+use crate::observed::{Observed, checked, observe, shown_parent};
 use crate::pass::{Ended, Next, Pass};
 use crate::{decide, finalize, report, status};
 
@@ -94,8 +93,7 @@ fn judge(
     if (Work { controller, logic, observed }).stands(&decision, memory) {
         return Ok((decision, Wishes::Fulfilled));
     }
-    let context = context(controller, logic, observed);
-    let wishes = Wishes::from(check::check(&decision, &observed.references(), &context)?);
+    let wishes = Wishes::from(checked(controller, logic, observed, &decision, &observed.references())?);
     Ok((decision, wishes))
 }
 

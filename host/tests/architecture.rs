@@ -74,6 +74,7 @@ fn pure_modules_do_not_await() {
         "diff.rs",
         "error.rs",
         "grant.rs",
+        "held.rs",
         "keys.rs",
         "names.rs",
         "never.rs",

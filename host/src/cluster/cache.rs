@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::object::{Key, Object};
+use crate::object::{Key, Object, PLUGIN_LABEL};
 
 /// How many deletions are remembered, so that the late reply to a write does not bring an object
 /// back that is gone.
@@ -30,6 +30,8 @@ struct Inner {
     objects: HashMap<Key, Arc<Object>>,
     by_owner: HashMap<Arc<str>, HashSet<Key>>,
     by_label: LabelIndex,
+    /// What the objects of each plugin take, bytes.
+    held: HashMap<Box<str>, usize>,
     tombstones: VecDeque<(Arc<str>, u64)>,
     /// Keys seen since the running list began; absent while none runs.
     listing: Option<HashSet<Key>>,
@@ -92,6 +94,11 @@ impl Cache {
     /// Whether there is such an object.
     pub fn any(&self, is_it: impl Fn(&Object) -> bool) -> bool {
         self.lock().objects.values().any(|object| is_it(object))
+    }
+
+    /// What the objects that carry this plugin's label take, bytes.
+    pub fn held_of(&self, plugin: &str) -> usize {
+        self.lock().held.get(plugin).copied().unwrap_or_default()
     }
 
     /// How many objects there are.
@@ -159,6 +166,9 @@ impl Inner {
         for (label, value) in object.indexed_labels() {
             remove(&mut self.by_label, &(label.clone(), key.namespace.clone(), value.clone()), key);
         }
+        if let Some(held) = object.label(PLUGIN_LABEL).and_then(|plugin| self.held.get_mut(plugin)) {
+            *held = held.saturating_sub(object.held());
+        }
         Some(object)
     }
 
@@ -170,6 +180,9 @@ impl Inner {
         for (label, value) in object.indexed_labels() {
             let entry = (label.clone(), key.namespace.clone(), value.clone());
             self.by_label.entry(entry).or_default().insert(key.clone());
+        }
+        if let Some(plugin) = object.label(PLUGIN_LABEL) {
+            *self.held.entry(plugin.into()).or_default() += object.held();
         }
     }
 
@@ -246,6 +259,29 @@ mod tests {
         let gone: Vec<_> = cache.end_list().iter().map(|object| object.key.name.to_string()).collect();
         assert_eq!(gone, ["old"]);
         assert_eq!(cache.len(), 2);
+    }
+
+    #[test]
+    fn what_the_objects_of_a_plugin_take_is_known_and_ends_with_them() {
+        let of_plugin = |name: &str, plugin: &str, version: u64| {
+            let label = (PLUGIN_LABEL.into(), plugin.into());
+            Object {
+                labels: [label].into(),
+                body: "x".repeat(1000 * version as usize).into(),
+                ..object(name, name, version)
+            }
+        };
+        let cache = Cache::default();
+        let [small, large] = [of_plugin("a", "demo", 1), of_plugin("a", "demo", 2)];
+        cache.apply(of_plugin("b", "other", 1));
+        cache.apply(small.clone());
+        assert_eq!(cache.held_of("demo"), small.held());
+        cache.apply(large.clone());
+        assert_eq!(cache.held_of("demo"), large.held());
+        assert_eq!(large.held() - small.held(), 1000);
+        cache.delete(&large);
+        assert_eq!(cache.held_of("demo"), 0);
+        assert_eq!(cache.held_of("other"), small.held());
     }
 
     #[test]

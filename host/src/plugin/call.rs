@@ -74,7 +74,8 @@ impl Revision {
         let revision = Arc::clone(self);
         let work = move || {
             let limits = revision.limits();
-            let answer = |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.decide(store, call, &observation);
+            let answer =
+                |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.decide(store, call, &observation);
             let run = Run::of(&revision.engine, &revision.linked, limits, answer);
             run.finish(|answered| match answered {
                 Ok(answer) => answer::measure(answer, limits).map(Ok),

@@ -68,6 +68,10 @@ pub const REQUEST_ROUNDS: Bound<u32> = bound("requestRounds", 0, 5, 20);
 /// Objects that are fetched by `needs` for one decision, all rounds together, as JSON; one that is asked
 /// for twice counts twice. The host holds them for each parent that is being decided.
 pub const FETCHED_BYTES: Bound<Size> = bound("fetchedBytes", Size(0), Size(8 * MIB), Size(64 * MIB));
+/// What the host holds in memory of a plugin's children, those of all parents together: the fields that it
+/// asked for, and a KiB for each beside them. A decision that would add to more is refused. With the default,
+/// that is a quarter of what the host's Pod may have.
+pub const HELD_BYTES: Bound<Size> = bound("heldBytes", Size(0), Size(128 * MIB), Size(4 * GIB));
 /// Writes of children and status in a second, all parents together. More wait; a small API server
 /// takes about 700 of everybody's.
 pub const WRITES_PER_SECOND: Bound<u32> = bound("writesPerSecond", 1, 500, 10_000);
@@ -212,6 +216,7 @@ pub struct Limits {
     pub status_bytes: Size,
     pub request_rounds: u32,
     pub fetched_bytes: Size,
+    pub held_bytes: Size,
     pub writes_per_second: u32,
     pub deletions_per_second: u32,
     pub component_bytes: Size,
@@ -245,6 +250,7 @@ pub struct Overrides {
     pub status_bytes: Option<Size>,
     pub request_rounds: Option<u32>,
     pub fetched_bytes: Option<Size>,
+    pub held_bytes: Option<Size>,
     pub writes_per_second: Option<u32>,
     pub deletions_per_second: Option<u32>,
     pub component_bytes: Option<Size>,
@@ -280,6 +286,7 @@ impl Limits {
             status_bytes: STATUS_BYTES.choose(wanted.status_bytes)?,
             request_rounds: REQUEST_ROUNDS.choose(wanted.request_rounds)?,
             fetched_bytes: FETCHED_BYTES.choose(wanted.fetched_bytes)?,
+            held_bytes: HELD_BYTES.choose(wanted.held_bytes)?,
             writes_per_second: WRITES_PER_SECOND.choose(wanted.writes_per_second)?,
             deletions_per_second: DELETIONS_PER_SECOND.choose(wanted.deletions_per_second)?,
             component_bytes: COMPONENT_BYTES.choose(wanted.component_bytes)?,
@@ -313,6 +320,7 @@ impl Default for Limits {
             status_bytes: STATUS_BYTES.default,
             request_rounds: REQUEST_ROUNDS.default,
             fetched_bytes: FETCHED_BYTES.default,
+            held_bytes: HELD_BYTES.default,
             writes_per_second: WRITES_PER_SECOND.default,
             deletions_per_second: DELETIONS_PER_SECOND.default,
             component_bytes: COMPONENT_BYTES.default,
@@ -499,6 +507,7 @@ mod tests {
             CASE_BYTES,
             NATIVE_BYTES,
             FETCHED_BYTES,
+            HELD_BYTES,
             COMPILE_MEMORY,
         ];
         let spans = [CALL_TIME, COMPILE_TIME];
@@ -574,6 +583,7 @@ mod tests {
             LOG_BYTES,
             STATUS_BYTES,
             FETCHED_BYTES,
+            HELD_BYTES,
             COMPONENT_BYTES,
             DECLARATION_BYTES,
             TYPE_BYTES,

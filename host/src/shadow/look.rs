@@ -9,7 +9,7 @@ use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Answer, Call, Decision, ObjectRef};
 use crate::error::{CallError, Error};
 use crate::object::{Object, PLUGIN_LABEL};
-use crate::observed::{Observed, context, observe_at};
+use crate::observed::{Observed, checked, observe_at};
 use crate::shadow::compare::{Failed, Judged, Side};
 use crate::shadow::summary::Times;
 use crate::{check, decide, finalize, status};
@@ -117,8 +117,7 @@ fn desired(
     if observed.parent.deleting {
         return finalize::check_cleanup(controller, logic, observed, decision);
     }
-    let context = context(controller, logic, observed);
-    Ok(check::check(decision, &observed.references(), &context)?)
+    checked(controller, logic, observed, decision, &observed.references())
 }
 
 /// The children of a parent that are there and are the plugin's to prune.

@@ -2,10 +2,13 @@
 
 use hotshoe_tests::attacks::components::harmless;
 use hotshoe_tests::attacks::{ATTACKS, Attack, How, SERVED};
+use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP};
 use hotshoe_tests::run;
+use hotshoe_tests::scene::said;
 use serde_json::{Value, json};
 
+use crate::HOSTILE;
 use crate::stand::{Stand, attack, with_spec};
 
 /// The rows that have a test of their own.
@@ -77,6 +80,38 @@ fn text_that_yaml_reads_otherwise_is_written_as_it_was_decided_and_once() {
         let writes = stand.scene.recorded_writes().await;
         let applied = writes.iter().filter(|write| write.is_about("configmaps") && write.name == "odd");
         assert_eq!(applied.count(), 1, "{writes:#?}");
+    });
+}
+
+#[test]
+fn children_that_the_host_has_no_room_for_wait_until_others_are_gone() {
+    run(async {
+        let folder = Folder::of_hostile();
+        folder.edit("    compileTime: 3s\n", "    compileTime: 3s\n    heldBytes: 1Mi\n");
+        let stand = Stand::with("room", HOSTILE, folder).await;
+        let large = |name: &str| {
+            let body = json!({ "data": { "text": "x".repeat(400_000) } }).to_string();
+            let child = json!({ "group": "", "version": "v1", "kind": "ConfigMap", "name": name, "body": body });
+            with_spec(name, json!({ "attack": "dictated", "children": [child] }))
+        };
+        for name in ["large-0", "large-1"] {
+            stand.scene.create(large(name)).await;
+            stand.scene.until_object(&CONFIG_MAP, name, "is there", |_| true).await;
+        }
+        stand.scene.create(large("large-2")).await;
+        let told = stand.scene.until_said_of(&ATTACK, "large-2", "Reconciled", "False", "LimitExceeded").await;
+        let message = said(&told, "Reconciled").2;
+        assert!(message.contains("limits.heldBytes"), "{message}");
+        assert!(stand.scene.find(&CONFIG_MAP, "large-2").await.is_none(), "a child was written");
+        // Who needs little, or less than before, is served.
+        stand.scene.create(attack("small", "")).await;
+        stand.serves("small").await;
+        stand.heals("large-1").await;
+        stand.scene.until_object(&CONFIG_MAP, "large-2", "is there, as there is room again", |_| true).await;
+        for name in ["large-0", "large-2"] {
+            stand.heals(name).await;
+        }
+        stand.is_well("children that there is no room for").await;
     });
 }
 
