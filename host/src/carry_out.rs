@@ -321,7 +321,7 @@ impl<'a> Work<'a> {
         match learn_parent(controller, logic, &parent, reply).await {
             Ok(parent) => written.parent = Some(parent),
             Err(Error::Api(error)) if error.code == 409 => written.again = true,
-            Err(Error::Api(error)) if error.is_not_found() => {}
+            Err(Error::Api(error)) if error.is_gone() => {}
             Err(error) => return Err(error),
         }
         Ok(())

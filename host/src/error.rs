@@ -183,6 +183,8 @@ pub struct ApiError {
     pub cause: Option<String>,
     /// It has just come back, and forbids what it may allow in a moment.
     pub waking_up: bool,
+    /// It has no place for such an object: of a 404, that it names none.
+    pub unserved: bool,
 }
 
 impl ApiError {
@@ -191,7 +193,7 @@ impl ApiError {
     /// plugins are told it.
     pub fn new(verb: &'static str, target: String, code: u16, reason: &str, message: String) -> Self {
         let reason = if is_word(reason) { reason } else { reason_of(code, &message) }.to_owned();
-        Self { verb, target, code, reason, message, retry_after: None, cause: None, waking_up: false }
+        Self { verb, target, code, reason, message, retry_after: None, cause: None, waking_up: false, unserved: false }
     }
 
     /// The namespace of the object is being deleted: neither failure nor strike.
@@ -199,9 +201,14 @@ impl ApiError {
         self.code == 403 && self.cause.as_deref() == Some("NamespaceTerminating")
     }
 
-    /// There is no such object.
+    /// There is no such object, or no place for one.
     pub fn is_not_found(&self) -> bool {
         self.code == 404
+    }
+
+    /// The object is gone. That its kind, version or subresource is not served at the moment says nothing of it.
+    pub fn is_gone(&self) -> bool {
+        self.code == 404 && !self.unserved
     }
 
     /// A `test` of a JSON patch failed: somebody else was faster. The API server does not say which, but a

@@ -187,7 +187,7 @@ async fn let_go(controller: &Controller, logic: &Logic, parent: &Object, finaliz
         Ok(parent) if held_finalizer(logic, &parent).is_some() => Ok(Next::Again),
         Ok(parent) if orphaned_finalizer(controller, logic, &parent).is_some() => Ok(Next::Again),
         Ok(_) => Ok(Next::Wait),
-        Err(Error::Api(error)) if error.is_not_found() => Ok(Next::Wait),
+        Err(Error::Api(error)) if error.is_gone() => Ok(Next::Wait),
         Err(_) if was_overtaken(logic, parent) => Ok(OVERTAKEN),
         Err(error) => Err(error),
     }

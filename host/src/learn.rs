@@ -33,11 +33,11 @@ pub async fn learn_parent(
     if error.code == 409 || error.code == 422 || !error.is_definite() {
         match controller.writer.read_parent(&logic.resource, &parent.key, &watched.lens()).await {
             Ok(live) => watched.take(live),
-            Err(gone) if gone.is_not_found() => watched.lose(parent),
+            Err(gone) if gone.is_gone() => watched.lose(parent),
             Err(_) => {}
         }
     }
-    if error.is_not_found() {
+    if error.is_gone() {
         watched.lose(parent);
     }
     Err(error.into())

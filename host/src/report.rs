@@ -83,7 +83,7 @@ async fn fail(
     let plugin = &*controller.name;
     let digest = logic.revision.digest();
     if let Error::Api(api) = error
-        && (api.is_not_found() || api.is_namespace_terminating())
+        && (api.is_gone() || api.is_namespace_terminating())
     {
         return Next::Wait;
     }

@@ -31,6 +31,7 @@ kinds! {
     MEMCACHED_V1 = "cache.example.com" / "v1" "Memcached" "memcacheds";
     FAULT = "fixtures.example.com" / "v1" "Fault" "faults";
     OLD_FAULT = "oldstyle.example.com" / "v1" "Fault" "faults";
+    UNSERVED_FAULT = "unserved.example.com" / "v1" "Fault" "faults";
     ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
     DEPLOYMENT = "apps" / "v1" "Deployment" "deployments";
     REPLICA_SET = "apps" / "v1" "ReplicaSet" "replicasets";

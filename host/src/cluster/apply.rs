@@ -420,7 +420,7 @@ impl Writer {
         self.pace.delete().await;
         let reply = match self.send(call, &self.identity, place.permit).await {
             Ok(reply) => reply,
-            Err(error) if error.is_not_found() => String::new(),
+            Err(error) if error.is_gone() => String::new(),
             Err(error) if error.code == 409 => {
                 drop(self.read_live(&child.key, place).await?);
                 return Err(error);
@@ -443,7 +443,7 @@ impl Writer {
         let Place { view, resource, permit } = place;
         let reply = match self.get(resource, key, permit).await {
             Ok(reply) => reply,
-            Err(error) if error.is_not_found() => {
+            Err(error) if error.is_gone() => {
                 if let Some(known) = view.watched.cache.get(key) {
                     view.watched.lose(&known);
                 }

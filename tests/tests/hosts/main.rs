@@ -24,12 +24,14 @@ mod rollback;
 mod shadow;
 mod swapped;
 mod telling;
+mod unserved;
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::scene::said;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 async fn scene(name: &str) -> Scene {
@@ -62,6 +64,25 @@ async fn install_faulty(plane: &ControlPlane) {
     plane.grant("faulty", "tests-faulty", &of_plugin).await;
     plane.grant("hotshoe", "tests-faulty-host", &of_host).await;
     plane.allow_impersonation("faulty").await;
+}
+
+/// Serves the kind of that plugin's parents in another group, too, by this definition.
+async fn install_faults_of(plane: &ControlPlane, group: &str, definition: &str) {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("crd.yaml");
+    std::fs::write(&file, definition.replace(FAULT.group, group)).expect("a CRD is written");
+    plane.install_definition(&file).await;
+    let (role, groups) = (format!("tests-{group}"), json!([group]));
+    let of_plugin = json!([
+        { "apiGroups": groups, "resources": ["faults/status"], "verbs": ["patch"] },
+        { "apiGroups": groups, "resources": ["faults/finalizers"], "verbs": ["update"] },
+    ]);
+    let of_host = json!([
+        { "apiGroups": groups, "resources": ["faults"], "verbs": ["get", "list", "watch", "patch"] },
+        { "apiGroups": groups, "resources": ["faults/status"], "verbs": ["patch"] },
+    ]);
+    plane.grant("faulty", &role, &of_plugin).await;
+    plane.grant("hotshoe", &format!("{role}-host"), &of_host).await;
 }
 
 /// A parent of the plugin that fails, and how it is to fail; empty for not at all.

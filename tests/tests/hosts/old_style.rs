@@ -1,16 +1,13 @@
 //! Parents whose conditions are a list of no type: to the API server one value, which has one owner.
 
 use hotshoe_tests::guests::{Folder, reworded};
-use hotshoe_tests::kinds::OLD_FAULT;
+use hotshoe_tests::kinds::{FAULT, OLD_FAULT};
 use hotshoe_tests::scene::{condition, said};
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use crate::{fault, scene_with_faults, start};
-
-const GROUP: &str = "fixtures.example.com";
+use crate::{fault, install_faults_of, scene_with_faults, start};
 
 /// The plugin that fails, for a kind of its own whose schema says nothing about how conditions are merged.
 async fn host(name: &str) -> (Scene, Host, Folder) {
@@ -18,8 +15,8 @@ async fn host(name: &str) -> (Scene, Host, Folder) {
     let mut scene = scene_with_faults(name).await;
     READY.get_or_init(|| install(scene.plane)).await;
     let folder = Folder::of_faulty();
-    folder.edit(GROUP, OLD_FAULT.group);
-    folder.put(&reworded(folder.original(), GROUP, OLD_FAULT.group));
+    folder.edit(FAULT.group, OLD_FAULT.group);
+    folder.put(&reworded(folder.original(), FAULT.group, OLD_FAULT.group));
     let host = start(&mut scene, &folder).await;
     (scene, host, folder)
 }
@@ -28,21 +25,7 @@ async fn install(plane: &ControlPlane) {
     let typed = std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD");
     let untyped: Vec<_> = typed.lines().filter(|line| !line.contains("x-kubernetes-list")).collect();
     assert!(untyped.len() < typed.lines().count(), "the CRD has a list with a type");
-    let folder = TempDir::new().expect("a folder");
-    let file = folder.path().join("crd.yaml");
-    std::fs::write(&file, untyped.join("\n").replace(GROUP, OLD_FAULT.group)).expect("a CRD is written");
-    plane.install_definition(&file).await;
-    let group = json!([OLD_FAULT.group]);
-    let of_plugin = json!([
-        { "apiGroups": group, "resources": ["faults/status"], "verbs": ["patch"] },
-        { "apiGroups": group, "resources": ["faults/finalizers"], "verbs": ["update"] },
-    ]);
-    let of_host = json!([
-        { "apiGroups": group, "resources": ["faults"], "verbs": ["get", "list", "watch", "patch"] },
-        { "apiGroups": group, "resources": ["faults/status"], "verbs": ["patch"] },
-    ]);
-    plane.grant("faulty", "tests-old-style", &of_plugin).await;
-    plane.grant("hotshoe", "tests-old-style-host", &of_host).await;
+    install_faults_of(plane, OLD_FAULT.group, &untyped.join("\n")).await;
 }
 
 fn old_fault(name: &str, word: &str) -> Value {
