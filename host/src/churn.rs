@@ -58,9 +58,14 @@ impl Churn {
         Self { basis, wishes, before: self.wishes, turns, at: Some(now), whole: Some(whole) }
     }
 
+    /// Whether the wishes changed just now.
+    pub fn is_new(&self, now: Instant) -> bool {
+        self.at == Some(now)
+    }
+
     /// Whether the wishes changed just now, and more often than any work that ends would have them change.
     pub fn is_endless(&self, now: Instant) -> bool {
-        self.at == Some(now) && self.overdrawn().is_some_and(|until| now < until)
+        self.is_new(now) && self.overdrawn().is_some_and(|until| now < until)
     }
 
     /// How long the parent is not to be decided again, where this is still its basis.

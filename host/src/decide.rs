@@ -142,8 +142,9 @@ pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decisio
     let read = logic.revision.descriptor().own_status();
     let wishes = decision.wishes(read.as_ref(), &controller.hasher);
     memory.churn = memory.churn.then(basis, wishes, now.into_std());
-    if memory.churn.is_endless(now.into_std()) {
-        controller.probation.changed_its_mind(now, digest, &observed.parent.key.to_string());
+    if memory.churn.is_new(now.into_std()) {
+        let endless = memory.churn.is_endless(now.into_std());
+        controller.probation.changed_its_mind(now, digest, &observed.parent.key, endless);
     }
 }
 

@@ -5,6 +5,7 @@
 //! people. Pure but for the lock; who goes back is [`rollout`](crate::rollout), which asks the predecessor
 //! first whether it does better on what the new one failed on.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -25,7 +26,13 @@ const MIN_FAILURES: u32 = 5;
 /// The share of failed calls may double and grow by this much.
 const MORE_FAILURES: f64 = 0.05;
 /// Fewer calls say nothing about time, neither of one revision nor of the other.
-const MIN_CALLS: u32 = 20;
+const MIN_CALLS: u32 = 10;
+/// So often a revision may wish otherwise for each parent that stays as it is, on the average and at once…
+const CHANGES: f64 = 30.0;
+/// …and then once in so long.
+const CHANGE: Duration = Duration::from_secs(30);
+/// Of fewer parents, each says enough for itself.
+const MANY: usize = 20;
 /// A call may take this much longer than before…
 const SLOWER: u32 = 5;
 /// …or as long as this, whatever was before.
@@ -83,6 +90,8 @@ struct Inner {
     now: Tally,
     /// The parents on which it failed, the last one last.
     failed_on: Vec<Key>,
+    /// How often it wished otherwise.
+    unrest: Unrest,
     /// From when on it is judged; from its beginning where there is none.
     from: Option<Instant>,
     /// Until when the revision is on probation; none where it is not.
@@ -144,12 +153,23 @@ impl Probation {
         }
     }
 
-    /// For a parent that did not change this revision wishes otherwise again and again.
-    pub fn changed_its_mind(&self, now: Instant, digest: Digest, parent: &str) {
-        let decides = self.lock().digest == Some(digest);
-        let verdict =
-            decides.then(|| format!("it decides {parent} differently again and again, though that does not change"));
-        self.judge(self.lock(), now, verdict.map(Relapse::of));
+    /// For a parent that did not change this revision wishes otherwise; `endless` where it did so again and
+    /// again. Where it does so with many parents, each has its turn less often, but all together have more.
+    pub fn changed_its_mind(&self, now: Instant, digest: Digest, parent: &Key, endless: bool) {
+        let mut inner = self.lock();
+        if inner.digest != Some(digest) {
+            return;
+        }
+        let why = match inner.unrest.grows(now, parent) {
+            _ if endless => {
+                Some(format!("it decides {parent} differently again and again, though that does not change"))
+            }
+            Some(parents) => Some(format!(
+                "it decides {parents} objects differently again and again, {parent} among them, though they do not change"
+            )),
+            None => None,
+        };
+        self.judge(inner, now, why.map(Relapse::of));
     }
 
     /// The present revision should have been taken back and could not be. After a rest it may be judged
@@ -203,6 +223,26 @@ impl Relapse {
     /// For a reason that is no failure.
     fn of(why: String) -> Self {
         Self { why, failed_on: Vec::new() }
+    }
+}
+
+/// How often a revision wished otherwise for parents that stay as they are.
+#[derive(Debug, Default)]
+struct Unrest {
+    parents: HashSet<Key>,
+    /// So many changes are not forgotten yet.
+    changes: f64,
+    at: Option<Instant>,
+}
+
+impl Unrest {
+    /// Of how many parents, where one change more is more than those of any work that ends.
+    fn grows(&mut self, now: Instant, parent: &Key) -> Option<usize> {
+        self.parents.insert(parent.clone());
+        let (parents, since) = (self.parents.len(), self.at.map_or(Duration::ZERO, |at| now - at));
+        let forgotten = since.div_duration_f64(CHANGE) * parents as f64;
+        (self.changes, self.at) = ((self.changes - forgotten).max(0.0) + 1.0, Some(now));
+        (parents >= MANY && self.changes > CHANGES * parents as f64).then_some(parents)
     }
 }
 
@@ -331,8 +371,35 @@ mod tests {
     #[test]
     fn one_that_cannot_make_up_its_mind_is_taken_back() {
         let (probation, now) = after(0);
-        probation.changed_its_mind(now, Digest::of(b"new"), "default/cache");
+        let cache = Key::new(Some("default"), "cache");
+        probation.changed_its_mind(now, Digest::of(b"new"), &cache, false);
+        assert_eq!(verdict(&probation), None, "once is no wonder");
+        probation.changed_its_mind(now, Digest::of(b"new"), &cache, true);
         assert!(verdict(&probation).unwrap().contains("default/cache differently again and again"));
+    }
+
+    /// After so many changes for each of so many parents, a second for each round.
+    fn after_rounds(rounds: u64, parents: usize, each: Duration) -> Option<String> {
+        let (probation, now) = after(0);
+        for round in 0..rounds {
+            for parent in 0..parents {
+                let key = Key::new(Some("default"), &format!("cache-{parent}"));
+                probation.changed_its_mind(now + each * round as u32, Digest::of(b"new"), &key, false);
+            }
+        }
+        verdict(&probation)
+    }
+
+    #[test]
+    fn one_that_cannot_make_up_its_mind_about_any_of_a_thousand_is_taken_back_though_each_has_its_turn_seldom() {
+        let why = after_rounds(40, 1_000, Duration::from_secs(2)).unwrap();
+        assert!(why.starts_with("it decides 1000 objects differently again and again, default/cache-"), "{why}");
+    }
+
+    #[test]
+    fn one_that_rolls_all_out_in_twenty_steps_stays() {
+        assert_eq!(after_rounds(20, 1_000, Duration::from_secs(1)), None);
+        assert_eq!(after_rounds(20, 30, Duration::ZERO), None);
     }
 
     #[test]
@@ -392,7 +459,7 @@ mod tests {
         for _ in 0..100 {
             call(&probation, now, "old", true, SLOW);
         }
-        probation.changed_its_mind(now, Digest::of(b"old"), "default/cache");
+        probation.changed_its_mind(now, Digest::of(b"old"), &Key::new(Some("default"), "cache"), true);
         assert_eq!(verdict(&probation), None);
         assert_eq!(probation.lock().now, Tally::default());
     }
