@@ -1,7 +1,6 @@
 //! `hotshoe build`: from a crate, or from any core module, to a component that a host takes.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -72,7 +71,7 @@ impl Args {
 
 /// Without a folder nobody says which cases it is to carry, and which limits it will have.
 fn alone(from: &Path, out: &Path) -> anyhow::Result<()> {
-    let component = component(read(from)?, &[], &Limits::default()).with_context(|| cannot_take(from))?;
+    let component = component(folder::read(from)?, &[], &Limits::default()).with_context(|| cannot_take(from))?;
     folder::write(out, &component)?;
     say(out, &component, "0 cases")
 }
@@ -83,7 +82,7 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
         None if folder.has_crate() => compile(folder)?,
         None => return as_it_is(folder, out),
     };
-    let (component, cases) = with_cases(folder, read(&made)?).with_context(|| cannot_take(&made))?;
+    let (component, cases) = with_cases(folder, folder::read(&made)?).with_context(|| cannot_take(&made))?;
     let product = folder.product();
     folder::write(out.unwrap_or(&product), &component)?;
     say(out.unwrap_or(&product), &component, &format!("{cases} cases"))?;
@@ -99,7 +98,7 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
 /// A plugin without a crate is made by the tools of its language. Where they have, all is done.
 fn as_it_is(folder: &Folder, out: Option<&Path>) -> anyhow::Result<()> {
     let made = folder.component()?;
-    let component = read(&made)?;
+    let component = folder::read(&made)?;
     contract::inspect(&component, &folder.limits).with_context(|| cannot_take(&made))?;
     if let Some(out) = out {
         folder::write(out, &component)?;
@@ -111,10 +110,6 @@ fn as_it_is(folder: &Folder, out: Option<&Path>) -> anyhow::Result<()> {
 fn say(out: &Path, component: &[u8], more: &str) -> anyhow::Result<()> {
     let (size, digest) = (component.len(), Digest::of(component));
     stdout::line(format_args!("{}: {size} bytes, digest {digest}, {more}", shown(out).display()))
-}
-
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn cannot_take(path: &Path) -> String {

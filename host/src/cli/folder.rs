@@ -1,13 +1,15 @@
 //! A plugin's folder: `plugin.yaml`, `Cargo.toml`, `cases/`, and where its build products go.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
 use crate::plugin::cases::Case;
-use crate::plugin::limits::{Limits, Overrides};
+use crate::plugin::limits::{COMPONENT_BYTES, Limits, Overrides};
+use crate::plugin::source;
 use crate::plugin_file;
 use crate::whole_file::WholeFile;
 
@@ -145,6 +147,20 @@ impl CaseFile {
 pub(super) fn shown(path: &Path) -> &Path {
     let here = std::env::current_dir().ok();
     here.and_then(|here| path.strip_prefix(here).ok()).filter(|path| !path.as_os_str().is_empty()).unwrap_or(path)
+}
+
+/// Reads a component, no more of it than any plugin may have.
+///
+/// # Errors
+/// When it is no regular file, or too large.
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let (most, shown) = (COMPONENT_BYTES.cap, path.display());
+    let mut bytes = Vec::new();
+    source::open(path)
+        .and_then(|file| file.take(most.0 + 1).read_to_end(&mut bytes))
+        .with_context(|| format!("cannot read the component {shown}"))?;
+    ensure!(bytes.len() <= most.bytes(), "{shown} is larger than any component may be: {most} (limits.componentBytes)");
+    Ok(bytes)
 }
 
 /// Writes a file, and the folders that it lies in where they are missing.

@@ -14,6 +14,8 @@ use crate::server::Problem;
 
 /// A reload waits for a compilation.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// What a host knows it says at once.
+const KNOWN: Duration = Duration::from_secs(10);
 
 /// Where an answer is not what this version would say.
 pub(super) const SHAPE: &str = "the host's answer has another shape; is it of this version?";
@@ -32,7 +34,7 @@ impl HostOptions {
     /// # Errors
     /// When no host answers, or it says no.
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.ask("GET", path).await
+        self.ask("GET", path, KNOWN).await
     }
 
     /// Asks for something to be done.
@@ -40,13 +42,13 @@ impl HostOptions {
     /// # Errors
     /// When no host answers, or it says no.
     pub async fn post(&self, path: &str) -> anyhow::Result<Value> {
-        self.ask("POST", path).await
+        self.ask("POST", path, PATIENCE).await
     }
 
-    async fn ask(&self, method: &str, path: &str) -> anyhow::Result<Value> {
-        let answer = timeout(PATIENCE, self.exchange(method, path))
-            .await
-            .with_context(|| format!("the host on {} did not answer within {PATIENCE:?}", self.address))?;
+    async fn ask(&self, method: &str, path: &str, patience: Duration) -> anyhow::Result<Value> {
+        let answer = timeout(patience, self.exchange(method, path)).await.with_context(|| {
+            format!("the host on {} did not answer within {patience:?}; its log may say why", self.address)
+        })?;
         let (status, body) = answer.with_context(|| self.nobody())?;
         if !(200..300).contains(&status) {
             bail!("{}", self.problem(status, &body));

@@ -2,7 +2,6 @@
 //! any cluster.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -112,7 +111,7 @@ impl Args {
 /// The component of a folder.
 pub(super) async fn load(folder: &Folder) -> anyhow::Result<Arc<Revision>> {
     let path = folder.component()?;
-    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = folder::read(&path)?;
     let engine = Engine::new()?;
     let compiler = Compiler::of_this_binary(None);
     let revision = Revision::load(&engine, &compiler, Candidate::of(bytes), folder.limits.clone()).await;
