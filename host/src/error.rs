@@ -163,6 +163,10 @@ pub struct NoRoom {
     pub most: usize,
 }
 
+/// What a 404 means that is about no object, for who reads it.
+const UNSERVED: &str =
+    "the API server does not serve this kind, version or subresource: see its CustomResourceDefinition";
+
 /// An answer of the API server that is not success, or none at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{verb} {target}: {message}")]
@@ -183,7 +187,7 @@ pub struct ApiError {
     pub cause: Option<String>,
     /// It has just come back, and forbids what it may allow in a moment.
     pub waking_up: bool,
-    /// It has no place for such an object: of a 404, that it names none.
+    /// It has no place for such an object at the moment.
     pub unserved: bool,
 }
 
@@ -194,6 +198,13 @@ impl ApiError {
     pub fn new(verb: &'static str, target: String, code: u16, reason: &str, message: String) -> Self {
         let reason = if is_word(reason) { reason } else { reason_of(code, &message) }.to_owned();
         Self { verb, target, code, reason, message, retry_after: None, cause: None, waking_up: false, unserved: false }
+    }
+
+    /// It is the answer to a request for what has no place in the API.
+    #[must_use]
+    pub fn unserved(self) -> Self {
+        let message = format!("{} ({UNSERVED})", self.message.trim_end());
+        Self { unserved: true, message, ..self }
     }
 
     /// The namespace of the object is being deleted: neither failure nor strike.
@@ -240,6 +251,11 @@ impl ApiError {
         }
     }
 
+    /// What was sent is no object that anybody may have: sent again, it is none either.
+    pub fn is_invalid(&self) -> bool {
+        (matches!(self.code, 400 | 422) && !self.is_failed_test()) || is_misfit(self.code, &self.message)
+    }
+
     /// An apply that was not forced sets what another field manager owns.
     pub fn is_of_ownership(&self) -> bool {
         self.code == 409 && self.cause.as_deref() == Some("FieldManagerConflict")
@@ -251,10 +267,10 @@ impl ApiError {
         refused || is_misfit(self.code, &self.message)
     }
 
-    /// 5xx, 429, 409, time-outs and a server that is away, or has just come back, pass by themselves; the
+    /// 5xx, 429, 409, time-outs, credentials that are just renewed and a server that is away, or has just come back, pass by themselves; the
     /// rest does not.
     pub fn is_transient(&self) -> bool {
-        !self.is_definite() || self.code == 409 || self.code == 429 || self.waking_up
+        !self.is_definite() || matches!(self.code, 401 | 409 | 429) || self.waking_up
     }
 }
 

@@ -19,7 +19,7 @@ pub async fn learn_parent(
     reply: Result<String, ApiError>,
 ) -> Result<Arc<Object>, Error> {
     let watched = &logic.parents.watched;
-    let error = match reply {
+    let mut error = match reply {
         Ok(reply) => match watched.learn(&reply, (&controller.name, Role::Parent)) {
             Ok(learned) => return Ok(learned),
             Err(error) => {
@@ -29,16 +29,19 @@ pub async fn learn_parent(
         },
         Err(error) => error,
     };
-    // A failed `test` of a JSON patch is a 422, and as good as a conflict.
-    if error.code == 409 || error.code == 422 || !error.is_definite() {
+    // A failed `test` of a JSON patch is a 422, and as good as a conflict. A subresource that is not served is a
+    // 404 that names the object.
+    if matches!(error.code, 404 | 409 | 422) || !error.is_definite() {
         match controller.writer.read_parent(&logic.resource, &parent.key, &watched.lens()).await {
-            Ok(live) => watched.take(live),
+            Ok(live) => {
+                if error.is_gone() {
+                    error = error.unserved();
+                }
+                watched.take(live);
+            }
             Err(gone) if gone.is_gone() => watched.lose(parent),
             Err(_) => {}
         }
-    }
-    if error.is_gone() {
-        watched.lose(parent);
     }
     Err(error.into())
 }

@@ -19,9 +19,6 @@ use crate::error::ApiError;
 
 /// A reply larger than this is not read: the API server's own limit on an object is 1.5 MiB.
 const MAX_REPLY: usize = 4 * 1024 * 1024;
-/// What a 404 means that is not about an object, for who reads it.
-const UNSERVED: &str =
-    "the API server does not serve this kind, version or subresource: see its CustomResourceDefinition";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The name of the context that a Pod has.
 const IN_CLUSTER: &str = "in-cluster";
@@ -208,17 +205,13 @@ impl Call<'_> {
         let status: Status = serde_json::from_str(body)
             .unwrap_or_else(|_| Status { message: body.chars().take(500).collect(), ..Status::default() });
         let details = status.details.unwrap_or_default();
-        let unserved = code == 404 && details.name.is_empty();
-        let message = match unserved {
-            true => format!("{} ({UNSERVED})", status.message.trim_end()),
-            false => status.message,
-        };
-        ApiError {
+        let names_none = details.name.is_empty();
+        let error = ApiError {
             retry_after: retry_after.or(details.retry_after_seconds.map(Duration::from_secs)),
             cause: details.causes.into_iter().map(|cause| cause.reason).find(|reason| !reason.is_empty()),
-            unserved,
-            ..ApiError::new(self.verb, self.target.to_string(), code, &status.reason, message)
-        }
+            ..ApiError::new(self.verb, self.target.to_string(), code, &status.reason, status.message)
+        };
+        if code == 404 && names_none { error.unserved() } else { error }
     }
 }
 

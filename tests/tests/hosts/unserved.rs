@@ -34,9 +34,11 @@ fn an_object_is_served_again_after_its_status_had_no_place_for_a_while() {
                 tried.err().filter(|refused| refused.code == 404).map(drop).ok_or_else(|| "it has one".to_owned())
             })
             .await;
+        // What it says of itself changes, and then what the host says of it.
+        scene.merge(&UNSERVED_FAULT, "one", json!({ "spec": { "fault": "another word" } })).await;
+        host.says(&["WARN", "one", "does not serve this kind, version or subresource"]).await;
         scene.merge(&UNSERVED_FAULT, "one", json!({ "spec": { "fault": "other" } })).await;
         scene.event("one", "PluginFailed", "").await;
-        host.says(&["WARN", "one", "does not serve this kind, version or subresource"]).await;
 
         let with = json!([{ "op": "add", "path": "/spec/versions/0/subresources", "value": { "status": {} } }]);
         scene.person.json_patch(&CRD, "", &crd, &with).await.expect("the status has its place");
