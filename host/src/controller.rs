@@ -133,6 +133,8 @@ pub struct Memory {
     pub stalls: u32,
     /// After a failure: not to be decided before, unless this basis changes.
     pub hold: Option<(Instant, u64)>,
+    /// Whether objects were fetched for the last decision, or for what failed in its place.
+    pub fetched: bool,
     /// When its clean-up began.
     pub cleaning_up: Option<Instant>,
     /// When its turn comes to be tried while the circuit is open.

@@ -21,7 +21,7 @@ use crate::tally::End;
 
 /// How soon a decision that rests on fetched objects is made again. They are not watched, so that
 /// a Secret is never in a cache; a look by name every so often is what tells of a change.
-const FETCHED: Duration = Duration::from_secs(15);
+pub const FETCHED: Duration = Duration::from_secs(15);
 
 /// What a log line has beside its message, bytes: when, how loud, which plugin, revision and object.
 const LINE: usize = 200;
@@ -57,12 +57,12 @@ pub async fn decide<'a>(
     let basis = || hold_basis(controller, logic, &observed.parent, &observed.parent.finalizers);
     let failed = memory.hold.is_some_and(|(_, failed)| failed == basis());
     let mut trial = admit(controller, failed, memory)?;
-    let mut decided = ask_and_tell(controller, logic, call, observed).await;
+    let mut decided = ask_and_tell(controller, logic, call, observed, &mut memory.fetched).await;
     if let Err(Error::Call(CallError::Stopped)) = decided {
         // The circuit opened before its turn came, so it has not failed by that.
         drop(trial);
         trial = admit(controller, failed, memory)?;
-        decided = ask_and_tell(controller, logic, call, observed).await;
+        decided = ask_and_tell(controller, logic, call, observed, &mut memory.fetched).await;
     }
     match decided {
         Ok((answer, fetched)) => {
@@ -84,15 +84,19 @@ fn admit<'a>(controller: &'a Controller, failed: bool, memory: &mut Memory) -> R
     admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
 }
 
-/// Asks, and counts and logs each call.
+/// Asks, and counts and logs each call; `fetched` says whether objects were fetched for one, whatever came of it.
 async fn ask_and_tell(
     controller: &Controller,
     logic: &Logic,
     call: Call,
     observed: &Observed,
+    fetched: &mut bool,
 ) -> Result<(Answer, bool), Error> {
     let digest = logic.revision.digest();
+    let mut calls = 0;
     let heard = |heard: Heard<'_>| {
+        calls += 1;
+        *fetched = calls > 1;
         let end = if heard.failed { End::Aborted } else { End::Answered };
         controller.metrics.called(&controller.name, digest, end, heard.elapsed);
         controller.probation.called(Instant::now(), digest, heard.elapsed);

@@ -11,6 +11,7 @@ use crate::backoff::{doubled, soon};
 use crate::carry_out::Work;
 use crate::cluster::events;
 use crate::controller::{Controller, Logic, Memory};
+use crate::decide::FETCHED;
 use crate::decision::{Condition, Event, Severity, Truth};
 use crate::error::{ApiError, CallError, Error, Retry};
 use crate::fingerprint::hold_basis;
@@ -100,6 +101,11 @@ async fn fail(
         controller.metrics.denied(plugin, violation.rule);
     }
     let pause = pause(error, memory.failures);
+    // What it missed may be there by then, and nobody watches for that.
+    let pause = match error {
+        Error::Plugin(_) if memory.fetched => Some(pause.map_or(FETCHED, |pause| pause.min(FETCHED))),
+        _ => pause,
+    };
     let retry = pause.map(tracing::field::debug);
     tracing::warn!(plugin, %digest, object = %parent.key, reason = error.reason(), retry, "{}", words(error, plugin));
     let said = !passes(error) || memory.failures > PASSING;
