@@ -65,6 +65,8 @@ pub struct Written {
     pub again: bool,
     /// The namespace is going away.
     pub terminating: bool,
+    /// Something was no object that anybody may have.
+    invalid: bool,
 }
 
 impl Written {
@@ -274,7 +276,10 @@ impl<'a> Work<'a> {
             }
             Err(WriteError::Api(error)) if error.is_namespace_terminating() => written.terminating = true,
             Err(WriteError::Api(error)) if passes_by_itself(&error) => written.again = true,
-            Err(error) => self.note_refused(&child.reference, child.digest, error, memory),
+            Err(error) => {
+                self.blame(&error, written);
+                self.note_refused(&child.reference, child.digest, error, memory);
+            }
         }
     }
 
@@ -291,6 +296,18 @@ impl<'a> Work<'a> {
         let tried = Unsettled { digest: desired.digest.clone(), fields };
         memory.unsettled.push((kind.clone(), object.key.clone(), tried));
         tracing::warn!(plugin = &*self.controller.name, digest = %self.logic.revision.digest(), child = %desired.reference, "not every field of the child stays as it was applied: something else rewrites it");
+    }
+
+    /// Holds what no API server takes against the revision, once in a pass: to answer such a thing is no better
+    /// than to answer nothing.
+    fn blame(self, error: &WriteError, written: &mut Written) {
+        if let WriteError::Api(error) = error
+            && error.is_invalid()
+            && !std::mem::replace(&mut written.invalid, true)
+        {
+            let (now, digest) = (tokio::time::Instant::now(), self.logic.revision.digest());
+            self.controller.probation.failed(now, digest, &self.observed.parent.key, error);
+        }
     }
 
     fn note_refused(self, child: &ObjectRef, digest: Box<str>, error: WriteError, memory: &mut Memory) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backoff::{doubled, soon};
+use crate::check::Desired;
 use crate::cluster::apply::WriteError;
 use crate::cluster::observe::reference;
 use crate::decision::{ObjectRef, Refusal};
@@ -97,6 +98,11 @@ impl Refusals {
         let said = (tries == 0).then(|| told.clone());
         self.0.push(Refused { told, digest, basis, due, tries: tries.saturating_add(1) });
         said
+    }
+
+    /// Whether this very wish was refused the last time.
+    pub fn has_refused(&self, desired: &Desired) -> bool {
+        self.of(&desired.reference).is_some_and(|refused| refused.digest == desired.digest)
     }
 
     /// Whether the last write of a child was refused.

@@ -138,11 +138,15 @@ async fn look(controller: &Controller, present: &Logic, new: &Logic, parent: Arc
     found
 }
 
-/// Whether a revision fails on a parent.
+/// Whether a revision fails on a parent, or wishes for what was just refused.
 async fn fails(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> bool {
     let memory = controller.recall(&parent);
     let looked = Looked::at(controller, logic, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
-    looked.into_parts(controller, logic).is_some_and(|(_, judged)| judged.is_err_and(|error| error.is_the_plugins()))
+    match looked.into_parts(controller, logic) {
+        None => false,
+        Some((_, Ok(judged))) => judged.desired.iter().flatten().any(|one| memory.refused.has_refused(one)),
+        Some((_, Err(error))) => error.is_the_plugins(),
+    }
 }
 
 /// The first child that would be deleted. Of a parent that is being deleted they all are to go.

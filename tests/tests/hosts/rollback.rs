@@ -13,6 +13,7 @@ const SLIPS: &str = "this revision slips";
 const DROPS: &str = "this revision drops";
 const GRABS: &str = "this revision grabs";
 const BALKS: &str = "this revision balks";
+const BENDS: &str = "this revision bends";
 const HOLDS: &str = "this revision holds";
 const FREES: &str = "this revision frees";
 
@@ -365,6 +366,11 @@ fn a_component_whose_decisions_are_denied_is_taken_back_by_itself() {
 #[test]
 fn a_component_that_says_that_it_failed_is_taken_back_by_itself() {
     is_taken_back_where_all_slip("stated-relapse", BALKS);
+}
+
+#[test]
+fn a_component_that_wishes_for_what_no_api_server_takes_is_taken_back_by_itself() {
+    is_taken_back_where_all_slip("invalid-relapse", BENDS);
 }
 
 fn is_taken_back_where_all_slip(name: &str, words: &str) {
