@@ -10,7 +10,7 @@ use crate::finalize;
 use crate::object::Object;
 use crate::observed::observe;
 use crate::plugin::cases::{Case, Verdict};
-use crate::plugin::history::Event;
+use crate::plugin::history::{Event, FAILS};
 use crate::plugin::revision::Revision;
 use crate::shadow::survey::{self, Survey};
 use crate::shadow::{self, OVERDUE};
@@ -47,7 +47,7 @@ fn too_much(survey: &Survey, max_losing: u8) -> Option<String> {
     let failing = &survey.failing;
     if failing.count > 0 {
         return Some(format!(
-            "it fails on {} of {parents} parents on which the present one does not: {}",
+            "{FAILS} {} of {parents} parents on which the present one does not: {}",
             failing.count,
             failing.in_words()
         ));

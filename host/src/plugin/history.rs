@@ -27,6 +27,8 @@ use crate::whole_file::WholeFile;
 
 /// So many components are kept: the one that decides and those before it.
 const KEPT: usize = 5;
+/// How the word begins of what is held because it fails.
+pub const FAILS: &str = "it fails on";
 /// So many entries are kept.
 const ENTRIES: usize = 100;
 /// A history larger than this is not ours.
@@ -206,10 +208,18 @@ impl History {
         self.entries.iter().rfind(|entry| entry.event == Event::Published).map(|entry| entry.digest)
     }
 
-    /// Whether somebody said so of a component that had been taken back: its failures are known.
+    /// Whether somebody said so of a component that had been taken back, or held because it fails: its failures
+    /// are known.
     pub fn is_approved_after_all(&self, digest: Digest) -> bool {
-        let last = |event| self.entries.iter().rposition(|entry| entry.digest == digest && entry.event == event);
-        last(Event::TakenBack).is_some_and(|taken_back| Some(taken_back) < last(Event::Approved))
+        let last = |is_it: &dyn Fn(&Entry) -> bool| {
+            self.entries.iter().rposition(|entry| entry.digest == digest && is_it(entry))
+        };
+        let failed = last(&|entry| match entry.event {
+            Event::TakenBack => true,
+            Event::Held => entry.message.starts_with(FAILS),
+            _ => false,
+        });
+        failed.is_some() && failed < last(&|entry| entry.event == Event::Approved)
     }
 
     /// The components that may decide in the place of this one, the best first: those that decided
@@ -547,6 +557,11 @@ mod tests {
         again.note(digest("b"), "", Event::Approved, "");
         assert!(again.held(digest("b")).is_none() && again.is_approved(digest("b")));
         assert!(!again.is_approved_after_all(digest("b")), "it has not failed yet");
+        for (event, message) in [(Event::Held, "it fails on 1 of 2 parents"), (Event::Approved, "")] {
+            assert!(!again.is_approved_after_all(digest("c")));
+            again.note(digest("c"), "3", event, message);
+        }
+        assert!(again.is_approved_after_all(digest("c")), "its failures were known");
         again.note(digest("a"), "1", Event::Held, "it would delete much");
         assert!(again.before(Some(digest("b"))).is_empty(), "nobody goes back to what is held by himself");
     }
