@@ -26,7 +26,7 @@ use crate::error::ApiError;
 use crate::object::Lens;
 
 /// A dead connection is noticed this long after its last sign of life, plus 5 s.
-const WATCH_SECONDS: u32 = 200;
+const WATCH_SECONDS: u32 = 60;
 /// Objects in one page of a list: the peak of memory at a start.
 const PAGE: u32 = 50;
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
