@@ -7,11 +7,11 @@
 mod loopback;
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Query, State};
@@ -74,10 +74,10 @@ pub struct Problem {
 /// # Errors
 /// When the address cannot be bound.
 pub async fn serve(listen: SocketAddr, about: About) -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind(listen).await.with_context(|| {
-        format!(
-            "cannot listen on {listen}: another host may run; choose another address with --listen, 127.0.0.1:0 for any"
-        )
+    let listener = TcpListener::bind(listen).await.map_err(|error| {
+        let why = if error.kind() == io::ErrorKind::AddrInUse { "another host may run; " } else { "" };
+        let what = format!("cannot listen on {listen}: {why}choose another address with --listen, 127.0.0.1:0 for any");
+        anyhow::Error::new(error).context(what)
     })?;
     let address = listener.local_addr()?;
     let guarded = Router::new()

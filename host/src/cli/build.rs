@@ -30,7 +30,7 @@ const CORE_MODULE: [u8; 8] = *b"\0asm\x01\0\0\0";
 /// So many cases that do not hold are named.
 const NAMED: usize = 4;
 
-/// Build a plugin: compile it, make a component of it, and check it as the host does
+/// Build a plugin: compile it, make a component of it, and have it carry its cases
 #[derive(clap::Args, Debug)]
 #[command(
     group = clap::ArgGroup::new("place").args(["plugin", "out"]).multiple(true),

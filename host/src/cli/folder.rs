@@ -127,9 +127,14 @@ impl Folder {
         let dir = self.dir.join("cases");
         let Ok(entries) = fs::read_dir(&dir) else { return Ok(Vec::new()) };
         let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
+        // Hidden files are those of editors.
+        let is_hidden = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml"));
+        paths.retain(|path| !is_hidden(path));
         paths.sort();
-        paths.into_iter().map(CaseFile::read).collect()
+        let cases = paths.into_iter().map(CaseFile::read).collect::<anyhow::Result<Vec<_>>>()?;
+        check_names(&cases)?;
+        Ok(cases)
     }
 }
 
@@ -141,6 +146,18 @@ impl CaseFile {
             Err(error) => bail!("{} is no valid case: {error}", shown(&path).display()),
         }
     }
+}
+
+/// What a case is called is how people, and the component that carries it, speak of it.
+fn check_names(cases: &[CaseFile]) -> anyhow::Result<()> {
+    for (index, CaseFile { path, case, .. }) in cases.iter().enumerate() {
+        let path = shown(path).display();
+        ensure!(!case.name.trim().is_empty(), "{path}: a case needs a name");
+        if let Some(other) = cases.iter().take(index).find(|other| other.case.name == case.name) {
+            bail!("{} and {path} are both named {:?}; rename one", shown(&other.path).display(), case.name);
+        }
+    }
+    Ok(())
 }
 
 /// A path as a person would type it: relative to where they are, if it is below.

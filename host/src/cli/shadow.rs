@@ -70,7 +70,8 @@ impl Args {
     /// # Errors
     /// When the file cannot be read, no host answers, or it cannot run the component.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let component = super::folder::read(&self.file).context("build it with `hotshoe build`, or name another file")?;
+        let component =
+            super::folder::read(&self.file).context("build it with `hotshoe build`, or name another file")?;
         let heard = super::runtime()?.block_on(self.ask(&component))?;
         let summary = heard.summary.as_ref().context(
             "the host's answer ends before the summary; it may have been stopped, its log says more. Try again",

@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long)]
     accept: bool,
     /// Call each case so often, each time in a fresh instance, and print how long it takes
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "accept")]
     bench: Option<NonZeroUsize>,
     /// How to print the results
     #[arg(short, long, value_enum, default_value_t)]

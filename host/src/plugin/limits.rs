@@ -424,10 +424,12 @@ impl<'de> Deserialize<'de> for Size {
         enum Written {
             Number(u64),
             Text(String),
+            Other(de::IgnoredAny),
         }
         match Written::deserialize(deserializer)? {
             Written::Number(bytes) => Some(Self(bytes)),
             Written::Text(text) => Self::parse(&text),
+            Written::Other(_) => None,
         }
         .ok_or_else(|| de::Error::custom("a size is a number of bytes, or one with Ki, Mi or Gi, such as 64Mi"))
     }
