@@ -47,10 +47,12 @@ pub(crate) struct Rollout {
 impl Observed {
     pub(crate) fn of(request: &Request<Memcached>) -> Result<Self, Failure> {
         let deployment = request.child_as::<Deployment, DeploymentView>(request.name())?;
+        // Those of a Deployment of this name that is somebody else's have the same labels.
+        let pods = if deployment.is_some() { request.related(PODS)? } else { Vec::new() };
         Ok(Self {
             rollout: deployment.map(Rollout::of),
             has_service: request.has_child::<Service>(&names::service(request.name())),
-            nodes: nodes(request.related(PODS)?),
+            nodes: nodes(pods),
         })
     }
 
