@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::ensure;
+
 use super::folder::Folder;
 use super::{stderr, test};
 use crate::config::{HostSettings, PluginConfig};
@@ -42,9 +44,11 @@ pub(super) fn note_options(path: &Path) {
 pub(super) async fn load(paths: &[PathBuf], namespace: &str) -> anyhow::Result<Vec<Asked>> {
     // No variable is looked at here, so none need be allowed.
     let host = HostSettings { namespace: namespace.into(), allow_env: vec!["*".to_owned()], ..HostSettings::default() };
-    let mut plugins = Vec::new();
+    let mut plugins: Vec<Asked> = Vec::new();
     for path in paths {
         let config = PluginConfig::read(path, &host)?;
+        let is_first = plugins.iter().all(|other| other.config.name != config.name);
+        ensure!(is_first, "two plugins are named {}; name each once", config.name);
         note_options(path);
         let revision = test::load(&Folder::open(path)?).await?;
         host.parentage.note_named(&config.name, config.parent.as_ref());

@@ -8,12 +8,14 @@ use anyhow::{Context, ensure};
 use serde_json::json;
 
 use super::asked::{self, Asked};
+use super::run::namespace;
 use super::{stderr, stdout};
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::discovery::Kinds;
 use crate::cluster::served;
 use crate::config::HOST_NAMESPACE;
 use crate::decision::Kind;
+use crate::names;
 use crate::rbac::{self, Place, Plugin, Rights, Served};
 
 /// Print the accounts and rights that a host needs for these plugins
@@ -29,13 +31,13 @@ pub struct Args {
     #[arg(value_name = "PLUGIN", required = true)]
     plugins: Vec<PathBuf>,
     /// The namespace of the host and of the plugins' ServiceAccounts
-    #[arg(short, long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE")]
+    #[arg(short, long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE", value_parser = namespace)]
     namespace: String,
     /// The host's ServiceAccount
-    #[arg(long, default_value = "hotshoe", value_name = "NAME")]
+    #[arg(long, default_value = "hotshoe", value_name = "NAME", value_parser = account)]
     host_account: String,
     /// A namespace that the host watches; Roles in it take the place of ClusterRoles [default: all]
-    #[arg(long = "watch-namespace", value_name = "NAMESPACE")]
+    #[arg(long = "watch-namespace", value_name = "NAMESPACE", value_parser = namespace)]
     watched: Vec<String>,
     /// Take plural names and scopes by rule rather than from a cluster
     #[arg(long)]
@@ -45,6 +47,12 @@ pub struct Args {
     /// How to print
     #[arg(short, long, default_value = "yaml")]
     output: Output,
+}
+
+/// The name of a ServiceAccount as it may be.
+fn account(text: &str) -> Result<String, &'static str> {
+    let is_one = names::is_subdomain(text);
+    is_one.then(|| text.to_owned()).ok_or("a ServiceAccount's name has lower-case letters, digits, `-` and `.`")
 }
 
 /// What `kubectl apply` reads.

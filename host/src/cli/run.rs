@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(short, long, env = "HOTSHOE_NAMESPACE", value_parser = namespace)]
     namespace: Option<String>,
     /// The namespace of the plugins' ServiceAccounts
-    #[arg(long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE")]
+    #[arg(long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE", value_parser = namespace)]
     service_account_namespace: String,
     /// A variable of the environment that a plugin's configuration may take, with one `*` at most; repeat it, or
     /// part several by commas. What is named here takes the place of the default, which is to be named too where
@@ -159,7 +159,7 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// The name of a namespace as it may be.
-fn namespace(text: &str) -> Result<String, &'static str> {
+pub(super) fn namespace(text: &str) -> Result<String, &'static str> {
     let is_one = names::is_label(text);
     is_one.then(|| text.to_owned()).ok_or("a namespace has at most 63 lower-case letters, digits and `-` between them")
 }
@@ -287,7 +287,12 @@ mod tests {
         for good in [&["plugins/a"][..], &["-f", "plugins/a"], &["plugins/a", "-n", "tests-1"]] {
             assert_eq!(code(good), 0, "{good:?}");
         }
-        for bad in [&[][..], &["plugins/a", "-n", "Bad_NS"], &["plugins/a", "--namespace", ""]] {
+        for bad in [
+            &[][..],
+            &["plugins/a", "-n", "Bad_NS"],
+            &["plugins/a", "--namespace", ""],
+            &["plugins/a", "--service-account-namespace", "a b"],
+        ] {
             assert_eq!(code(bad), 2, "{bad:?}");
         }
     }
