@@ -257,6 +257,14 @@ impl Controller {
         }
     }
 
+    /// How many parents fail, and of how many others children are refused.
+    pub fn in_trouble(&self) -> (usize, usize) {
+        let memories = self.memories.lock();
+        let failing = memories.values().filter(|memory| memory.failures > 0).count();
+        let refused = memories.values().filter(|memory| memory.failures == 0 && !memory.refused.is_empty()).count();
+        (failing, refused)
+    }
+
     /// Remembers.
     pub fn remember(&self, key: &Key, memory: Memory) {
         self.memories.lock().insert(key.clone(), memory);

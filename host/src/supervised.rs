@@ -162,6 +162,9 @@ pub struct PluginStatus {
     pub history_failing: Option<String>,
     /// How many parents there are.
     pub parents: usize,
+    /// How many of them are in trouble.
+    #[serde(default)]
+    pub trouble: Trouble,
     /// How many wait for a reconcile.
     pub queued: usize,
     /// How many are being reconciled.
@@ -172,6 +175,16 @@ pub struct PluginStatus {
     pub breaker: BreakerStatus,
     /// Its watches.
     pub watches: Vec<WatchStatus>,
+}
+
+/// How many parents are not as they should be, by what is known of their last pass.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trouble {
+    /// The plugin failed, or its decision could not be carried out.
+    pub failing: usize,
+    /// The API server refuses some of their children.
+    pub refused: usize,
 }
 
 /// How `plugin.yaml` is, for people and scripts.
@@ -306,6 +319,7 @@ impl Supervised {
             (state.since, state.is_restored)
         };
         let (queued, running) = self.controller.queue.depth();
+        let (failing_on, refused_of) = self.controller.in_trouble();
         let watches = self.watches();
         let failing: Vec<String> = watches.iter().filter_map(|watch| watch.failing.clone()).collect();
         let failing = (!failing.is_empty()).then(|| failing.join("; "));
@@ -330,6 +344,7 @@ impl Supervised {
             taking,
             history_failing: self.history_failing.lock().clone(),
             parents: logic.map_or(0, |logic| logic.parents.watched.cache.len()),
+            trouble: Trouble { failing: failing_on, refused: refused_of },
             queued,
             running,
             unable: self.controller.writer.unable(),

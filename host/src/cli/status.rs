@@ -10,7 +10,7 @@ use crate::error::APPLY_RIGHTS;
 use crate::plugin::digest::Digest;
 use crate::plugin::slot::Refused;
 use crate::server::HostStatus;
-use crate::supervised::PluginStatus;
+use crate::supervised::{PluginStatus, Trouble};
 
 /// Show how a running host and its plugins are
 #[derive(clap::Args, Debug)]
@@ -79,6 +79,13 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
     if let Some(why) = &plugin.unable {
         notes.push(format!("nothing is written, the host may not act as its account: {why}; {APPLY_RIGHTS}"));
     }
+    let Trouble { failing, refused } = plugin.trouble;
+    if failing > 0 {
+        notes.push(format!("fails on {failing} of {}: their Events and conditions say why", plugin.parents));
+    }
+    if refused > 0 {
+        notes.push(format!("the API server refuses children of {refused} of {}: their Events say why", plugin.parents));
+    }
     if let Some(why) = &plugin.plugin_file.refused {
         notes.push(format!("plugin.yaml not taken, what it said before holds: {why}"));
     }
@@ -116,6 +123,14 @@ mod tests {
         });
         value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         read(&value).unwrap()
+    }
+
+    #[test]
+    fn how_many_objects_are_in_trouble_is_noted() {
+        let trouble = json!({ "failing": 2, "refused": 1 });
+        let noted = notes(&plugin(json!({ "parents": 5, "trouble": trouble })));
+        assert!(noted[0].starts_with("fails on 2 of 5") && noted[1].contains("children of 1 of 5"), "{noted:?}");
+        assert!(notes(&plugin(json!({ "parents": 5 }))).is_empty());
     }
 
     #[test]

@@ -193,7 +193,7 @@ fn children_are_not_deleted_all_at_once_without_a_grant_for_it() {
 #[test]
 fn a_child_that_the_api_server_does_not_understand_is_told_in_an_event() {
     run(async {
-        let (scene, _host) = both("misspelt").await;
+        let (scene, host) = both("misspelt").await;
         scene.create(fault("one", "unknown field")).await;
         scene
             .until("an Event names the field", async || {
@@ -206,6 +206,12 @@ fn a_child_that_the_api_server_does_not_understand_is_told_in_an_event() {
             })
             .await;
         assert!(scene.find(&CONFIG_MAP, "one").await.is_none());
+        host.until("the status counts the parent", async || {
+            let (_, words) = host.ask(&["status"]);
+            let is_counted = words.contains("the API server refuses children of 1 of 1: their Events say why");
+            is_counted.then_some(()).ok_or(words)
+        })
+        .await;
     });
 }
 
