@@ -32,8 +32,6 @@ pub struct Final<'a> {
     pub trial: Trial<'a>,
     /// The answer; never `needs`.
     pub answer: Answer,
-    /// Whether it rests on objects that were fetched for it.
-    pub fetched: bool,
 }
 
 /// Makes sure that a decision on fetched objects is made again soon.
@@ -65,9 +63,9 @@ pub async fn decide<'a>(
         decided = ask_and_tell(controller, logic, call, observed, &mut memory.fetched).await;
     }
     match decided {
-        Ok((answer, fetched)) => {
+        Ok(answer) => {
             controller.answered(&logic.revision);
-            Ok(Final { trial, answer, fetched })
+            Ok(Final { trial, answer })
         }
         Err(error) => {
             tell_breaker(controller, logic, &observed.parent.key, trial, &error);
@@ -84,26 +82,23 @@ fn admit<'a>(controller: &'a Controller, failed: bool, memory: &mut Memory) -> R
     admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
 }
 
-/// Asks, and counts and logs each call; `fetched` says whether objects were fetched for one, whatever came of it.
+/// Asks, and counts and logs each call.
 async fn ask_and_tell(
     controller: &Controller,
     logic: &Logic,
     call: Call,
     observed: &Observed,
     fetched: &mut bool,
-) -> Result<(Answer, bool), Error> {
+) -> Result<Answer, Error> {
     let digest = logic.revision.digest();
-    let mut calls = 0;
     let heard = |heard: Heard<'_>| {
-        calls += 1;
-        *fetched = calls > 1;
         let end = if heard.failed { End::Aborted } else { End::Answered };
         controller.metrics.called(&controller.name, digest, end, heard.elapsed);
         controller.probation.called(Instant::now(), digest, heard.elapsed);
         log(controller, logic, &observed.shown.parent.reference, heard.logs);
         note_dropped(controller, digest, heard.dropped);
     };
-    ask(controller, logic, call, observed.shown.clone(), heard).await
+    ask(controller, logic, call, observed.shown.clone(), fetched, heard).await
 }
 
 /// Tells the breaker how a call failed, and holds it against the revision.
@@ -187,8 +182,8 @@ impl<'a> From<&'a Result<Outcome, Aborted>> for Heard<'a> {
     }
 }
 
-/// The answer, and whether it rests on objects that were fetched for it. `heard` is told of each
-/// call that was made.
+/// The answer. `fetched` says whether it rests on objects that were fetched for it, or what failed in its
+/// place does; `heard` is told of each call that was made.
 ///
 /// # Errors
 /// When a call fails, the plugin says that it cannot decide, or it needs what it may not see.
@@ -197,11 +192,13 @@ pub async fn ask(
     logic: &Logic,
     call: Call,
     mut shown: Arc<Observation>,
+    fetched: &mut bool,
     mut heard: impl FnMut(Heard<'_>),
-) -> Result<(Answer, bool), Error> {
+) -> Result<Answer, Error> {
+    *fetched = false;
     let rounds = logic.plugin.limits.request_rounds;
     let mut room = Room::new(logic.plugin.limits.fetched_bytes);
-    for round in 0..=rounds {
+    for _ in 0..=rounds {
         let called = logic.revision.decide(call, shown.clone()).await;
         if !matches!(&called, Err(Aborted { error: CallError::Stopped, .. })) {
             heard(Heard::from(&called));
@@ -209,8 +206,9 @@ pub async fn ask(
         match called?.result.map_err(Error::Plugin)? {
             Answer::Needs(requirements) => {
                 shown = Arc::new(needs::fetch(controller, logic, &shown, requirements, &mut room).await?);
+                *fetched = true;
             }
-            answer => return Ok((answer, round > 0)),
+            answer => return Ok(answer),
         }
     }
     Err(CallError::TooManyRounds(usize::try_from(rounds).unwrap_or(usize::MAX)).into())

@@ -267,8 +267,8 @@ impl ApiError {
         refused || is_misfit(self.code, &self.message)
     }
 
-    /// 5xx, 429, 409, time-outs, credentials that are just renewed and a server that is away, or has just come back, pass by themselves; the
-    /// rest does not.
+    /// 5xx, 429, 409, time-outs, credentials that are just renewed, and a server that is away or has just come
+    /// back, pass by themselves; the rest does not.
     pub fn is_transient(&self) -> bool {
         !self.is_definite() || matches!(self.code, 401 | 409 | 429) || self.waking_up
     }

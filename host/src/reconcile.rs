@@ -67,14 +67,14 @@ async fn converge(
         return Ok(next);
     }
     let decided = decide::decide(controller, logic, Call::Reconcile, &observed, memory).await?;
-    let Final { answer, fetched, trial } = decided;
+    let Final { answer, trial } = decided;
     let checked = judge(controller, logic, &observed, answer, memory);
     let (decision, wishes) = decide::settle(controller, logic, &observed.parent.key, trial, checked)?;
     decide::note(controller, logic, &observed, &decision, memory);
     let work = Work { controller, logic, observed: &observed };
     let written = work.carry_out(&decision, wishes, memory).await?;
     let next = conclude(controller, logic, &observed, &decision, memory, written);
-    Ok(if fetched { decide::look_again(next, memory) } else { next })
+    Ok(if memory.fetched { decide::look_again(next, memory) } else { next })
 }
 
 /// What the answer would have done, if it may be done.

@@ -100,12 +100,7 @@ async fn fail(
     if let Error::Violation(violation) = error {
         controller.metrics.denied(plugin, violation.rule);
     }
-    let pause = pause(error, memory.failures);
-    // What it missed may be there by then, and nobody watches for that.
-    let pause = match error {
-        Error::Plugin(_) if memory.fetched => Some(pause.map_or(FETCHED, |pause| pause.min(FETCHED))),
-        _ => pause,
-    };
+    let pause = pause(error, memory);
     let retry = pause.map(tracing::field::debug);
     tracing::warn!(plugin, %digest, object = %parent.key, reason = error.reason(), retry, "{}", words(error, plugin));
     let said = !passes(error) || memory.failures > PASSING;
@@ -129,15 +124,21 @@ fn passes(error: &Error) -> bool {
 }
 
 /// How long until the next try; `None` until something changes.
-fn pause(error: &Error, failures: u32) -> Option<Duration> {
+fn pause(error: &Error, memory: &Memory) -> Option<Duration> {
+    let failures = memory.failures;
     let grown = |first: Duration| doubled(first, failures.saturating_sub(1), BACKOFF_MAX);
-    match error.retry() {
+    let pause = match error.retry() {
         Retry::Soon => Some(soon(failures)),
         Retry::Backoff => Some(grown(BACKOFF)),
         Retry::Slowly => Some(grown(10 * BACKOFF)),
         // The plugin or the API server chooses it, so it is clamped.
         Retry::After(after) => Some(after.clamp(soon(0), Duration::from_secs(3600))),
         Retry::OnChange => None,
+    };
+    match error {
+        // What it missed may be there by then, and nobody watches for that.
+        Error::Plugin(_) if memory.fetched => Some(pause.map_or(FETCHED, |pause| pause.min(FETCHED))),
+        _ => pause,
     }
 }
 

@@ -127,10 +127,7 @@ impl Folder {
         let dir = self.dir.join("cases");
         let Ok(entries) = fs::read_dir(&dir) else { return Ok(Vec::new()) };
         let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
-        // Hidden files are those of editors.
-        let is_hidden = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml"));
-        paths.retain(|path| !is_hidden(path));
+        paths.retain(|path| is_case(path));
         paths.sort();
         let cases = paths.into_iter().map(CaseFile::read).collect::<anyhow::Result<Vec<_>>>()?;
         check_names(&cases)?;
@@ -146,6 +143,12 @@ impl CaseFile {
             Err(error) => bail!("{} is no valid case: {error}", shown(&path).display()),
         }
     }
+}
+
+/// Hidden files are those of editors.
+fn is_case(path: &Path) -> bool {
+    let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    !is_hidden && path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
 }
 
 /// What a case is called is how people, and the component that carries it, speak of it.

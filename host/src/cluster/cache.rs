@@ -166,8 +166,14 @@ impl Inner {
         for (label, value) in object.indexed_labels() {
             remove(&mut self.by_label, &(label.clone(), key.namespace.clone(), value.clone()), key);
         }
-        if let Some(held) = object.label(PLUGIN_LABEL).and_then(|plugin| self.held.get_mut(plugin)) {
+        if let Some(plugin) = object.label(PLUGIN_LABEL)
+            && let Some(held) = self.held.get_mut(plugin)
+        {
             *held = held.saturating_sub(object.held());
+            // Whoever may label an object chooses the name.
+            if *held == 0 {
+                self.held.remove(plugin);
+            }
         }
         Some(object)
     }
@@ -280,7 +286,7 @@ mod tests {
         assert_eq!(cache.held_of("demo"), large.held());
         assert_eq!(large.held() - small.held(), 1000);
         cache.delete(&large);
-        assert_eq!(cache.held_of("demo"), 0);
+        assert!(!cache.lock().held.contains_key("demo"));
         assert_eq!(cache.held_of("other"), small.held());
     }
 

@@ -40,8 +40,10 @@ impl Looked {
         let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
         let observed = observe_at(logic, parent, memory, now);
         let shown = observed.shown.clone();
-        let answer = decide::ask(controller, logic, call, shown, |heard| times.add(heard.elapsed, heard.memory)).await;
-        Self { said: Some((observed, answer)) }
+        let mut fetched = false;
+        let heard = |heard: decide::Heard<'_>| times.add(heard.elapsed, heard.memory);
+        let answer = decide::ask(controller, logic, call, shown, &mut fetched, heard).await;
+        Self { said: Some((observed, answer.map(|answer| (answer, fetched)))) }
     }
 
     /// Whether it used up all of its time.
