@@ -55,15 +55,12 @@ pub enum CallError {
     #[error("the plugin still needs more objects after {0} rounds (limits.requestRounds)")]
     TooManyRounds(usize),
     /// It failed too often, so it is not called for now.
-    #[error("the plugin failed too often and is not called for the next {}; mend and reload it, or wait", seconds(*.0))]
+    // Without the time: each parent says so in an Event, and words that stay the same are one.
+    #[error("the plugin failed too often and is not called for a while; mend and reload it, or wait")]
     CircuitOpen(Duration),
     /// Its turn never came: the host's decision threads are gone, or the circuit opened meanwhile.
     #[error("the host is shutting down")]
     Stopped,
-}
-
-fn seconds(duration: Duration) -> String {
-    format!("{} s", duration.as_millis().div_ceil(1000))
 }
 
 fn limit(duration: Duration) -> String {
@@ -430,6 +427,12 @@ impl Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_open_circuit_is_told_in_the_same_words_however_long_it_stays_open() {
+        let words = |seconds| CallError::CircuitOpen(Duration::from_secs(seconds)).to_string();
+        assert_eq!(words(1), words(1800));
+    }
 
     #[test]
     fn every_refusal_has_a_reason_that_is_one_word() {

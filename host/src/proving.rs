@@ -10,7 +10,6 @@ use crate::finalize;
 use crate::object::Object;
 use crate::observed::observe;
 use crate::plugin::cases::{Case, Verdict};
-use crate::plugin::history::{Event, FAILS};
 use crate::plugin::revision::Revision;
 use crate::shadow::survey::{self, Survey};
 use crate::shadow::{self, OVERDUE};
@@ -23,50 +22,55 @@ impl Supervised {
     /// A revision that would break much waits for a person.
     pub(crate) async fn hold(&self, logic: &Logic) -> Result<(), LoadError> {
         let Some(present) = self.controller.logic() else { return Ok(()) };
-        let why = match orphans(&present, logic) {
-            Some(why) => Some(why),
+        let objection = match orphans(&present, logic) {
+            Some(why) => Some(Objection { why, fails: false }),
             None => {
                 self.waits_for("the component is asked about every parent");
                 let survey = survey::survey(&self.controller, &present, logic).await;
                 too_much(&survey, logic.plugin.max_losing)
             }
         };
-        let Some(why) = why else { return Ok(()) };
-        let is_noted = self.history().held(logic.revision.digest()).is_some_and(|held| held.message == why);
+        let Some(Objection { why, fails }) = objection else { return Ok(()) };
+        let (digest, version) = (logic.revision.digest(), logic.revision.descriptor().version.clone());
+        let is_noted = self.history().held(digest).is_some_and(|held| held.message == why);
         if !is_noted {
-            self.note(&logic.revision, Event::Held, &why).await;
+            let message = why.clone();
+            self.remember(move |history| history.hold(digest, &version, &message, fails)).await;
         }
         Err(LoadError::Held(why))
     }
 }
 
+/// Why a revision should not decide unasked.
+#[derive(Debug, PartialEq)]
+struct Objection {
+    /// In words.
+    why: String,
+    /// Whether that is because it fails: who approves it all the same knows that it does.
+    fails: bool,
+}
+
 /// Why a revision should not decide unasked: it fails where the present one does not, deletes children of
 /// more than so many parents of 100, or took too long for all of them to be looked at.
-fn too_much(survey: &Survey, max_losing: u8) -> Option<String> {
-    let parents = survey.parents;
-    let failing = &survey.failing;
-    if failing.count > 0 {
-        return Some(format!(
-            "{FAILS} {} of {parents} parents on which the present one does not: {}",
-            failing.count,
-            failing.in_words()
-        ));
-    }
-    let losing = &survey.losing;
-    if losing.count * 100 > parents * usize::from(max_losing) {
-        return Some(format!(
-            "it would delete children of {} of {parents} parents, more than {max_losing} of 100 (spec.swap.maxLosing): {}",
-            losing.count,
-            losing.in_words()
-        ));
-    }
-    if survey.looked_at < parents {
-        return Some(format!(
-            "only {} of {parents} parents could be looked at: {OVERDUE} calls ran for longer than they may",
-            survey.looked_at
-        ));
-    }
-    None
+fn too_much(survey: &Survey, max_losing: u8) -> Option<Objection> {
+    let Survey { parents, looked_at, losing, failing } = survey;
+    let fails = failing.count > 0;
+    let why = if fails {
+        let (count, first) = (failing.count, failing.in_words());
+        format!("it fails on {count} of {parents} parents on which the present one does not: {first}")
+    } else if losing.count * 100 > parents * usize::from(max_losing) {
+        let (count, first) = (losing.count, losing.in_words());
+        format!(
+            "it would delete children of {count} of {parents} parents, more than {max_losing} of 100 (spec.swap.maxLosing): {first}"
+        )
+    } else if looked_at < parents {
+        format!(
+            "only {looked_at} of {parents} parents could be looked at: {OVERDUE} calls ran for longer than they may"
+        )
+    } else {
+        return None;
+    };
+    Some(Objection { why, fails })
 }
 
 /// Whom a revision would leave with the present one's finalizer: it holds another one or none, or serves
@@ -179,20 +183,22 @@ mod tests {
     #[test]
     fn a_revision_that_deletes_children_of_too_many_waits() {
         assert_eq!(too_much(&survey(5, 0), 10), None);
-        let why = too_much(&survey(6, 0), 10).unwrap();
-        assert!(why.contains("6 of 50") && why.contains("default/cache"), "{why}");
+        let Objection { why, fails } = too_much(&survey(6, 0), 10).unwrap();
+        assert!(why.contains("6 of 50") && why.contains("default/cache") && !fails, "{why}");
         assert_eq!(too_much(&survey(50, 0), 100), None);
         assert!(too_much(&survey(1, 0), 0).is_some());
     }
 
     #[test]
     fn a_revision_that_fails_where_the_present_one_does_not_waits() {
-        assert!(too_much(&survey(0, 1), 100).unwrap().starts_with("it fails on 1 of 50"));
+        let Objection { why, fails } = too_much(&survey(0, 1), 100).unwrap();
+        assert!(why.starts_with("it fails on 1 of 50") && fails, "{why}");
     }
 
     #[test]
     fn a_revision_that_could_not_be_asked_about_every_parent_waits() {
         let ended_early = Survey { looked_at: 20, ..survey(0, 0) };
-        assert!(too_much(&ended_early, 100).unwrap().starts_with("only 20 of 50"));
+        let Objection { why, fails } = too_much(&ended_early, 100).unwrap();
+        assert!(why.starts_with("only 20 of 50") && !fails, "{why}");
     }
 }

@@ -27,8 +27,6 @@ use crate::whole_file::WholeFile;
 
 /// So many components are kept: the one that decides and those before it.
 const KEPT: usize = 5;
-/// How the word begins of what is held because it fails.
-pub const FAILS: &str = "it fails on";
 /// So many entries are kept.
 const ENTRIES: usize = 100;
 /// A history larger than this is not ours.
@@ -56,6 +54,18 @@ pub struct Entry {
     /// The kinds that it owns, where it began to decide.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owns: Vec<Kind>,
+    /// Whether it is held because it fails.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fails: bool,
+}
+
+impl Entry {
+    /// One of now.
+    fn of(digest: Digest, version: &str, event: Event, message: &str) -> Self {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let (version, message) = (version.to_owned(), message.to_owned());
+        Self { digest, version, at, event, message, finalizer: None, owns: Vec::new(), fails: false }
+    }
 }
 
 /// What happened to a component.
@@ -102,9 +112,12 @@ impl History {
 
     /// Notes what happened to a component, and keeps what is needed to go back.
     pub fn note(&mut self, digest: Digest, version: &str, event: Event, message: &str) {
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let (version, message) = (version.to_owned(), message.to_owned());
-        self.add(Entry { digest, version, at, event, message, finalizer: None, owns: Vec::new() });
+        self.add(Entry::of(digest, version, event, message));
+    }
+
+    /// Notes that a component waits for a person, because it fails or for another reason.
+    pub fn hold(&mut self, digest: Digest, version: &str, message: &str, fails: bool) {
+        self.add(Entry { fails, ..Entry::of(digest, version, Event::Held, message) });
     }
 
     /// Notes that somebody lets a component decide in spite of what was noted of it.
@@ -122,9 +135,8 @@ impl History {
         (finalizer, owns): (Option<&str>, Vec<Kind>),
         message: &str,
     ) {
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let (version, message, finalizer) = (version.to_owned(), message.to_owned(), finalizer.map(str::to_owned));
-        self.add(Entry { digest, version, at, event: Event::Published, message, finalizer, owns });
+        let finalizer = finalizer.map(str::to_owned);
+        self.add(Entry { finalizer, owns, ..Entry::of(digest, version, Event::Published, message) });
     }
 
     fn add(&mut self, entry: Entry) {
@@ -214,11 +226,7 @@ impl History {
         let last = |is_it: &dyn Fn(&Entry) -> bool| {
             self.entries.iter().rposition(|entry| entry.digest == digest && is_it(entry))
         };
-        let failed = last(&|entry| match entry.event {
-            Event::TakenBack => true,
-            Event::Held => entry.message.starts_with(FAILS),
-            _ => false,
-        });
+        let failed = last(&|entry| entry.event == Event::TakenBack || entry.fails);
         failed.is_some() && failed < last(&|entry| entry.event == Event::Approved)
     }
 
@@ -471,7 +479,7 @@ mod tests {
             assert!(history.component(digest("a"), MOST).is_some());
         }
         fs::remove_dir_all(&dir).unwrap();
-        history.note(digest("b"), "2", Event::Held, "it would delete much");
+        history.hold(digest("b"), "2", "it would delete much", false);
         assert_eq!(History::open(Some(base.path()), "memcached").entries(), history.entries());
     }
 
@@ -490,7 +498,7 @@ mod tests {
         assert!(history.failing().unwrap().contains("revisions/memcached: "), "{:?}", history.failing());
         assert!(History::open(Some(base.path()), "memcached").failing().is_some());
         fs::remove_file(&dir).unwrap();
-        history.note(digest("b"), "1", Event::Held, "");
+        history.hold(digest("b"), "1", "", false);
         assert!(history.failing().is_some(), "the component still is not kept");
         history.keep(&Candidate::of(b"b".to_vec()));
         assert_eq!((history.failing(), history.is_kept(digest("b"))), (None, true));
@@ -534,7 +542,7 @@ mod tests {
         history.publish(digest("before"), "1", (Some("example.com/old"), Vec::new()), "");
         history.publish(digest("present"), "1", (None, Vec::new()), "");
         for number in 0..3 * ENTRIES {
-            history.note(digest(&number.to_string()), "2", Event::Held, "it would delete much");
+            history.hold(digest(&number.to_string()), "2", "it would delete much", false);
         }
         assert_eq!(history.entries().len(), ENTRIES);
         assert_eq!(history.current(), Some(digest("present")));
@@ -549,7 +557,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
         published(&mut history, "a");
-        history.note(digest("b"), "2", Event::Held, "it would delete much");
+        history.hold(digest("b"), "2", "it would delete much", false);
         let mut again = History::open(Some(base.path()), "memcached");
         assert_eq!(again.held(digest("b")).unwrap().message, "it would delete much");
         assert_eq!(again.before(Some(digest("b"))), [digest("a")]);
@@ -557,12 +565,13 @@ mod tests {
         again.note(digest("b"), "", Event::Approved, "");
         assert!(again.held(digest("b")).is_none() && again.is_approved(digest("b")));
         assert!(!again.is_approved_after_all(digest("b")), "it has not failed yet");
-        for (event, message) in [(Event::Held, "it fails on 1 of 2 parents"), (Event::Approved, "")] {
-            assert!(!again.is_approved_after_all(digest("c")));
-            again.note(digest("c"), "3", event, message);
-        }
+        again.hold(digest("c"), "3", "it fails on 1 of 2 parents", true);
+        assert!(!again.is_approved_after_all(digest("c")));
+        again.note(digest("c"), "", Event::Approved, "");
         assert!(again.is_approved_after_all(digest("c")), "its failures were known");
-        again.note(digest("a"), "1", Event::Held, "it would delete much");
+        let restarted = History::open(Some(base.path()), "memcached");
+        assert!(restarted.is_approved_after_all(digest("c")) && !restarted.is_approved_after_all(digest("b")));
+        again.hold(digest("a"), "1", "it would delete much", false);
         assert!(again.before(Some(digest("b"))).is_empty(), "nobody goes back to what is held by himself");
     }
 
@@ -609,7 +618,7 @@ mod tests {
     #[test]
     fn what_is_approved_has_the_version_that_it_had_before() {
         let mut history = History::default();
-        history.note(digest("held"), "2", Event::Held, "it would delete much");
+        history.hold(digest("held"), "2", "it would delete much", false);
         history.approve(digest("held"), "");
         history.approve(digest("held"), "");
         history.approve(digest("unknown"), "");
@@ -620,7 +629,7 @@ mod tests {
     fn nobody_goes_back_to_what_never_decided() {
         let mut history = History::default();
         published(&mut history, "a");
-        history.note(digest("b"), "2", Event::Held, "it would delete much");
+        history.hold(digest("b"), "2", "it would delete much", false);
         assert_eq!(history.find_decided(&digest("a").to_string()), Ok(digest("a")));
         let why = history.find_decided(&digest("b").to_string()).unwrap_err();
         assert!(why.contains("never decided") && why.contains("approve"), "{why}");
