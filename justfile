@@ -18,6 +18,9 @@ guests := "--locked --target-dir ../target/guests"
 fuzz := "--locked --release --target-dir ../target/fuzz"
 hotshoe := justfile_directory() / "target/release/hotshoe"
 
+# Tests on a control plane mostly wait: for back-offs, for the garbage collector, for a host that starts.
+waiting := 'RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * ' + num_cpus() + '))}"'
+
 # The plugins that the Deployment runs; its arguments stand on one line.
 deployed := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o 'plugins/[a-z0-9-]*')"
 
@@ -233,12 +236,12 @@ test-plugin name="memcached" *options: build-host
 # The host from outside, on a real control plane
 [group('test')]
 test-e2e *arguments: build control-plane
-    cargo test {{ cargo }} -p hotshoe-tests "$@"
+    {{ waiting }} cargo test {{ cargo }} -p hotshoe-tests "$@"
 
 # A plugin that attacks, beside a healthy one: every row of the table in SECURITY.md. Part of test-e2e
 [group('test')]
 test-hostile *arguments: build control-plane
-    cargo test {{ cargo }} -p hotshoe-tests --test hostile "$@"
+    {{ waiting }} cargo test {{ cargo }} -p hotshoe-tests --test hostile "$@"
 
 # The fuzz targets on their seeds and many changes of them, in seconds
 [group('test')]

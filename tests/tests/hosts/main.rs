@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod blind;
 mod broken;
 mod configuration;
 mod contended;
