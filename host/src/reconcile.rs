@@ -117,7 +117,7 @@ async fn hold_finalizer(
 
 /// Whether this very state was found settled before.
 fn settled(controller: &Controller, logic: &Logic, observed: &Observed, memory: &Memory) -> Option<Next> {
-    let same = memory.settled == Some(fingerprint(controller, logic, observed));
+    let same = memory.settled.is_some_and(|settled| settled == fingerprint(controller, logic, observed));
     let none_due = memory.refused.none_due() && memory.contention.none_due(Instant::now());
     (same && none_due).then(|| carry_out::next_look(memory))
 }
