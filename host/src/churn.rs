@@ -23,15 +23,27 @@ const FORGOTTEN: Duration = Duration::from_secs(600);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// What a decision wishes for, in fingerprints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// The children.
+    pub children: u64,
+    /// What the plugin reads itself of the status that it states.
+    pub word: u64,
+    /// What that was said about: all that was observed but the parent. A word about something else, such as Pods
+    /// that come and go, is no change of mind.
+    pub about: u64,
+}
+
 /// What is remembered of the wishes for one parent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Churn {
     /// Fingerprint of what was decided on: the parent and the revision.
     basis: u64,
-    /// Fingerprint of the wishes.
-    wishes: u64,
-    /// Fingerprint of those before them, where they were others.
-    before: u64,
+    /// The last wishes.
+    wishes: Wishes,
+    /// Those before them, where they were others.
+    before: Wishes,
     /// How often they changed back since the basis changed.
     turns: u32,
     /// When they changed last.
@@ -40,18 +52,25 @@ pub struct Churn {
     whole: Option<Instant>,
 }
 
+impl Wishes {
+    /// Whether the plugin has changed its mind since these.
+    fn differ_from(&self, earlier: &Wishes) -> bool {
+        self.children != earlier.children || (self.about == earlier.about && self.word != earlier.word)
+    }
+}
+
 impl Churn {
     /// What is remembered after one more decision.
     #[must_use]
-    pub fn then(self, basis: u64, wishes: u64, now: Instant) -> Self {
+    pub fn then(self, basis: u64, wishes: Wishes, now: Instant) -> Self {
         let forgotten = self.at.is_some_and(|at| now.saturating_duration_since(at) > FORGOTTEN);
         if self.basis != basis || forgotten {
             return Self { basis, wishes, ..Self::default() };
         }
-        if self.wishes == wishes {
-            return self;
+        if !wishes.differ_from(&self.wishes) {
+            return Self { wishes, ..self };
         }
-        let turned = self.before == wishes;
+        let turned = !wishes.differ_from(&self.before);
         let cost = if turned { TURN } else { CHANGE };
         let whole = self.whole.map_or(now, |whole| whole.max(now)) + cost;
         let turns = self.turns + u32::from(turned);
@@ -93,9 +112,13 @@ mod tests {
         let mut churn = Churn::default();
         for wishes in wishes {
             now += each;
-            churn = churn.then(BASIS, wishes, now);
+            churn = churn.then(BASIS, of(wishes), now);
         }
         (churn, now)
+    }
+
+    fn of(children: u64) -> Wishes {
+        Wishes { children, ..Wishes::default() }
     }
 
     fn rest((churn, now): &(Churn, Instant)) -> Option<Duration> {
@@ -145,15 +168,28 @@ mod tests {
         let (churn, now) = after(back_and_forth(40), Duration::ZERO);
         assert!(churn.pause(now, || BASIS).is_some());
         assert_eq!(churn.pause(now, || BASIS + 1), None);
-        assert_eq!(churn.then(BASIS + 1, 10, now).pause(now, || BASIS + 1), None);
+        assert_eq!(churn.then(BASIS + 1, of(10), now).pause(now, || BASIS + 1), None);
         let later = now + 2 * FORGOTTEN;
-        assert_eq!(churn.then(BASIS, 10, later).pause(later, || BASIS), None);
+        assert_eq!(churn.then(BASIS, of(10), later).pause(later, || BASIS), None);
     }
 
     #[test]
     fn a_pause_is_over_once_and_for_all_where_nothing_changes_after_it() {
         let (churn, now) = after(back_and_forth(100), Duration::from_secs(20));
         let later = now + LONGEST_PAUSE;
-        assert_eq!(churn.then(BASIS, 11, later).pause(later, || BASIS), None, "the same wishes are no change");
+        assert_eq!(churn.then(BASIS, of(11), later).pause(later, || BASIS), None, "the same wishes are no change");
+    }
+
+    #[test]
+    fn another_word_about_something_else_is_no_change_of_mind_and_about_the_same_it_is() {
+        let words = |about: fn(u64) -> u64| {
+            let (mut churn, now) = (Churn::default(), Instant::now() + 2 * ALLOWANCE);
+            for number in 0..100 {
+                churn = churn.then(BASIS, Wishes { children: 1, word: number % 2, about: about(number) }, now);
+            }
+            churn.pause(now, || BASIS)
+        };
+        assert_eq!(words(|number| number % 2), None, "it tells of Pods that come and go");
+        assert!(words(|_| 1) > Some(FIRST_PAUSE), "it answers itself");
     }
 }

@@ -9,7 +9,7 @@ use crate::breaker::{Standing, Trial};
 use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Answer, Call, Decision, ObjectRef, Observation};
 use crate::error::{CallError, Error};
-use crate::fingerprint::{churn_basis, hold_basis};
+use crate::fingerprint::{churn_basis, hold_basis, others};
 use crate::needs::{self, Room};
 use crate::object::{Key, Object};
 use crate::observed::Observed;
@@ -139,7 +139,7 @@ pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decisio
     let (now, digest) = (Instant::now(), logic.revision.digest());
     let basis = churn_basis(controller, logic, &observed.parent);
     let read = logic.revision.descriptor().own_status();
-    let wishes = decision.wishes(read.as_ref(), &controller.hasher);
+    let wishes = decision.wishes(read.as_ref(), others(controller, &observed.shown), &controller.hasher);
     memory.churn = memory.churn.then(basis, wishes, now.into_std());
     if memory.churn.is_new(now.into_std()) {
         let endless = memory.churn.is_endless(now.into_std());

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::churn::Wishes;
 use crate::object::Key;
 use crate::projection::Projection;
 
@@ -183,14 +184,15 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// A number for what is wished for: the children, and of the status what the plugin reads itself. The
+    /// Numbers for what is wished for: the children, and of the status what the plugin reads itself. The
     /// rest only tells what comes and goes, and wakes nobody.
-    pub fn wishes(&self, read: Option<&Projection>, hasher: &impl BuildHasher) -> u64 {
+    pub fn wishes(&self, read: Option<&Projection>, about: u64, hasher: &impl BuildHasher) -> Wishes {
         let children: Option<Vec<_>> = match &self.children {
             Children::Exactly(children) => Some(children.iter().map(|child| (&child.reference, &child.json)).collect()),
             Children::Keep => None,
         };
-        hasher.hash_one((children, read.and_then(|read| self.shown_status(read))))
+        let word = hasher.hash_one(read.and_then(|read| self.shown_status(read)));
+        Wishes { children: hasher.hash_one(children), word, about }
     }
 
     /// What a projection shows of a parent that has this status and nothing else.
@@ -389,7 +391,7 @@ mod tests {
 
     use super::*;
 
-    fn wishes(status: &str, message: &str, read: &[&str]) -> u64 {
+    fn wishes(status: &str, message: &str, read: &[&str]) -> Wishes {
         let condition =
             Condition { name: "A".into(), status: Truth::True, reason: "R".into(), message: message.to_owned() };
         let decision = Decision {
@@ -400,7 +402,7 @@ mod tests {
             requeue_after: None,
         };
         let read = (!read.is_empty()).then(|| Projection::new(read));
-        decision.wishes(read.as_ref(), &BuildHasherDefault::<DefaultHasher>::default())
+        decision.wishes(read.as_ref(), 0, &BuildHasherDefault::<DefaultHasher>::default())
     }
 
     #[test]

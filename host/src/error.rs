@@ -133,7 +133,7 @@ pub enum LoadError {
     #[error("it was taken back: {0}; mend it, or let it decide all the same with `hotshoe approve`")]
     TakenBack(String),
     /// A first call with a parent that exists, or a case that the component carries, failed.
-    #[error("the first call failed: {0}")]
+    #[error("it was tried and failed: {0}")]
     SelfTestFailed(String),
 }
 
@@ -253,6 +253,11 @@ impl ApiError {
         (matches!(self.code, 400 | 422) && !self.is_failed_test()) || is_misfit(self.code, &self.message)
     }
 
+    /// A field of what came of it is not as it may be. A policy says the same of an object as a whole, and names none.
+    pub fn is_of_fields(&self) -> bool {
+        self.code == 422 && self.cause.as_deref().is_some_and(|cause| cause.starts_with("FieldValue"))
+    }
+
     /// An apply that was not forced sets what another field manager owns.
     pub fn is_of_ownership(&self) -> bool {
         self.code == 409 && self.cause.as_deref() == Some("FieldManagerConflict")
@@ -271,9 +276,12 @@ impl ApiError {
     }
 }
 
-/// What does not fit a schema is a 500 when it is applied; sent again, it fits no better.
+/// What fits no schema, or has a value that none of its type is, is a 500 when it is applied; sent again, it
+/// fits no better. A webhook that converts between versions may be away, which passes.
 fn is_misfit(code: u16, message: &str) -> bool {
-    code == 500 && message.starts_with("failed to create typed patch object")
+    let misfits = ["failed to create typed patch object (", "failed to convert new object ("];
+    let is_one = misfits.iter().any(|misfit| message.starts_with(misfit));
+    code == 500 && is_one && !message.contains("conversion webhook for")
 }
 
 fn is_word(reason: &str) -> bool {
@@ -459,8 +467,25 @@ mod tests {
     #[test]
     fn what_fits_no_schema_is_not_sent_again_as_it_is() {
         let of = |message: &str| ApiError::new("apply", "a ConfigMap".into(), 500, "", message.into());
-        assert!(of("failed to create typed patch object (n/a)").is_definite());
-        assert!(!of("etcd is away").is_definite());
+        let converted = "failed to convert new object (n/a; /v1, Kind=ConfigMap) to proper version: ";
+        for misfit in ["failed to create typed patch object (n/a)", &format!("{converted}illegal base64 data")] {
+            let error = of(misfit);
+            assert!(error.is_definite() && error.is_invalid() && error.reason == "Invalid", "{misfit}");
+        }
+        let away = format!("{converted}conversion webhook for example.com/v1, Kind=A failed: Post: connection refused");
+        for passes in ["etcd is away", &away] {
+            assert!(!of(passes).is_definite() && of(passes).is_transient(), "{passes}");
+        }
+    }
+
+    #[test]
+    fn a_policy_that_denies_an_object_finds_fault_with_no_field() {
+        let refusal = |code, cause: Option<&str>| {
+            let error = ApiError::new("apply", "a Deployment".into(), code, "Invalid", "no".into());
+            ApiError { cause: cause.map(str::to_owned), ..error }.is_of_fields()
+        };
+        assert!(refusal(422, Some("FieldValueDuplicate")));
+        assert!(!refusal(422, None) && !refusal(409, Some("FieldManagerConflict")));
     }
 
     fn forbidden(message: &str) -> ApiError {

@@ -49,6 +49,11 @@ fn owned_fields(object: &Object) -> Vec<&str> {
 }
 
 fn visible(controller: &Controller, shown: &Observation) -> u64 {
+    controller.hasher.hash_one((&shown.parent.json, others(controller, shown), (shown.now, shown.attempt)))
+}
+
+/// What is observed beside the parent.
+pub fn others(controller: &Controller, shown: &Observation) -> u64 {
     let text = |document: &Document| controller.hasher.hash_one((&document.reference, &document.json));
     let texts = |documents: &[Document]| documents.iter().map(text).collect::<Vec<_>>();
     let related: Vec<_> = shown.related.iter().map(|related| texts(&related.objects)).collect();
@@ -57,11 +62,5 @@ fn visible(controller: &Controller, shown: &Observation) -> u64 {
         .iter()
         .map(|refusal| (&refusal.reference, refusal.code, &refusal.reason, &refusal.message))
         .collect();
-    controller.hasher.hash_one((
-        &shown.parent.json,
-        texts(&shown.children),
-        related,
-        refusals,
-        (&shown.config, shown.now, shown.attempt),
-    ))
+    controller.hasher.hash_one((texts(&shown.children), related, refusals, &shown.config))
 }

@@ -10,6 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -45,8 +46,8 @@ const WORDS: usize = 1_000;
 const REMEMBERED: u32 = 2_000;
 
 /// What the calls of one revision came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Tally {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
     calls: u32,
     failures: u32,
     time: Duration,
@@ -64,8 +65,8 @@ pub struct Probation {
 pub enum Beginning {
     /// In the place of another one, against which it is held.
     OnProbation,
-    /// It was on probation for so long when the host ended.
-    Resumed(Duration),
+    /// It was on probation for so long when the host ended, against one whose calls had come to this.
+    Resumed(Duration, Tally),
     /// Where there was none, or although it is known what it does.
     Unjudged,
     /// It decided before. What the one in between did says nothing of those that come after.
@@ -107,16 +108,22 @@ impl Probation {
         let mut inner = self.lock();
         let before = match beginning {
             Beginning::Return => inner.before,
+            Beginning::Resumed(_, before) => before,
             _ if inner.now.calls >= MIN_CALLS || inner.now.calls > inner.before.calls => inner.now,
             // Too few to hold anything against: those of the one before that one are more.
             _ => inner.before,
         };
         let until = match beginning {
             Beginning::OnProbation => Some(now + PROBATION),
-            Beginning::Resumed(since) => Some(now + PROBATION.saturating_sub(since)),
+            Beginning::Resumed(since, _) => Some(now + PROBATION.saturating_sub(since)),
             Beginning::Unjudged | Beginning::Return => None,
         };
         *inner = Inner { digest: Some(digest), before, until, ..Inner::default() };
+    }
+
+    /// What the calls of the one before the present revision came to.
+    pub fn before(&self) -> Tally {
+        self.lock().before
     }
 
     /// A call of this revision ended.
@@ -261,6 +268,11 @@ fn said(why: &str, parent: &Key, error: &dyn fmt::Display) -> String {
 }
 
 impl Tally {
+    /// Whether there were no calls.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     fn add(&mut self, time: Duration) {
         if self.calls >= REMEMBERED {
             *self = Self { calls: self.calls / 2, failures: self.failures / 2, time: self.time / 2 };
@@ -516,12 +528,21 @@ mod tests {
     #[test]
     fn one_that_was_on_probation_when_the_host_ended_is_so_for_the_rest_of_it() {
         let (probation, now) = (Probation::default(), Instant::now());
-        begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2));
+        begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, Tally::default()));
         let fail = |now: Instant| (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
         fail(now + PROBATION / 2);
         assert_eq!(verdict(&probation), None, "it is over");
         fail(now);
         assert!(verdict(&probation).unwrap().contains("how often the one before it failed is not known"));
+    }
+
+    #[test]
+    fn one_that_became_slow_is_held_against_the_one_before_it_also_after_a_restart() {
+        let before = after(0).0.before();
+        let (probation, now) = (Probation::default(), Instant::now());
+        begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, before));
+        (0..MIN_CALLS).for_each(|_| call(&probation, now, "new", false, SLOW));
+        assert!(verdict(&probation).unwrap().contains("before it one took 50.0"));
     }
 
     #[test]

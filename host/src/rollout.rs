@@ -22,10 +22,10 @@ use crate::decision::Kind;
 use crate::error::LoadError;
 use crate::plugin::candidate::Candidate;
 use crate::plugin::digest::Digest;
-use crate::plugin::history::{Entry, Event, History};
+use crate::plugin::history::{AtWork, Entry, Event, History};
 use crate::plugin::revision::Revision;
 use crate::plugin::slot::Refused;
-use crate::probation::Beginning;
+use crate::probation::{Beginning, Tally};
 use crate::proving::{first_call, try_carried_cases};
 use crate::supervised::{State, Supervised};
 use crate::wiring::{self, Views};
@@ -182,9 +182,9 @@ impl Supervised {
         let gone = self.publish(logic, start, stopwatch);
         // The plugin has them open now.
         drop(views);
-        let why = start.why().to_owned();
+        let (why, before) = (start.why().to_owned(), self.controller.probation.before());
         self.remember(move |history| {
-            remember(history, &revision, component.as_ref(), &why);
+            remember(history, &revision, component.as_ref(), (&why, before));
             // Taking native code out of memory is the kernel's work, and takes as long as a decision.
             drop(gone);
         })
@@ -251,7 +251,7 @@ impl Supervised {
         let replaced = before.as_ref().map(|before| before.digest());
         let before = before.filter(|_| matches!(start, Start::Swap));
         let beginning = match self.on_probation_for(digest) {
-            Some(since) if self.was_at_work(digest) => Beginning::Resumed(since),
+            Some((since, before)) if self.was_at_work(digest) => Beginning::Resumed(since, before),
             _ => self.beginning(digest, start, before.is_some()),
         };
         self.controller.probation.begin(tokio::time::Instant::now(), digest, beginning);
@@ -280,10 +280,11 @@ impl Supervised {
         }
     }
 
-    /// For how long what decided when the host ended had been held against the one before it.
-    fn on_probation_for(&self, digest: Digest) -> Option<Duration> {
-        let history = self.history();
-        history.on_probation_since(digest).map(|since| SystemTime::now().duration_since(since).unwrap_or_default())
+    /// For how long what decided when the host ended had been held against the one before it, and what the calls of
+    /// that one had come to.
+    fn on_probation_for(&self, digest: Digest) -> Option<(Duration, Tally)> {
+        let (since, before) = self.history().on_probation_since(digest)?;
+        Some((SystemTime::now().duration_since(since).unwrap_or_default(), before))
     }
 
     /// The last good revision goes on; the reason is in the log, the status and the metrics.
@@ -325,7 +326,7 @@ impl Supervised {
 }
 
 /// Notes that a revision decides now, and keeps its component for going back to it.
-fn remember(history: &mut History, revision: &Revision, component: Option<&Candidate>, why: &str) {
+fn remember(history: &mut History, revision: &Revision, component: Option<&Candidate>, (why, before): (&str, Tally)) {
     let digest = revision.digest();
     if let Some(component) = component {
         history.keep(component);
@@ -333,7 +334,8 @@ fn remember(history: &mut History, revision: &Revision, component: Option<&Candi
     if history.current() != Some(digest) {
         let descriptor = revision.descriptor();
         let owns = descriptor.owns.iter().map(|owned| owned.kind.clone()).collect();
-        history.publish(digest, &descriptor.version, (descriptor.finalizer.as_deref(), owns), why);
+        let at_work = AtWork { finalizer: descriptor.finalizer.clone(), owns, before };
+        history.publish(digest, &descriptor.version, at_work, why);
     }
 }
 

@@ -155,18 +155,14 @@ impl Supervised {
     ) -> Result<(), String> {
         let refused = self.controller.slot.refused();
         let current = self.controller.logic().map(|logic| logic.revision.clone());
-        let waited = self.waits_for_approval(target).is_some();
         self.in_time(self.take_again(target, Start::Return("somebody went back to it")))
             .await
             .map_err(|why| format!("{target} cannot be taken: {why}"))?;
-        if waited {
-            self.remember(move |history| history.approve(target, "somebody went back to it")).await;
-        }
         let plugin = &*self.controller.name;
         if let Some(current) = &current {
             self.note(current, Event::TakenBack, "somebody went back to another revision").await;
             self.controller.metrics.revision(plugin, "TakenBack");
-            tracing::info!(plugin, digest = %target, left = %current.digest(), "somebody went back; what was left is not taken again before its file changes or somebody approves it");
+            tracing::info!(plugin, digest = %target, left = %current.digest(), "somebody went back; what was left is not taken again until somebody approves it");
         }
         let known = [Some(target), current.as_ref().map(|current| current.digest())];
         if let Some(newer) = offered.filter(|offered| newer && !known.contains(&Some(*offered))) {
@@ -202,7 +198,7 @@ impl Supervised {
         if let Some(prefix) = prefix.filter(|prefix| !digest.full().starts_with(prefix)) {
             return Err(format!("{prefix} is not what waits for an approval; {digest} is"));
         }
-        self.remember(move |history| history.approve(digest, "")).await;
+        self.remember(move |history| history.approve(digest)).await;
         tracing::info!(plugin = &*self.controller.name, %digest, "somebody approved of this component");
         Ok(())
     }
@@ -243,11 +239,12 @@ mod tests {
     use std::borrow::Cow;
 
     use super::*;
+    use crate::plugin::history::AtWork;
 
     /// Of components with these words: the first ones decided, and of what became of them each is told once more.
     fn history_of(published: &[&str], events: &[(&str, Event)]) -> History {
         let mut history = History::default();
-        published.iter().for_each(|words| history.publish(digest(words), "1", (None, Vec::new()), ""));
+        published.iter().for_each(|words| history.publish(digest(words), "1", AtWork::default(), ""));
         events.iter().for_each(|(words, event)| history.note(digest(words), "1", *event, "so"));
         history
     }

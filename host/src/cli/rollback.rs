@@ -9,7 +9,7 @@ use super::reload;
 /// Have an earlier component decide again
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hotshoe rollback memcached                  # the one before\n  hotshoe rollback memcached --to 3f2a91c0    # one of `hotshoe history`\n\nIt needs neither network nor compiler. The component that decided is not taken again before its file\nchanges or `hotshoe approve` says so."
+    after_help = "Examples:\n  hotshoe rollback memcached                  # the one before\n  hotshoe rollback memcached --to 3f2a91c0    # one of `hotshoe history`\n\nIt needs neither network nor compiler. The component that decided is not taken again\nuntil `hotshoe approve`."
 )]
 pub struct Args {
     #[command(flatten)]

@@ -70,8 +70,8 @@ impl Args {
     /// # Errors
     /// When the file cannot be read, no host answers, or it cannot run the component.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let component =
-            super::folder::read(&self.file).context("build it with `hotshoe build`, or name another file")?;
+        let component = super::folder::read(&self.file)
+            .map_err(|error| anyhow::anyhow!("{error:#}; build it with `hotshoe build`, or name another file"))?;
         let heard = super::runtime()?.block_on(self.ask(&component))?;
         let summary = heard.summary.as_ref().context(
             "the host's answer ends before the summary; it may have been stopped, its log says more. Try again",
@@ -205,6 +205,9 @@ impl Page {
         if let Some(why) = &summary.stopped {
             self.line(&format!("\nThe run was ended: {why}"));
         }
+        if let Some(why) = summary.held.as_ref().filter(|held| summary.stopped.as_ref() != Some(held)) {
+            self.line(&format!("\nA reload would hold it until `hotshoe approve`: {}", clean(why.clone(), TEXT)));
+        }
         self.line("\nNothing was written.");
         self.text
     }
@@ -327,7 +330,8 @@ impl Page {
     fn rest(&mut self, all: usize, show: usize, what: &str) {
         let rest = if show == 0 { 0 } else { all.saturating_sub(show) };
         if rest > 0 {
-            self.line(&format!("\n{rest} more objects {what}; `--show 0` shows them all"));
+            let more = if rest == 1 { format!("object {what}s") } else { format!("objects {what}") };
+            self.line(&format!("\n{rest} more {more}; `--show 0` shows them all"));
         }
     }
 

@@ -201,7 +201,7 @@ impl Writer {
             self.rename_back(apply, known, place).await?;
         }
         match self.try_apply(apply, place).await {
-            Err(refusal) if refusal.code == 422 && is_there => self.repair(apply, refusal, place).await,
+            Err(refusal) if refusal.is_of_fields() && is_there => self.repair(apply, refusal, place).await,
             applied => applied,
         }
     }
@@ -219,7 +219,7 @@ impl Writer {
             return self.clear_the_way(apply, refusal, place).await;
         }
         match self.try_apply(apply, place).await {
-            Err(refusal) if refusal.code == 422 => self.clear_the_way(apply, refusal, place).await,
+            Err(refusal) if refusal.is_of_fields() => self.clear_the_way(apply, refusal, place).await,
             applied => applied,
         }
     }
@@ -255,7 +255,7 @@ impl Writer {
             reach = claim.reach + 1;
             taken.extend(claim.taken);
             match self.try_apply(apply, place).await {
-                Err(error) if error.code == 422 => refusal = error,
+                Err(error) if error.is_of_fields() => refusal = error,
                 applied => return applied,
             }
         }

@@ -23,6 +23,7 @@ use super::candidate::Candidate;
 use super::digest::Digest;
 use super::limits::Size;
 use crate::decision::Kind;
+use crate::probation::Tally;
 use crate::whole_file::WholeFile;
 
 /// So many components are kept: the one that decides and those before it.
@@ -54,9 +55,23 @@ pub struct Entry {
     /// The kinds that it owns, where it began to decide.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owns: Vec<Kind>,
+    /// What the calls of the one before it had come to, where it began to decide.
+    #[serde(default, skip_serializing_if = "Tally::is_empty")]
+    pub before: Tally,
     /// Whether it is held because it fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fails: bool,
+}
+
+/// What is noted of a component that begins to decide.
+#[derive(Clone, Debug, Default)]
+pub struct AtWork {
+    /// The finalizer that it holds.
+    pub finalizer: Option<String>,
+    /// The kinds that it owns.
+    pub owns: Vec<Kind>,
+    /// What the calls of the one before it had come to, against which it is held.
+    pub before: Tally,
 }
 
 impl Entry {
@@ -64,7 +79,8 @@ impl Entry {
     fn of(digest: Digest, version: &str, event: Event, message: &str) -> Self {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let (version, message) = (version.to_owned(), message.to_owned());
-        Self { digest, version, at, event, message, finalizer: None, owns: Vec::new(), fails: false }
+        let AtWork { finalizer, owns, before } = AtWork::default();
+        Self { digest, version, at, event, message, finalizer, owns, before, fails: false }
     }
 }
 
@@ -121,22 +137,16 @@ impl History {
     }
 
     /// Notes that somebody lets a component decide in spite of what was noted of it.
-    pub fn approve(&mut self, digest: Digest, message: &str) {
+    pub fn approve(&mut self, digest: Digest) {
         let known = self.entries.iter().rfind(|entry| entry.digest == digest && !entry.version.is_empty());
         let version = known.map(|entry| entry.version.clone()).unwrap_or_default();
-        self.note(digest, &version, Event::Approved, message);
+        self.note(digest, &version, Event::Approved, "");
     }
 
-    /// Notes that a component decides now, which holds this finalizer and owns these kinds.
-    pub fn publish(
-        &mut self,
-        digest: Digest,
-        version: &str,
-        (finalizer, owns): (Option<&str>, Vec<Kind>),
-        message: &str,
-    ) {
-        let finalizer = finalizer.map(str::to_owned);
-        self.add(Entry { finalizer, owns, ..Entry::of(digest, version, Event::Published, message) });
+    /// Notes that a component decides now.
+    pub fn publish(&mut self, digest: Digest, version: &str, at_work: AtWork, message: &str) {
+        let AtWork { finalizer, owns, before } = at_work;
+        self.add(Entry { finalizer, owns, before, ..Entry::of(digest, version, Event::Published, message) });
     }
 
     fn add(&mut self, entry: Entry) {
@@ -201,18 +211,20 @@ impl History {
         self.entries.iter().rfind(|entry| entry.digest == digest)
     }
 
-    /// Since when a component that decides has been held against the one before it: it began in the place of
-    /// another, and neither as a way back nor because somebody said so of one that had been taken back.
-    pub fn on_probation_since(&self, digest: Digest) -> Option<SystemTime> {
+    /// Since when a component that decides has been held against the one before it, and what the calls of that one
+    /// had come to: it began in the place of another, and neither as a way back nor because somebody said so of one
+    /// that had been taken back.
+    pub fn on_probation_since(&self, digest: Digest) -> Option<(SystemTime, Tally)> {
         let last = self.entries.iter().rfind(|entry| entry.event == Event::Published)?;
         let is_swap = last.digest == digest && last.message.is_empty() && !self.before(Some(digest)).is_empty();
         let is_judged = is_swap && !self.is_approved_after_all(digest);
-        is_judged.then(|| UNIX_EPOCH + Duration::from_secs(last.at))
+        is_judged.then(|| (UNIX_EPOCH + Duration::from_secs(last.at), last.before))
     }
 
-    /// Whether somebody said that this component may decide in spite of all.
+    /// Whether somebody said that this component may decide in spite of all, and it has not since: what it would
+    /// break the next time is something else.
     pub fn is_approved(&self, digest: Digest) -> bool {
-        self.entries.iter().any(|entry| entry.digest == digest && entry.event == Event::Approved)
+        self.last(digest).is_some_and(|last| last.event == Event::Approved)
     }
 
     /// The component that began to decide last.
@@ -231,11 +243,12 @@ impl History {
     }
 
     /// The components that may decide in the place of this one, the best first: those that decided
-    /// last and were neither taken back nor held since.
+    /// last and were neither taken back nor held since because they fail. One that was held for what it would
+    /// delete was good when it decided, and to go back is to lose what came after it.
     pub fn before(&self, digest: Option<Digest>) -> Vec<Digest> {
-        let waits = |digest| self.taken_back(digest).or(self.held(digest)).is_some();
+        let is_bad = |digest| self.last(digest).is_some_and(|last| last.event == Event::TakenBack || last.fails);
         let mut good = self.published();
-        good.retain(|other| Some(*other) != digest && !waits(*other));
+        good.retain(|other| Some(*other) != digest && !is_bad(*other));
         good
     }
 
@@ -395,6 +408,14 @@ mod tests {
         Digest::of(text.as_bytes())
     }
 
+    fn holding(finalizer: &str) -> AtWork {
+        AtWork { finalizer: Some(finalizer.to_owned()), ..AtWork::default() }
+    }
+
+    fn owning(owns: Vec<Kind>) -> AtWork {
+        AtWork { owns, ..AtWork::default() }
+    }
+
     fn published(history: &mut History, text: &str) {
         history.keep(&Candidate::of(text.into()));
         history.note(digest(text), "1", Event::Published, "");
@@ -418,7 +439,12 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
         for (text, finalizer) in [("a", Some("example.com/a")), ("b", Some("example.com/b")), ("c", None)] {
-            history.publish(digest(text), "1", (finalizer, Vec::new()), "");
+            history.publish(
+                digest(text),
+                "1",
+                AtWork { finalizer: finalizer.map(str::to_owned), ..AtWork::default() },
+                "",
+            );
         }
         let again = History::open(Some(base.path()), "memcached");
         assert_eq!(again.finalizers(), ["example.com/a", "example.com/b"].map(str::to_owned).into());
@@ -430,10 +456,10 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
         let kind = |version: &str, kind: &str| Kind::new("apps", version, kind);
-        history.publish(digest("a"), "1", (None, vec![kind("v1", "Deployment"), kind("v1", "DaemonSet")]), "");
+        history.publish(digest("a"), "1", owning(vec![kind("v1", "Deployment"), kind("v1", "DaemonSet")]), "");
         for number in 0..2 * ENTRIES {
             let owns = vec![kind("v2", "Deployment")];
-            history.publish(digest(&number.to_string()), "2", (None, owns), "");
+            history.publish(digest(&number.to_string()), "2", owning(owns), "");
         }
         let again = History::open(Some(base.path()), "memcached");
         assert_eq!(again.owned(), [kind("v2", "Deployment"), kind("v1", "DaemonSet")]);
@@ -517,6 +543,8 @@ mod tests {
         assert!(history.taken_back(digest("b")).is_none());
         assert!(history.is_approved(digest("b")));
         assert!(history.is_approved_after_all(digest("b")));
+        published(&mut history, "b");
+        assert!(!history.is_approved(digest("b")), "the next time it may break more");
         history.note(digest("b"), "1", Event::TakenBack, "it traps");
         assert!(!history.is_approved_after_all(digest("b")), "it was taken back once more");
     }
@@ -524,10 +552,10 @@ mod tests {
     #[test]
     fn what_was_taken_back_and_its_finalizer_are_not_forgotten_for_much_that_is_said_again() {
         let mut history = History::default();
-        history.publish(digest("bad"), "1", (Some("example.com/old"), Vec::new()), "");
+        history.publish(digest("bad"), "1", holding("example.com/old"), "");
         history.note(digest("bad"), "1", Event::TakenBack, "it traps");
         for number in 0..3 * ENTRIES {
-            history.publish(digest(["a", "b"][number % 2]), "1", (Some("example.com/new"), Vec::new()), "");
+            history.publish(digest(["a", "b"][number % 2]), "1", holding("example.com/new"), "");
         }
         assert_eq!(history.entries().len(), ENTRIES);
         assert!(history.taken_back(digest("bad")).is_some());
@@ -539,8 +567,8 @@ mod tests {
     #[test]
     fn what_decides_is_not_forgotten_for_many_that_never_did() {
         let mut history = History::default();
-        history.publish(digest("before"), "1", (Some("example.com/old"), Vec::new()), "");
-        history.publish(digest("present"), "1", (None, Vec::new()), "");
+        history.publish(digest("before"), "1", holding("example.com/old"), "");
+        history.publish(digest("present"), "1", AtWork::default(), "");
         for number in 0..3 * ENTRIES {
             history.hold(digest(&number.to_string()), "2", "it would delete much", false);
         }
@@ -572,7 +600,9 @@ mod tests {
         let restarted = History::open(Some(base.path()), "memcached");
         assert!(restarted.is_approved_after_all(digest("c")) && !restarted.is_approved_after_all(digest("b")));
         again.hold(digest("a"), "1", "it would delete much", false);
-        assert!(again.before(Some(digest("b"))).is_empty(), "nobody goes back to what is held by himself");
+        assert_eq!(again.before(Some(digest("b"))), [digest("a")], "it was good when it decided");
+        again.hold(digest("a"), "1", "it fails on 1 of 2 parents", true);
+        assert!(again.before(Some(digest("b"))).is_empty(), "nobody goes back to what fails by himself");
     }
 
     #[test]
@@ -619,9 +649,9 @@ mod tests {
     fn what_is_approved_has_the_version_that_it_had_before() {
         let mut history = History::default();
         history.hold(digest("held"), "2", "it would delete much", false);
-        history.approve(digest("held"), "");
-        history.approve(digest("held"), "");
-        history.approve(digest("unknown"), "");
+        history.approve(digest("held"));
+        history.approve(digest("held"));
+        history.approve(digest("unknown"));
         assert_eq!(history.entries().iter().map(|entry| &*entry.version).collect::<Vec<_>>(), ["2", "2", "2", ""]);
     }
 

@@ -35,6 +35,7 @@ use crate::object::{Key, Object};
 use crate::observed::{context_of, unix_millis};
 use crate::plugin::candidate::Candidate;
 use crate::plugin::revision::Revision;
+use crate::proving::try_carried_cases;
 use crate::supervised::Supervised;
 use crate::wiring::{self, Views};
 use compare::Difference;
@@ -119,9 +120,11 @@ impl Turn {
         old.revision.note_used(&shared.compiler);
         let revision = Revision::load(&shared.engine, &shared.compiler, candidate, plugin.limits.clone()).await?;
         plugin.ensure_granted(revision.descriptor())?;
+        let revision = Arc::new(revision);
+        try_carried_cases(&revision).await?;
         let name = format!("{} (shadow)", plugin.name);
         let views = Views::under(shared.watches.clone(), name.clone());
-        let wired = views.open(&controller, plugin, Arc::new(revision), &[]);
+        let wired = views.open(&controller, plugin, revision, &[]);
         let wired = tokio::time::timeout(WATCHES, wired).await;
         let late = |_| NotRun::Watches(wiring::not_seen(&shared.watches, &name).unwrap_or_default());
         let mut new = wired.map_err(late)??;
@@ -225,8 +228,10 @@ impl Shadow {
                 run.counts.parents
             )
         });
+        let held = stopped.clone().or_else(|| run.counts.objection(self.new.plugin.max_losing));
         Summary {
             plugin: self.turn.plugin.controller.name.to_string(),
+            held,
             counts: run.counts,
             finalizer: finalizer_change(&self.old, &self.new),
             old: Measured::of(&self.old.revision, run.old),

@@ -198,21 +198,24 @@ fn children_are_not_deleted_all_at_once_without_a_grant_for_it() {
 fn a_child_that_the_api_server_does_not_understand_is_told_in_an_event() {
     run(async {
         let (scene, host) = both("misspelt").await;
-        scene.create(fault("one", "unknown field")).await;
-        scene
-            .until("an Event names the field", async || {
-                let events = scene.list(&hotshoe_tests::kinds::EVENT).await;
-                let names_it = |event: &Value| {
-                    event["involvedObject"]["name"] == "one"
-                        && event["message"].as_str().is_some_and(|m| m.contains("datum"))
-                };
-                if events.iter().any(names_it) { Ok(()) } else { Err(format!("{events:#?}")) }
-            })
-            .await;
-        assert!(scene.find(&CONFIG_MAP, "one").await.is_none());
+        for (name, what, cause) in [("one", "unknown field", "datum"), ("two", "impossible value", "base64")] {
+            scene.create(fault(name, what)).await;
+            scene
+                .until(&format!("an Event names the {what}"), async || {
+                    let events = scene.list(&hotshoe_tests::kinds::EVENT).await;
+                    let names_it = |event: &Value| {
+                        event["involvedObject"]["name"] == name
+                            && event["reason"] == "Invalid"
+                            && event["message"].as_str().is_some_and(|message| message.contains(cause))
+                    };
+                    if events.iter().any(names_it) { Ok(()) } else { Err(format!("{events:#?}")) }
+                })
+                .await;
+            assert!(scene.find(&CONFIG_MAP, name).await.is_none());
+        }
         host.until("the status counts the parent", async || {
             let (_, words) = host.ask(&["status"]);
-            let is_counted = words.contains("the API server refuses children of 1 of 1: their Events say why");
+            let is_counted = words.contains("the API server refuses children of 2 of 2: their Events say why");
             is_counted.then_some(()).ok_or(words)
         })
         .await;
