@@ -1,10 +1,9 @@
 //! `plugin.yaml` as it comes from the disk: read with a bound, and what is wrong with it said in one line.
 
 use std::borrow::Cow;
-use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, MessageFormatter, SnippetMode, UserMessageFormatter};
 
@@ -22,11 +21,9 @@ pub const MOST: Size = Size(1 << 20);
 /// When it is no regular file, too large, or no text.
 pub fn read(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
-    let mut bytes = Vec::new();
-    source::open(path)
-        .and_then(|file| file.take(MOST.0 + 1).read_to_end(&mut bytes))
-        .with_context(|| format!("cannot read {shown}: name a plugin's folder or its {NAME}"))?;
-    ensure!(bytes.len() <= MOST.bytes(), "{shown} has more than the {MOST} bytes that are read");
+    let bytes = source::read_whole(path, MOST)
+        .with_context(|| format!("cannot read {shown}: name a plugin's folder or its {NAME}"))?
+        .with_context(|| format!("{shown} has more than the {MOST} bytes that are read"))?;
     String::from_utf8(bytes).with_context(|| format!("{shown} is no text"))
 }
 

@@ -211,9 +211,11 @@ fn is_watched(kind: &Kind, grant: &Grant) -> bool {
 
 /// A watch has no names, so whoever watches Secrets reads them all.
 fn secrets_of_host(plugin: &Plugin<'_>, place: &Place) -> Option<String> {
-    let Descriptor { owns, reads, .. } = plugin.descriptor;
-    let mut asked = owns.iter().map(|owned| &owned.kind).chain(reads.iter().map(|read| &read.kind));
-    asked.find(|kind| kind.is("", "Secret") && is_watched(kind, plugin.grant))?;
+    let Descriptor { parent, owns, reads, .. } = plugin.descriptor;
+    let asked = owns.iter().map(|owned| &owned.kind).chain(reads.iter().map(|read| &read.kind));
+    let asked = asked.filter(|kind| is_watched(kind, plugin.grant));
+    // Parents are watched whatever stands in the grant.
+    std::iter::once(parent).chain(asked).find(|kind| kind.is("", "Secret"))?;
     let which = match place.watched.as_slice() {
         [] => "of the cluster (--watch-namespace restricts that to namespaces)".to_owned(),
         watched => format!("of the namespaces {}", watched.join(", ")),
@@ -709,6 +711,17 @@ mod tests {
         assert!(told(&world).ends_with("every Secret of the namespaces a, b"), "{}", told(&world));
         world.grant.rules[0].verbs.retain(|verb| *verb != Verb::Watch);
         assert_eq!(told(&world), "", "it is not given them");
+    }
+
+    #[test]
+    fn a_plugin_whose_parents_are_secrets_has_the_host_read_all_of_them_which_is_told() {
+        let mut world = world(json!([]));
+        world.descriptor.parent = Kind::new("", "v1", "Secret");
+        world.descriptor.finalizer = None;
+        assert!(world.rules_of("host").contains(&"*: /secrets get,list,watch".to_owned()));
+        let told = world.rights().1.concat();
+        assert!(told.starts_with("demo: Secret: the host watches these"), "{told}");
+        assert!(told.contains("every Secret of the cluster"), "{told}");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! A plugin's folder: `plugin.yaml`, `Cargo.toml`, `cases/`, and where its build products go.
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
@@ -175,12 +174,9 @@ pub(super) fn shown(path: &Path) -> &Path {
 /// When it is no regular file, or too large.
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let (most, shown) = (COMPONENT_BYTES.cap, path.display());
-    let mut bytes = Vec::new();
-    source::open(path)
-        .and_then(|file| file.take(most.0 + 1).read_to_end(&mut bytes))
-        .with_context(|| format!("cannot read the component {shown}"))?;
-    ensure!(bytes.len() <= most.bytes(), "{shown} is larger than any component may be: {most} (limits.componentBytes)");
-    Ok(bytes)
+    source::read_whole(path, most)
+        .with_context(|| format!("cannot read the component {shown}"))?
+        .with_context(|| format!("{shown} is larger than any component may be: {most} (limits.componentBytes)"))
 }
 
 /// Writes a file, and the folders that it lies in where they are missing.

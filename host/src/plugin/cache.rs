@@ -14,6 +14,8 @@ use std::time::SystemTime;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
+use super::limits::Size;
+use super::source;
 use crate::whole_file::WholeFile;
 
 /// Begins every file; its version goes up when the layout changes.
@@ -52,16 +54,21 @@ impl Cache {
         &self.dir
     }
 
-    /// The code that was stored under this name, if it is intact and our own.
-    pub(super) fn get(&self, name: &str) -> Option<Vec<u8>> {
+    /// The code that was stored under this name, if it is intact, our own and not more than may be.
+    pub(super) fn get(&self, name: &str, most: Size) -> Option<Vec<u8>> {
         let path = self.path(name);
         // One open file, read once: what is verified cannot be exchanged before it is loaded.
-        let mut bytes = fs::read(&path).ok()?;
-        if self.verify(name, &bytes).is_none() {
-            tracing::warn!(file = %path.display(), "compiled component is corrupt or foreign; compiling again");
-            let _ = fs::remove_file(&path);
-            return None;
-        }
+        let mut bytes = match source::read_whole(&path, Size(most.0.saturating_add(HEADER as u64))) {
+            Ok(Some(bytes)) if self.verify(name, &bytes).is_some() => bytes,
+            // Another plugin of the same component may have more. What is compiled takes its place.
+            Ok(None) => return None,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Ok(Some(_)) | Err(_) => {
+                tracing::warn!(file = %path.display(), "compiled component is corrupt or foreign; compiling again");
+                let _ = fs::remove_file(&path);
+                return None;
+            }
+        };
         self.note_used(name);
         bytes.drain(..HEADER);
         Some(bytes)
@@ -69,7 +76,7 @@ impl Cache {
 
     /// What is used counts as new. Where that cannot be noted, it costs a compilation later.
     pub(super) fn note_used(&self, name: &str) {
-        let _ = File::open(self.path(name)).and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = source::open(&self.path(name)).and_then(|file| file.set_modified(SystemTime::now()));
     }
 
     /// Stores code under a name, whole or not at all.
@@ -150,12 +157,10 @@ fn make_private(dir: &Path) -> io::Result<()> {
 
 /// The key, unless others could have read or planted it.
 fn read_key(dir: &Path) -> io::Result<[u8; 32]> {
-    let mut file = File::open(dir.join(KEY_FILE))?;
+    let mut file = source::open(&dir.join(KEY_FILE))?;
     let metadata = file.metadata()?;
-    let private = metadata.is_file()
-        && metadata.len() == 32
-        && metadata.mode() & 0o077 == 0
-        && metadata.uid() == rustix::process::geteuid().as_raw();
+    let private =
+        metadata.len() == 32 && metadata.mode() & 0o077 == 0 && metadata.uid() == rustix::process::geteuid().as_raw();
     if !private {
         return Err(io::Error::other("the key is not private"));
     }
@@ -193,6 +198,8 @@ fn plant_key(dir: &Path, key: &[u8; 32]) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    const MOST: Size = Size(1024);
+
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().mode() & 0o777
     }
@@ -202,11 +209,11 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let cache = Cache::open(base.path()).unwrap();
         cache.put("a", b"code").unwrap();
-        assert_eq!(cache.get("a").as_deref(), Some(&b"code"[..]));
-        assert_eq!(Cache::open(base.path()).unwrap().get("a").as_deref(), Some(&b"code"[..]));
-        assert_eq!(cache.get("b"), None);
+        assert_eq!(cache.get("a", MOST).as_deref(), Some(&b"code"[..]));
+        assert_eq!(Cache::open(base.path()).unwrap().get("a", MOST).as_deref(), Some(&b"code"[..]));
+        assert_eq!(cache.get("b", MOST), None);
         fs::rename(cache.path("a"), cache.path("b")).unwrap();
-        assert_eq!(cache.get("b"), None);
+        assert_eq!(cache.get("b", MOST), None);
     }
 
     #[test]
@@ -218,8 +225,8 @@ mod tests {
         for lose in losses {
             lose().unwrap();
             cache.put("a", b"code").unwrap();
-            assert_eq!(cache.get("a").as_deref(), Some(&b"code"[..]));
-            assert_eq!(Cache::open(base.path()).unwrap().get("a").as_deref(), Some(&b"code"[..]));
+            assert_eq!(cache.get("a", MOST).as_deref(), Some(&b"code"[..]));
+            assert_eq!(Cache::open(base.path()).unwrap().get("a", MOST).as_deref(), Some(&b"code"[..]));
             assert_eq!((mode(&cache.dir), mode(&key)), (0o700, 0o600));
         }
     }
@@ -247,16 +254,53 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[place] ^= 1;
             fs::write(cache.path("a"), &bytes).unwrap();
-            assert_eq!(cache.get("a"), None, "byte {place}");
+            assert_eq!(cache.get("a", MOST), None, "byte {place}");
             fs::write(cache.path("a"), &whole[..place]).unwrap();
-            assert_eq!(cache.get("a"), None, "cut at {place}");
+            assert_eq!(cache.get("a", MOST), None, "cut at {place}");
         }
         let other = tempfile::tempdir().unwrap();
         let foreign = Cache::open(other.path()).unwrap();
         foreign.put("a", b"code").unwrap();
         fs::copy(foreign.path("a"), cache.path("a")).unwrap();
-        assert_eq!(cache.get("a"), None);
+        assert_eq!(cache.get("a", MOST), None);
         assert!(!cache.path("a").exists());
+    }
+
+    #[test]
+    fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
+        let base = tempfile::tempdir().unwrap();
+        let cache = Cache::open(base.path()).unwrap();
+        for (number, plant) in source::FOREIGN.iter().enumerate() {
+            let _ = fs::remove_file(cache.path("a"));
+            plant(&cache.path("a"));
+            cache.note_used("a");
+            assert_eq!(cache.get("a", MOST), None, "{number}");
+            cache.put("a", b"code").unwrap();
+            assert_eq!(cache.get("a", MOST).as_deref(), Some(&b"code"[..]), "{number}");
+        }
+    }
+
+    #[test]
+    fn code_that_is_more_than_may_be_is_left_to_who_may_have_it() {
+        let base = tempfile::tempdir().unwrap();
+        let cache = Cache::open(base.path()).unwrap();
+        cache.put("a", b"code").unwrap();
+        assert_eq!(cache.get("a", Size(3)), None);
+        assert_eq!(cache.get("a", Size(4)).as_deref(), Some(&b"code"[..]));
+    }
+
+    #[test]
+    fn a_key_that_is_no_file_of_ours_is_replaced() {
+        let base = tempfile::tempdir().unwrap();
+        let key = base.path().join("compiled").join(KEY_FILE);
+        for (number, plant) in source::FOREIGN.iter().enumerate() {
+            Cache::open(base.path()).unwrap().put("a", b"code").unwrap();
+            fs::remove_file(&key).unwrap();
+            plant(&key);
+            let cache = Cache::open(base.path()).unwrap();
+            assert_eq!(cache.get("a", MOST), None, "{number}");
+            assert_eq!((mode(&key), fs::read(&key).unwrap().len()), (0o600, 32), "{number}");
+        }
     }
 
     #[test]
@@ -266,7 +310,7 @@ mod tests {
         cache.put("a", b"code").unwrap();
         fs::set_permissions(cache.dir.join(KEY_FILE), fs::Permissions::from_mode(0o644)).unwrap();
         let cache = Cache::open(base.path()).unwrap();
-        assert_eq!(cache.get("a"), None);
+        assert_eq!(cache.get("a", MOST), None);
         assert_eq!(mode(&cache.dir.join(KEY_FILE)), 0o600);
     }
 
@@ -287,7 +331,7 @@ mod tests {
             let long_ago = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(n as u64);
             File::open(cache.path(&format!("n{n}"))).unwrap().set_modified(long_ago).unwrap();
         }
-        assert!(cache.get("n0").is_some());
+        assert!(cache.get("n0", MOST).is_some());
         cache.note_used("n1");
         cache.put("new", b"code").unwrap();
         assert_eq!(["n0", "n1", "n2", "n3"].map(|name| cache.path(name).exists()), [true, true, false, true]);

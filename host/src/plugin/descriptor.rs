@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::{json, text};
 use crate::decision::{Descriptor, Kind, MatchRule};
-use crate::names;
+use crate::{names, pod_policy};
 
 /// Kinds of children, and kinds that are read.
 const KINDS: usize = 32;
@@ -90,6 +90,13 @@ fn check_finalizer(descriptor: &Descriptor) -> Result<(), String> {
     let own = finalizer_domain(group);
     ensure(prefix == own && names::is_qualified(finalizer), || {
         format!("the finalizer {} is not of the form {own}/NAME", shown(finalizer))
+    })?;
+    // Who may add a finalizer may change all of the object, and what it runs.
+    let parent = &descriptor.parent;
+    ensure(!pod_policy::makes_pods(parent), || {
+        format!(
+            "a parent of the kind {parent} may hold no finalizer: the host's own account would have to be able to change workloads; leave the finalizer out"
+        )
     })
 }
 
@@ -182,6 +189,34 @@ mod tests {
             let parent = Kind::new("", "v1", "PersistentVolumeClaim");
             let descriptor = Descriptor { parent, finalizer: Some(finalizer.into()), ..descriptor() };
             assert_eq!(validate(descriptor).is_ok(), valid, "{finalizer}");
+        }
+    }
+
+    #[test]
+    fn what_makes_pods_is_a_parent_without_a_finalizer_only() {
+        for (group, finalizer, kind, valid) in [
+            ("apps", "apps/demo", "Deployment", false),
+            ("apps", "apps/demo", "StatefulSet", false),
+            ("apps", "apps/demo", "DaemonSet", false),
+            ("apps", "apps/demo", "ReplicaSet", false),
+            ("batch", "batch/demo", "Job", false),
+            ("batch", "batch/demo", "CronJob", false),
+            ("", "plugin.hotshoe.dev/demo", "Pod", false),
+            ("", "plugin.hotshoe.dev/demo", "PodTemplate", false),
+            ("", "plugin.hotshoe.dev/demo", "ReplicationController", false),
+            ("", "plugin.hotshoe.dev/demo", "ConfigMap", true),
+            ("example.com", "example.com/demo", "Deployment", true),
+        ] {
+            let parent = Kind::new(group, "v1", kind);
+            let without = Descriptor { parent: parent.clone(), finalizer: None, ..descriptor() };
+            assert!(validate(without.clone()).is_ok(), "{parent}");
+            match validate(Descriptor { finalizer: Some(finalizer.into()), ..without }) {
+                Ok(_) => assert!(valid, "{parent}"),
+                Err(message) => {
+                    assert!(!valid && message.starts_with(&format!("a parent of the kind {parent} ")), "{message}");
+                    assert!(message.ends_with("leave the finalizer out"), "{message}");
+                }
+            }
         }
     }
 

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::candidate::Candidate;
 use super::digest::Digest;
 use super::limits::Size;
+use super::source;
 use crate::decision::Kind;
 use crate::probation::Tally;
 use crate::whole_file::WholeFile;
@@ -31,7 +32,7 @@ const KEPT: usize = 5;
 /// So many entries are kept.
 const ENTRIES: usize = 100;
 /// A history larger than this is not ours.
-const MAX_HISTORY: u64 = 1024 * 1024;
+const MAX_HISTORY: Size = Size(1024 * 1024);
 const HISTORY_FILE: &str = "history.json";
 
 /// One thing that happened.
@@ -191,10 +192,8 @@ impl History {
     /// A component that was kept, if it is intact.
     pub fn component(&self, digest: Digest, most: Size) -> Option<Candidate> {
         let path = component_path(self.dir.as_deref()?, digest);
-        if fs::metadata(&path).ok()?.len() > most.0 {
-            return None;
-        }
-        Some(Candidate::of(fs::read(&path).ok()?)).filter(|kept| kept.digest() == digest)
+        let bytes = source::read_whole(&path, most).ok()??;
+        Some(Candidate::of(bytes)).filter(|kept| kept.digest() == digest)
     }
 
     /// Whether a component was taken back, and why.
@@ -383,10 +382,8 @@ fn component_path(dir: &Path, digest: Digest) -> PathBuf {
 fn read(dir: &Path) -> Vec<Entry> {
     let path = dir.join(HISTORY_FILE);
     let read = || -> io::Result<Vec<Entry>> {
-        if fs::metadata(&path)?.len() > MAX_HISTORY {
-            return Err(io::Error::other("it is too large"));
-        }
-        Ok(serde_json::from_slice(&fs::read(&path)?)?)
+        let bytes = source::read_whole(&path, MAX_HISTORY)?.ok_or_else(|| io::Error::other("it is too large"))?;
+        Ok(serde_json::from_slice(&bytes)?)
     };
     match read() {
         Ok(entries) => entries,
@@ -507,6 +504,27 @@ mod tests {
         fs::remove_dir_all(&dir).unwrap();
         history.hold(digest("b"), "2", "it would delete much", false);
         assert_eq!(History::open(Some(base.path()), "memcached").entries(), history.entries());
+    }
+
+    #[test]
+    fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
+        let base = tempfile::tempdir().unwrap();
+        for (number, plant) in source::FOREIGN.iter().enumerate() {
+            let mut history = History::open(Some(base.path()), "memcached");
+            published(&mut history, "a");
+            let dir = history.dir.clone().unwrap();
+            for path in [dir.join(HISTORY_FILE), component_path(&dir, digest("a"))] {
+                fs::remove_file(&path).unwrap();
+                plant(&path);
+            }
+            let mut history = History::open(Some(base.path()), "memcached");
+            assert!(history.entries().is_empty(), "{number}");
+            assert_eq!(history.component(digest("a"), MOST), None, "{number}");
+            published(&mut history, "a");
+            let again = History::open(Some(base.path()), "memcached");
+            assert_eq!((again.current(), again.is_kept(digest("a"))), (Some(digest("a")), true), "{number}");
+            assert!(again.component(digest("a"), MOST).is_some(), "{number}");
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Native {
     /// From the cache, if it is not more than may be. Code that is intact but does not load is removed.
     pub(super) fn cached(&self, most: Size) -> Option<Component> {
         let cache = self.cache.as_ref()?;
-        let code = cache.get(&self.name).filter(|code| code.len() as u64 <= most.0)?;
+        let code = cache.get(&self.name, most)?;
         match deserialize(&self.engine, &code) {
             Ok(component) => Some(component),
             Err(error) => {

@@ -217,6 +217,22 @@ pub fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
 }
 
+/// All bytes of a regular file; none where it has more than `most`.
+///
+/// # Errors
+/// As for [`open`], or when it cannot be read.
+pub fn read_whole(path: &Path, most: Size) -> io::Result<Option<Vec<u8>>> {
+    let file = open(path)?;
+    // Of the file that is open, for the path may lead elsewhere by now.
+    if file.metadata()?.len() > most.0 {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    // It may grow while it is read.
+    file.take(most.0.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= most.0))
+}
+
 /// The bytes, no more than the cap whatever the file claims, and the look of the file that was open.
 fn read(path: &Path, cap: Size) -> io::Result<(Candidate, Look)> {
     let mut file = open(path)?;
@@ -243,6 +259,16 @@ impl From<&fs::Metadata> for Look {
         }
     }
 }
+
+/// Puts what must not be read in the place of a file: what nobody writes to, has no end, is larger than any
+/// memory, or is no file at all.
+#[cfg(test)]
+pub(super) const FOREIGN: [fn(&Path); 4] = [
+    |path| rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap(),
+    |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+    |path| File::create(path).unwrap().set_len(60 << 30).unwrap(),
+    |path| std::os::unix::fs::symlink("/", path).unwrap(),
+];
 
 #[cfg(test)]
 mod tests {
@@ -288,6 +314,20 @@ mod tests {
 
     fn bytes(news: Option<Result<Candidate, LoadError>>) -> Option<Vec<u8>> {
         news.map(|news| news.unwrap().bytes().to_vec())
+    }
+
+    #[test]
+    fn a_file_is_read_whole_or_not_at_all() {
+        let folder = Folder::new();
+        folder.write("whole", b"12345");
+        let read = |name: &str, most| read_whole(&folder.path(name), Size(most)).ok();
+        assert_eq!(read("whole", 5), Some(Some(b"12345".to_vec())));
+        assert_eq!(read("whole", 4), Some(None));
+        for (number, plant) in FOREIGN.iter().enumerate() {
+            let name = number.to_string();
+            plant(&folder.path(&name));
+            assert_eq!(read(&name, 100).flatten(), None, "{name}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -124,7 +124,8 @@ impl Descriptor {
         self
     }
 
-    /// Hold this finalizer on every parent, and be asked to clean up.
+    /// Hold this finalizer on every parent, and be asked to clean up. No host takes that where parents are Pods
+    /// or, as Deployments, make some.
     #[must_use]
     pub fn finalizer(mut self, finalizer: &str) -> Self {
         self.finalizer = Some(finalizer.to_owned());
