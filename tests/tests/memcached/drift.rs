@@ -312,6 +312,27 @@ fn a_manual_scale_is_put_back() {
 }
 
 #[test]
+fn who_scales_again_and_again_is_answered_as_soon_as_the_first_time() {
+    run(async {
+        let scene = scene("scales").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        for _ in 0..24 {
+            let scaled = scene.merge(&DEPLOYMENT, "cache", json!({ "spec": { "replicas": 2 } })).await;
+            let has_two_servers = |object: &Value| object["status"]["nodes"].as_array().is_some_and(|it| it.len() == 2);
+            let is_back = |object: &Value| object["spec"]["replicas"] == 1 && object["metadata"] != scaled["metadata"];
+            // Now and then a second Pod is there before it is put back, and the status tells of it.
+            scene.until_object(&DEPLOYMENT, "cache", "has one replica again", is_back).await;
+            scene.until_object(&MEMCACHED, "cache", "has one server again", |object| !has_two_servers(object)).await;
+        }
+        scene.available("cache").await;
+        let log = host().await.log();
+        let slowed = log.lines().find(|line| line.contains(&scene.namespace) && line.contains("slowed down"));
+        assert_eq!(slowed, None);
+    });
+}
+
+#[test]
 fn what_others_add_is_left_alone() {
     run(async {
         let scene = scene("additions").await;

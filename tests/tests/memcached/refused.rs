@@ -108,6 +108,26 @@ fn a_size_that_is_refused_is_said_with_the_cause_and_recovers_by_itself() {
 }
 
 #[test]
+fn a_change_that_a_policy_refuses_takes_nothing_from_others_and_changes_nothing_in_part() {
+    run(async {
+        let scene = scene("refused-whole").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let port = json!({ "containerPort": 9150, "name": "metrics", "protocol": "TCP" });
+        let add = json!([{ "op": "add", "path": "/spec/template/spec/containers/0/ports/-", "value": port }]);
+        scene.json_patch(&DEPLOYMENT, "cache", add).await;
+        forbid_growth(&scene).await;
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2, "containerPort": 12000 } })).await;
+        let message = "Failed to update the size for the custom resource (cache): (";
+        scene.until_said("cache", "Degraded", ("True", "Resizing", message)).await;
+        let deployment = scene.get(&DEPLOYMENT, "cache").await;
+        let ports = &deployment["spec"]["template"]["spec"]["containers"][0]["ports"];
+        let numbers: Vec<_> = ports.as_array().expect("ports").iter().map(|port| &port["containerPort"]).collect();
+        assert_eq!(numbers, [11211, 9150], "{deployment:#}");
+    });
+}
+
+#[test]
 fn a_size_that_is_refused_and_taken_back_leaves_nothing_behind() {
     run(async {
         let scene = scene("refused-back").await;
