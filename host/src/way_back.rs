@@ -208,7 +208,7 @@ impl Supervised {
 /// best first.
 fn last_at_hand(before: &[Digest], is_at_hand: impl Fn(Digest) -> bool) -> Result<Digest, String> {
     let Some(last) = before.first() else {
-        return Err("there is no earlier revision to go back to; `hotshoe history` shows what there was".to_owned());
+        return Err("there is no earlier revision to go back to that was good; `hotshoe history` shows what there was, and `--to DIGEST` goes back to any that is kept".to_owned());
     };
     let at_hand = before.iter().copied().find(|earlier| is_at_hand(*earlier));
     at_hand.ok_or_else(|| format!("{last} cannot be taken: {NOT_KEPT}"))

@@ -145,6 +145,20 @@ fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
                 })
                 .await;
         }
+        // What it would delete the next time, nobody has approved of.
+        folder.put(folder.original());
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(status.success(), "{words}");
+        for number in 0..3 {
+            scene.until_object(&FAULT, &format!("fault-{number}"), "is served again", is_kept).await;
+        }
+        folder.put(&reworded(folder.original(), WORKS, DROPS));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains("Held") && words.contains("3 of 3 parents"), "{words}");
+        // It is the one that decided before all the same.
+        let (status, words) = host.ask(&["rollback", "faulty"]);
+        assert!(status.success(), "{words}");
+        assert_ne!(host.digest().await, first);
     });
 }
 

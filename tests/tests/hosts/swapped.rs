@@ -320,6 +320,7 @@ fn the_way_back_from_a_component_that_fails_needs_neither_source_nor_compiler() 
             scene.create(fault(&format!("fault-{number}"), "slip")).await;
         }
         until_digest(&host, folder.original()).await;
+        host.until_plugin("what was taken back is told", |plugin| !plugin["refused"].is_null()).await;
         // What somebody approved of after that is not taken back for it by itself.
         let (status, words) = host.ask(&["approve", "faulty"]);
         assert!(status.success(), "{words}");
