@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::breaker::{Standing, Trial};
+use crate::churn::Wishes;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decision::{Answer, Call, Decision, ObjectRef, Observation};
 use crate::error::{CallError, Error};
@@ -139,7 +140,11 @@ pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decisio
     let (now, digest) = (Instant::now(), logic.revision.digest());
     let basis = churn_basis(controller, logic, &observed.parent);
     let read = logic.revision.descriptor().own_status();
-    let wishes = decision.wishes(read.as_ref(), others(controller, &observed.shown), &controller.hasher);
+    let wishes = Wishes {
+        children: decision.wished_children(&controller.hasher),
+        word: decision.word_to_itself(read.as_ref(), &controller.hasher),
+        about: others(controller, &observed.shown),
+    };
     memory.churn = memory.churn.then(basis, wishes, now.into_std());
     if memory.churn.is_new(now.into_std()) {
         let endless = memory.churn.is_endless(now.into_std());

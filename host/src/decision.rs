@@ -12,7 +12,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::churn::Wishes;
 use crate::object::Key;
 use crate::projection::Projection;
 
@@ -184,15 +183,19 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Numbers for what is wished for: the children, and of the status what the plugin reads itself. The
-    /// rest only tells what comes and goes, and wakes nobody.
-    pub fn wishes(&self, read: Option<&Projection>, about: u64, hasher: &impl BuildHasher) -> Wishes {
+    /// A number for the children that are wished for.
+    pub fn wished_children(&self, hasher: &impl BuildHasher) -> u64 {
         let children: Option<Vec<_>> = match &self.children {
             Children::Exactly(children) => Some(children.iter().map(|child| (&child.reference, &child.json)).collect()),
             Children::Keep => None,
         };
-        let word = hasher.hash_one(read.and_then(|read| self.shown_status(read)));
-        Wishes { children: hasher.hash_one(children), word, about }
+        hasher.hash_one(children)
+    }
+
+    /// A number for what the plugin reads itself of the status that it states. The rest only tells what comes and
+    /// goes, and wakes nobody.
+    pub fn word_to_itself(&self, read: Option<&Projection>, hasher: &impl BuildHasher) -> u64 {
+        hasher.hash_one(read.and_then(|read| self.shown_status(read)))
     }
 
     /// What a projection shows of a parent that has this status and nothing else.
@@ -391,7 +394,7 @@ mod tests {
 
     use super::*;
 
-    fn wishes(status: &str, message: &str, read: &[&str]) -> Wishes {
+    fn word(status: &str, message: &str, read: &[&str]) -> u64 {
         let condition =
             Condition { name: "A".into(), status: Truth::True, reason: "R".into(), message: message.to_owned() };
         let decision = Decision {
@@ -402,15 +405,15 @@ mod tests {
             requeue_after: None,
         };
         let read = (!read.is_empty()).then(|| Projection::new(read));
-        decision.wishes(read.as_ref(), 0, &BuildHasherDefault::<DefaultHasher>::default())
+        decision.word_to_itself(read.as_ref(), &BuildHasherDefault::<DefaultHasher>::default())
     }
 
     #[test]
-    fn of_a_status_only_what_the_plugin_reads_itself_is_a_wish() {
+    fn of_a_status_only_what_the_plugin_reads_itself_is_a_word_to_itself() {
         let of = |read: &[&str]| {
-            let first = wishes(r#"{"a":1,"b":1}"#, "x", read);
+            let first = word(r#"{"a":1,"b":1}"#, "x", read);
             [(r#"{"a":2,"b":1}"#, "x"), (r#"{"a":1,"b":2}"#, "x"), (r#"{"a":1,"b":1}"#, "y")]
-                .map(|(status, message)| wishes(status, message, read) != first)
+                .map(|(status, message)| word(status, message, read) != first)
         };
         assert_eq!(of(&[]), [false; 3]);
         assert_eq!(of(&["status.a"]), [true, false, false]);
