@@ -319,15 +319,37 @@ func (d *daemon) startAgain(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	if name == kwok {
-		// The last kwok still holds the Nodes' leases, and a new one would wait 40 s for them.
-		if client, err := d.client(); err == nil {
-			_ = client.CoordinationV1().Leases("kube-node-lease").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		if err := d.freeNodes(ctx); err != nil {
+			log.Printf("%v; their Pods rest for 40 s", err)
 		}
 	}
 	if err := d.launch(name); err != nil {
 		return err
 	}
 	return d.awaitReady(ctx, name)
+}
+
+// freeNodes takes away the leases by which the last kwok still holds the Nodes: a new one would wait 40 s for
+// them. An API server that has just come back may refuse that, or do it in part.
+func (d *daemon) freeNodes(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit/3)
+	defer cancel()
+	client, err := d.client()
+	if err != nil {
+		return err
+	}
+	leases := client.CoordinationV1().Leases("kube-node-lease")
+	for {
+		err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		if left, listed := leases.List(ctx, metav1.ListOptions{}); err == nil && listed == nil && len(left.Items) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the leases of the Nodes cannot be taken away: %w", errors.Join(err, ctx.Err()))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // killAll leaves no process. Nothing is asked to end gracefully: all data goes with it.
