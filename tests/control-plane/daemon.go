@@ -320,7 +320,7 @@ func (d *daemon) startAgain(name string) error {
 	defer cancel()
 	if name == kwok {
 		if err := d.freeNodes(ctx); err != nil {
-			log.Printf("%v; their Pods rest for 40 s", err)
+			log.Printf("%v; their Pods rest until these have run out", err)
 		}
 	}
 	if err := d.launch(name); err != nil {
@@ -329,7 +329,7 @@ func (d *daemon) startAgain(name string) error {
 	return d.awaitReady(ctx, name)
 }
 
-// freeNodes takes away the leases by which the last kwok still holds the Nodes: a new one would wait 40 s for
+// freeNodes takes away the leases by which the last kwok still holds the Nodes: a new one would wait for
 // them. An API server that has just come back may refuse that, or do it in part.
 func (d *daemon) freeNodes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit/3)

@@ -24,14 +24,15 @@ var stageSets = map[string][]string{
 	"none": nil,
 }
 
-// kwokOptions names every number: kwok fills in none of them once it is given a configuration.
+// kwokOptions names every number: kwok fills in none of them once it is given a configuration. A lease is short,
+// for a kwok that starts anew tries again only after a quarter of it where it saw the last one's.
 const kwokOptions = `apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
 options:
   podPlayStageParallelism: 8
   nodePlayStageParallelism: 4
   nodeLeaseParallelism: 4
-  nodeLeaseDurationSeconds: 40
+  nodeLeaseDurationSeconds: 8
   podsOnNodeSyncParallelism: 4
   enablePodsOnNodeSyncListPager: false
   enablePodsOnNodeSyncStreamWatch: true
