@@ -11,8 +11,8 @@ use crate::object::Object;
 use crate::observed::observe;
 use crate::plugin::cases::{Case, Verdict};
 use crate::plugin::revision::Revision;
-use crate::shadow::survey::{self, Survey};
-use crate::shadow::{self, OVERDUE};
+use crate::shadow;
+use crate::shadow::survey::{self, Objection};
 use crate::supervised::Supervised;
 
 /// So many parents are asked about at most before a revision is published, until one is decided.
@@ -26,8 +26,7 @@ impl Supervised {
             Some(why) => Some(Objection { why, fails: false }),
             None => {
                 self.waits_for("the component is asked about every parent");
-                let survey = survey::survey(&self.controller, &present, logic).await;
-                too_much(&survey, logic.plugin.max_losing)
+                survey::survey(&self.controller, &present, logic).await.objection(logic.plugin.max_losing)
             }
         };
         let Some(Objection { why, fails }) = objection else { return Ok(()) };
@@ -39,38 +38,6 @@ impl Supervised {
         }
         Err(LoadError::Held(why))
     }
-}
-
-/// Why a revision should not decide unasked.
-#[derive(Debug, PartialEq)]
-struct Objection {
-    /// In words.
-    why: String,
-    /// Whether that is because it fails: who approves it all the same knows that it does.
-    fails: bool,
-}
-
-/// Why a revision should not decide unasked: it fails where the present one does not, deletes children of
-/// more than so many parents of 100, or took too long for all of them to be looked at.
-fn too_much(survey: &Survey, max_losing: u8) -> Option<Objection> {
-    let Survey { parents, looked_at, losing, failing } = survey;
-    let fails = failing.count > 0;
-    let why = if fails {
-        let (count, first) = (failing.count, failing.in_words());
-        format!("it fails on {count} of {parents} parents on which the present one does not: {first}")
-    } else if losing.count * 100 > parents * usize::from(max_losing) {
-        let (count, first) = (losing.count, losing.in_words());
-        format!(
-            "it would delete children of {count} of {parents} parents, more than {max_losing} of 100 (spec.swap.maxLosing): {first}"
-        )
-    } else if looked_at < parents {
-        format!(
-            "only {looked_at} of {parents} parents could be looked at: {OVERDUE} calls ran for longer than they may"
-        )
-    } else {
-        return None;
-    };
-    Some(Objection { why, fails })
 }
 
 /// Whom a revision would leave with the present one's finalizer: it holds another one or none, or serves
@@ -152,15 +119,6 @@ async fn one_of<E>(calls: impl Iterator<Item = impl Future<Output = Result<(), E
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shadow::survey::Noted;
-
-    fn noted(count: usize) -> Noted {
-        Noted { count, first: Some("default/cache: Service default/cache".into()) }
-    }
-
-    fn survey(losing: usize, failing: usize) -> Survey {
-        Survey { parents: 50, looked_at: 50, losing: noted(losing), failing: noted(failing) }
-    }
 
     /// The result of calls that end so, and how many were made.
     async fn of_calls(results: &[Result<(), &'static str>]) -> (Result<(), &'static str>, usize) {
@@ -178,27 +136,5 @@ mod tests {
         assert_eq!(of_calls(&[Ok(()), Err("one")]).await, (Ok(()), 1));
         assert_eq!(of_calls(&[Err("one"), Err("two"), Ok(())]).await, (Ok(()), 3));
         assert_eq!(of_calls(&[Err("one"), Err("two")]).await, (Err("one"), 2));
-    }
-
-    #[test]
-    fn a_revision_that_deletes_children_of_too_many_waits() {
-        assert_eq!(too_much(&survey(5, 0), 10), None);
-        let Objection { why, fails } = too_much(&survey(6, 0), 10).unwrap();
-        assert!(why.contains("6 of 50") && why.contains("default/cache") && !fails, "{why}");
-        assert_eq!(too_much(&survey(50, 0), 100), None);
-        assert!(too_much(&survey(1, 0), 0).is_some());
-    }
-
-    #[test]
-    fn a_revision_that_fails_where_the_present_one_does_not_waits() {
-        let Objection { why, fails } = too_much(&survey(0, 1), 100).unwrap();
-        assert!(why.starts_with("it fails on 1 of 50") && fails, "{why}");
-    }
-
-    #[test]
-    fn a_revision_that_could_not_be_asked_about_every_parent_waits() {
-        let ended_early = Survey { looked_at: 20, ..survey(0, 0) };
-        let Objection { why, fails } = too_much(&ended_early, 100).unwrap();
-        assert!(why.starts_with("only 20 of 50") && !fails, "{why}");
     }
 }

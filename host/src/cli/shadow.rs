@@ -205,7 +205,7 @@ impl Page {
         if let Some(why) = &summary.stopped {
             self.line(&format!("\nThe run was ended: {why}"));
         }
-        if let Some(why) = summary.held.as_ref().filter(|held| summary.stopped.as_ref() != Some(held)) {
+        if let Some(why) = &summary.held {
             self.line(&format!("\nA reload would hold it until `hotshoe approve`: {}", clean(why.clone(), TEXT)));
         }
         self.line("\nNothing was written.");

@@ -42,6 +42,7 @@ use compare::Difference;
 use finalizers::FinalizerChange;
 use look::Looked;
 use summary::{Counts, Measured, Summary, Times};
+use survey::{Noted, Survey};
 
 /// How long a kind that the new revision wants to see may take to be there.
 const WATCHES: Duration = Duration::from_secs(30);
@@ -228,10 +229,15 @@ impl Shadow {
                 run.counts.parents
             )
         });
-        let held = stopped.clone().or_else(|| run.counts.objection(self.new.plugin.max_losing));
+        let survey = Survey {
+            parents,
+            looked_at: if stopped.is_some() { run.counts.parents } else { parents },
+            losing: Noted::counted(run.counts.parents_losing_children),
+            failing: Noted::counted(run.counts.failures.new),
+        };
         Summary {
             plugin: self.turn.plugin.controller.name.to_string(),
-            held,
+            held: survey.objection(self.new.plugin.max_losing).map(|objection| objection.why),
             counts: run.counts,
             finalizer: finalizer_change(&self.old, &self.new),
             old: Measured::of(&self.old.revision, run.old),

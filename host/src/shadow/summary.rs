@@ -78,23 +78,6 @@ pub struct FailureCounts {
 }
 
 impl Counts {
-    /// Why a revision of which this was found does not decide unasked, where it may delete children of so many
-    /// parents of 100.
-    pub fn objection(&self, max_losing: u8) -> Option<String> {
-        let Counts { parents, parents_losing_children: losing, failures, .. } = self;
-        if failures.new > 0 {
-            return Some(format!(
-                "it fails on {} of {parents} objects on which the present one does not",
-                failures.new
-            ));
-        }
-        (losing * 100 > parents * usize::from(max_losing)).then(|| {
-            format!(
-                "it would delete children of {losing} of {parents} objects, more than {max_losing} of 100 (spec.swap.maxLosing)"
-            )
-        })
-    }
-
     /// Counts one parent.
     pub fn count(&mut self, old: &Side, new: &Side, difference: Option<&Difference>) {
         self.parents += 1;
@@ -193,17 +176,6 @@ mod tests {
         counts.count(&Side::Idle, &Side::Failed(failed), Some(&difference));
         let failures = FailureCounts { new: 1, ..FailureCounts::default() };
         assert_eq!(counts, Counts { parents: 1, failures, ..Counts::default() });
-    }
-
-    #[test]
-    fn what_a_reload_would_hold_is_said_with_the_reason() {
-        let of = |parents_losing_children, new| {
-            let failures = FailureCounts { new, ..FailureCounts::default() };
-            Counts { parents: 50, parents_losing_children, failures, ..Counts::default() }.objection(10)
-        };
-        assert_eq!(of(5, 0), None);
-        assert!(of(6, 0).unwrap().contains("6 of 50"));
-        assert!(of(0, 1).unwrap().contains("fails on 1 of 50"));
     }
 
     #[test]

@@ -46,18 +46,57 @@ pub struct Noted {
 }
 
 impl Noted {
+    /// So many, of which more is said elsewhere.
+    pub fn counted(count: usize) -> Self {
+        Self { count, first: None }
+    }
+
     fn note(&mut self, parent: &Key, words: &str) {
         self.count += 1;
         self.first.get_or_insert_with(|| format!("{parent}: {words}"));
     }
 
-    /// The first, and how many more.
-    pub fn in_words(&self) -> String {
-        let first = self.first.as_deref().unwrap_or_default();
-        match self.count.saturating_sub(1) {
-            0 => first.to_owned(),
-            more => format!("{first}; and {more} more"),
+    /// The first, and how many more, as the end of a sentence; nothing where the first is not known.
+    fn in_words(&self) -> String {
+        match (&self.first, self.count.saturating_sub(1)) {
+            (None, _) => String::new(),
+            (Some(first), 0) => format!(": {first}"),
+            (Some(first), more) => format!(": {first}; and {more} more"),
         }
+    }
+}
+
+/// Why a revision should not decide unasked.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Objection {
+    /// In words.
+    pub why: String,
+    /// Whether that is because it fails: who approves it all the same knows that it does.
+    pub fails: bool,
+}
+
+impl Survey {
+    /// Why the revision should not decide unasked: it fails where the present one does not, deletes children of
+    /// more than so many parents of 100, or took too long for all of them to be looked at.
+    pub fn objection(&self, max_losing: u8) -> Option<Objection> {
+        let Survey { parents, looked_at, losing, failing } = self;
+        let fails = failing.count > 0;
+        let why = if fails {
+            let (count, first) = (failing.count, failing.in_words());
+            format!("it fails on {count} of {parents} parents on which the present one does not{first}")
+        } else if losing.count * 100 > parents * usize::from(max_losing) {
+            let (count, first) = (losing.count, losing.in_words());
+            format!(
+                "it would delete children of {count} of {parents} parents, more than {max_losing} of 100 (spec.swap.maxLosing){first}"
+            )
+        } else if looked_at < parents {
+            format!(
+                "only {looked_at} of {parents} parents could be looked at: {OVERDUE} calls ran for longer than they may"
+            )
+        } else {
+            return None;
+        };
+        Some(Objection { why, fails })
     }
 }
 
@@ -168,15 +207,47 @@ mod tests {
     #[test]
     fn all_are_counted_and_what_they_say_is_said_once() {
         let mut noted = Noted::default();
-        for (number, words) in ["n/p0: why", "n/p0: why; and 1 more", "n/p0: why; and 2 more"].iter().enumerate() {
+        for (number, words) in [": n/p0: why", ": n/p0: why; and 1 more", ": n/p0: why; and 2 more"].iter().enumerate()
+        {
             noted.note(&Key::new(Some("n"), &format!("p{number}")), "why");
             assert_eq!((noted.count, &*noted.in_words()), (number + 1, *words));
         }
+        assert_eq!(Noted::counted(3).in_words(), "");
     }
 
     /// Whoever publishes does so on a task of its own.
     #[expect(dead_code, reason = "that it compiles is the test")]
     fn a_survey_can_be_sent(controller: &Controller, logic: &Logic) -> impl Send {
         survey(controller, logic, logic)
+    }
+
+    fn noted(count: usize) -> Noted {
+        Noted { count, first: Some("default/cache: Service default/cache".into()) }
+    }
+
+    fn found(losing: usize, failing: usize) -> Survey {
+        Survey { parents: 50, looked_at: 50, losing: noted(losing), failing: noted(failing) }
+    }
+
+    #[test]
+    fn a_revision_that_deletes_children_of_too_many_waits() {
+        assert_eq!(found(5, 0).objection(10), None);
+        let Objection { why, fails } = found(6, 0).objection(10).unwrap();
+        assert!(why.contains("6 of 50") && why.contains("default/cache") && !fails, "{why}");
+        assert_eq!(found(50, 0).objection(100), None);
+        assert!(found(1, 0).objection(0).is_some());
+    }
+
+    #[test]
+    fn a_revision_that_fails_where_the_present_one_does_not_waits() {
+        let Objection { why, fails } = found(0, 1).objection(100).unwrap();
+        assert!(why.starts_with("it fails on 1 of 50") && fails, "{why}");
+    }
+
+    #[test]
+    fn a_revision_that_could_not_be_asked_about_every_parent_waits() {
+        let ended_early = Survey { looked_at: 20, ..found(0, 0) };
+        let Objection { why, fails } = ended_early.objection(100).unwrap();
+        assert!(why.starts_with("only 20 of 50") && !fails, "{why}");
     }
 }
