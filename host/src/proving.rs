@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use futures::stream::{self, StreamExt, TryStreamExt};
+
 use crate::controller::{Controller, Logic};
 use crate::decision::Call;
 use crate::error::LoadError;
@@ -15,6 +17,8 @@ use crate::shadow;
 use crate::shadow::survey::{self, Objection};
 use crate::supervised::Supervised;
 
+/// While one case is decided, the next are prepared and the last compared.
+const AT_ONCE: usize = 4;
 /// So many parents are asked about at most before a revision is published, until one is decided.
 const FIRST_CALLS: usize = 5;
 
@@ -64,18 +68,21 @@ fn orphans(present: &Logic, new: &Logic) -> Option<String> {
 
 /// A component that carries cases proves itself on them.
 pub(crate) async fn try_carried_cases(revision: &Arc<Revision>) -> Result<(), LoadError> {
-    let failed = |message: String| LoadError::SelfTestFailed(message);
-    for case in Case::carried(revision.cases()).map_err(failed)? {
-        let report = case.run(revision).await;
-        if !report.holds(&case) {
-            let why = match report.verdict {
-                Verdict::Failed(message) => message,
-                _ => "it answers something else than the case expects".to_owned(),
-            };
-            return Err(failed(format!("case {:?}: {why}", case.name)));
-        }
+    let cases = Case::carried(revision.cases()).map_err(LoadError::SelfTestFailed)?;
+    let proofs = cases.into_iter().map(|case| prove(revision.clone(), case));
+    stream::iter(proofs).buffered(AT_ONCE).try_collect().await
+}
+
+async fn prove(revision: Arc<Revision>, case: Case) -> Result<(), LoadError> {
+    let report = case.run(&revision).await;
+    if report.holds(&case) {
+        return Ok(());
     }
-    Ok(())
+    let why = match report.verdict {
+        Verdict::Failed(message) => message,
+        _ => "it answers something else than the case expects".to_owned(),
+    };
+    Err(LoadError::SelfTestFailed(format!("case {:?}: {why}", case.name)))
 }
 
 /// A revision that cannot decide any of the first few parents that are there is not published, but for those

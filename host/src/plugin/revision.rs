@@ -57,9 +57,17 @@ impl Revision {
     ) -> Result<Revision, LoadError> {
         let limits = Arc::new(limits);
         let lane = engine.threads().lane();
-        let accepted = Arc::clone(&limits);
-        let inspected = run(engine, lane, move || Inspected::new(candidate, &accepted)).await??;
-        let component = inspected.component(engine, compiler, lane, &limits).await?;
+        let native = Native::new(engine, compiler, &candidate.digest());
+        let (accepted, cached, most) = (limits.clone(), native.clone(), limits.native_bytes);
+        // On two threads: what is cached is our own work, whatever turns out to be wrong with the bytes now.
+        let inspected = run(engine, lane, move || Inspected::new(candidate, &accepted));
+        let cached = run(engine, engine.threads().lane(), move || cached.cached(most));
+        let (inspected, cached) = futures::try_join!(inspected, cached)?;
+        let inspected = inspected?;
+        let component = match cached {
+            Some(component) => component,
+            None => inspected.compiled(native, engine, compiler, lane, &limits).await?,
+        };
         let linked = Linked::new(engine.linker(), &component)
             .map(Arc::new)
             .map_err(|error| LoadError::LoadFailed(words(&error)))?;
@@ -141,19 +149,14 @@ impl Inspected {
         self.candidate.bytes().get(self.cases.clone()).unwrap_or_default()
     }
 
-    /// From the cache, or else compiled.
-    async fn component(
+    async fn compiled(
         &self,
+        native: Native,
         engine: &Engine,
         compiler: &Compiler,
         lane: Lane,
         limits: &Limits,
     ) -> Result<Component, LoadError> {
-        let native = Native::new(engine, compiler, &self.candidate.digest());
-        let (cached, most) = (native.clone(), limits.native_bytes);
-        if let Some(component) = run(engine, lane, move || cached.cached(most)).await? {
-            return Ok(component);
-        }
         let code = compiler.compile(self.candidate.bytes(), limits, engine.threads().others()).await?;
         run(engine, lane, move || native.compiled(&code)).await?
     }
