@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hotshoe_sdk::{Failure, Metadata, Request};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{Memcached, names};
 
@@ -32,7 +32,7 @@ pub(crate) struct Observed {
 
 /// How far the Deployment is.
 pub(crate) struct Rollout {
-    selector: BTreeMap<String, String>,
+    selector: SelectorView,
     /// How many servers the Deployment asks for.
     pub(crate) wanted: i32,
     pub(crate) ready: i32,
@@ -65,7 +65,7 @@ impl Rollout {
     fn of(deployment: DeploymentView) -> Self {
         let DeploymentView { metadata, spec, status } = deployment;
         Self {
-            selector: spec.selector.match_labels,
+            selector: spec.selector,
             wanted: spec.replicas,
             ready: status.ready_replicas,
             updated: status.updated_replicas,
@@ -77,15 +77,18 @@ impl Rollout {
     /// Whether the Deployment has the selector that the plugin gives it. A selector is set once
     /// and for all when a Deployment is created.
     pub(crate) fn selects(&self, selector: &BTreeMap<String, String>) -> bool {
-        self.selector == *selector
+        self.selector.match_labels == *selector && self.selector.match_expressions.is_empty()
     }
 
+    /// Also where the numbers are older than the last change: it may be to something else than the
+    /// servers that serve.
     pub(crate) fn is_available(&self, size: i32) -> bool {
-        self.is_current && self.wanted == size && self.ready == size
+        self.ready == size
     }
 
     pub(crate) fn is_complete(&self, size: i32) -> bool {
-        self.is_available(size) && self.updated == size && self.total == size
+        let all = [self.wanted, self.ready, self.updated, self.total];
+        self.is_current && all.iter().all(|count| *count == size)
     }
 }
 
@@ -128,6 +131,7 @@ struct SpecView {
 #[serde(rename_all = "camelCase", default)]
 struct SelectorView {
     match_labels: BTreeMap<String, String>,
+    match_expressions: Vec<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
