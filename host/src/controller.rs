@@ -1,12 +1,12 @@
 //! One plugin at work: its logic, its queue, and what is remembered of each parent between two
 //! reconciles.
 
-use std::collections::HashMap;
 use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::field::{DisplayValue, display};

@@ -5,9 +5,10 @@
 //!
 //! Why a parent was woken is not kept: a plugin that cannot know the event cannot depend on it.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;

@@ -5,9 +5,10 @@
 //! view older than a write of ours (read-your-own-writes). What is older than what is known is
 //! ignored, and so is an echo of our own write: it wakes nobody.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::object::{Key, Object, PLUGIN_LABEL};

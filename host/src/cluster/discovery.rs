@@ -1,8 +1,8 @@
 //! Kinds as the API server knows them: their plural, their scope, their status subresource.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use http::Method;
 use kube::core::ApiResource;
 use parking_lot::RwLock;

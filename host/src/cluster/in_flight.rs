@@ -4,9 +4,9 @@
 //! alone may make them all; where several wait, they take turns. One write is everybody's at any time, beyond
 //! the ten where need be: those of another plugin may hang, each until a slow admission webhook times out.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
