@@ -1,4 +1,5 @@
-//! How often a plugin may write and delete: before every write of its own, whatever the cause.
+//! How often a plugin may write and delete: before every write of its own, whatever the cause, and before each of
+//! the host's condition on its parents.
 //!
 //! Who is too fast waits, and holds up no other plugin: the wait is before the turn among all
 //! writes of the process, in which plugins take turns.

@@ -34,7 +34,6 @@ impl Writer {
         status: Value,
         permit: &Permit,
     ) -> Result<String, ApiError> {
-        self.pace.write().await;
         let query = apply_body::query(&self.manager);
         self.send_status(resource, parent, status, query, &self.identity, permit).await
     }
@@ -77,6 +76,7 @@ impl Writer {
         self.send_status(resource, parent, status::nothing(), query, &Identity::Host, permit).await
     }
 
+    /// The host's condition waits as what the plugin writes does: what it says, and how often, the plugin chooses.
     async fn send_status(
         &self,
         resource: &Resource,
@@ -86,6 +86,7 @@ impl Writer {
         identity: &Identity,
         permit: &Permit,
     ) -> Result<String, ApiError> {
+        self.pace.write().await;
         let target = resource.reference(&parent.key);
         if let Some(members) = body.as_object_mut() {
             members.insert("apiVersion".into(), resource.kind.api_version().into());
@@ -182,4 +183,46 @@ fn identity_of(parent: &Object) -> Value {
         members.insert("namespace".into(), (&**namespace).into());
     }
     metadata
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::cluster::client::{Cluster, ConnectOptions};
+    use crate::cluster::pace::Pace;
+    use crate::decision::Kind;
+    use crate::plugin::limits::Limits;
+    use crate::projection::Projection;
+
+    /// A writer to an API server that is away, with one write in a second.
+    async fn writer() -> Writer {
+        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+        let text = "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nusers: [{name: a, user: {}}]\n";
+        std::fs::write(kubeconfig.path(), text).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), context: Some("a".to_owned()) };
+        let cluster = Cluster::connect(&options).await.unwrap();
+        let pace = Pace::new(&"demo".into(), &Limits { writes_per_second: 1, ..Limits::default() }, Arc::default());
+        Writer::new(&cluster, Arc::default(), "demo", Identity::plugin("hotshoe", "demo"), pace)
+    }
+
+    #[tokio::test]
+    async fn the_hosts_condition_takes_the_turn_of_a_write_as_the_plugins_status_does() {
+        let kind = Kind::new("example.com", "v1", "Demo");
+        let resource = Resource { kind, plural: "demos".to_owned(), namespaced: true, has_status: true };
+        let json = r#"{"metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"1"}}"#;
+        let lens = Lens { projection: Projection::default(), labels: Vec::new(), status: false };
+        let parent = Object::read(json, &lens).unwrap();
+        let permit = Permit::unlimited();
+        let (stated, said, taken_back) = (writer().await, writer().await, writer().await);
+        drop(stated.apply_status(&resource, &parent, json!({}), &permit).await);
+        drop(said.apply_host_condition(&resource, &parent, json!({}), &permit).await);
+        drop(taken_back.take_back_host_condition(&resource, &parent, &permit).await);
+        for writer in [stated, said, taken_back] {
+            assert!(writer.pace.write().now_or_never().is_none(), "the one write of this second is made");
+        }
+    }
 }
