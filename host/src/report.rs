@@ -24,6 +24,8 @@ use crate::status;
 
 const BACKOFF: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(300);
+/// The most that a plugin or the API server puts off a try for.
+const AFTER_MAX: Duration = Duration::from_secs(3600);
 /// Nobody waits for the end of it.
 const UNTIL_CHANGED: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How many failures in a row are taken for passing.
@@ -131,8 +133,8 @@ fn pause(error: &Error, memory: &Memory) -> Option<Duration> {
         Retry::Soon => Some(soon(failures)),
         Retry::Backoff => Some(grown(BACKOFF)),
         Retry::Slowly => Some(grown(10 * BACKOFF)),
-        // The plugin or the API server chooses it, so it is clamped.
-        Retry::After(after) => Some(after.clamp(soon(0), Duration::from_secs(3600))),
+        // The plugin or the API server chooses it, so it is clamped, and comes no sooner than what passes by itself.
+        Retry::After(after) => Some(after.clamp(soon(failures), AFTER_MAX)),
         Retry::OnChange => None,
     };
     match error {
@@ -200,6 +202,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::decision::Failure;
     use crate::error::Violation;
     use crate::shape::At;
 
@@ -215,5 +218,19 @@ mod tests {
         }
         let long = Violation { rule: "metadata", message: "ä".repeat(MESSAGE) };
         assert!(words(&long.into(), "demo").len() <= MESSAGE);
+    }
+
+    #[test]
+    fn who_asks_to_be_tried_at_once_and_fails_each_time_waits_as_for_what_passes() {
+        let paused = |after: Duration, failures| {
+            let failure = Failure::Retry { message: "now".into(), after: Some(after) };
+            pause(&Error::Plugin(failure), &Memory { failures, ..Memory::default() }).unwrap()
+        };
+        for failures in [1, 2, 3, 4, 1_000] {
+            assert_eq!(paused(Duration::ZERO, failures), soon(failures), "{failures}");
+        }
+        assert!(paused(Duration::ZERO, u32::MAX) >= Duration::from_secs(2));
+        assert_eq!(paused(Duration::from_secs(5), 1_000), Duration::from_secs(5));
+        assert_eq!(paused(Duration::MAX, 1), AFTER_MAX);
     }
 }

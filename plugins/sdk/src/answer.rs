@@ -64,7 +64,7 @@ impl Failure {
         Self::Retry { message: message.into(), after: None }
     }
 
-    /// Try again after this long.
+    /// Try again after this long: an hour at most, and, for a parent that fails again and again, two seconds at least.
     pub fn retry_after(message: impl Into<String>, after: Duration) -> Self {
         Self::Retry { message: message.into(), after: Some(after) }
     }
