@@ -84,6 +84,8 @@ pub struct Controller {
     pub failures: Allowance,
     /// How many bytes of its log lines are written.
     pub lines: Allowance,
+    /// How many bytes of the host's lines about its failures: no plugin hides these behind its own lines.
+    pub failure_lines: Allowance,
     /// What is known of kinds.
     pub kinds: Arc<Kinds>,
     /// What is counted.
@@ -154,6 +156,7 @@ impl Controller {
             events: Allowance::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
             failures: Allowance::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
             lines: Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
+            failure_lines: Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
             kinds,
             metrics,
             slot: Slot::default(),

@@ -25,7 +25,7 @@ use crate::tally::End;
 pub const FETCHED: Duration = Duration::from_secs(15);
 
 /// What a log line has beside its message, bytes: when, how loud, which plugin, revision and object.
-const LINE: usize = 200;
+pub const LINE: usize = 200;
 
 /// An answer that is final.
 pub struct Final<'a> {

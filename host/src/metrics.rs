@@ -215,7 +215,8 @@ impl Metrics {
         self.events_dropped.get_or_create(&by(plugin)).inc();
     }
 
-    /// So many lines of a plugin were dropped, because it logged too much of late or in one call.
+    /// So many lines of a plugin or about its failures were dropped, because it logged too much of late or in one
+    /// call, or failed too much.
     pub fn lines_dropped(&self, plugin: &str, count: u64) {
         self.lines_dropped.get_or_create(&by(plugin)).inc_by(count);
     }

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::allowance::Allowance;
 use crate::backoff::{doubled, soon};
 use crate::carry_out::Work;
 use crate::cluster::events;
 use crate::controller::{Controller, Logic, Memory};
-use crate::decide::FETCHED;
+use crate::decide::{FETCHED, LINE};
 use crate::decision::{Condition, Event, Severity, Truth};
 use crate::error::{ApiError, CallError, Error, Retry};
 use crate::fingerprint::hold_basis;
@@ -19,6 +20,7 @@ use crate::learn::learn_parent;
 use crate::object::{HOST_MANAGER, Object};
 use crate::observed::observe;
 use crate::pass::{Ended, Next};
+use crate::plugin::digest::Digest;
 use crate::plugin::text;
 use crate::status;
 
@@ -103,8 +105,7 @@ async fn fail(
         controller.metrics.denied(plugin, violation.rule);
     }
     let pause = pause(error, memory);
-    let retry = pause.map(tracing::field::debug);
-    tracing::warn!(plugin, %digest, object = %parent.key, reason = error.reason(), retry, "{}", words(error, plugin));
+    log(controller, digest, parent, error, pause);
     let said = !passes(error) || memory.failures > PASSING;
     let told = !said || tell(controller, logic, parent, memory, error.reason(), words(error, plugin)).await;
     memory.settled = None;
@@ -118,6 +119,26 @@ async fn fail(
     let basis = hold_basis(controller, logic, parent, finalizers);
     memory.hold = Some((Instant::now() + pause.unwrap_or(UNTIL_CHANGED), basis));
     pause.map_or(Next::Wait, Next::After)
+}
+
+fn log(controller: &Controller, digest: Digest, parent: &Object, error: &Error, pause: Option<Duration>) {
+    let plugin = &*controller.name;
+    let message = words(error, plugin);
+    if is_heard(error, &message, &controller.failure_lines) {
+        let retry = pause.map(tracing::field::debug);
+        tracing::warn!(plugin, %digest, object = %parent.key, reason = error.reason(), retry, "{message}");
+        return;
+    }
+    controller.metrics.lines_dropped(plugin, 1);
+    if let Some(dropped) = controller.failure_lines.dropped(1, Instant::now().into_std()) {
+        tracing::warn!(plugin, %digest, dropped, "the plugin fails more than is written; some of its failures were dropped");
+    }
+}
+
+/// A plugin that fails is heard no louder than one that logs; what others refuse is no flood of its choice.
+fn is_heard(error: &Error, message: &str, lines: &Allowance) -> bool {
+    let is_of_others = matches!(error, Error::Api(_) | Error::Call(CallError::Stopped));
+    is_of_others || lines.take(LINE + message.len())
 }
 
 /// What passes by itself within moments is not worth an Event and a condition.
@@ -204,6 +225,7 @@ mod tests {
     use super::*;
     use crate::decision::Failure;
     use crate::error::Violation;
+    use crate::plugin::limits::{LOGGED_AT_ONCE, LOGGED_PER_SECOND};
     use crate::shape::At;
 
     #[test]
@@ -218,6 +240,23 @@ mod tests {
         }
         let long = Violation { rule: "metadata", message: "ä".repeat(MESSAGE) };
         assert!(words(&long.into(), "demo").len() <= MESSAGE);
+    }
+
+    #[test]
+    fn of_a_flood_of_failures_a_mebibyte_is_logged_and_all_of_what_the_api_server_refuses() {
+        let lines = Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE);
+        let message = "x".repeat(MESSAGE);
+        let of_plugin: [Error; 5] = [
+            Error::Plugin(Failure::Retry { message: message.clone(), after: None }),
+            Error::Plugin(Failure::Reject { message: message.clone(), field: None }),
+            Error::Plugin(Failure::Other(message.clone())),
+            CallError::Trapped(message.clone()).into(),
+            Violation { rule: "metadata", message: message.clone() }.into(),
+        ];
+        let heard = of_plugin.iter().cycle().take(10_000).filter(|error| is_heard(error, &message, &lines)).count();
+        assert!((800..1_000).contains(&heard), "{heard}");
+        let refused = ApiError::new("apply", "a ConfigMap".into(), 403, "Forbidden", message.clone()).into();
+        assert!((0..10_000).all(|_| is_heard(&refused, &message, &lines)));
     }
 
     #[test]

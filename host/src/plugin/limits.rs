@@ -131,8 +131,8 @@ pub const REQUIREMENTS: usize = 100;
 pub const EVENTS_PER_SECOND: u32 = 10;
 /// Events of a plugin at once: a few hundred parents that are deleted together lose none.
 pub const EVENTS_AT_ONCE: u32 = 200;
-/// Bytes of log of a plugin in a second, all parents together; lines beyond them are dropped. They are written
-/// on the thread that serves watches and writes.
+/// Bytes of log of a plugin in a second, all parents together; lines beyond them are dropped. The host's own about
+/// its failures have as much again. They are written on the thread that serves watches and writes.
 pub const LOGGED_PER_SECOND: u32 = 64 * 1024;
 /// Bytes of log of a plugin at once.
 pub const LOGGED_AT_ONCE: u32 = 1024 * 1024;
