@@ -4,6 +4,7 @@
 //! The wishes are only for those who are on this machine, or whom the API server has let through with
 //! `kubectl port-forward` or `exec`: they change which component decides, and one shows what is in objects.
 
+mod connections;
 mod loopback;
 
 use std::convert::Infallible;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::middleware;
@@ -23,9 +24,9 @@ use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-use self::loopback::{Ends, from_here};
+use self::loopback::from_here;
 use crate::error::LoadError;
 use crate::metrics::Metrics;
 use crate::shadow::{Line, NotRun, Turn};
@@ -34,6 +35,8 @@ use crate::supervised::{PluginStatus, Supervised, Wish};
 /// How much of an unwanted body is read, and for how long.
 const DRAINED: usize = 8 << 20;
 const DRAIN: Duration = Duration::from_secs(5);
+/// How long a component may take to come in.
+const ARRIVES: Duration = Duration::from_secs(60);
 /// How many lines of a shadow run wait for who reads them.
 const LINES: usize = 16;
 
@@ -93,13 +96,8 @@ pub async fn serve(listen: SocketAddr, about: About) -> anyhow::Result<SocketAdd
         .route("/readyz", get(ready))
         .route("/status", get(status))
         .merge(guarded)
-        .with_state(about)
-        .into_make_service_with_connect_info::<Ends>();
-    tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, routes).await {
-            tracing::error!(%error, "the HTTP server ended");
-        }
-    });
+        .with_state(about);
+    tokio::spawn(connections::serve(listener, routes));
     Ok(address)
 }
 
@@ -150,7 +148,7 @@ async fn drain(body: Body) {
             length += bytes.len();
         }
     };
-    drop(tokio::time::timeout(DRAIN, all).await);
+    drop(timeout(DRAIN, all).await);
 }
 
 fn problem(status: StatusCode, error: String) -> Response {
@@ -231,9 +229,7 @@ async fn shadow(
             }
         };
         let limit = plugin.plugin().limits.component_bytes.0;
-        let bytes = to_bytes(body, usize::try_from(limit).unwrap_or(usize::MAX)).await;
-        let bytes = bytes.map_err(|_| NotRun::NotRead { limit })?;
-        turn.load(bytes.into()).await
+        turn.load(component(body, limit).await?.into()).await
     };
     match run.await {
         Ok(shadow) => {
@@ -246,9 +242,17 @@ async fn shadow(
     }
 }
 
+/// A component as it comes in: meanwhile nobody else has the turn.
+async fn component(body: Body, limit: u64) -> Result<Bytes, NotRun> {
+    let all = to_bytes(body, usize::try_from(limit).unwrap_or(usize::MAX));
+    let read = timeout(ARRIVES, all).await.map_err(|_| NotRun::Late(ARRIVES))?;
+    read.map_err(|_| NotRun::NotRead { limit })
+}
+
 fn status_of(error: &NotRun) -> StatusCode {
     match error {
         NotRun::Busy(_) => StatusCode::CONFLICT,
+        NotRun::Late(_) => StatusCode::REQUEST_TIMEOUT,
         NotRun::NothingDecides(_) => StatusCode::SERVICE_UNAVAILABLE,
         NotRun::NotRead { .. } | NotRun::Load(LoadError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
         NotRun::Load(_) | NotRun::Watches(_) => StatusCode::UNPROCESSABLE_ENTITY,
@@ -269,4 +273,26 @@ fn as_lines(lines: mpsc::Receiver<Line>, progress: bool) -> Body {
         }
     };
     Body::from_stream(futures::stream::unfold(lines, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_component_that_does_not_come_in_is_not_waited_for_for_ever() {
+        let begun = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"begun"))]);
+        let late = component(Body::from_stream(begun.chain(stream::pending())), 10).await.unwrap_err();
+        assert_eq!(status_of(&late), StatusCode::REQUEST_TIMEOUT, "{late}");
+        assert!(late.to_string().contains("60s"), "{late}");
+    }
+
+    #[tokio::test]
+    async fn a_component_that_is_larger_than_may_be_is_not_read() {
+        assert_eq!(component(Body::from("0123456789"), 10).await.unwrap().len(), 10);
+        let refused = component(Body::from("0123456789a"), 10).await.unwrap_err();
+        assert_eq!(status_of(&refused), StatusCode::PAYLOAD_TOO_LARGE, "{refused}");
+    }
 }

@@ -1,15 +1,14 @@
 //! Who may wish for something: those who are on this machine, and no page that their browser shows.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use axum::extract::connect_info::Connected;
-use axum::extract::{ConnectInfo, Request};
+use axum::Extension;
+use axum::extract::Request;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use axum::serve::IncomingStream;
-use tokio::net::TcpListener;
+use tokio::net::TcpStream;
 
 use super::{drain, problem};
 
@@ -22,15 +21,23 @@ pub(super) struct Ends {
     here: Option<IpAddr>,
 }
 
-impl Connected<IncomingStream<'_, TcpListener>> for Ends {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        let here = stream.io().local_addr().ok();
-        Self { peer: stream.remote_addr().ip(), here: here.map(|address| address.ip()) }
+impl Ends {
+    /// The ends of a connection that a peer has opened.
+    pub(super) fn of(stream: &TcpStream, peer: SocketAddr) -> Self {
+        Self { peer: peer.ip(), here: stream.local_addr().ok().map(|address| address.ip()) }
+    }
+
+    /// Whether both are on this machine.
+    pub(super) fn are_loopback(self) -> bool {
+        // A connection to [::] shows an IPv4 address as an IPv6 one.
+        let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
+        // A mesh's proxy hands on what comes from far away, from a loopback address to the Pod's own.
+        is_loopback(self.peer) && self.here.is_some_and(is_loopback)
     }
 }
 
 /// Lets nobody through but those who are here.
-pub(super) async fn from_here(ConnectInfo(ends): ConnectInfo<Ends>, request: Request, next: Next) -> Response {
+pub(super) async fn from_here(Extension(ends): Extension<Ends>, request: Request, next: Next) -> Response {
     match why_not(ends, request.headers()) {
         None => next.run(request).await,
         Some(why) => {
@@ -43,11 +50,8 @@ pub(super) async fn from_here(ConnectInfo(ends): ConnectInfo<Ends>, request: Req
 
 /// Why a peer may not have a component run, or see what is in objects.
 fn why_not(ends: Ends, headers: &HeaderMap) -> Option<String> {
-    // A connection to [::] shows an IPv4 address as an IPv6 one.
-    let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
-    // A mesh's proxy hands on what comes from far away, from a loopback address to the Pod's own.
-    let Ends { peer, here } = ends;
-    if !is_loopback(peer) || !here.is_some_and(is_loopback) {
+    if !ends.are_loopback() {
+        let Ends { peer, here } = ends;
         let here = here.map_or_else(|| "another address".to_owned(), |here| here.to_string());
         return Some(format!(
             "it answers only on a loopback address, and you come from {peer} to {here}; use `kubectl port-forward` or `kubectl exec`, or run hotshoe on the host's machine"

@@ -83,6 +83,9 @@ pub enum NotRun {
         /// The cap.
         limit: u64,
     },
+    /// The component did not come in for long.
+    #[error("the component was not there within {0:?}; send it again")]
+    Late(Duration),
     /// The component cannot be taken.
     #[error("{reason}: {0}", reason = .0.reason())]
     Load(#[from] LoadError),
