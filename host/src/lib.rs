@@ -98,6 +98,7 @@
 //! |---|---|
 //! | [`allowance`] | how much a plugin may say over time |
 //! | [`rbac`] | grants as RBAC, for `hotshoe rbac` |
+//! | [`private_dir`] | directories that only the host's own user can write |
 //! | [`whole_file`] | files that are written whole or not at all |
 //!
 //! `kube` is used only below [`cluster`], `wasmtime` only below [`plugin`].
@@ -147,6 +148,7 @@ pub mod pod_grant;
 pub mod pod_policy;
 pub mod pod_security;
 pub mod pod_volumes;
+pub mod private_dir;
 pub mod probation;
 pub mod projection;
 pub mod proving;

@@ -5,9 +5,9 @@
 //! the bytes that are verified are the very bytes that are loaded. Whatever is corrupt, foreign,
 //! renamed or old is removed and compiled again.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -16,6 +16,7 @@ use sha2::Sha256;
 
 use super::limits::Size;
 use super::source;
+use crate::private_dir;
 use crate::whole_file::WholeFile;
 
 /// Begins every file; its version goes up when the layout changes.
@@ -26,8 +27,6 @@ const KEY_FILE: &str = "key";
 const EXTENSION: &str = "native";
 /// So many results are kept, those that were used last: enough to roll back without a compiler.
 const KEEP: usize = 64;
-/// Nobody but the owner.
-const PRIVATE_DIR: u32 = 0o700;
 
 /// A private directory of compiled components.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ impl Cache {
     /// When it cannot be written or belongs to somebody else.
     pub(super) fn open(base: &Path) -> io::Result<Self> {
         let dir = base.join("compiled");
-        make(&dir)?;
+        private_dir::make(&dir)?;
         let key = read_key(&dir).or_else(|_| make_key(&dir))?;
         Ok(Self { dir, key })
     }
@@ -94,7 +93,7 @@ impl Cache {
     /// The directory may be gone again at any time, and the key with it; what is stored from now on is to be
     /// good after a restart, too.
     fn restore(&self) -> io::Result<()> {
-        make(&self.dir)?;
+        private_dir::make(&self.dir)?;
         if self.dir.join(KEY_FILE).exists() { Ok(()) } else { plant_key(&self.dir, &self.key) }
     }
 
@@ -135,24 +134,6 @@ impl Cache {
             let _ = fs::remove_file(path);
         }
     }
-}
-
-/// Makes what is missing.
-fn make(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(PRIVATE_DIR).create(dir)?;
-    make_private(dir)
-}
-
-/// Ours, a directory, and closed to others; loose permissions of our own directory are tightened.
-fn make_private(dir: &Path) -> io::Result<()> {
-    let metadata = fs::symlink_metadata(dir)?;
-    if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::other("it is no directory, or belongs to another user"));
-    }
-    if metadata.mode() & 0o777 != PRIVATE_DIR {
-        fs::set_permissions(dir, fs::Permissions::from_mode(PRIVATE_DIR))?;
-    }
-    Ok(())
 }
 
 /// The key, unless others could have read or planted it.
@@ -196,6 +177,8 @@ fn plant_key(dir: &Path, key: &[u8; 32]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     const MOST: Size = Size(1024);

@@ -7,13 +7,12 @@
 //! ```
 //!
 //! A component is believed by its digest, which it is read back against; the history itself lies
-//! in a directory that only the host's user can write. Without a directory all is remembered until
+//! in directories that only the host's user can write: who writes there chooses what decides. Without a directory all is remembered until
 //! the process ends, but for the components.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,6 +23,7 @@ use super::digest::Digest;
 use super::limits::Size;
 use super::source;
 use crate::decision::Kind;
+use crate::private_dir;
 use crate::probation::Tally;
 use crate::whole_file::WholeFile;
 
@@ -366,9 +366,11 @@ impl History {
     }
 }
 
-/// The directory may be gone again at any time.
+/// The directory may be gone again at any time, and the one that all plugins share. Who could write to that could
+/// exchange this one.
 fn make(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+    dir.parent().map_or(Ok(()), private_dir::make)?;
+    private_dir::make(dir)
 }
 
 fn in_words(dir: &Path, error: &io::Error) -> String {
@@ -397,6 +399,8 @@ fn read(dir: &Path) -> Vec<Entry> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
 
     const MOST: Size = Size(1024);
@@ -525,6 +529,38 @@ mod tests {
             assert_eq!((again.current(), again.is_kept(digest("a"))), (Some(digest("a")), true), "{number}");
             assert!(again.component(digest("a"), MOST).is_some(), "{number}");
         }
+    }
+
+    #[test]
+    fn a_history_that_others_could_write_is_closed_to_them() {
+        let base = tempfile::tempdir().unwrap();
+        let dirs = ["revisions", "revisions/memcached"].map(|dir| base.path().join(dir));
+        fs::create_dir_all(&dirs[1]).unwrap();
+        for dir in &dirs {
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        assert_eq!(History::open(Some(base.path()), "memcached").failing(), None);
+        for dir in &dirs {
+            assert_eq!(fs::metadata(dir).unwrap().permissions().mode() & 0o777, 0o700, "{}", dir.display());
+        }
+    }
+
+    #[test]
+    fn a_history_that_somebody_else_put_there_is_neither_read_nor_written() {
+        let theirs = tempfile::tempdir().unwrap();
+        published(&mut History::open(Some(theirs.path()), "memcached"), "theirs");
+        for link in ["revisions", "revisions/memcached"] {
+            let base = tempfile::tempdir().unwrap();
+            fs::create_dir_all(base.path().join(link).parent().unwrap()).unwrap();
+            symlink(theirs.path().join(link), base.path().join(link)).unwrap();
+            let mut history = History::open(Some(base.path()), "memcached");
+            assert_eq!(history.current(), None, "{link}");
+            let why = history.failing().unwrap();
+            assert!(why.contains(link) && why.contains("another user"), "{why}");
+            published(&mut history, "ours");
+            assert!(!history.is_kept(digest("ours")));
+        }
+        assert_eq!(History::open(Some(theirs.path()), "memcached").entries().len(), 1);
     }
 
     #[test]
