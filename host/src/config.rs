@@ -19,6 +19,7 @@ use crate::plugin::digest::Digest;
 use crate::plugin::limits::Limits;
 use crate::plugin::source;
 use crate::plugin_file;
+use crate::rbac;
 
 /// Where `/metrics`, `/healthz`, `/readyz` and `/status` are served.
 pub const LISTEN: &str = "127.0.0.1:8080";
@@ -36,8 +37,9 @@ pub const MAX_LOSING: u8 = 10;
 /// is told others: names of images, which are no secrets.
 pub const ALLOW_ENV: [&str; 2] = ["*_IMAGE", "RELATED_IMAGE_*"];
 
-/// Names that are the host's own or everybody's ServiceAccount.
-const RESERVED_NAMES: [&str; 3] = ["hotshoe", "default", "status"];
+/// Names that are the host's own or everybody's ServiceAccount, or whose Role would have the name of the one by which
+/// the host acts as its plugins.
+const RESERVED_NAMES: [&str; 4] = ["hotshoe", "default", "status", rbac::IMPERSONATES];
 
 /// A plugin, as the administrator described it, validated.
 #[derive(Clone, Debug)]
@@ -494,7 +496,9 @@ mod tests {
 
     #[test]
     fn the_hosts_own_name_is_reserved() {
-        let error = parse(&PLUGIN.replace("name: memcached", "name: hotshoe")).unwrap_err();
-        assert!(format!("{error:#}").contains("reserved"), "{error:#}");
+        for name in ["hotshoe", "impersonates"] {
+            let error = parse(&PLUGIN.replace("name: memcached", &format!("name: {name}"))).unwrap_err();
+            assert!(format!("{error:#}").contains("reserved"), "{error:#}");
+        }
     }
 }

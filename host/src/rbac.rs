@@ -107,6 +107,9 @@ struct Subject {
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+/// What follows the host's account in the name of the Role by which it acts as its plugins, as the name of a plugin
+/// follows it in that of the plugin's.
+pub const IMPERSONATES: &str = "impersonates";
 /// The namespace of Events about objects that have none.
 const DEFAULT_NAMESPACE: &str = "default";
 const POD_SECURITY: [&str; 3] =
@@ -164,7 +167,7 @@ fn impersonation(plugins: &[Plugin<'_>], place: &Place) -> Vec<Manifest> {
     };
     let comment = "The host may be its plugins, in this namespace only: in a ClusterRole the names would be meant in every namespace.";
     let rules = Rules(BTreeMap::from([(Some(place.namespace.clone()), vec![rule])]));
-    rules.into_manifests(&format!("{}-impersonates", place.account), &place.account, comment, place)
+    rules.into_manifests(&format!("{}-{IMPERSONATES}", place.account), &place.account, comment, place)
 }
 
 fn host_rules(plugins: &[Plugin<'_>], place: &Place, served: &dyn Fn(&Kind) -> Served) -> Rules {

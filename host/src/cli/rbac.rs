@@ -76,6 +76,7 @@ impl Args {
             "no rights are printed: {}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), or take another component",
             lacking.join("; ")
         );
+        ensure_apart(&self.host_account, plugins.iter().map(|asked| &*asked.config.name))?;
         let served = self.served(&plugins).await;
         let served = |kind: &Kind| served.get(kind).cloned().unwrap_or_else(|| served::by_rule(kind));
         let place = Place { namespace: self.namespace, account: self.host_account, watched: self.watched };
@@ -122,6 +123,15 @@ impl Args {
     }
 }
 
+/// A plugin's account has its name. One account for both could do all that either may.
+fn ensure_apart<'a>(host_account: &str, mut plugins: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+    ensure!(
+        plugins.all(|plugin| plugin != host_account),
+        "no rights are printed: the host's account {host_account} (--host-account) would be the plugin {host_account}'s as well; give the host another one"
+    );
+    Ok(())
+}
+
 fn print(rights: &Rights, output: Output) -> anyhow::Result<()> {
     match output {
         Output::Json => {
@@ -133,5 +143,18 @@ fn print(rights: &Rights, output: Output) -> anyhow::Result<()> {
             let documents = documents.map_err(anyhow::Error::msg).context("the rights cannot be written as YAML")?;
             stdout::print(documents.join("---\n"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_and_a_plugin_have_no_account_in_common() {
+        let plugins = ["memcached", "redis"];
+        let refused = ensure_apart("redis", plugins.into_iter()).unwrap_err().to_string();
+        assert!(refused.contains("the host's account redis") && refused.contains("the plugin redis"), "{refused}");
+        assert!(ensure_apart("hotshoe", plugins.into_iter()).is_ok());
     }
 }
