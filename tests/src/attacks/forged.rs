@@ -263,12 +263,14 @@ pub fn host_network_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, |spec| spec["hostNetwork"] = true.into())
 }
 
-/// Somebody else's rights, by a token in the Pod.
+/// Whatever somebody has bound to that account, or lets it pull and mount.
 pub fn other_account_pod(place: &Place<'_>) -> Vec<Forged> {
-    pod(place, |spec| {
-        spec["serviceAccountName"] = "default".into();
-        spec["automountServiceAccountToken"] = true.into();
-    })
+    pod(place, |spec| spec["serviceAccountName"] = "somebody-elses".into())
+}
+
+/// Whatever rights the account has that every Pod may run under.
+pub fn token_pod(place: &Place<'_>) -> Vec<Forged> {
+    pod(place, |spec| spec["automountServiceAccountToken"] = true.into())
 }
 
 /// Beside whom it likes.

@@ -231,6 +231,7 @@ pub const ATTACKS: &[Attack] = &[
     forged("a Pod that mounts the node's files", forged::host_path_pod, &[Gate, PodSecurity]),
     forged("a Pod in the node's network", forged::host_network_pod, &[Gate, PodSecurity]),
     forged("a Pod under another ServiceAccount", forged::other_account_pod, &[Gate]),
+    forged("a Pod with the token of its ServiceAccount", forged::token_pod, &[Gate]),
     forged("a Pod that names its node", forged::node_name_pod, &[Gate]),
     forged("a Pod that mounts a Secret", forged::secret_volume_pod, &[Gate]),
     forged("a Pod that takes a Secret as its environment", forged::secret_environment_pod, &[Gate]),
