@@ -99,6 +99,7 @@
 //! | [`allowance`] | how much a plugin may say over time |
 //! | [`rbac`] | grants as RBAC, for `hotshoe rbac` |
 //! | [`private_dir`] | directories that only the host's own user can write |
+//! | [`closed_namespace`] | what RBAC cannot say of the host's namespace, as an admission policy |
 //! | [`whole_file`] | files that are written whole or not at all |
 //!
 //! `kube` is used only below [`cluster`], `wasmtime` only below [`plugin`].
@@ -114,6 +115,7 @@ pub mod check;
 pub mod churn;
 pub mod claim_policy;
 pub mod cli;
+pub mod closed_namespace;
 pub mod cluster;
 pub mod companions;
 pub mod config;

@@ -8,8 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::access::Verb;
+use crate::closed_namespace;
 use crate::decision::{Descriptor, Kind};
 use crate::grant::{Grant, Namespaces, Rule, Word};
 use crate::never;
@@ -71,6 +73,8 @@ pub struct Manifest {
     role_ref: Option<RoleRef>,
     #[serde(skip_serializing_if = "Option::is_none")]
     subjects: Option<Vec<Subject>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spec: Option<Value>,
 }
 
 #[derive(Debug, Serialize)]
@@ -129,6 +133,8 @@ pub fn kinds(plugin: &Plugin<'_>) -> Vec<Kind> {
 /// The rights of a host and of its plugins.
 pub fn rights(plugins: &[Plugin<'_>], place: &Place, served: &dyn Fn(&Kind) -> Served) -> Rights {
     let mut rights = Rights { manifests: accounts(plugins, place), notes: Vec::new() };
+    // Before any right is there.
+    rights.manifests.extend(closing(place));
     rights.manifests.extend(impersonation(plugins, place));
     let host = host_rules(plugins, place, served);
     let comment = "What the host does itself: it watches, holds parents by their finalizer, and tells what became of them. It cannot write a workload.";
@@ -156,6 +162,22 @@ fn accounts(plugins: &[Plugin<'_>], place: &Place) -> Vec<Manifest> {
     let of_plugin = "The account of a plugin has its name. No Pod runs under it, and no token of it is needed.";
     manifests.extend(plugins.iter().map(|plugin| account(plugin.name, of_plugin)));
     manifests
+}
+
+fn closing(place: &Place) -> [Manifest; 2] {
+    let version = "admissionregistration.k8s.io/v1";
+    let name = format!("{}-closes-{}", place.account, place.namespace);
+    let comment = "Rights in every namespace hold in the host's, too, where a Pod could run under its account. So no account there but the host's own writes anything in it.";
+    let policy = Manifest {
+        comment: comment.into(),
+        spec: Some(closed_namespace::policy(place)),
+        ..Manifest::new(version, "ValidatingAdmissionPolicy", &name, None)
+    };
+    let binding = Manifest {
+        spec: Some(closed_namespace::binding(&name)),
+        ..Manifest::new(version, "ValidatingAdmissionPolicyBinding", &name, None)
+    };
+    [policy, binding]
 }
 
 fn impersonation(plugins: &[Plugin<'_>], place: &Place) -> Vec<Manifest> {
@@ -426,6 +448,7 @@ impl Manifest {
             rules: None,
             role_ref: None,
             subjects: None,
+            spec: None,
         }
     }
 
@@ -456,7 +479,7 @@ fn wrapped(text: &str, width: usize) -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::decision::{MatchRule, OwnedKind, ReadKind, WriteVerb};
@@ -743,6 +766,16 @@ mod tests {
         let (manifests, notes) = world.rights();
         assert!(!manifests.iter().any(|one| one["rules"].to_string().contains("rbac.authorization")));
         assert!(notes[0].contains("closed to plugins"), "{notes:?}");
+    }
+
+    #[test]
+    fn the_namespace_of_the_host_is_closed_before_there_is_any_right() {
+        let (manifests, _) = world(json!([])).rights();
+        let of = |kind: &str| manifests.iter().position(|one| one["kind"] == kind).unwrap();
+        let (policy, binding) = (of("ValidatingAdmissionPolicy"), of("ValidatingAdmissionPolicyBinding"));
+        assert!(policy < of("Role") && binding < of("Role"));
+        assert_eq!(manifests[policy]["metadata"]["name"], "host-closes-system");
+        assert_eq!(manifests[binding]["spec"]["policyName"], "host-closes-system");
     }
 
     #[test]

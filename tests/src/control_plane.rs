@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::audit::{Entry, entries, entries_of};
-use crate::kinds::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CRD, NAMESPACE, ROLE, ROLE_BINDING, SERVICE_ACCOUNT};
+use crate::kinds::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CRD, NAMESPACE, ROLE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT};
 use crate::kube::Kube;
 use crate::{repository, wait};
 
@@ -19,6 +19,8 @@ pub const SYSTEM: &str = "hotshoe-system";
 pub const HOST_USER: &str = "system:serviceaccount:hotshoe-system:hotshoe";
 /// The Memcached plugin's account.
 pub const PLUGIN_USER: &str = "system:serviceaccount:hotshoe-system:memcached";
+/// What the policy says that closes the namespace of the host.
+pub const CLOSED: &str = "the namespace hotshoe-system is the host's";
 
 const CRD_FILE: &str = "crds/cache.example.com_memcacheds.yaml";
 const RBAC_FILE: &str = "deploy/rbac.yaml";
@@ -75,6 +77,23 @@ impl ControlPlane {
     /// Applies the accounts and rights of the host and of its plugins.
     pub async fn install_accounts(&self) {
         self.person.apply_manifest(&read(&repository(RBAC_FILE))).await;
+    }
+
+    /// Waits until the API server follows the policy that closes the namespace of the host, which it reads
+    /// a moment after it was applied.
+    pub async fn until_closed(&self) {
+        let path = format!("{}?dryRun=All", SERVICE.path(SYSTEM, None));
+        let headers = [("Content-Type", "application/json"), ("Impersonate-User", PLUGIN_USER)];
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": "any" }, "spec": { "ports": [{ "port": 80 }] },
+        });
+        wait::until("the namespace of the host is closed", wait::PATIENCE, async || {
+            match self.person.request_with(http::Method::POST, &path, &headers, &service).await {
+                Err(refused) if refused.message.contains(CLOSED) => Ok(()),
+                answer => Err(format!("{answer:?}")),
+            }
+        })
+        .await;
     }
 
     /// A kubeconfig for a ServiceAccount, with a token of the TokenRequest API.

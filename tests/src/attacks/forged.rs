@@ -189,9 +189,14 @@ pub fn lease(place: &Place<'_>) -> Vec<Forged> {
     vec![lease(Some(SYSTEM))]
 }
 
-/// The host itself; also as something to be read.
+/// The host itself, whose account any of its Pods has; also as something to be read.
 pub fn hosts_deployment(place: &Place<'_>) -> Vec<Forged> {
-    vec![Forged::new(DEPLOYMENT, place, Some(SYSTEM), "hotshoe", json!({ "spec": { "replicas": 0 } }))]
+    let labels = json!({ "app": "hotshoe" });
+    let mut pod = harmless_pod();
+    pod["serviceAccountName"] = "hotshoe".into();
+    let template = json!({ "metadata": { "labels": labels }, "spec": pod });
+    let spec = json!({ "replicas": 0, "selector": { "matchLabels": labels }, "template": template });
+    vec![Forged::new(DEPLOYMENT, place, Some(SYSTEM), "hotshoe", json!({ "spec": spec }))]
 }
 
 /// What the host would be configured with.
@@ -258,12 +263,14 @@ pub fn host_network_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, |spec| spec["hostNetwork"] = true.into())
 }
 
-/// Somebody else's rights, by a token in the Pod.
+/// Whatever somebody has bound to that account, or lets it pull and mount.
 pub fn other_account_pod(place: &Place<'_>) -> Vec<Forged> {
-    pod(place, |spec| {
-        spec["serviceAccountName"] = "default".into();
-        spec["automountServiceAccountToken"] = true.into();
-    })
+    pod(place, |spec| spec["serviceAccountName"] = "somebody-elses".into())
+}
+
+/// Whatever rights the account has that every Pod may run under.
+pub fn token_pod(place: &Place<'_>) -> Vec<Forged> {
+    pod(place, |spec| spec["automountServiceAccountToken"] = true.into())
 }
 
 /// Beside whom it likes.

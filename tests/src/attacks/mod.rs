@@ -66,6 +66,10 @@ pub enum Layer {
     Write,
     /// The API server: the plugin's account has no such right.
     Rbac,
+    /// The same, where the host watches certain namespaces only: rights in every namespace know no exception.
+    RbacByNamespace,
+    /// The API server: the policy that closes the namespace of the host.
+    Policy,
     /// The API server: the namespace enforces Pod Security `restricted`.
     PodSecurity,
 }
@@ -80,6 +84,8 @@ impl fmt::Display for Layer {
             Self::Gate => "gate",
             Self::Write => "write",
             Self::Rbac => "RBAC",
+            Self::RbacByNamespace => "RBAC by namespace",
+            Self::Policy => "policy",
             Self::PodSecurity => "Pod Security",
         })
     }
@@ -102,7 +108,7 @@ impl Attack {
 }
 
 use How::{AtTheEnd, Called, Component, Offered as Lies, Read};
-use Layer::{Answer, Gate, Load, PodSecurity, Rbac, Sandbox, Tamed, Write};
+use Layer::{Answer, Gate, Load, PodSecurity, Policy, Rbac, RbacByNamespace, Sandbox, Tamed, Write};
 
 const fn row(name: &'static str, how: How, reason: &'static str, stopped: &'static [Layer]) -> Attack {
     Attack { name, how, reason, stopped }
@@ -200,8 +206,8 @@ pub const ATTACKS: &[Attack] = &[
     row("parent of another plugin", Lies(components::parent_of_another), "NotGranted", &[Load]),
     // Reads.
     row("read of a Secret", Read(forged::secret), "Denied", &[Gate, Rbac]),
-    row("read of another namespace", Read(forged::config_map_elsewhere), "Denied", &[Gate, Rbac]),
-    row("read of the host's Deployment", Read(forged::hosts_deployment), "Denied", &[Gate, Rbac]),
+    row("read of another namespace", Read(forged::config_map_elsewhere), "Denied", &[Gate, RbacByNamespace]),
+    row("read of the host's Deployment", Read(forged::hosts_deployment), "Denied", &[Gate, RbacByNamespace]),
     row("read of a Namespace", Read(forged::namespace), "Denied", &[Gate, Rbac]),
     // Objects that should never be written.
     forged("a ClusterRole", forged::cluster_role, &[Gate, Rbac]),
@@ -213,8 +219,8 @@ pub const ATTACKS: &[Attack] = &[
     forged("a PersistentVolume with somebody's Secret", forged::persistent_volume_with_secret, &[Gate, Rbac]),
     forged("a Namespace", forged::namespace, &[Gate, Rbac]),
     forged("a Namespace with a finalizer", forged::namespace_with_finalizer, &[Gate, Rbac]),
-    forged("another namespace", forged::config_map_elsewhere, &[Gate, Rbac]),
-    forged("another namespace in the JSON alone", forged::config_map_elsewhere_in_json, &[Gate, Rbac]),
+    forged("another namespace", forged::config_map_elsewhere, &[Gate, RbacByNamespace]),
+    forged("another namespace in the JSON alone", forged::config_map_elsewhere_in_json, &[Gate, RbacByNamespace]),
     forged("a Role", forged::role, &[Gate, Rbac]),
     forged("a RoleBinding", forged::role_binding, &[Gate, Rbac]),
     forged("a ServiceAccount", forged::service_account, &[Gate, Rbac]),
@@ -225,6 +231,7 @@ pub const ATTACKS: &[Attack] = &[
     forged("a Pod that mounts the node's files", forged::host_path_pod, &[Gate, PodSecurity]),
     forged("a Pod in the node's network", forged::host_network_pod, &[Gate, PodSecurity]),
     forged("a Pod under another ServiceAccount", forged::other_account_pod, &[Gate]),
+    forged("a Pod with the token of its ServiceAccount", forged::token_pod, &[Gate]),
     forged("a Pod that names its node", forged::node_name_pod, &[Gate]),
     forged("a Pod that mounts a Secret", forged::secret_volume_pod, &[Gate]),
     forged("a Pod that takes a Secret as its environment", forged::secret_environment_pod, &[Gate]),
@@ -258,8 +265,8 @@ pub const ATTACKS: &[Attack] = &[
     forged("a command in a Pod", forged::exec, &[Gate, Rbac]),
     forged("a Plugin object", forged::plugin, &[Gate, Rbac]),
     forged("a Lease", forged::lease, &[Gate, Rbac]),
-    forged("the host's Deployment", forged::hosts_deployment, &[Gate, Rbac]),
-    forged("the host's Secret", forged::hosts_secret, &[Gate, Rbac]),
+    forged("the host's Deployment", forged::hosts_deployment, &[Gate, RbacByNamespace, Policy]),
+    forged("the host's Secret", forged::hosts_secret, &[Gate, RbacByNamespace, Policy]),
     row("a path in the name", How::Forged(forged::path_in_name), "InvalidOutput", &[Answer, Gate]),
     forged("another name in the JSON", forged::other_name_in_json, &[Gate]),
     forged("another kind in the JSON", forged::other_kind_in_json, &[Gate]),

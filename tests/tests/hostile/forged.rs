@@ -1,14 +1,14 @@
 //! Objects that should never be written. Each is denied by the gate although the account could write
-//! it, and where RBAC or Pod Security can say so, forbidden by the API server although no gate stands
-//! before it.
+//! it, and where RBAC, Pod Security or the policy of the host's namespace can say so, forbidden by the
+//! API server although no gate stands before it.
 
 use hotshoe_tests::attacks::forged::{Forged, Place};
 use hotshoe_tests::attacks::{ATTACKS, Attack, How, Layer, named};
-use hotshoe_tests::control_plane::SYSTEM;
+use hotshoe_tests::control_plane::{CLOSED, SYSTEM};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, SECRET};
 use hotshoe_tests::scene::said;
-use hotshoe_tests::{Kube, Refused, Scene, run};
+use hotshoe_tests::{Kube, Refused, Scene, run, wait};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -17,6 +17,8 @@ use crate::{ADMIN, HOSTILE, plane, user};
 
 /// A row that needs a plugin with another grant.
 const SECRETS_GRANTED: &str = "a ServiceAccount's token, where Secrets are granted";
+/// May write everything everywhere, as no host is to do for it: what [`ADMIN`] writes is looked through.
+const EVERYWHERE: &str = "hostile-everywhere";
 
 fn rows() -> impl Iterator<Item = (&'static Attack, fn(&Place<'_>) -> Vec<Forged>)> {
     ATTACKS.iter().filter_map(|row| match row.how {
@@ -93,14 +95,14 @@ fn the_gate_denies_a_token_also_where_secrets_are_granted() {
 }
 
 /// The same write, by the same account, without a host.
-async fn written(host: &Kube, object: &Forged) -> Result<Value, Refused> {
-    let user = user(HOSTILE);
+async fn written(host: &Kube, plugin: &str, object: &Forged) -> Result<Value, Refused> {
+    let user = user(plugin);
     let of = |content_type| [("Content-Type", content_type), ("Impersonate-User", user.as_str())];
     if object.kind.plural.is_empty() && !object.path.ends_with("/scale") {
         // A subresource that is created.
         return host.request_with(Method::POST, &object.path, &of("application/json"), &object.applied()).await;
     }
-    let path = format!("{}?fieldManager=hotshoe%2Fhostile&force=true", object.path);
+    let path = format!("{}?fieldManager=hotshoe%2F{plugin}&force=true", object.path);
     host.request_with(Method::PATCH, &path, &of("application/apply-patch+yaml"), &object.applied()).await
 }
 
@@ -119,15 +121,15 @@ fn the_api_server_forbids_what_it_can_without_any_gate() {
             name: "fine".into(),
             body: json!({ "data": { "a": "b" } }),
         };
-        written(&host, &fine).await.expect("what was granted is allowed");
+        written(&host, HOSTILE, &fine).await.expect("what was granted is allowed");
         for (number, (row, objects)) in rows().enumerate() {
-            let by_rbac = row.stopped.contains(&Layer::Rbac);
+            let by_rbac = [Layer::Rbac, Layer::RbacByNamespace].iter().any(|layer| row.stopped.contains(layer));
             if !by_rbac && !row.stopped.contains(&Layer::PodSecurity) {
                 continue;
             }
             let name = format!("forged-{number}");
             for object in objects(&Place { namespace: &scene.namespace, name: &name }) {
-                let answer = written(&host, &object).await;
+                let answer = written(&host, HOSTILE, &object).await;
                 if object.kind.kind == DEPLOYMENT.kind && !by_rbac {
                     answer.unwrap_or_else(|refused| panic!("{}: {}", row.name, refused.message));
                     has_no_pods(&scene, &name).await;
@@ -148,4 +150,28 @@ async fn has_no_pods(scene: &Scene, name: &str) {
     assert!(said(&object, "ReplicaFailure").2.contains("violates PodSecurity"), "{object:#}");
     let pods = scene.list(&hotshoe_tests::kinds::POD).await;
     assert!(!pods.iter().any(|pod| pod["metadata"]["name"].as_str().is_some_and(|pod| pod.starts_with(name))));
+}
+
+#[test]
+fn the_policy_forbids_the_namespace_of_the_host_to_an_account_that_may_write_everywhere() {
+    run(async {
+        let plane = plane().await;
+        let scene = Scene::new(plane, "everywhere").await;
+        plane.create_account(EVERYWHERE).await;
+        plane.allow_impersonation(EVERYWHERE).await;
+        let everything = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
+        plane.grant(EVERYWHERE, "tests-hostile-everywhere", &everything).await;
+        plane.until_closed().await;
+        let host = Kube::of(&plane.kubeconfig_of(SYSTEM, "hotshoe").await).await;
+        for (row, objects) in rows().filter(|(row, _)| row.stopped.contains(&Layer::Policy)) {
+            for object in objects(&Place { namespace: &scene.namespace, name: "any" }) {
+                // New rights take a moment to be seen.
+                wait::until(row.name, wait::PATIENCE, async || match written(&host, EVERYWHERE, &object).await {
+                    Err(Refused { code: 403, message, .. }) if message.contains(CLOSED) => Ok(()),
+                    answer => Err(format!("{answer:?}")),
+                })
+                .await;
+            }
+        }
+    });
 }

@@ -1,5 +1,5 @@
 //! What a plugin asks to be shown and was not granted: it is denied before anybody asks the API
-//! server, which would deny it as well.
+//! server, which would deny it as well where the account has its rights by namespace.
 
 use hotshoe_tests::attacks::forged::Place;
 use hotshoe_tests::attacks::{ATTACKS, Attack, How};

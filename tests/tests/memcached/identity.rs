@@ -1,7 +1,7 @@
 //! Who writes what, as the API server recorded it, and what the accounts may not.
 
-use hotshoe_tests::control_plane::{HOST_USER, PLUGIN_USER, SYSTEM};
-use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, SECRET, SERVICE};
+use hotshoe_tests::control_plane::{CLOSED, HOST_USER, PLUGIN_USER, SYSTEM};
+use hotshoe_tests::kinds::{DEPLOYMENT, EVENT, Kind, MEMCACHED, NAMESPACE, SECRET, SERVICE, SERVICE_ACCOUNT};
 use hotshoe_tests::{ControlPlane, Kube, Refused, memcached, run};
 use serde_json::{Value, json};
 
@@ -133,5 +133,86 @@ fn the_plugins_account_can_write_its_children_and_little_else() {
         let map =
             json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mine", "namespace": namespace } });
         is_forbidden("a ConfigMap", plugin.create(&map).await);
+    });
+}
+
+/// Creates it, but for the last step.
+async fn try_to_create(account: &Kube, kind: &Kind, object: &Value) -> Result<Value, Refused> {
+    let namespace = object["metadata"]["namespace"].as_str().expect("a namespace");
+    let path = format!("{}?dryRun=All", kind.path(namespace, None));
+    account.request(http::Method::POST, &path, "application/json", object).await
+}
+
+fn is_closed<T>(what: &str, result: Result<T, Refused>) {
+    match result {
+        Ok(_) => panic!("{what} is allowed"),
+        Err(refused) => {
+            assert!(refused.code == 403 && refused.message.contains(CLOSED), "{what}: {}", refused.message);
+        }
+    }
+}
+
+#[test]
+fn the_plugins_account_may_write_in_every_namespace_but_the_hosts() {
+    run(async {
+        let scene = scene("closed-namespace").await;
+        let plane = ControlPlane::shared().await;
+        plane.until_closed().await;
+        let plugin = Kube::of(&plane.kubeconfig_of(SYSTEM, "memcached").await).await;
+        let there = try_to_create(&plugin, &DEPLOYMENT, &deployment(&scene.namespace)).await;
+        assert!(there.is_ok(), "{there:?}");
+
+        let mut takes_over = deployment(SYSTEM);
+        takes_over["spec"]["template"]["spec"]["serviceAccountName"] = "hotshoe".into();
+        is_closed("a Deployment under the host's account", try_to_create(&plugin, &DEPLOYMENT, &takes_over).await);
+        is_closed("the same by apply", plugin.apply("hotshoe", &takes_over).await);
+        let name = scene.namespace.as_str();
+        let metadata = json!({ "name": name, "namespace": SYSTEM });
+        let theirs = json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": { "ports": [{ "port": 80 }] } });
+        scene.person.create(&theirs).await.expect("the person may");
+        let selector = json!({ "spec": { "selector": { "app": "mine" } } });
+        is_closed("a change", plugin.merge(&SERVICE, SYSTEM, name, &selector).await);
+        is_closed("a deletion", plugin.delete(&SERVICE, SYSTEM, name).await);
+        scene.person.delete(&SERVICE, SYSTEM, name).await.expect("the person may");
+    });
+}
+
+#[test]
+fn the_namespace_of_the_host_is_closed_whatever_rights_a_plugins_account_has() {
+    run(async {
+        let plane = ControlPlane::shared().await;
+        plane.until_closed().await;
+        let everything = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
+        plane.create_account("everywhere").await;
+        plane.grant("everywhere", "tests-everywhere", &everything).await;
+        let plugin = Kube::of(&plane.kubeconfig_of(SYSTEM, "everywhere").await).await;
+        let may = async || plugin.list(&NAMESPACE, "").await.map_err(|refused| refused.message);
+        hotshoe_tests::wait::until("the rights are there", hotshoe_tests::wait::PATIENCE, may).await;
+        let post = async |path: String, body: Value| {
+            plugin.request(http::Method::POST, &format!("{path}?dryRun=All"), "application/json", &body).await
+        };
+        let token = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
+        is_closed("a token", post(SERVICE_ACCOUNT.path(SYSTEM, Some("hotshoe/token")), token).await);
+        let labels = json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": null } } });
+        is_closed("the namespace itself", plugin.merge(&NAMESPACE, "", SYSTEM, &labels).await);
+        is_closed("its end", plugin.delete(&NAMESPACE, "", SYSTEM).await);
+        // What has no namespace is not the host's.
+        let other = json!({ "metadata": { "name": "closed-to-nobody" } });
+        let other = post(NAMESPACE.path("", None), other).await;
+        assert!(other.is_ok(), "{other:?}");
+    });
+}
+
+#[test]
+fn the_hosts_own_account_is_not_shut_out_of_its_namespace() {
+    run(async {
+        let plane = ControlPlane::shared().await;
+        plane.until_closed().await;
+        let metadata = json!({ "name": "told", "namespace": SYSTEM });
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": metadata, "involvedObject": { "namespace": SYSTEM },
+        });
+        let told = try_to_create(&host_account().await, &EVENT, &event).await;
+        assert!(told.is_ok(), "{told:?}");
     });
 }
