@@ -200,10 +200,20 @@ impl Writer {
         if let Some(known) = known.filter(|_| is_there) {
             self.rename_back(apply, known, place).await?;
         }
+        // What was never applied has nothing of ours that somebody could have spoilt: a part of it would be
+        // changed, and the rest refused once more.
+        let was_applied = known.is_some_and(|known| self.has_applied(known));
         match self.try_apply(apply, place).await {
-            Err(refusal) if refusal.is_of_fields() && is_there => self.repair(apply, refusal, place).await,
+            Err(refusal) if refusal.is_of_fields() && is_there && was_applied => {
+                self.repair(apply, refusal, place).await
+            }
             applied => applied,
         }
+    }
+
+    /// Whether a child was applied before, also where somebody took our ownership away.
+    fn has_applied(&self, child: &Object) -> bool {
+        child.applied.is_some() || child.owned_fields(&self.manager, false).is_some()
     }
 
     /// Puts back lists of which an element of ours lost its key, and applies again. Only after a
