@@ -25,6 +25,8 @@ pub struct Entry {
     pub at: String,
     /// Path and query.
     pub uri: String,
+    /// What the client calls itself.
+    pub agent: String,
 }
 
 impl Entry {
@@ -79,5 +81,6 @@ fn entry(event: &Value) -> Entry {
         code: event.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or_default(),
         at: text("/requestReceivedTimestamp"),
         uri: text("/requestURI"),
+        agent: text("/userAgent"),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use http::{Method, Request, header};
+use http::{HeaderValue, Method, Request, header};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -20,6 +20,8 @@ use crate::error::ApiError;
 /// A reply larger than this is not read: the API server's own limit on an object is 1.5 MiB.
 const MAX_REPLY: usize = 4 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// What the API server calls us in its audit log and where no field manager is named.
+const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("hotshoe/", env!("CARGO_PKG_VERSION")));
 /// The name of the context that a Pod has.
 const IN_CLUSTER: &str = "in-cluster";
 
@@ -66,6 +68,7 @@ impl Cluster {
         // A write must not be repeated behind our back: its permit may have ended meanwhile.
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.headers.push((header::USER_AGENT, USER_AGENT));
         let server = config.cluster_url.to_string();
         let identity = identity(&config, &context).into();
         let client = kube::Client::try_from(config).context("the cluster configuration cannot be used")?;

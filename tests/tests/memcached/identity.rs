@@ -27,6 +27,7 @@ fn children_and_status_are_the_plugins_finalizers_and_events_the_hosts() {
             let of: Vec<_> = writes.iter().filter(|write| write.is_about(resource)).collect();
             assert!(!of.is_empty(), "no write of {resource} in {writes:#?}");
             assert!(of.iter().all(|write| write.user == account), "{resource}: {of:#?}");
+            assert!(of.iter().all(|write| write.agent.starts_with("hotshoe/")), "{resource}: {of:#?}");
         }
     });
 }
