@@ -92,7 +92,7 @@ pub enum LoadError {
     #[error("the component declares too much: {0}")]
     TooComplex(String),
     /// No component at all.
-    #[error("this is no WebAssembly component: {0}")]
+    #[error("this is no WebAssembly component: {0}; `hotshoe build` makes one of a plugin's folder")]
     NotAComponent(String),
     /// It imports what a plugin may not have.
     #[error(
@@ -248,9 +248,11 @@ impl ApiError {
         }
     }
 
-    /// What was sent is no object that anybody may have: sent again, it is none either.
+    /// What was sent is no object that anybody may have: sent again, it is none either. A policy or a webhook
+    /// takes the same from others, or elsewhere.
     pub fn is_invalid(&self) -> bool {
-        (matches!(self.code, 400 | 422) && !self.is_failed_test()) || is_misfit(self.code, &self.message)
+        let is_malformed = self.code == 400 && !self.message.starts_with("admission webhook");
+        is_malformed || self.is_of_fields() || is_misfit(self.code, &self.message)
     }
 
     /// A field of what came of it is not as it may be. A policy says the same of an object as a whole, and names none.
@@ -482,10 +484,16 @@ mod tests {
     fn a_policy_that_denies_an_object_finds_fault_with_no_field() {
         let refusal = |code, cause: Option<&str>| {
             let error = ApiError::new("apply", "a Deployment".into(), code, "Invalid", "no".into());
-            ApiError { cause: cause.map(str::to_owned), ..error }.is_of_fields()
+            ApiError { cause: cause.map(str::to_owned), ..error }
         };
-        assert!(refusal(422, Some("FieldValueDuplicate")));
-        assert!(!refusal(422, None) && !refusal(409, Some("FieldManagerConflict")));
+        let duplicate = refusal(422, Some("FieldValueDuplicate"));
+        assert!(duplicate.is_of_fields() && duplicate.is_invalid());
+        for denied in [refusal(422, None), refusal(409, Some("FieldManagerConflict"))] {
+            assert!(!denied.is_of_fields() && !denied.is_invalid(), "{denied:?}");
+        }
+        let of = |message: &str| ApiError::new("apply", "a Deployment".into(), 400, "BadRequest", message.into());
+        assert!(of("unknown field").is_invalid());
+        assert!(!of("admission webhook \"a.example.com\" denied the request: no").is_invalid());
     }
 
     fn forbidden(message: &str) -> ApiError {
