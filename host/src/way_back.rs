@@ -106,15 +106,18 @@ impl Supervised {
     /// # Errors
     /// Why there is none to go back to, for whoever asked.
     pub(crate) fn earlier(&self, to: Option<&str>) -> Result<Digest, String> {
-        let current = self.controller.logic().map(|logic| logic.revision.digest());
+        let present = self.controller.logic().map(|logic| logic.revision.digest());
         let earlier = match to {
             Some(prefix) => self.history().find_decided(prefix)?,
             None => {
-                let before = self.history().before(current);
+                // Just after a start, none decides yet.
+                let history = self.history();
+                let before = history.before(present.or_else(|| history.current()));
+                drop(history);
                 last_at_hand(&before, |earlier| self.is_at_hand(earlier))?
             }
         };
-        if current == Some(earlier) {
+        if present == Some(earlier) {
             return Err(format!("{earlier} decides already"));
         }
         Ok(earlier)

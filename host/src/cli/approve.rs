@@ -2,8 +2,10 @@
 
 use std::process::ExitCode;
 
+use super::host_client::read;
 use super::one_plugin::{self, OnePlugin};
 use super::reload;
+use crate::supervised::PluginStatus;
 
 /// Let a component decide that waits for it
 #[derive(clap::Args, Debug)]
@@ -22,9 +24,43 @@ impl Args {
     /// Asks and prints.
     ///
     /// # Errors
-    /// When no host answers, or nothing waits.
+    /// When no host answers, nothing waits, or another component decides than the one that is meant.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let status = super::runtime()?.block_on(self.plugin.wish("approve", self.digest.as_deref()))?;
-        reload::print(&status, self.plugin.output)
+        let code = reload::print(&status, self.plugin.output)?;
+        if let Some(wanted) = &self.digest {
+            is_meant(wanted, &read(&status)?)?;
+        }
+        Ok(code)
+    }
+}
+
+/// The file may hold another component by now, which is none of what was approved.
+fn is_meant(wanted: &str, plugin: &PluginStatus) -> anyhow::Result<()> {
+    let wanted = wanted.strip_prefix("sha256:").unwrap_or(wanted).to_ascii_lowercase();
+    let Some(deciding) = plugin.digest.filter(|digest| plugin.refused.is_none() && !digest.full().starts_with(&wanted))
+    else {
+        return Ok(());
+    };
+    anyhow::bail!("{wanted} is not what the file holds any more; {} decides with {deciding}", plugin.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn another_component_than_the_one_that_is_meant_is_an_error() {
+        let status = json!({
+            "name": "memcached", "source": "m.wasm", "pluginFile": { "file": "plugin.yaml" }, "ready": true,
+            "digest": "3f".repeat(32), "version": "1", "parents": 0, "queued": 0, "running": 0,
+            "breaker": { "state": "closed", "strikes": 0 }, "watches": []
+        });
+        let plugin = read(&status).unwrap();
+        assert!(is_meant("sha256:3F3f", &plugin).is_ok());
+        let error = is_meant("3f2a", &plugin).unwrap_err().to_string();
+        assert!(error.contains("3f2a is not what the file holds any more; memcached decides with 3f3f"), "{error}");
     }
 }

@@ -34,6 +34,8 @@ const ENTRIES: usize = 100;
 /// A history larger than this is not ours.
 const MAX_HISTORY: Size = Size(1024 * 1024);
 const HISTORY_FILE: &str = "history.json";
+/// A history that could not be read.
+const UNREADABLE_FILE: &str = "history.json.unreadable";
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -220,10 +222,12 @@ impl History {
         is_judged.then(|| (UNIX_EPOCH + Duration::from_secs(last.at), last.before))
     }
 
-    /// Whether somebody said that this component may decide in spite of all, and it has not since: what it would
-    /// break the next time is something else.
+    /// Whether somebody said that this component may decide in spite of all, and none has begun to since: what it
+    /// would break another time is something else.
     pub fn is_approved(&self, digest: Digest) -> bool {
-        self.last(digest).is_some_and(|last| last.event == Event::Approved)
+        let is_it = |entry: &&Entry| entry.digest == digest;
+        let since = self.entries.iter().rev().take_while(|entry| entry.event != Event::Published);
+        since.into_iter().find(is_it).is_some_and(|last| last.event == Event::Approved)
     }
 
     /// The component that began to decide last.
@@ -309,18 +313,24 @@ impl History {
         }
     }
 
-    /// Which entry is given up: the oldest of which a later one of the same component says more, or else the
-    /// oldest, and those last that say what decided, which finalizers parents may have, and of which kinds there
-    /// may be children.
+    /// Which entry is given up: the oldest of which a later one of the same component says the same anew, or else
+    /// that one only decided, or else the oldest; and those last that say what is kept, which finalizers parents
+    /// may have, and of which kinds there may be children.
     fn least(&self) -> usize {
         let needed = self.needed();
-        let can_go = |index: &usize| !needed.contains(index);
-        let is_superseded = |index: &usize| {
-            let mut since = self.entries.iter().skip(*index);
-            since.next().is_some_and(|entry| since.any(|later| later.digest == entry.digest))
+        let said = |event: Event| match event {
+            Event::Held => Event::TakenBack,
+            event => event,
         };
-        let all = 0..self.entries.len();
-        all.clone().filter(can_go).find(is_superseded).or_else(|| all.clone().find(can_go)).unwrap_or(0)
+        let is_superseded = |index: usize, entry: &Entry| {
+            let mut later = self.entries.iter().skip(index + 1);
+            later.any(|later| later.digest == entry.digest && said(later.event) == said(entry.event))
+        };
+        let can_go = self.entries.iter().enumerate().filter(|(index, _)| !needed.contains(index));
+        // Of equals, the first.
+        let least =
+            can_go.min_by_key(|(index, entry)| (!is_superseded(*index, entry), entry.event != Event::Published));
+        least.map_or(0, |(index, _)| index)
     }
 
     /// The last entries that name one of the components that are kept as one that decided, or a finalizer, or a
@@ -354,8 +364,12 @@ impl History {
         Ok(())
     }
 
-    /// Removes components that nobody would go back to. A failure only costs space.
+    /// Removes components that nobody would go back to, but none that a history may name which cannot be read. A
+    /// failure only costs space.
     fn prune(&self, dir: &Path) {
+        if dir.join(UNREADABLE_FILE).exists() {
+            return;
+        }
         let kept: Vec<PathBuf> = self.kept().into_iter().map(|digest| component_path(dir, digest)).collect();
         let Ok(entries) = fs::read_dir(dir) else { return };
         for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
@@ -391,7 +405,12 @@ fn read(dir: &Path) -> Vec<Entry> {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => {
-            tracing::warn!(file = %path.display(), %error, "the history of revisions cannot be read; it begins anew");
+            tracing::warn!(
+                file = %path.display(), %error,
+                "the history of revisions cannot be read and begins anew; it is put aside as {UNREADABLE_FILE}, and as long as it lies there no component is removed"
+            );
+            // Where it cannot be moved, the next history is written over it.
+            let _ = fs::rename(&path, dir.join(UNREADABLE_FILE));
             Vec::new()
         }
     }
@@ -619,6 +638,34 @@ mod tests {
     }
 
     #[test]
+    fn what_was_taken_back_and_approved_is_not_forgotten_for_much_else_that_decided() {
+        let mut history = History::default();
+        history.publish(digest("present"), "1", AtWork::default(), "");
+        for text in ["bad", "excused"] {
+            history.publish(digest(text), "1", AtWork::default(), "");
+            history.note(digest(text), "1", Event::TakenBack, "it traps");
+        }
+        history.approve(digest("excused"));
+        for number in 0..3 * ENTRIES {
+            history.publish(digest(&number.to_string()), "2", AtWork::default(), "");
+        }
+        assert_eq!(history.entries().len(), ENTRIES);
+        assert!(history.taken_back(digest("bad")).is_some());
+        assert!(history.is_approved_after_all(digest("excused")));
+    }
+
+    #[test]
+    fn an_approval_is_over_when_another_component_begins_to_decide() {
+        let mut history = History::default();
+        published(&mut history, "a");
+        history.hold(digest("held"), "2", "it would delete much", false);
+        history.approve(digest("held"));
+        assert!(history.is_approved(digest("held")) && !history.is_approved(digest("a")));
+        published(&mut history, "b");
+        assert!(!history.is_approved(digest("held")));
+    }
+
+    #[test]
     fn what_decides_is_not_forgotten_for_many_that_never_did() {
         let mut history = History::default();
         history.publish(digest("before"), "1", holding("example.com/old"), "");
@@ -697,6 +744,22 @@ mod tests {
             published(&mut history, "a");
             assert_eq!(History::open(Some(base.path()), "memcached").entries().len(), 1);
         }
+    }
+
+    #[test]
+    fn a_history_that_cannot_be_read_is_put_aside_with_all_that_it_named() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "a");
+        let dir = history.dir.clone().unwrap();
+        fs::write(dir.join(HISTORY_FILE), "not json").unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "b");
+        assert!(history.is_kept(digest("a")) && history.is_kept(digest("b")));
+        assert_eq!(fs::read_to_string(dir.join(UNREADABLE_FILE)).unwrap(), "not json");
+        fs::remove_file(dir.join(UNREADABLE_FILE)).unwrap();
+        published(&mut history, "c");
+        assert!(!history.is_kept(digest("a")), "nothing names it any more");
     }
 
     #[test]
