@@ -46,7 +46,7 @@ impl Supervised {
 
 /// Whom a revision would leave with the present one's finalizer: it holds another one or none, or serves
 /// another kind, where nobody would ever take it off.
-fn orphans(present: &Logic, new: &Logic) -> Option<String> {
+pub(crate) fn orphans(present: &Logic, new: &Logic) -> Option<String> {
     let change = shadow::finalizer_change(present, new)?;
     let finalizer = change.old.as_deref()?;
     let (holding, strands) = (change.kept + change.stranded, change.stranded > 0);

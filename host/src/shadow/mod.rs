@@ -35,7 +35,7 @@ use crate::object::{Key, Object};
 use crate::observed::{context_of, unix_millis};
 use crate::plugin::candidate::Candidate;
 use crate::plugin::revision::Revision;
-use crate::proving::try_carried_cases;
+use crate::proving::{orphans, try_carried_cases};
 use crate::supervised::Supervised;
 use crate::wiring::{self, Views};
 use compare::Difference;
@@ -225,6 +225,16 @@ impl Shadow {
         old.parent == new.parent && old.owns == new.owns
     }
 
+    /// Why a reload would not take it unasked.
+    fn held(&self, survey: &Survey) -> Option<String> {
+        let taken_back =
+            self.turn.plugin.history().taken_back(self.new.revision.digest()).map(|entry| entry.message.clone());
+        taken_back
+            .map(|why| LoadError::TakenBack(why).to_string())
+            .or_else(|| orphans(&self.old, &self.new))
+            .or_else(|| survey.objection(self.new.plugin.max_losing).map(|objection| objection.why))
+    }
+
     fn summary(&self, run: Run, parents: usize, took: Duration) -> Summary {
         let stopped = (run.overdue >= OVERDUE).then(|| {
             format!(
@@ -240,7 +250,7 @@ impl Shadow {
         };
         Summary {
             plugin: self.turn.plugin.controller.name.to_string(),
-            held: survey.objection(self.new.plugin.max_losing).map(|objection| objection.why),
+            held: self.held(&survey),
             counts: run.counts,
             finalizer: finalizer_change(&self.old, &self.new),
             old: Measured::of(&self.old.revision, run.old),
