@@ -1,7 +1,7 @@
 //! In which order the revisions of one plugin are taken: one at a time, and none is lost to another.
 //!
 //! ```text
-//! a newer file   takes the place of what is being taken of the file before it
+//! a newer file   takes the place of what is being taken of the file before it, once that had some time
 //! plugin.yaml    likewise, and has what is there judged by what it says now
 //! a verdict      the way back comes first; what was being taken is offered again after it
 //! a person       going back by hand comes first, too; where it fails, what was under way begins again
@@ -17,7 +17,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::error::LoadError;
 use crate::plugin::candidate::Candidate;
@@ -26,6 +26,9 @@ use crate::plugin_file;
 use crate::probation::Relapse;
 use crate::supervised::{Reply, Request, Supervised, Wish};
 
+/// So long what is being taken does not give way to a newer file: where files come faster than they compile,
+/// none would ever decide. Of those that come meanwhile only the last is taken.
+const GIVES_WAY: Duration = Duration::from_secs(5);
 /// How often is looked whether children of a kind are left that is owned no longer.
 const PRUNED: Duration = Duration::from_secs(5);
 
@@ -47,6 +50,7 @@ struct Following {
 /// A revision on its way.
 struct Taking {
     what: What,
+    since: Instant,
     under_way: BoxFuture<'static, Result<(), String>>,
 }
 
@@ -85,9 +89,12 @@ pub(crate) async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Rece
     prunings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let takes_files = following.takes_files();
+        let gives_way = following.gives_way_at();
+        let is_in_time = gives_way <= Instant::now();
         tokio::select! {
             offered = following.plugin_file.next(), if takes_files => following.take_plugin_file(offered).await,
-            offered = following.component.next(), if takes_files => following.take(offered),
+            offered = following.component.next(), if takes_files && is_in_time => following.take(offered),
+            () = sleep_until(gives_way), if takes_files && !is_in_time => {}
             done = finished(&mut following.taking) => following.end(done),
             relapse = supervised.controller.probation.relapsed(), if takes_files => following.go_back(relapse),
             Some(request) = requests.recv() => following.fulfil(request).await,
@@ -103,10 +110,20 @@ impl Following {
         self.taking.as_ref().is_none_or(|taking| matches!(taking.what, What::Offered))
     }
 
+    /// From when on a newer file takes the place of what is being taken.
+    fn gives_way_at(&self) -> Instant {
+        self.taking.as_ref().map_or_else(Instant::now, |taking| taking.since + GIVES_WAY)
+    }
+
+    /// What is being taken from now on.
+    fn begin(&mut self, what: What, under_way: BoxFuture<'static, Result<(), String>>) {
+        self.taking = Some(Taking { what, since: Instant::now(), under_way });
+    }
+
     fn take(&mut self, offered: Result<Candidate, LoadError>) {
         self.offers_again = false;
         let taken = self.supervised.clone().take(offered).map(Ok);
-        self.taking = Some(Taking { what: What::Offered, under_way: taken.boxed() });
+        self.begin(What::Offered, taken.boxed());
     }
 
     fn go_back(&mut self, relapse: Relapse) {
@@ -114,7 +131,7 @@ impl Following {
             self.offer_again();
         }
         let back = self.supervised.clone().take_back(relapse.clone(), self.component.offered()).map(Ok);
-        self.taking = Some(Taking { what: What::WayBack(relapse), under_way: back.boxed() });
+        self.begin(What::WayBack(relapse), back.boxed());
     }
 
     fn offer_again(&mut self) {
@@ -192,7 +209,7 @@ impl Following {
                 });
                 let newer = matches!(instead_of, Some(Interrupted::Offered));
                 let under_way = self.supervised.clone().roll_back(earlier, self.component.offered(), newer).boxed();
-                self.taking = Some(Taking { what: What::Wished { reply, instead_of }, under_way });
+                self.begin(What::Wished { reply, instead_of }, under_way);
             }
             Err(why) => self.tell(reply, Err(why)),
         }
