@@ -243,7 +243,8 @@ impl<'a> Work<'a> {
     /// What a refused write is tried again for before its time: the parent, the plugin or the child.
     fn basis_of(self, child: &ObjectRef) -> u64 {
         let live = self.live(child).map(|live| (&live.uid, &live.applied, live.generation));
-        self.controller.hasher.hash_one((self.observed.parent.generation, self.logic.basis, live))
+        let parent = &self.observed.parent;
+        self.controller.hasher.hash_one((parent.generation, parent.marks, self.logic.basis, live))
     }
 
     /// Whether the same was applied before and did not take, and our ownership is as it was left.

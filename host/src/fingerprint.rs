@@ -44,6 +44,8 @@ pub fn fingerprint(controller: &Controller, logic: &Logic, observed: &Observed) 
     ))
 }
 
+        // Whoever marks a parent may mean that what was refused is to be tried again.
+        (!observed.shown.refusals.is_empty()).then_some(parent.marks),
 fn owned_fields(object: &Object) -> Vec<&str> {
     object.ownership.iter().map(|entry| &*entry.fields).collect()
 }

@@ -47,6 +47,35 @@ async fn forbid_growth(scene: &Scene) -> String {
 }
 
 #[test]
+fn what_was_refused_is_tried_again_at_once_when_somebody_marks_the_parent() {
+    run(async {
+        let scene = scene("refused-marked").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let rule = forbid_growth(&scene).await;
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
+        scene.until_said("cache", "Degraded", ("True", "Resizing", "one server is enough")).await;
+        scene.allow(&rule).await;
+        let tries = async |scene: &Scene| {
+            let writes = scene.recorded_writes().await;
+            writes.iter().filter(|write| write.is_about("deployments") && write.code == 422).count()
+        };
+        let before = tries(&scene).await;
+        scene.merge(&MEMCACHED, "cache", json!({ "metadata": { "annotations": { "tried": "again" } } })).await;
+        // Sooner than by itself, ten seconds after the first refusal.
+        let soon = std::time::Duration::from_secs(5);
+        scene
+            .until_within(soon, "it is tried again", async || {
+                let size = scene.get(&DEPLOYMENT, "cache").await["spec"]["replicas"].clone();
+                let is_tried = size == 2 || tries(&scene).await > before;
+                is_tried.then_some(()).ok_or_else(|| "not yet".to_owned())
+            })
+            .await;
+        scene.available("cache").await;
+    });
+}
+
+#[test]
 fn children_are_cared_for_while_the_status_may_not_be_written() {
     run(async {
         let scene = scene("refused-status").await;
