@@ -139,7 +139,7 @@ impl<'a> Work<'a> {
         }
         // Before the status: a plugin that reads its own conditions does not say it a second time.
         decision.events.iter().for_each(|event| self.say_once(event, &self.controller.events, memory));
-        // A plugin whose refusals change at each pass is heard at every other one.
+        // A plugin whose children or refusals change at each pass is heard at every other one.
         memory.silent = !memory.silent && self.is_outdated(&written, memory);
         if !memory.silent {
             self.write_status(decision, &mut written).await?;
@@ -147,14 +147,15 @@ impl<'a> Work<'a> {
         Ok(written)
     }
 
-    /// Whether the status was decided without knowing of a refusal, or of its end: it would tell what is
-    /// not so, and the next decision, which comes at once, would take it back. A first status does no harm,
-    /// and of a parent that goes there may be no next.
+    /// Whether the status was decided on children as they were before they were written just now, or without
+    /// knowing of a refusal, or of its end: it would tell what is not so, and the next decision, which comes at
+    /// once, would take it back. A first status does no harm, and of a parent that goes there may be no next.
     fn is_outdated(self, written: &Written, memory: &Memory) -> bool {
         let parent = &self.observed.parent;
         let has_status = parent.owned_fields(self.manager(), true).is_some();
         let comes_again = written.children && !written.terminating && !parent.deleting;
-        has_status && comes_again && memory.refused.told() != self.observed.shown.refusals
+        let has_changed = !written.applied.is_empty() || !written.pruned.is_empty();
+        has_status && comes_again && (has_changed || memory.refused.told() != self.observed.shown.refusals)
     }
 
     fn sync_fingerprint(self, children: &diff::Children, decision: &Decision) -> Option<u64> {

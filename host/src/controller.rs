@@ -127,7 +127,7 @@ pub struct Memory {
     pub contention: Contention,
     /// Children whose last apply did not take the fields that it set.
     pub unsettled: Vec<(Kind, Key, Unsettled)>,
-    /// Whether the last pass wrote no status, for it did not know of a refusal.
+    /// Whether the last pass wrote no status, for it did not know yet what came of the children.
     pub silent: bool,
     /// Failures in a row.
     pub failures: u32,

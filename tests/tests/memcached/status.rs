@@ -60,6 +60,33 @@ fn the_conditions_of_a_settled_memcached_have_the_promised_words() {
     });
 }
 
+#[test]
+fn a_new_port_is_not_said_to_be_rolled_out_before_it_is() {
+    run(async {
+        let scene = scene("new-port").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let mut changes = scene.watch(&MEMCACHED).await;
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "containerPort": 2001 } })).await;
+        let generation = scene.get(&MEMCACHED, "cache").await["metadata"]["generation"].clone();
+        let is_about_it = |object: &Value| {
+            condition(object, "Progressing").is_some_and(|said| said["observedGeneration"] == generation)
+        };
+        while let Some((_, object)) = changes.next().await {
+            if is_about_it(&object) {
+                assert_eq!(said(&object, "Progressing").0, "True", "{object:#}");
+                break;
+            }
+        }
+        scene
+            .until_object(&MEMCACHED, "cache", "is rolled out", |object| is_about_it(object) && is_settled(object))
+            .await;
+        for pod in scene.list(&POD).await.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
+            assert_eq!(pod["spec"]["containers"][0]["ports"][0]["containerPort"], 2001);
+        }
+    });
+}
+
 /// What a Memcached said, from one status to the next.
 async fn history(sizes: &[u64]) -> Vec<Value> {
     let scene = scene("history").await;
