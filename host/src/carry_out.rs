@@ -125,11 +125,13 @@ impl<'a> Work<'a> {
         match wishes {
             Wishes::Exactly(desired) => {
                 self.write_children(desired, memory, &mut written).await;
+                let left = written.left(self.observed);
                 let in_sync = memory.refused.is_empty() && memory.unsettled.is_empty() && memory.contention.is_over();
                 memory.in_sync = match in_sync && !written.again {
-                    true => self.sync_fingerprint(&written.left(self.observed), decision),
+                    true => self.sync_fingerprint(&left, decision),
                     false => None,
                 };
+                memory.seen = left;
             }
             // Nothing is applied, so nothing is refused, or has to wait.
             Wishes::Keep | Wishes::Fulfilled => {

@@ -24,7 +24,7 @@ use crate::config::PluginConfig;
 use crate::contention::Contention;
 use crate::debut::Debut;
 use crate::decision::Kind;
-use crate::diff::Unsettled;
+use crate::diff::{self, Unsettled};
 use crate::metrics::Metrics;
 use crate::object::{Key, Object};
 use crate::plugin::digest::Digest;
@@ -129,6 +129,8 @@ pub struct Memory {
     pub unsettled: Vec<(Kind, Key, Unsettled)>,
     /// Whether the last pass wrote no status, for it did not know yet what came of the children.
     pub silent: bool,
+    /// The children as the pass under way saw or left them; none between passes.
+    pub seen: diff::Children,
     /// Failures in a row.
     pub failures: u32,
     /// Passes in a row that met a conflict, an overload or silence.

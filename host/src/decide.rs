@@ -53,7 +53,8 @@ pub async fn decide<'a>(
     observed: &Observed,
     memory: &mut Memory,
 ) -> Result<Final<'a>, Error> {
-    let basis = || hold_basis(controller, logic, &observed.parent, &observed.parent.finalizers);
+    let Observed { parent, children, .. } = observed;
+    let basis = || hold_basis(controller, logic, parent, &parent.finalizers, children);
     let failed = memory.hold.is_some_and(|(_, failed)| failed == basis());
     let mut trial = admit(controller, failed, memory)?;
     let mut decided = ask_and_tell(controller, logic, call, observed, &mut memory.fetched).await;

@@ -4,7 +4,6 @@
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 
-use crate::cluster::observe::children;
 use crate::controller::{Controller, Logic};
 use crate::decision::{Document, Observation};
 use crate::diff::Children;
@@ -13,11 +12,16 @@ use crate::observed::Observed;
 
 /// What must change for a failed parent to be decided before its time: what the plugin is shown of it,
 /// or what somebody else did to its finalizers or its children, which are cared for all the same.
-pub fn hold_basis(controller: &Controller, logic: &Logic, parent: &Object, finalizers: &[Box<str>]) -> u64 {
+pub fn hold_basis(
+    controller: &Controller,
+    logic: &Logic,
+    parent: &Object,
+    finalizers: &[Box<str>],
+    children: &Children,
+) -> u64 {
     let relabelled = controller.relabelled.load(Ordering::Acquire);
-    let children = children(&logic.owned, &parent.uid, &logic.plugin.name);
     let shown = (&parent.body, parent.deleting, finalizers);
-    controller.hasher.hash_one((shown, as_applied(controller, &children), logic.basis, relabelled))
+    controller.hasher.hash_one((shown, as_applied(controller, children), logic.basis, relabelled))
 }
 
 /// What tells whether children are as they were applied.
@@ -40,12 +44,12 @@ pub fn fingerprint(controller: &Controller, logic: &Logic, observed: &Observed) 
         logic.basis,
         visible(controller, &observed.shown),
         (parent.generation, &parent.finalizers, &parent.status, owned_fields(parent)),
+        // Whoever marks a parent may mean that what was refused is to be tried again.
+        (!observed.shown.refusals.is_empty()).then_some(parent.marks),
         as_applied(controller, &observed.children),
     ))
 }
 
-        // Whoever marks a parent may mean that what was refused is to be tried again.
-        (!observed.shown.refusals.is_empty()).then_some(parent.marks),
 fn owned_fields(object: &Object) -> Vec<&str> {
     object.ownership.iter().map(|entry| &*entry.fields).collect()
 }

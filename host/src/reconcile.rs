@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::backoff::soon;
 use crate::carry_out::{self, Wishes, Work};
+use crate::cluster::observe;
 use crate::controller::{Controller, Logic, Memory};
 use crate::decide::Final;
 use crate::decision::{Answer, Call, Decision, Observation};
@@ -15,9 +16,9 @@ use crate::error::{CONTENDED, CallError, Error};
 use crate::fingerprint::{churn_basis, fingerprint, hold_basis};
 use crate::learn::{learn_parent, was_overtaken};
 use crate::object::{Key, Object};
-use crate::observed::{Observed, checked, observe, shown_parent};
+use crate::observed::{self, Observed, checked, shown_parent};
 use crate::pass::{Ended, Next, Pass};
-use crate::{decide, finalize, report, status};
+use crate::{decide, diff, finalize, report, status};
 
 /// How long a parent rests whose namespace is going away.
 const TERMINATING: Duration = Duration::from_secs(10);
@@ -34,6 +35,7 @@ pub async fn reconcile(controller: &Controller, key: &Key) -> Pass {
     if let Some(next) = rests(controller, &logic, &parent, &memory) {
         return Pass { next, failed: false };
     }
+    memory.seen = children(&logic, &parent);
     let result = if parent.deleting {
         finalize::finalize(controller, &logic, parent.clone(), &mut memory).await
     } else {
@@ -43,6 +45,7 @@ pub async fn reconcile(controller: &Controller, key: &Key) -> Pass {
     let result = result.map(|ended| with_contention(ended, &memory));
     let next = report::report(controller, &logic, &parent, &mut memory, result).await;
     let next = decide::slow_down(controller, &logic, &parent, &memory, next);
+    memory.seen.clear();
     controller.remember(key, memory);
     Pass { next, failed }
 }
@@ -62,7 +65,7 @@ async fn converge(
     memory: &mut Memory,
 ) -> Result<Next, Error> {
     let Some(parent) = hold_finalizer(controller, logic, parent).await? else { return Ok(finalize::OVERTAKEN) };
-    let observed = observe(logic, parent, memory);
+    let observed = observed::observe(logic, parent, memory);
     if let Some(next) = settled(controller, logic, &observed, memory) {
         return Ok(next);
     }
@@ -122,11 +125,16 @@ fn settled(controller: &Controller, logic: &Logic, observed: &Observed, memory: 
     (same && none_due).then(|| carry_out::next_look(memory))
 }
 
+fn children(logic: &Logic, parent: &Object) -> diff::Children {
+    observe::children(&logic.owned, &parent.uid, &logic.plugin.name)
+}
+
 /// Whether a parent that failed, or for which the plugin never comes to an end, rests for now. Such a
 /// pass is no success: what the failure said still stands.
 fn rests(controller: &Controller, logic: &Logic, parent: &Object, memory: &Memory) -> Option<Next> {
     let now = tokio::time::Instant::now();
-    let failed = memory.hold.filter(|(_, basis)| *basis == hold_basis(controller, logic, parent, &parent.finalizers));
+    let basis = || hold_basis(controller, logic, parent, &parent.finalizers, &children(logic, parent));
+    let failed = memory.hold.filter(|(_, held)| *held == basis());
     let left = failed.and_then(|(until, _)| until.checked_duration_since(now));
     let slowed = || memory.churn.pause(now.into_std(), || churn_basis(controller, logic, parent));
     left.or_else(slowed).map(Next::After)

@@ -113,10 +113,11 @@ async fn fail(
         memory.hold = None;
         return Next::After(soon(memory.failures));
     }
-    // A finalizer may be our own, and of this pass; the rest is what was decided on.
+    // A finalizer may be our own, and of this pass; the rest is what was decided on, or left behind, and not
+    // what somebody made of it since: that would never be looked at.
     let live = logic.parents.watched.cache.get(&parent.key);
     let finalizers = &live.as_ref().unwrap_or(parent).finalizers;
-    let basis = hold_basis(controller, logic, parent, finalizers);
+    let basis = hold_basis(controller, logic, parent, finalizers, &memory.seen);
     memory.hold = Some((Instant::now() + pause.unwrap_or(UNTIL_CHANGED), basis));
     pause.map_or(Next::Wait, Next::After)
 }
