@@ -369,7 +369,7 @@ impl Supervised {
                 objects: watched.cache.len(),
                 synced: health == Health::Synced,
                 failing: match health {
-                    Health::Failing(why) => Some(why),
+                    Health::Failing(why) | Health::Silent(why) => Some(why),
                     _ => None,
                 },
             }

@@ -83,7 +83,7 @@ pub fn not_seen(watches: &Watches, name: &str) -> Option<String> {
     let missing = watches.all().into_iter().filter(|watched| watched.is_subscribed(name));
     let why = missing.filter_map(|watched| match watched.health() {
         Health::Synced => None,
-        Health::Failing(why) => Some(why),
+        Health::Failing(why) | Health::Silent(why) => Some(why),
         Health::Starting => Some(format!("{} is being listed", watched.scope.kind)),
     });
     Some(why.collect::<Vec<_>>().join("; ")).filter(|why| !why.is_empty())

@@ -169,8 +169,13 @@ fn an_api_server_that_cannot_be_reached_is_waited_for() {
         let host = start.start();
         scene.watch_log(&host);
         not_ready(&host, &["API server"]).await;
+        host.says(&["WARN", "the API server does not answer", "Connection refused", "check its address", "127.0.0.1"])
+            .await;
         plane.start_api_server();
+        host.says(&["INFO", "the API server answers again"]).await;
         host.ready().await;
+        let lines = host.log().lines().filter(|line| line.contains("WARN hotshoe::cluster")).count();
+        assert_eq!(lines, 1, "one clear line, and not one for each kind: {}", host.log());
         plane.restart_controllers();
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;

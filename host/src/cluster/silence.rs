@@ -1,6 +1,7 @@
 //! What an API server that was away says when it is back. It forbids what it will allow in a moment, for
 //! it judges by RBAC objects that it is still reading.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,14 +12,28 @@ use crate::error::ApiError;
 /// For so long after a silence the API server may not be awake yet.
 const WAKING_UP: Duration = Duration::from_secs(30);
 
-/// When the API server was silent last.
+/// When the API server was silent last, and whether people were told that it is.
 #[derive(Default)]
-pub struct Silence(Mutex<Option<Instant>>);
+pub struct Silence {
+    last: Mutex<Option<Instant>>,
+    told: AtomicBool,
+}
 
 impl Silence {
     /// It is silent now.
     pub(super) fn note(&self) {
-        *self.0.lock() = Some(Instant::now());
+        *self.last.lock() = Some(Instant::now());
+    }
+
+    /// A watch cannot be followed for it: whether that is to be told, which is so once for all watches.
+    pub(super) fn begins(&self) -> bool {
+        self.note();
+        !self.told.swap(true, Ordering::Relaxed)
+    }
+
+    /// It answered: whether that is to be told.
+    pub(super) fn ends(&self) -> bool {
+        self.told.load(Ordering::Relaxed) && self.told.swap(false, Ordering::Relaxed)
     }
 
     /// What is forbidden soon after a silence may not be meant.
@@ -26,9 +41,13 @@ impl Silence {
         if error.code == 0 {
             self.note();
         }
-        let known = *self.0.lock();
-        let woke_up = known.is_some_and(|silent| silent.elapsed() < WAKING_UP);
-        ApiError { waking_up: woke_up && matches!(error.code, 401 | 403), ..error }
+        ApiError { waking_up: self.is_waking_up(error.code), ..error }
+    }
+
+    /// Whether an answer of this code is no more than a sign that the API server has just come back.
+    pub(super) fn is_waking_up(&self, code: u16) -> bool {
+        let last = *self.last.lock();
+        matches!(code, 401 | 403) && last.is_some_and(|silent| silent.elapsed() < WAKING_UP)
     }
 }
 
@@ -38,6 +57,15 @@ mod tests {
 
     fn answer(code: u16) -> ApiError {
         ApiError::new("apply", "a Service".into(), code, "", String::new())
+    }
+
+    #[test]
+    fn a_silence_is_told_once_and_its_end_once() {
+        let silence = Silence::default();
+        assert!(!silence.ends(), "it was never away");
+        assert_eq!([silence.begins(), silence.begins()], [true, false]);
+        assert_eq!([silence.ends(), silence.ends()], [true, false]);
+        assert!(silence.begins());
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::Api;
+use kube::client::AuthError;
 use kube::runtime::watcher;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -36,6 +37,8 @@ const MAX_BACKOFF: Duration = Duration::from_secs(2);
 const CALM: Duration = Duration::from_secs(30);
 
 const UNAUTHORIZED: &str = "the API server does not accept the host's credentials (401); renew its token or kubeconfig";
+
+const AWAY: &str = "it is asked again every 2 s, and what changes meanwhile is acted on when it is back; if it should be up, check its address in the kubeconfig and the way there";
 
 /// What to do about a certificate that is not accepted, by words of the error.
 const CERTIFICATES: [(&str, &str); 2] = [
@@ -139,16 +142,17 @@ async fn follow(watched: Weak<Watched>, scope: Scope, cluster: Cluster, kinds: A
             let Some(watched) = watched.upgrade() else { return };
             let error = match event {
                 Ok(event) => {
+                    // A new try begins with an event of its own, before anybody was asked.
+                    if !matches!(event, watcher::Event::Init) {
+                        cluster.answered();
+                    }
                     watched.see(event);
                     continue;
                 }
                 Err(error) => error,
             };
-            report_error(&watched, &error);
+            report_error(&watched, &cluster, &error);
             drop(watched);
-            if is_silence(&error) {
-                cluster.silence.note();
-            }
             backoff.wait().await;
             // The client would resume in silence, and nothing would ever say that all is well
             // again: a new list does.
@@ -177,7 +181,15 @@ async fn wait_for_kind(
         };
         match found {
             Ok(resource) => return Some(resource),
-            Err(error) => watched.upgrade()?.report(Health::Failing(missing_kind(kind, &error))),
+            Err(error) if error.code == 0 => {
+                cluster.is_silent(&error.message);
+                watched.upgrade()?.report(Health::Silent(missing_kind(kind, &error)));
+            }
+            Err(error) if error.waking_up => watched.upgrade()?.report(Health::Silent(missing_kind(kind, &error))),
+            Err(error) => {
+                cluster.answered();
+                watched.upgrade()?.report(Health::Failing(missing_kind(kind, &error)));
+            }
         }
         backoff.wait().await;
     }
@@ -185,12 +197,24 @@ async fn wait_for_kind(
 
 /// A watch that the server closed or a connection that broke is resumed where it was; only what keeps
 /// the cache from following the server is a failure.
-fn report_error(watched: &Watched, error: &watcher::Error) {
+fn report_error(watched: &Watched, cluster: &Cluster, error: &watcher::Error) {
+    let kind = &watched.scope.kind;
     match error {
         watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_) => {
-            tracing::debug!(kind = %watched.scope.kind, error = %chain(error), "the watch was interrupted");
+            tracing::debug!(%kind, error = %chain(error), "the watch was interrupted");
+            if code(error) == 0 {
+                cluster.silence.note();
+            }
         }
-        _ => watched.report(Health::Failing(failing(&watched.scope.kind, error))),
+        _ if code(error) == 0 => {
+            cluster.is_silent(&chain(error));
+            watched.report(Health::Silent(failing(kind, error)));
+        }
+        _ if cluster.silence.is_waking_up(code(error)) => watched.report(Health::Silent(failing(kind, error))),
+        _ => {
+            cluster.answered();
+            watched.report(Health::Failing(failing(kind, error)));
+        }
     }
 }
 
@@ -199,11 +223,41 @@ fn is_gone(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
 }
 
-/// Whether there was no answer, rather than one that is no good.
-fn is_silence(error: &watcher::Error) -> bool {
-    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
-    let (InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error)) = error else { return false };
-    !matches!(error, kube::Error::Api(_))
+/// The HTTP status of what the API server said, and 0 where it said nothing.
+fn code(error: &watcher::Error) -> u16 {
+    use watcher::Error::{InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed};
+    match error {
+        WatchError(status) => status.code,
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => match error {
+            kube::Error::Api(status) => status.code,
+            // A credential that cannot be had is asked for before anybody is.
+            kube::Error::Service(cause) if cause.is::<AuthError>() => 200,
+            kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::ReadEvents(_) => 0,
+            _ => 200,
+        },
+        NoResourceVersion => 200,
+    }
+}
+
+impl Cluster {
+    /// A watch cannot be followed because nobody answers; said once for all of them.
+    fn is_silent(&self, error: &str) {
+        if self.silence.begins() {
+            let advice = advice(error).unwrap_or(AWAY);
+            tracing::warn!(
+                server = self.server,
+                context = self.context,
+                "the API server does not answer: {error}; {advice}"
+            );
+        }
+    }
+
+    /// It answers a watch, be it with an error.
+    fn answered(&self) {
+        if self.silence.ends() {
+            tracing::info!(server = self.server, "the API server answers again");
+        }
+    }
 }
 
 fn missing_kind(kind: &Kind, error: &ApiError) -> String {
@@ -222,8 +276,14 @@ fn missing_kind(kind: &Kind, error: &ApiError) -> String {
 
 /// An error in words, and what to do where that is known.
 fn advised(error: String) -> String {
-    let advice = CERTIFICATES.iter().find(|(sign, _)| error.contains(sign));
-    advice.map(|(_, advice)| format!("{error}; {advice}")).unwrap_or(error)
+    match advice(&error) {
+        Some(advice) => format!("{error}; {advice}"),
+        None => error,
+    }
+}
+
+fn advice(error: &str) -> Option<&'static str> {
+    CERTIFICATES.iter().find(|(sign, _)| error.contains(sign)).map(|(_, advice)| *advice)
 }
 
 fn failing(kind: &Kind, error: &watcher::Error) -> String {
@@ -302,6 +362,18 @@ mod tests {
         let name = told("invalid peer certificate: certificate not valid for name \"localhost\"");
         assert!(name.contains("; check the server's address and CA"), "{name}");
         assert!(!told("connection refused").contains("kubeconfig"));
+    }
+
+    #[test]
+    fn only_who_was_asked_and_said_nothing_is_silent() {
+        let failed = |error| code(&watcher::Error::InitialListFailed(error));
+        let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        assert_eq!(failed(kube::Error::Service(refused().into())), 0);
+        assert_eq!(failed(kube::Error::ReadEvents(refused())), 0);
+        let no_credential = AuthError::AuthExecStart(refused());
+        assert_ne!(failed(kube::Error::Service(no_credential.into())), 0, "nobody was asked");
+        let no_list = serde_json::from_str::<u8>("no list").unwrap_err();
+        assert_ne!(failed(kube::Error::SerdeError(no_list)), 0, "it said something else");
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub enum Health {
     Synced,
     /// What is wrong, and what to do.
     Failing(String),
+    /// The same, where the API server does not answer: that is no matter of this kind, and told for all of them.
+    Silent(String),
 }
 
 /// What a kind is to a plugin. It may be more than one thing to the same one.
@@ -184,6 +186,7 @@ impl Watched {
                     Health::Synced => {
                         tracing::info!(kind = %self.scope.kind, objects = self.cache.len(), "the watch is up");
                     }
+                    Health::Silent(why) => tracing::debug!(kind = %self.scope.kind, "{why}"),
                     Health::Starting => {}
                 }
                 *known = health;
