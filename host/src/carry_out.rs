@@ -163,10 +163,12 @@ impl<'a> Work<'a> {
     fn sync_fingerprint(self, children: &diff::Children, decision: &Decision) -> Option<u64> {
         let Children::Exactly(wishes) = &decision.children else { return None };
         let wishes: Vec<_> = wishes.iter().map(|child| (&child.reference, &child.json)).collect();
-        let fields = |child: &Object| child.owned_fields(self.manager(), false).map(str::to_owned);
+        let manager = self.manager();
         let children: Vec<_> = children
             .iter()
-            .map(|(kind, child)| (kind, &child.key, &child.uid, child.deleting, &child.applied, fields(child)))
+            .map(|(kind, child)| {
+                (kind, &child.key, &child.uid, child.deleting, &child.applied, child.owned_fields(manager, false))
+            })
             .collect();
         Some(self.controller.hasher.hash_one((self.logic.basis, wishes, children)))
     }

@@ -140,10 +140,9 @@ pub fn settle<T>(
 pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decision: &Decision, memory: &mut Memory) {
     let (now, digest) = (Instant::now(), logic.revision.digest());
     let basis = churn_basis(controller, logic, &observed.parent);
-    let read = logic.revision.descriptor().own_status();
     let wishes = Wishes {
         children: decision.wished_children(&controller.hasher),
-        word: decision.word_to_itself(read.as_ref(), &controller.hasher),
+        word: decision.word_to_itself(logic.revision.own_status(), &controller.hasher),
         about: others(controller, &observed.shown),
     };
     memory.churn = memory.churn.then(basis, wishes, now.into_std());

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::object::Key;
 use crate::projection::Projection;
@@ -198,11 +197,12 @@ impl Decision {
         hasher.hash_one(read.and_then(|read| self.shown_status(read)))
     }
 
-    /// What a projection shows of a parent that has this status and nothing else.
-    fn shown_status(&self, read: &Projection) -> Option<String> {
-        let mut status: Value = serde_json::from_str(self.status.as_deref().unwrap_or("{}")).ok()?;
-        status.as_object_mut()?.insert("conditions".into(), serde_json::to_value(&self.conditions).ok()?);
-        read.project(&json!({ "status": status }).to_string()).ok()
+    /// What a projection shows of a parent that has this status and nothing else, and of one that has these conditions.
+    fn shown_status(&self, read: &Projection) -> Option<[String; 2]> {
+        let status = self.status.as_deref().unwrap_or("{}");
+        let conditions = serde_json::to_string(&self.conditions).ok()?;
+        let status = read.project(&format!(r#"{{"status":{status}}}"#)).ok()?;
+        Some([status, read.project(&format!(r#"{{"status":{{"conditions":{conditions}}}}}"#)).ok()?])
     }
 }
 

@@ -11,9 +11,10 @@
 //! rate(controller_runtime_reconcile_errors_total[5m]) * on(controller) group_left(digest) hotshoe_plugin_info
 //! ```
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -61,6 +62,10 @@ pub enum End {
     Aborted,
 }
 
+impl End {
+    const ALL: [End; 2] = [End::Answered, End::Aborted];
+}
+
 /// What is counted of the revisions of every plugin.
 pub struct Tally {
     info: Family<Deciding, Gauge>,
@@ -73,6 +78,8 @@ pub struct Tally {
 struct Shown {
     digest: Digest,
     version: String,
+    /// Its series by [`End`], for they are looked up at every call.
+    calls: [Histogram; 2],
     /// Those that it has failed for so far.
     reasons: BTreeSet<&'static str>,
 }
@@ -117,7 +124,7 @@ impl Tally {
         }
         let present = match revisions.iter().position(|known| known.digest == digest) {
             Some(known) => revisions.remove(known),
-            None => Shown { digest, version: version.to_owned(), reasons: BTreeSet::new() },
+            None => self.begin(plugin, digest, version),
         };
         self.info.get_or_create(&present.deciding(plugin)).set(1);
         revisions.insert(0, present);
@@ -126,11 +133,21 @@ impl Tally {
         }
     }
 
+    fn begin(&self, plugin: &str, digest: Digest, version: &str) -> Shown {
+        let calls = End::ALL.map(|end| self.calls.get_or_create(&by_end(plugin, digest, end)).clone());
+        Shown { digest, version: version.to_owned(), calls, reasons: BTreeSet::new() }
+    }
+
     /// A call ended. One of an older revision, which ended late, is not counted here.
     pub fn called(&self, plugin: &str, digest: Digest, end: End, time: Duration) {
         let mut shown = self.lock();
-        if find(&mut shown, plugin, digest).is_some() {
-            self.calls.get_or_create(&by_end(plugin, digest, end)).observe(time.as_secs_f64());
+        if let Some(revision) = find(&mut shown, plugin, digest) {
+            let [answered, aborted] = &revision.calls;
+            let ended = match end {
+                End::Answered => answered,
+                End::Aborted => aborted,
+            };
+            ended.observe(time.as_secs_f64());
         }
     }
 
@@ -144,7 +161,7 @@ impl Tally {
     }
 
     fn remove(&self, plugin: &str, old: &Shown) {
-        for end in [End::Answered, End::Aborted] {
+        for end in End::ALL {
             self.calls.remove(&by_end(plugin, old.digest, end));
         }
         for reason in &old.reasons {

@@ -26,11 +26,13 @@ use super::native::Native;
 use super::threads::Lane;
 use crate::decision::Descriptor;
 use crate::error::LoadError;
+use crate::projection::Projection;
 
 /// A loaded component.
 pub struct Revision {
     digest: Digest,
     descriptor: Descriptor,
+    own_status: Option<Projection>,
     limits: Arc<Limits>,
     cases: Box<[u8]>,
     pub(super) engine: Engine,
@@ -77,6 +79,7 @@ impl Revision {
         let descriptor = descriptor::validate(descriptor).map_err(LoadError::DescribeFailed)?;
         Ok(Revision {
             digest: inspected.candidate.digest(),
+            own_status: descriptor.own_status(),
             descriptor,
             limits,
             cases: inspected.cases().into(),
@@ -100,6 +103,7 @@ impl Revision {
         Arc::new(Revision {
             digest: self.digest,
             descriptor: self.descriptor.clone(),
+            own_status: self.own_status.clone(),
             limits: Arc::new(limits.clone()),
             cases: self.cases.clone(),
             engine: self.engine.clone(),
@@ -116,6 +120,11 @@ impl Revision {
     /// What it says of itself, validated.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
+    }
+
+    /// What it is shown of its parents' status, where that is anything.
+    pub fn own_status(&self) -> Option<&Projection> {
+        self.own_status.as_ref()
     }
 
     /// What it may use.
