@@ -227,17 +227,24 @@ pub fn read_whole(path: &Path, most: Size) -> io::Result<Option<Vec<u8>>> {
     if file.metadata()?.len() > most.0 {
         return Ok(None);
     }
-    let mut bytes = Vec::new();
     // It may grow while it is read.
-    file.take(most.0.saturating_add(1)).read_to_end(&mut bytes)?;
+    let bytes = read_up_to(&file, Size(most.0.saturating_add(1)))?;
     Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= most.0))
+}
+
+/// The bytes, no more than the cap. Room is made for as many as the file claims, for a buffer that grows needs
+/// three times as much.
+fn read_up_to(file: &File, cap: Size) -> io::Result<Vec<u8>> {
+    let claimed = file.metadata()?.len().min(cap.0);
+    let mut bytes = Vec::with_capacity(usize::try_from(claimed).unwrap_or(0));
+    file.take(cap.0).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The bytes, no more than the cap whatever the file claims, and the look of the file that was open.
 fn read(path: &Path, cap: Size) -> io::Result<(Candidate, Look)> {
-    let mut file = open(path)?;
-    let mut bytes = Vec::new();
-    file.by_ref().take(cap.0).read_to_end(&mut bytes)?;
+    let file = open(path)?;
+    let bytes = read_up_to(&file, cap)?;
     let look = Look::from(&file.metadata()?);
     Ok((Candidate::of(bytes), look))
 }

@@ -28,9 +28,9 @@ pub struct FinalizerChange {
 impl FinalizerChange {
     /// Between the revision that decides, over these parents, and a new one over those; none where it would
     /// be one finalizer of one kind as before.
-    pub fn between<'a>(
-        (old, present): (&Descriptor, impl Iterator<Item = &'a Arc<Object>>),
-        (new, parents): (&Descriptor, impl Iterator<Item = &'a Arc<Object>>),
+    pub fn between(
+        (old, present): (&Descriptor, impl Iterator<Item = Arc<Object>>),
+        (new, parents): (&Descriptor, impl Iterator<Item = Arc<Object>>),
     ) -> Option<Self> {
         let serves_them = old.parent.is_served_as(&new.parent);
         if serves_them && old.finalizer == new.finalizer {
@@ -101,7 +101,7 @@ mod tests {
         let others = [parent(&[], false)];
         let parents = if kind == "Demo" { &present[..] } else { &others[..] };
         let (old, new) = (descriptor("Demo", old), descriptor(kind, new));
-        let change = FinalizerChange::between((&old, present.iter()), (&new, parents.iter()))?;
+        let change = FinalizerChange::between((&old, present.iter().cloned()), (&new, parents.iter().cloned()))?;
         Some([change.added, change.kept, change.stranded])
     }
 

@@ -21,6 +21,7 @@ mod look;
 pub mod summary;
 pub mod survey;
 
+use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -263,13 +264,13 @@ impl Shadow {
 
 /// What would become of the finalizers of parents.
 pub(crate) fn finalizer_change(old: &Logic, new: &Logic) -> Option<FinalizerChange> {
-    let (present, parents) = (parents(old), parents(new));
-    FinalizerChange::between((old.revision.descriptor(), present.iter()), (new.revision.descriptor(), parents.iter()))
+    FinalizerChange::between((old.revision.descriptor(), parents(old)), (new.revision.descriptor(), parents(new)))
 }
 
-fn parents(logic: &Logic) -> Vec<Arc<Object>> {
+/// Looks for them only when it is asked.
+fn parents(logic: &Logic) -> impl Iterator<Item = Arc<Object>> {
     let cache = &logic.parents.watched.cache;
-    cache.keys().iter().filter_map(|key| cache.get(key)).collect()
+    iter::once_with(|| cache.keys()).flatten().filter_map(|key| cache.get(&key))
 }
 
 /// What a run has found so far.
