@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A component is believed by its digest, which it is read back against; the history itself lies
-//! in directories that only the host's user can write: who writes there chooses what decides. Without a directory all is remembered until
-//! the process ends, but for the components.
+//! in directories that only the host's user can write: who writes there chooses what decides. Without
+//! a directory all is remembered until the process ends, but for the components.
 
 use std::collections::BTreeSet;
 use std::fs;
