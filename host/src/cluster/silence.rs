@@ -1,5 +1,7 @@
-//! What an API server that was away says when it is back. It forbids what it will allow in a moment, for
-//! it judges by RBAC objects that it is still reading.
+//! An API server that was away: who is told of its silence, and what it says when it is back. Watches tell
+//! people once for all of them. For a moment it then forbids what it will allow, because it judges by RBAC
+//! objects that it is still reading, and asks for patience, because it has not read the CRDs and has not
+//! filled its caches; neither [watches](crate::cluster::watch) nor writes take that at its word.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -36,7 +38,7 @@ impl Silence {
         self.told.load(Ordering::Relaxed) && self.told.swap(false, Ordering::Relaxed)
     }
 
-    /// What is forbidden soon after a silence may not be meant.
+    /// What is refused soon after a silence may not be meant.
     pub(super) fn judge(&self, error: ApiError) -> ApiError {
         if error.code == 0 {
             self.note();
@@ -47,7 +49,7 @@ impl Silence {
     /// Whether an answer of this code is no more than a sign that the API server has just come back.
     pub(super) fn is_waking_up(&self, code: u16) -> bool {
         let last = *self.last.lock();
-        matches!(code, 401 | 403) && last.is_some_and(|silent| silent.elapsed() < WAKING_UP)
+        matches!(code, 401 | 403 | 429 | 503) && last.is_some_and(|silent| silent.elapsed() < WAKING_UP)
     }
 }
 
@@ -69,11 +71,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_an_api_server_forbids_that_has_just_come_back_passes() {
+    async fn what_an_api_server_refuses_that_has_just_come_back_passes() {
         let silence = Silence::default();
         assert!(!silence.judge(answer(403)).is_transient(), "it was never away");
         silence.judge(answer(0));
         assert!(silence.judge(answer(403)).is_transient());
+        assert!(silence.judge(answer(503)).waking_up, "it has not read the CRDs yet");
         assert!(!silence.judge(answer(422)).is_transient(), "that is no matter of rights");
         tokio::time::advance(WAKING_UP).await;
         assert!(!silence.judge(answer(403)).is_transient(), "by now it means it");
