@@ -1,5 +1,7 @@
 //! What a reconcile waits for while a component is published: how long it takes to load what decides
-//! from the slot, by readers who do nothing else, on cores of their own as far as there are any.
+//! from the slot, by readers who do nothing else, on cores of their own as far as there are any. Each is bound
+//! to its core: where one has to share it with who publishes, the kernel lets it wait for a tick, and that is
+//! no pause of the slot's.
 //!
 //! The slot holds real components, each loaded anew, so that what is replaced is taken apart in
 //! earnest. Of each publication the slowest load counts that any reader saw around it. Beside it are
@@ -8,17 +10,18 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use hotshoe::plugin::candidate::Candidate;
 use hotshoe::plugin::compile::Compiler;
 use hotshoe::plugin::engine::Engine;
 use hotshoe::plugin::limits::Limits;
 use hotshoe::plugin::revision::Revision;
 use hotshoe::plugin::slot::Slot;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::Setup;
 use crate::figure::Target::AtMost;
@@ -38,6 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 struct Scene {
     slot: Slot<Revision>,
     looking: AtomicBool,
+    /// How many readers are at it.
+    at_it: AtomicUsize,
     ended: AtomicBool,
     loads: AtomicU64,
     /// Nanoseconds.
@@ -53,41 +58,81 @@ pub async fn run(setup: &Setup) -> Result<Vec<Figure>> {
     let scene = Arc::new(Scene {
         slot: Slot::default(),
         looking: AtomicBool::new(false),
+        at_it: AtomicUsize::new(0),
         ended: AtomicBool::new(false),
         loads: AtomicU64::new(0),
         slowest: AtomicU64::new(0),
     });
     scene.slot.publish(components.load().await?);
-    let count = thread::available_parallelism().map_or(1, |cores| cores.get().saturating_sub(1).max(1));
-    let readers: Vec<_> = (0..count)
-        .map(|_| {
-            thread::spawn({
-                let scene = scene.clone();
-                move || scene.read()
+    let cores = Cores::of_this_process()?;
+    let readers: Vec<_> = cores
+        .readers
+        .iter()
+        .map(|core| {
+            let (scene, core) = (scene.clone(), *core);
+            thread::spawn(move || {
+                bind_to(core)?;
+                scene.read();
+                anyhow::Ok(())
             })
         })
         .collect();
     let (mut published, mut alone) = (Vec::new(), Vec::new());
     for _ in 0..SWAPS {
         let next = components.load().await?;
-        alone.push(scene.around(|| ()));
-        published.push(scene.around(|| scene.slot.publish(next)));
+        alone.push(scene.around(&cores, || ())?);
+        published.push(scene.around(&cores, || scene.slot.publish(next))?);
     }
     scene.ended.store(true, Ordering::Release);
     for reader in readers {
-        reader.join().map_err(|_| anyhow!("void: a reader panicked"))?;
+        reader.join().map_err(|_| anyhow!("void: a reader panicked"))??;
     }
-    Ok(figures(count, &scene, &published, &alone))
+    Ok(figures(cores.readers.len(), &scene, &published, &alone))
+}
+
+/// The processor's cores that this process may use, each for one.
+struct Cores {
+    all: CpuSet,
+    publisher: usize,
+    /// That of the publisher where there is no other.
+    readers: Vec<usize>,
+}
+
+impl Cores {
+    fn of_this_process() -> Result<Self> {
+        let all = sched_getaffinity(None)?;
+        let mut each = (0..CpuSet::MAX_CPU).filter(|core| all.is_set(*core));
+        let publisher = each.next().context("void: no core may be used")?;
+        let mut readers: Vec<_> = each.collect();
+        if readers.is_empty() {
+            readers.push(publisher);
+        }
+        Ok(Self { all, publisher, readers })
+    }
+}
+
+/// Has the calling thread run there only.
+fn bind_to(core: usize) -> Result<()> {
+    let mut one = CpuSet::new();
+    one.set(core);
+    Ok(sched_setaffinity(None, &one)?)
 }
 
 impl Scene {
     fn read(&self) {
         while !self.ended.load(Ordering::Acquire) {
-            if !self.looking.load(Ordering::Acquire) {
-                // Who has rested is let run at once when it is time to look.
-                thread::sleep(REST);
-                continue;
+            // Who has rested is let run at once when it is time to look.
+            thread::sleep(REST);
+            if self.looking.load(Ordering::Acquire) {
+                self.at_it.fetch_add(1, Ordering::AcqRel);
+                self.look();
+                self.at_it.fetch_sub(1, Ordering::AcqRel);
             }
+        }
+    }
+
+    fn look(&self) {
+        while self.looking.load(Ordering::Acquire) {
             let began = Instant::now();
             let current = self.slot.current();
             let took = began.elapsed();
@@ -98,21 +143,32 @@ impl Scene {
     }
 
     /// The slowest load around something, in microseconds.
-    fn around(&self, something: impl FnOnce()) -> f64 {
+    fn around(&self, cores: &Cores, something: impl FnOnce()) -> Result<f64> {
+        // What is loaded and compiled in between needs all the cores.
+        bind_to(cores.publisher)?;
         self.slowest.store(0, Ordering::Release);
         self.looking.store(true, Ordering::Release);
-        let began = Instant::now();
-        // Readers are at it when it begins.
-        while self.slowest.load(Ordering::Acquire) == 0 && began.elapsed() < PATIENCE {
-            std::hint::spin_loop();
-        }
+        self.wait_for(cores.readers.len())?;
         let began = Instant::now();
         something();
         while began.elapsed() < AROUND {
             std::hint::spin_loop();
         }
         self.looking.store(false, Ordering::Release);
-        self.slowest.load(Ordering::Acquire) as f64 / 1000.0
+        // A load that is under way belongs to what it is around.
+        self.wait_for(0)?;
+        sched_setaffinity(None, &cores.all)?;
+        Ok(self.slowest.load(Ordering::Acquire) as f64 / 1000.0)
+    }
+
+    /// Waits until so many readers are at it.
+    fn wait_for(&self, readers: usize) -> Result<()> {
+        let began = Instant::now();
+        while self.at_it.load(Ordering::Acquire) != readers {
+            ensure!(began.elapsed() < PATIENCE, "void: the readers do not look");
+            thread::sleep(REST);
+        }
+        Ok(())
     }
 }
 
