@@ -397,6 +397,7 @@ mod tests {
             ("names: ['*-*']", "names has"),
             ("services: {types: [NodePort]}", "services"),
             ("pods: {hostPath: [var]}", "pods.hostPath"),
+            ("pods: {hostPath: ['/var/*']}", "no `*` stands for others"),
             ("pods: {secret: [a]}", "secret"),
         ] {
             let error = format!("{:#}", parse(&PLUGIN.replace("verbs:", &format!("{more}, verbs:"))).unwrap_err());

@@ -278,7 +278,11 @@ impl Rule {
         pattern::validate_names("names", &self.names)?;
         self.validate_items(&Kind::new(&self.group, "", &self.kind))?;
         self.pods.validate()?;
-        self.services.validate()
+        self.services.validate()?;
+        match self.verbs.is_empty() {
+            true => Err("verbs is an empty list, which gives nothing; name some, or remove the rule".into()),
+            false => Ok(()),
+        }
     }
 
     fn validate_kind(&self) -> Result<(), String> {
@@ -782,7 +786,8 @@ mod tests {
         for (rule, says) in [
             (json!({ "kind": "", "verbs": [] }), "no kind"),
             (json!({ "kind": "Pod/exec", "verbs": [] }), "subresources"),
-            (json!({ "kind": "Pod", "verbs": [], "namespaces": [] }), "empty list"),
+            (json!({ "kind": "Pod", "verbs": [] }), "verbs is an empty list"),
+            (json!({ "kind": "Pod", "verbs": [], "namespaces": [] }), "namespaces is an empty list"),
             (json!({ "kind": "Pod", "verbs": [], "namespaces": ["a", "B"] }), "\"B\""),
             (json!({ "kind": "Pod", "verbs": [], "namespaces": { "matchLabels": {} } }), "matchLabels is empty"),
             (json!({ "kind": "Pod", "verbs": [], "names": ["a", ""] }), "names has"),
@@ -814,14 +819,14 @@ mod tests {
             let error = error(rule);
             assert!(error.contains(says), "{error}");
         }
-        let empty = json!({ "kind": "Pod", "verbs": [], "namespaces": { "matchLabels": { "a.io/b": "" } } });
+        let empty = json!({ "kind": "Pod", "verbs": ["get"], "namespaces": { "matchLabels": { "a.io/b": "" } } });
         assert_eq!(serde_json::from_value::<Rule>(empty).unwrap().validate(), Ok(()), "a label may have no value");
         for (group, kind) in [("", "Namespace"), ("", "PersistentVolumeClaim"), ("apps", "StatefulSet")] {
-            let loses = json!({ "group": group, "kind": kind, "verbs": [], "pruneData": true });
+            let loses = json!({ "group": group, "kind": kind, "verbs": ["get"], "pruneData": true });
             assert_eq!(serde_json::from_value::<Rule>(loses).unwrap().validate(), Ok(()), "{kind}");
         }
         let pods = json!({ "claimSources": ["a"], "annotations": ["a.io/*"] });
-        let filled = json!({ "kind": "PersistentVolumeClaim", "verbs": [], "pods": pods });
+        let filled = json!({ "kind": "PersistentVolumeClaim", "verbs": ["get"], "pods": pods });
         assert_eq!(serde_json::from_value::<Rule>(filled).unwrap().validate(), Ok(()));
     }
 

@@ -103,8 +103,15 @@ impl Pods {
         pattern::validate("pods.sysctls", &self.sysctls)?;
         self.validate_volumes()?;
         self.validate_capabilities()?;
-        match self.host_path.iter().find(|path| !path.starts_with('/') || has_parent(path)) {
-            Some(path) => Err(format!("pods.hostPath has {path:?}; a path begins with / and has no `..`")),
+        self.validate_host_path()
+    }
+
+    fn validate_host_path(&self) -> Result<(), String> {
+        let is_folder = |path: &str| path.starts_with('/') && !has_parent(path) && !path.contains('*');
+        match self.host_path.iter().find(|path| !is_folder(path)) {
+            Some(path) => Err(format!(
+                "pods.hostPath has {path:?}; a path begins with / and has no `..`, and no `*` stands for others, as it opens all that lies in it"
+            )),
             None => Ok(()),
         }
     }
