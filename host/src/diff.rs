@@ -398,6 +398,15 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_repaired_where_none_of_it_is_ours_and_not_where_it_is_one_value() {
+        let (ours, theirs) = (json!({ "list": [{ "name": "a" }] }), json!({ "list": [{ "name": "b" }] }));
+        let all = Repair { pointer: "/list".into(), value: json!([{ "name": "a" }]) };
+        assert_eq!(repairs("{}", &ours, &theirs), [all]);
+        assert_eq!(repairs("{}", &json!({ "list": [] }), &theirs), [], "nothing of ours is missing");
+        assert_eq!(repairs(r#"{"f:list":{}}"#, &ours, &theirs), [], "an apply replaces it as a whole");
+    }
+
+    #[test]
     fn a_set_of_texts_is_nothing_to_repair() {
         let fields = r#"{"f:texts":{"v:\"a\"":{}}}"#;
         assert_eq!(repairs(fields, &json!({ "texts": ["a"] }), &json!({ "texts": ["b"] })), []);

@@ -152,6 +152,8 @@ mod tests {
         let values: Vec<Value> = (0..20_000).map(some).collect();
         let list = objects(&values);
         assert_eq!(places(&names, list.iter().copied(), &list).len(), list.len());
+        let one = list.get(1..2).unwrap_or_default();
+        assert_eq!(places(&names, one.iter().copied(), one), [Some(0)], "so many keys may be");
         let too_many = vec!["key"; NAMES + 1];
         assert_eq!(places(&too_many, list.iter().copied().take(1), &list), [None]);
     }
