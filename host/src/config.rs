@@ -144,7 +144,7 @@ impl PluginConfig {
         let digest = Digest::of(&serde_json::to_vec(&plugin)?);
         let spec = plugin.spec;
         for (index, rule) in spec.grants.iter().enumerate() {
-            rule.validate().map_err(|error| anyhow!("spec.grants[{index}] ({}): {error}", rule.kind))?;
+            rule.validate().map_err(|error| anyhow!("spec.grants[{index}] ({}): {error}", rule.kind.escape_debug()))?;
         }
         if let Some(parent) = &spec.parent {
             parent.validate().map_err(|error| anyhow!("spec.parent: {error}"))?;

@@ -74,7 +74,8 @@ pub struct Metrics {
     swap_stages: Family<ByStage, Histogram, fn() -> Histogram>,
     breaker: Family<ByState, Gauge>,
     openings: Family<ByController, Counter>,
-    delayed: Family<ByController, Counter>,
+    delayed_reads: Family<ByController, Counter>,
+    delayed_writes: Family<ByController, Counter>,
     events_dropped: Family<ByController, Counter>,
     lines_dropped: Family<ByController, Counter>,
     denials: Family<ByRule, Counter>,
@@ -96,7 +97,8 @@ impl Default for Metrics {
             swap_stages: Family::new_with_constructor(swap_histogram),
             breaker: Family::default(),
             openings: Family::default(),
-            delayed: Family::default(),
+            delayed_reads: Family::default(),
+            delayed_writes: Family::default(),
             events_dropped: Family::default(),
             lines_dropped: Family::default(),
             denials: Family::default(),
@@ -130,9 +132,14 @@ impl Metrics {
         );
         registry.register("hotshoe_plugin_breaker_openings", "How often it opened", self.openings.clone());
         registry.register(
+            "hotshoe_plugin_reads_delayed",
+            "Reads that waited for the plugin's own rate",
+            self.delayed_reads.clone(),
+        );
+        registry.register(
             "hotshoe_plugin_writes_delayed",
             "Writes that waited for the plugin's own rate",
-            self.delayed.clone(),
+            self.delayed_writes.clone(),
         );
         registry.register(
             "hotshoe_plugin_events_dropped",
@@ -205,9 +212,14 @@ impl Metrics {
         self.openings.get_or_create(&by(plugin)).inc();
     }
 
+    /// A read waited, because its plugin has something read as often as it may.
+    pub fn delayed_read(&self, plugin: &str) {
+        self.delayed_reads.get_or_create(&by(plugin)).inc();
+    }
+
     /// A write waited, because its plugin writes or deletes as often as it may.
-    pub fn delayed(&self, plugin: &str) {
-        self.delayed.get_or_create(&by(plugin)).inc();
+    pub fn delayed_write(&self, plugin: &str) {
+        self.delayed_writes.get_or_create(&by(plugin)).inc();
     }
 
     /// An Event was dropped, because too many were made of late.
@@ -258,7 +270,8 @@ mod tests {
         metrics.queue("memcached", 1, 2);
         metrics.breaker("memcached", State::Open);
         metrics.opened("memcached");
-        metrics.delayed("memcached");
+        metrics.delayed_read("memcached");
+        metrics.delayed_write("memcached");
         metrics.event_dropped("memcached");
         metrics.lines_dropped("memcached", 7);
         metrics.denied("memcached", "pod-token");
@@ -274,6 +287,7 @@ mod tests {
             r#"hotshoe_plugin_breaker{controller="memcached",state="open"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="closed"} 0"#,
             r#"hotshoe_plugin_breaker_openings_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_reads_delayed_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_writes_delayed_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_events_dropped_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_log_lines_dropped_total{controller="memcached"} 7"#,

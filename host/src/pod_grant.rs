@@ -30,7 +30,7 @@ pub struct Pods {
     /// delete them: a Deployment ReplicaSets, and the others Pods.
     pub adopt: bool,
     /// Paths of the node's files that are there, to be read; what lies below them as well. A socket below
-    /// them can be connected to though it is mounted read-only, so `/`, `/run` and `/var/run` are as much as
+    /// them can be connected to though it is mounted read-only, so `/`, `/run` and `/var` are as much as
     /// the node.
     pub host_path: Vec<String>,
     /// To write there, too, to have the kubelet make what is missing, and to ask for sockets and devices. It

@@ -2,6 +2,7 @@
 //! parent, and would not break much of what is there.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -19,6 +20,8 @@ use crate::supervised::Supervised;
 
 /// While one case is decided, the next are prepared and the last compared.
 const AT_ONCE: usize = 4;
+/// How long all the cases of a component may take.
+const CASES: Duration = Duration::from_secs(30);
 /// So many parents are asked about at most before a revision is published, until one is decided.
 const FIRST_CALLS: usize = 5;
 
@@ -70,7 +73,16 @@ pub(crate) fn orphans(present: &Logic, new: &Logic) -> Option<String> {
 pub(crate) async fn try_carried_cases(revision: &Arc<Revision>) -> Result<(), LoadError> {
     let cases = Case::carried(revision.cases()).map_err(LoadError::SelfTestFailed)?;
     let proofs = cases.into_iter().map(|case| prove(revision.clone(), case));
-    stream::iter(proofs).buffered(AT_ONCE).try_collect().await
+    in_time(stream::iter(proofs).buffered(AT_ONCE).try_collect()).await
+}
+
+/// A component chooses how many cases it carries, and each may take all the time of a call.
+async fn in_time(proofs: impl Future<Output = Result<(), LoadError>>) -> Result<(), LoadError> {
+    let late = |_| {
+        let message = format!("its cases take longer than {} s together; have it carry fewer", CASES.as_secs());
+        Err(LoadError::SelfTestFailed(message))
+    };
+    tokio::time::timeout(CASES, proofs).await.unwrap_or_else(late)
 }
 
 async fn prove(revision: Arc<Revision>, case: Case) -> Result<(), LoadError> {
@@ -135,6 +147,13 @@ mod tests {
             std::future::ready(*result)
         });
         (one_of(calls).await, made)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cases_have_a_bound_on_their_time_together() {
+        assert!(in_time(async { Ok(()) }).await.is_ok());
+        let late = in_time(std::future::pending()).await.unwrap_err().to_string();
+        assert!(late.contains("longer than 30 s together"), "{late}");
     }
 
     #[tokio::test]

@@ -146,6 +146,7 @@ impl Supervised {
         plugin.ensure_granted(revision.descriptor())?;
         let revision = Arc::new(revision);
         stopwatch.over(Stage::Load);
+        self.waits_for("its cases are tried");
         try_carried_cases(&revision).await?;
         stopwatch.over(Stage::Cases);
         tracing::debug!(plugin = &*plugin.name, digest = %revision.digest(), loaded = ?stopwatch.elapsed(), "the component is good");

@@ -494,6 +494,7 @@ impl Writer {
     pub async fn read_as_plugin(&self, reference: &ObjectRef) -> Result<String, ApiError> {
         let resource = self.kinds.find(&self.cluster, &reference.kind).await?;
         let key = check::key(reference);
+        self.pace.read().await;
         self.get_as(&self.identity, &resource, &key, &Permit::unlimited()).await
     }
 

@@ -1,5 +1,5 @@
-//! How often a plugin may write and delete: before every write of its own, whatever the cause, and before each of
-//! the host's condition on its parents.
+//! How often a plugin may write, delete and have something read: before every write of its own, whatever the cause,
+//! before each of the host's condition on its parents, and before each object that it asks for by name.
 //!
 //! Who is too fast waits, and holds up no other plugin: the wait is before the turn among all
 //! writes of the process, in which plugins take turns.
@@ -25,9 +25,10 @@ pub struct Pace {
     lanes: RwLock<Arc<Lanes>>,
 }
 
-/// The two kinds of writes, each with the limit that holds for it.
+/// Reads and the two kinds of writes, each with the limit that holds for it.
 struct Lanes {
-    limits: (u32, u32),
+    limits: [u32; 3],
+    reads: Lane,
     writes: Lane,
     deletions: Lane,
 }
@@ -51,13 +52,14 @@ impl Lane {
 impl Lanes {
     fn new(limits: &Limits) -> Self {
         let limits = of(limits);
-        Self { limits, writes: Lane::new(limits.0), deletions: Lane::new(limits.1) }
+        let [reads, writes, deletions] = limits.map(Lane::new);
+        Self { limits, reads, writes, deletions }
     }
 }
 
-/// Writes and deletions in a second.
-fn of(limits: &Limits) -> (u32, u32) {
-    (limits.writes_per_second, limits.deletions_per_second)
+/// Reads, writes and deletions in a second.
+fn of(limits: &Limits) -> [u32; 3] {
+    [limits.reads_per_second, limits.writes_per_second, limits.deletions_per_second]
 }
 
 impl Pace {
@@ -75,29 +77,34 @@ impl Pace {
         }
     }
 
+    /// Waits for the turn of an object that the plugin asks for by name.
+    pub async fn read(&self) {
+        self.wait(&self.lanes().reads, Metrics::delayed_read).await;
+    }
+
     /// Waits for the turn of a write.
     pub async fn write(&self) {
-        self.wait(&self.lanes().writes).await;
+        self.wait(&self.lanes().writes, Metrics::delayed_write).await;
     }
 
     /// Waits for the turn of a deletion, which is a write too.
     pub async fn delete(&self) {
         let lanes = self.lanes();
-        self.wait(&lanes.deletions).await;
-        self.wait(&lanes.writes).await;
+        self.wait(&lanes.deletions, Metrics::delayed_write).await;
+        self.wait(&lanes.writes, Metrics::delayed_write).await;
     }
 
     fn lanes(&self) -> Arc<Lanes> {
         self.lanes.read().clone()
     }
 
-    async fn wait(&self, lane: &Lane) {
+    async fn wait(&self, lane: &Lane, count: fn(&Metrics, &str)) {
         if let Ok(_first) = lane.first.try_lock()
             && lane.limiter.check().is_ok()
         {
             return;
         }
-        self.metrics.delayed(&self.plugin);
+        count(&self.metrics, &self.plugin);
         let _first = lane.first.lock().await;
         while let Err(early) = lane.limiter.check() {
             tokio::time::sleep(early.wait_time_from(DefaultClock::default().now())).await;
@@ -126,6 +133,18 @@ mod tests {
         // 20 at once, and each of 5 more after a twentieth of a second.
         assert!(start.elapsed().as_millis() >= 200, "{:?}", start.elapsed());
         assert!(pace.metrics.encode().contains("hotshoe_plugin_writes_delayed_total{controller=\"memcached\"} 5"));
+    }
+
+    #[tokio::test]
+    async fn what_is_read_has_a_pace_of_its_own() {
+        let pace = pace(&Limits { reads_per_second: 20, ..Limits::default() });
+        for _ in 0..25 {
+            pace.read().await;
+            pace.write().await;
+        }
+        let metrics = pace.metrics.encode();
+        assert!(metrics.contains("hotshoe_plugin_reads_delayed_total{controller=\"memcached\"} 5"), "{metrics}");
+        assert!(!metrics.contains("hotshoe_plugin_writes_delayed_total{"), "{metrics}");
     }
 
     #[tokio::test]

@@ -163,11 +163,10 @@ fn plant_key(dir: &Path, key: &[u8; 32]) -> io::Result<()> {
     let path = dir.join(KEY_FILE);
     let temporary = dir.join(format!(".{KEY_FILE}.{}.tmp", std::process::id()));
     WholeFile::PRIVATE.write(&temporary, &[key])?;
-    if path.exists() && read_key(dir).is_err() {
-        fs::remove_file(&path)?;
-    }
+    let is_bad = path.exists() && read_key(dir).is_err();
+    let removed = if is_bad { fs::remove_file(&path) } else { Ok(()) };
     // Unlike a rename, a link does not replace the key that another host made meanwhile.
-    let linked = fs::hard_link(&temporary, &path);
+    let linked = removed.and_then(|()| fs::hard_link(&temporary, &path));
     fs::remove_file(&temporary)?;
     match linked {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -284,6 +283,18 @@ mod tests {
             assert_eq!(cache.get("a", MOST), None, "{number}");
             assert_eq!((mode(&key), fs::read(&key).unwrap().len()), (0o600, 32), "{number}");
         }
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_replaced_leaves_nothing_behind() {
+        let base = tempfile::tempdir().unwrap();
+        let compiled = base.path().join("compiled");
+        drop(Cache::open(base.path()).unwrap());
+        fs::remove_file(compiled.join(KEY_FILE)).unwrap();
+        fs::create_dir_all(compiled.join(KEY_FILE).join("x")).unwrap();
+        assert!(Cache::open(base.path()).is_err());
+        let names = fs::read_dir(&compiled).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), [KEY_FILE]);
     }
 
     #[test]

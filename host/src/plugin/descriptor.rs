@@ -44,6 +44,9 @@ fn check_owned(descriptor: &Descriptor) -> Result<(), String> {
     for owned in &descriptor.owns {
         check_kind(&owned.kind)?;
         check_fields(&owned.kind.to_string(), &owned.fields)?;
+        // Each child would be a parent, whose children are parents again: no limit of one parent bounds them.
+        let is_parent = (&owned.kind.group, &owned.kind.kind) == (&descriptor.parent.group, &descriptor.parent.kind);
+        ensure(!is_parent, || format!("it owns {}, which is the kind of its own parents; own another", owned.kind))?;
         ensure(kinds.insert((&owned.kind.group, &owned.kind.kind)), || format!("it owns {} twice", owned.kind))?;
     }
     Ok(())
@@ -208,7 +211,7 @@ mod tests {
             ("example.com", "example.com/demo", "Deployment", true),
         ] {
             let parent = Kind::new(group, "v1", kind);
-            let without = Descriptor { parent: parent.clone(), finalizer: None, ..descriptor() };
+            let without = Descriptor { parent: parent.clone(), finalizer: None, owns: Vec::new(), ..descriptor() };
             assert!(validate(without.clone()).is_ok(), "{parent}");
             match validate(Descriptor { finalizer: Some(finalizer.into()), ..without }) {
                 Ok(_) => assert!(valid, "{parent}"),
@@ -226,6 +229,7 @@ mod tests {
         assert!(refused(|d| d.parent.kind = "".into()).contains("no kind"));
         assert!(refused(|d| d.parent_fields.push("a..b".into())).contains("no dotted path"));
         assert!(refused(|d| d.owns.extend(d.owns.clone())).contains("twice"));
+        assert!(refused(|d| d.owns[0].kind = d.parent.clone()).contains("the kind of its own parents"));
         assert!(refused(|d| d.reads.extend(d.reads.clone())).contains("twice"));
         let secrets = Kind::new("", "v1", "Secret");
         assert!(refused(|d| d.reads[0].kind = secrets).contains("`needs`"));

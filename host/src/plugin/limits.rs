@@ -75,6 +75,8 @@ pub const HELD_BYTES: Bound<Size> = bound("heldBytes", Size(0), Size(128 * MIB),
 /// Writes of children and status in a second, all parents together. More wait; a small API server
 /// takes about 700 of everybody's.
 pub const WRITES_PER_SECOND: Bound<u32> = bound("writesPerSecond", 1, 500, 10_000);
+/// Objects that `needs` asks the API server for in a second, all parents together. More wait.
+pub const READS_PER_SECOND: Bound<u32> = bound("readsPerSecond", 1, 500, 10_000);
 /// Deletions of children in a second, all parents together. More wait: what a plugin deletes by
 /// mistake, somebody should have time to notice.
 pub const DELETIONS_PER_SECOND: Bound<u32> = bound("deletionsPerSecond", 1, 10, 1_000);
@@ -189,6 +191,7 @@ pub enum LimitError {
 fn instead(name: &str) -> &'static str {
     match name {
         "deletionsPerSecond" => " (to forbid deletions, leave `delete` out of spec.grants)",
+        "readsPerSecond" => " (to forbid reads, leave `get` out of spec.grants)",
         "writesPerSecond" => " (to forbid writes, leave `create` and `update` out of spec.grants)",
         _ => "",
     }
@@ -217,6 +220,7 @@ pub struct Limits {
     pub request_rounds: u32,
     pub fetched_bytes: Size,
     pub held_bytes: Size,
+    pub reads_per_second: u32,
     pub writes_per_second: u32,
     pub deletions_per_second: u32,
     pub component_bytes: Size,
@@ -251,6 +255,7 @@ pub struct Overrides {
     pub request_rounds: Option<u32>,
     pub fetched_bytes: Option<Size>,
     pub held_bytes: Option<Size>,
+    pub reads_per_second: Option<u32>,
     pub writes_per_second: Option<u32>,
     pub deletions_per_second: Option<u32>,
     pub component_bytes: Option<Size>,
@@ -287,6 +292,7 @@ impl Limits {
             request_rounds: REQUEST_ROUNDS.choose(wanted.request_rounds)?,
             fetched_bytes: FETCHED_BYTES.choose(wanted.fetched_bytes)?,
             held_bytes: HELD_BYTES.choose(wanted.held_bytes)?,
+            reads_per_second: READS_PER_SECOND.choose(wanted.reads_per_second)?,
             writes_per_second: WRITES_PER_SECOND.choose(wanted.writes_per_second)?,
             deletions_per_second: DELETIONS_PER_SECOND.choose(wanted.deletions_per_second)?,
             component_bytes: COMPONENT_BYTES.choose(wanted.component_bytes)?,
@@ -321,6 +327,7 @@ impl Default for Limits {
             request_rounds: REQUEST_ROUNDS.default,
             fetched_bytes: FETCHED_BYTES.default,
             held_bytes: HELD_BYTES.default,
+            reads_per_second: READS_PER_SECOND.default,
             writes_per_second: WRITES_PER_SECOND.default,
             deletions_per_second: DELETIONS_PER_SECOND.default,
             component_bytes: COMPONENT_BYTES.default,
@@ -494,6 +501,7 @@ mod tests {
             LOG_LINES,
             EVENTS,
             REQUEST_ROUNDS,
+            READS_PER_SECOND,
             WRITES_PER_SECOND,
             DELETIONS_PER_SECOND,
         ];
@@ -604,6 +612,7 @@ mod tests {
             LOG_LINES,
             EVENTS,
             REQUEST_ROUNDS,
+            READS_PER_SECOND,
             WRITES_PER_SECOND,
             DELETIONS_PER_SECOND,
         ];
