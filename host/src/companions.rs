@@ -70,6 +70,15 @@ pub fn give_back(live: &Value, manager: &str, taken: &[Taken]) -> Option<Repair>
     (given > 0).then(|| owners.repair())
 }
 
+/// The owners without what is noted as edits of ours, where there are any. What a repair put back we own by the
+/// apply after it; as an edit it would be ours for ever, and no apply could take it away.
+pub fn without_edits(live: &Value, manager: &str) -> Option<Repair> {
+    let mut owners = Owners::of(live, manager)?;
+    let before = owners.entries.len();
+    owners.entries.retain(|entry| entry["manager"] != manager || entry["operation"] == "Apply" || !is_main(entry));
+    (owners.entries.len() < before).then(|| owners.repair())
+}
+
 /// Whether the plugin wishes for what was applied last, so that whatever we do not own was taken from us.
 fn is_unchanged(live: &Value, desired: &Desired) -> bool {
     let applied = live.pointer("/metadata/annotations").and_then(|annotations| annotations.get(APPLIED_ANNOTATION));
@@ -407,6 +416,19 @@ mod tests {
 
     fn context(fields: Value) -> Value {
         of_container(json!({ "f:securityContext": fields }))
+    }
+
+    #[test]
+    fn what_is_noted_as_an_edit_of_ours_is_forgotten_and_nothing_else() {
+        let others = json!({ "f:spec": { "f:paused": {} } });
+        let before = live(ours(), &[("injector", others.clone())]);
+        assert_eq!(without_edits(&before, MANAGER), None);
+        let mut edited = live(ours(), &[("injector", others.clone()), (MANAGER, others.clone())]);
+        assert_eq!(with_owners(&edited, &without_edits(&edited, MANAGER).unwrap()), before);
+        edited["metadata"]["managedFields"][1]["subresource"] = json!("status");
+        assert_eq!(without_edits(&edited, MANAGER), None, "that is no part of the object itself");
+        let only_edited = json!({ "metadata": { "managedFields": [entry(MANAGER, "Update", others)] } });
+        assert_eq!(without_edits(&only_edited, MANAGER), None, "it was never applied");
     }
 
     #[test]

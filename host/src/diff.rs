@@ -17,6 +17,10 @@ use crate::decision::Kind;
 use crate::object::{Object, PLUGIN_LABEL};
 use crate::ownership::{Fields, Step};
 
+/// So many pairs of an element that was lost and one that is there are compared: a plugin chooses how long its
+/// lists are.
+const PAIRS: usize = 4096;
+
 /// Under which condition a child is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Precondition {
@@ -116,8 +120,9 @@ pub struct Repair {
     pub value: Value,
 }
 
-/// The innermost lists of which an element of ours went missing: somebody changed its key, so that
-/// to the API server ours is gone and theirs is another, which an apply can never remove.
+/// What puts back elements of ours that went missing from innermost lists: somebody changed a key of theirs, so
+/// that to the API server ours is gone and theirs is another, which an apply can never remove. The edited one is
+/// known by what else it still has of ours; where none is, the list becomes what is desired.
 pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {
     let mut repairs = Vec::new();
     if let Ok(fields) = Fields::read(fields) {
@@ -139,8 +144,7 @@ fn find_repairs(node: Option<&Fields<'_>>, desired: &Value, live: &Value, pointe
         (Value::Array(elements), Value::Array(there)) if elements.iter().all(Value::is_object) => match node {
             Some(node) if node.is_leaf() => {}
             Some(node) => find_repairs_of_elements(node, elements, there, pointer, found),
-            None if elements.is_empty() => {}
-            None => found.push(Repair { pointer, value: desired.clone() }),
+            None => restore(elements, elements.iter().collect(), there, &HashSet::new(), pointer, found),
         },
         _ => {}
     }
@@ -155,14 +159,65 @@ fn find_repairs_of_elements(
 ) {
     let keyed = node.keyed();
     let indices = keyed.in_list(there);
+    let mut lost = Vec::new();
     for (element, place) in elements.iter().zip(keyed.of_each(elements)) {
         let Some((below, index)) = place.and_then(|place| keyed.nodes.get(place).zip(indices.get(place))) else {
-            return found.push(Repair { pointer, value: elements.into() });
+            lost.push(element);
+            continue;
         };
         if let Some((index, live)) = index.and_then(|index| Some((index, there.get(index)?))) {
             find_repairs(Some(below), element, live, format!("{pointer}/{index}"), found);
         }
     }
+    restore(elements, lost, there, &indices.into_iter().flatten().collect(), pointer, found);
+}
+
+/// Puts back the elements that were lost from a list, each where it was edited; `known` are those that are still ours.
+fn restore(
+    elements: &[Value],
+    lost: Vec<&Value>,
+    there: &[Value],
+    known: &HashSet<usize>,
+    pointer: String,
+    found: &mut Vec<Repair>,
+) {
+    if lost.is_empty() {
+        return;
+    }
+    let mut known = known.clone();
+    let few = lost.len() * there.len() <= PAIRS;
+    let edited = lost.iter().filter(|_| few).map_while(|element| {
+        let (index, live) = most_alike(element, there, &known)?;
+        known.insert(index);
+        Some(Repair { pointer: format!("{pointer}/{index}"), value: with_scalars(live, element) })
+    });
+    let edited: Vec<_> = edited.collect();
+    match edited.len() == lost.len() {
+        true => found.extend(edited),
+        false => found.push(Repair { pointer, value: elements.into() }),
+    }
+}
+
+/// The element that has most in common with a lost one, where no other has as much.
+fn most_alike<'v>(element: &Value, there: &'v [Value], known: &HashSet<usize>) -> Option<(usize, &'v Value)> {
+    let members = element.as_object()?;
+    let likeness = |other: &Value| members.iter().filter(|(key, value)| other.get(key) == Some(value)).count();
+    let others = (0..).zip(there).filter(|(index, _)| !known.contains(index));
+    let mut others: Vec<_> = others.map(|(index, other)| (likeness(other), index, other)).collect();
+    others.sort_by_key(|(likeness, ..)| std::cmp::Reverse(*likeness));
+    let next = others.get(1).map_or(0, |(likeness, ..)| *likeness);
+    let (likeness, index, other) = others.first()?;
+    (*likeness > next).then_some((*index, *other))
+}
+
+/// An element as it is, but with the scalars of another, among which are the keys of every list.
+fn with_scalars(live: &Value, of: &Value) -> Value {
+    let mut live = live.clone();
+    let scalars = of.as_object().into_iter().flatten().filter(|(_, value)| !value.is_object() && !value.is_array());
+    if let Some(members) = live.as_object_mut() {
+        members.extend(scalars.map(|(key, value)| (key.clone(), value.clone())));
+    }
+    live
 }
 
 /// Whether a node covers all that is desired there. A leaf covers its whole subtree: a value, or a map or list that
@@ -404,6 +459,29 @@ mod tests {
         assert_eq!(repairs("{}", &ours, &theirs), [all]);
         assert_eq!(repairs("{}", &json!({ "list": [] }), &theirs), [], "nothing of ours is missing");
         assert_eq!(repairs(r#"{"f:list":{}}"#, &ours, &theirs), [], "an apply replaces it as a whole");
+    }
+
+    #[test]
+    fn an_element_whose_key_was_edited_is_put_back_beside_what_others_added() {
+        let desired = json!({ "ports": [
+            { "containerPort": 11211, "name": "memcached", "nested": {} },
+            { "containerPort": 80, "name": "web" },
+        ] });
+        let live = |edited: Value, added: Value| json!({ "ports": [{ "containerPort": 80, "name": "web", "protocol": "TCP" }, added, edited] });
+        let edited = json!({ "containerPort": 1234, "name": "memcached", "protocol": "TCP" });
+        let metrics = json!({ "containerPort": 9150, "name": "metrics", "protocol": "TCP" });
+        let back = json!({ "containerPort": 11211, "name": "memcached", "protocol": "TCP" });
+        let back = Repair { pointer: "/ports/2".into(), value: back };
+        let all = [Repair { pointer: "/ports".into(), value: desired["ports"].clone() }];
+        let web = r#"{"f:ports":{"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{".":{},"f:name":{}}}}"#;
+        assert_eq!(repairs(web, &desired, &live(edited.clone(), metrics)), [back]);
+        assert_eq!(repairs(web, &desired, &live(edited.clone(), edited.clone())), all, "it may be either");
+        let nobodys = json!({ "containerPort": 1234, "name": "other" });
+        assert_eq!(repairs(web, &desired, &live(nobodys.clone(), nobodys)), all, "it is nowhere");
+        // Where nothing is ours any more, each is looked for among all.
+        let both = json!([edited, { "containerPort": 81, "name": "web" }]);
+        let pointers = repairs("{}", &desired, &json!({ "ports": both }));
+        assert_eq!(pointers.iter().map(|repair| &*repair.pointer).collect::<Vec<_>>(), ["/ports/0", "/ports/1"]);
     }
 
     #[test]

@@ -95,8 +95,8 @@ fn table<'v>(names: &[&str], of: Names, objects: &[(usize, &'v Members)]) -> Has
 }
 
 fn present(names: &[&str], members: &Members) -> Names {
-    let bits = names.iter().enumerate().map(|(bit, name)| Names::from(members.contains_key(*name)) << bit);
-    bits.fold(0, |set, bit| set | bit)
+    // Each name has a bit of its own.
+    names.iter().enumerate().map(|(bit, name)| Names::from(members.contains_key(*name)) << bit).sum()
 }
 
 fn values<'v>(names: &[&str], of: Names, members: &'v Members) -> Vec<&'v Value> {

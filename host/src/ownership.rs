@@ -186,7 +186,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
             below.push((key.0, nodes.next_value()?));
         }
         // The API server sorts them, but not in all ways by their bytes.
-        if below.len() > FEW && !below.is_sorted_by_key(|(key, _)| order(key)) {
+        if below.len() > FEW {
             below.sort_by(|(one, _), (other, _)| order(one).cmp(&order(other)));
         }
         Ok(Fields(below))

@@ -196,17 +196,18 @@ impl Writer {
         known: Option<&Object>,
         place: Place<'_>,
     ) -> Result<Arc<Object>, ApiError> {
-        let is_there = apply.precondition != Precondition::Absent;
-        if let Some(known) = known.filter(|_| is_there) {
-            self.rename_back(apply, known, place).await?;
-        }
-        // What was never applied has nothing of ours that somebody could have spoilt: a part of it would be
-        // changed, and the rest refused once more.
-        let was_applied = known.is_some_and(|known| self.has_applied(known));
+        let Some(known) = known.filter(|_| apply.precondition != Precondition::Absent) else {
+            return self.try_apply(apply, place).await;
+        };
+        let renamed = self.rename_back(apply, known, place).await?;
         match self.try_apply(apply, place).await {
-            Err(refusal) if refusal.is_of_fields() && is_there && was_applied => {
-                self.repair(apply, refusal, place).await
+            // What was never applied has nothing of ours that somebody could have spoilt: a part of it would be
+            // changed, and the rest refused once more.
+            Err(refusal) if refusal.is_of_fields() && self.has_applied(known) => {
+                let applied = self.repair(apply, refusal, place).await?;
+                Ok(self.forget_edits(apply, applied, place).await)
             }
+            Ok(applied) if renamed => Ok(self.forget_edits(apply, applied, place).await),
             applied => applied,
         }
     }
@@ -216,8 +217,22 @@ impl Writer {
         child.applied.is_some() || child.owned_fields(&self.manager, false).is_some()
     }
 
-    /// Puts back lists of which an element of ours lost its key, and applies again. Only after a
-    /// refusal: replacing a list takes away what others added to it.
+    /// What was put back has been applied by now, so that it is no edit of ours any more: the next apply could not
+    /// take it away.
+    async fn forget_edits(&self, apply: &Apply, applied: Arc<Object>, place: Place<'_>) -> Arc<Object> {
+        let find = |_: &Object, live: &Value| companions::without_edits(live, &self.manager).into_iter().collect();
+        match self.put_back(apply, find, place).await {
+            Ok(forgotten) => forgotten.unwrap_or(applied),
+            Err(error) => {
+                let child = &apply.desired.reference;
+                tracing::warn!(plugin = self.plugin, %child, "what was put back stays noted as an edit: {error}");
+                applied
+            }
+        }
+    }
+
+    /// Puts back elements of ours that lost their keys, and applies again. Only after a refusal: where it is
+    /// not known which one was edited, a list loses what others added to it.
     ///
     /// # Errors
     /// The refusal, where nothing helps.
@@ -284,15 +299,15 @@ impl Writer {
     }
 
     /// Gives an element of ours its name back, where it is known that somebody took it away: an apply
-    /// would go through, and make a second one.
-    async fn rename_back(&self, apply: &Apply, known: &Object, place: Place<'_>) -> Result<(), ApiError> {
+    /// would go through, and make a second one. Says whether one was.
+    async fn rename_back(&self, apply: &Apply, known: &Object, place: Place<'_>) -> Result<bool, ApiError> {
         let is_unchanged = known.applied.as_deref() == Some(&*apply.desired.digest);
         let fields = known.owned_fields(&self.manager, false).filter(|_| is_unchanged);
         if fields.is_some_and(|fields| renamed::is_missing(fields, &apply.desired.body)) {
             let find = |_: &Object, live: &Value| renamed::doubles(&apply.desired.body, live);
-            self.put_back(apply, find, place).await?;
+            return Ok(self.put_back(apply, find, place).await?.is_some());
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Replaces parts of a child that is ours, as it is now. Nothing where there are none, or where that is

@@ -1,5 +1,6 @@
 //! What we set is put back, what others set is left alone.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -142,6 +143,78 @@ fn the_port_of_the_container_is_put_back_at_once_whatever_else_writes_to_the_dep
         scene.available("cache").await;
         assert_eq!(scene.events("cache", "Invalid").await, [] as [Value; 0]);
     });
+}
+
+#[test]
+fn ports_that_others_added_stay_when_ours_is_put_back_and_when_it_changes_later() {
+    run(async {
+        let scene = scene("drift-added-ports").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let numbers = |deployment: &Value| {
+            let ports = deployment["spec"]["template"]["spec"]["containers"][0]["ports"].as_array().cloned();
+            let numbers = ports.unwrap_or_default().into_iter().map(|port| port["containerPort"].as_u64());
+            numbers.flatten().collect::<BTreeSet<_>>()
+        };
+        let ports = "/spec/template/spec/containers/0/ports";
+        let metrics = json!({ "containerPort": 9150, "name": "metrics" });
+        let add = json!([{ "op": "add", "path": format!("{ports}/0"), "value": metrics }]);
+        scene.json_patch(&DEPLOYMENT, "cache", add).await;
+        let edit = json!([{ "op": "replace", "path": format!("{ports}/1/containerPort"), "value": 1234 }]);
+        scene.json_patch(&DEPLOYMENT, "cache", edit).await;
+        let is_back = |now: &Value| numbers(now) == BTreeSet::from([9150, 11211]) && edits_of_ours(now) == 0;
+        scene.until_object(&DEPLOYMENT, "cache", "has its port again", is_back).await;
+        scene.available("cache").await;
+
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "containerPort": 4000 } })).await;
+        let is_changed = |now: &Value| numbers(now) == BTreeSet::from([9150, 4000]);
+        scene.until_object(&DEPLOYMENT, "cache", "has the new port", is_changed).await;
+        scene.available("cache").await;
+        assert_eq!(scene.events("cache", "Invalid").await, [] as [Value; 0]);
+    });
+}
+
+#[test]
+fn ports_that_others_added_to_the_service_stay_when_ours_is_put_back() {
+    run(async {
+        let scene = scene("drift-added-service-ports").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        // Each of more than one has a name.
+        let ports = json!([
+            { "op": "add", "path": "/spec/ports/0/name", "value": "mc" },
+            { "op": "add", "path": "/spec/ports/-", "value": { "name": "metrics", "port": 9150 } },
+        ]);
+        scene.json_patch(&SERVICE, "cache-service", ports).await;
+        let edit = json!([{ "op": "replace", "path": "/spec/ports/0/port", "value": 80 }]);
+        scene.json_patch(&SERVICE, "cache-service", edit).await;
+        let is_back = |now: &Value| {
+            let ports = now["spec"]["ports"].as_array().cloned().unwrap_or_default();
+            let numbers: BTreeSet<_> = ports.iter().filter_map(|port| port["port"].as_u64()).collect();
+            numbers == BTreeSet::from([9150, 11211]) && edits_of_ours(now) == 0
+        };
+        scene.until_object(&SERVICE, "cache-service", "has its port again", is_back).await;
+        scene.available("cache").await;
+    });
+}
+
+#[test]
+fn a_container_that_got_its_name_back_is_no_edit_of_ours() {
+    run(async {
+        let scene = scene("drift-name-noted").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let name = "/spec/template/spec/containers/0/name";
+        scene.json_patch(&DEPLOYMENT, "cache", json!([{ "op": "replace", "path": name, "value": "x" }])).await;
+        let is_back = |now: &Value| now.pointer(name) == Some(&json!("memcached")) && edits_of_ours(now) == 0;
+        scene.until_object(&DEPLOYMENT, "cache", "has its name again", is_back).await;
+    });
+}
+
+/// How many owners are the plugin by something else than an apply: what it owns so it could never take away.
+fn edits_of_ours(object: &Value) -> usize {
+    let owners = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    owners.iter().filter(|owner| owner["manager"] == "hotshoe/memcached" && owner["operation"] != "Apply").count()
 }
 
 // An apply leaves alone what others set, also where it makes what we set impossible.
