@@ -485,6 +485,17 @@ mod tests {
     }
 
     #[test]
+    fn so_many_lost_elements_are_not_looked_for_one_by_one() {
+        let ports = |base: usize, count: usize| {
+            let ports = (0..count).map(|n| json!({ "port": base + n, "name": n.to_string() }));
+            json!({ "ports": ports.collect::<Vec<_>>() })
+        };
+        for (count, expected) in [(64, 64), (65, 1)] {
+            assert_eq!(repairs("{}", &ports(1000, count), &ports(2000, count)).len(), expected, "of {count}");
+        }
+    }
+
+    #[test]
     fn a_set_of_texts_is_nothing_to_repair() {
         let fields = r#"{"f:texts":{"v:\"a\"":{}}}"#;
         assert_eq!(repairs(fields, &json!({ "texts": ["a"] }), &json!({ "texts": ["b"] })), []);
