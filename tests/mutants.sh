@@ -13,6 +13,8 @@ judged="access adoption check claim_policy diff grant keys never ownership patte
 # What those are written in terms of.
 needed="decision error names object projection"
 crate=$root/target/mutants/gate
+# Beside the other, so that it does not take it away from under a run.
+[ "${1:-}" != --compile ] || crate=$root/target/mutants/compiling
 export PATH="$PATH:$root/target/tools/bin"
 # Whatever the workspace is built with, this crate is compiled plainly.
 unset CARGO_BUILD_TARGET CARGO_TARGET_DIR RUSTFLAGS

@@ -838,6 +838,7 @@ mod tests {
             ("apps", "statefulset", json!({}), set),
             ("app", "StatefulSet", json!({ "pods": { "hostPID": true } }), set),
             ("", "StatefulSet", json!({ "pruneData": true }), set),
+            ("apps", "deployment", json!({}), "is the kind \"Deployment\" of the group \"apps\" meant?"),
             ("v1", "service", json!({}), service),
             ("v1", "Service", json!({ "services": { "clusterIP": true } }), service),
             ("apps/v1", "StatefulSet", json!({}), "group has \"apps/v1\"; a group is written without a version"),

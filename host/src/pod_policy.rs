@@ -683,6 +683,8 @@ mod tests {
         let whole =
             json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "ownerReferences": [] }, "spec": modest() });
         assert_eq!(check(&pod, &whole, &Pods::default()), Ok(()));
+        let bare = json!({ "apiVersion": "v1", "kind": "Pod", "spec": modest() });
+        assert_eq!(check(&pod, &bare, &Pods::default()), Ok(()));
     }
 
     fn annotated(kind: &Kind, key: &str, value: Value, open: &Pods) -> Option<&'static str> {

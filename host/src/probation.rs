@@ -288,7 +288,7 @@ impl Tally {
             let (failures, calls) = (self.failures, self.calls);
             let was = match before.calls {
                 0 => "how often the one before it failed is not known".to_owned(),
-                calls => format!("of {calls} calls of the one before it {} did", before.failures),
+                calls => format!("of {calls} calls before it {} did", before.failures),
             };
             format!("{failures} of its first {calls} calls failed; {was}")
         })
@@ -352,7 +352,7 @@ mod tests {
         }
         assert_eq!(verdict(&probation), None, "four prove nothing");
         call(&probation, now, "new", true, FAST);
-        let why = "5 of its first 5 calls failed; of 100 calls of the one before it 0 did; the last on default/cache: it trapped";
+        let why = "5 of its first 5 calls failed; of 100 calls before it 0 did; the last on default/cache: it trapped";
         let failed_on = vec![Key::new(Some("default"), "cache")];
         assert_eq!(probation.lock().verdict, Some(Relapse { why: why.to_owned(), failed_on }));
     }
@@ -462,7 +462,7 @@ mod tests {
         for _ in 0..MIN_FAILURES {
             call(&probation, now, "newer", true, FAST);
         }
-        assert!(verdict(&probation).unwrap().contains("of 100 calls of the one before it 0 did"));
+        assert!(verdict(&probation).unwrap().contains("of 100 calls before it 0 did"));
     }
 
     #[test]
