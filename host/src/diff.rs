@@ -144,7 +144,7 @@ fn find_repairs(node: Option<&Fields<'_>>, desired: &Value, live: &Value, pointe
         (Value::Array(elements), Value::Array(there)) if elements.iter().all(Value::is_object) => match node {
             Some(node) if node.is_leaf() => {}
             Some(node) => find_repairs_of_elements(node, elements, there, pointer, found),
-            None => restore(elements, elements.iter().collect(), there, &HashSet::new(), pointer, found),
+            None => restore(elements, elements.iter().collect(), there, HashSet::new(), pointer, found),
         },
         _ => {}
     }
@@ -169,33 +169,46 @@ fn find_repairs_of_elements(
             find_repairs(Some(below), element, live, format!("{pointer}/{index}"), found);
         }
     }
-    restore(elements, lost, there, &indices.into_iter().flatten().collect(), pointer, found);
+    restore(elements, lost, there, indices.into_iter().flatten().collect(), pointer, found);
 }
 
-/// Puts back the elements that were lost from a list, each where it was edited; `known` are those that are still ours.
+/// Puts back the elements that were lost from a list, each with all below it, where it was edited; `known` are the
+/// places of those that are still ours.
 fn restore(
     elements: &[Value],
     lost: Vec<&Value>,
     there: &[Value],
-    known: &HashSet<usize>,
+    known: HashSet<usize>,
     pointer: String,
     found: &mut Vec<Repair>,
 ) {
     if lost.is_empty() {
         return;
     }
-    let mut known = known.clone();
-    let few = lost.len() * there.len() <= PAIRS;
-    let edited = lost.iter().filter(|_| few).map_while(|element| {
+    let Some(edited) = edited(&lost, there, known) else {
+        return found.push(Repair { pointer, value: elements.into() });
+    };
+    for (element, (index, live)) in lost.into_iter().zip(edited) {
+        let pointer = format!("{pointer}/{index}");
+        let value = with_scalars(live, element);
+        if value != *live {
+            found.push(Repair { pointer: pointer.clone(), value });
+        }
+        find_repairs(None, element, live, pointer, found);
+    }
+}
+
+/// Where each element that was lost is in the list; none where that is not known of one.
+fn edited<'v>(lost: &[&Value], there: &'v [Value], mut known: HashSet<usize>) -> Option<Vec<(usize, &'v Value)>> {
+    if lost.len() * there.len() > PAIRS {
+        return None;
+    }
+    let find = |element: &&Value| {
         let (index, live) = most_alike(element, there, &known)?;
         known.insert(index);
-        Some(Repair { pointer: format!("{pointer}/{index}"), value: with_scalars(live, element) })
-    });
-    let edited: Vec<_> = edited.collect();
-    match edited.len() == lost.len() {
-        true => found.extend(edited),
-        false => found.push(Repair { pointer, value: elements.into() }),
-    }
+        Some((index, live))
+    };
+    lost.iter().map(find).collect()
 }
 
 /// The element that has most in common with a lost one, where no other has as much.
@@ -478,6 +491,10 @@ mod tests {
         assert_eq!(repairs(web, &desired, &live(edited.clone(), edited.clone())), all, "it may be either");
         let nobodys = json!({ "containerPort": 1234, "name": "other" });
         assert_eq!(repairs(web, &desired, &live(nobodys.clone(), nobodys)), all, "it is nowhere");
+        // What is below the edited one is looked at, too.
+        let nested = |port: u32| json!({ "containers": [{ "name": "a", "image": "i", "ports": [{ "port": port, "name": "p" }] }] });
+        let inside = Repair { pointer: "/containers/0/ports/0".into(), value: json!({ "port": 1, "name": "p" }) };
+        assert_eq!(repairs("{}", &nested(1), &nested(2)), [inside]);
         // Where nothing is ours any more, each is looked for among all.
         let both = json!([edited, { "containerPort": 81, "name": "web" }]);
         let pointers = repairs("{}", &desired, &json!({ "ports": both }));
