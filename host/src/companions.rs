@@ -10,7 +10,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::check::Desired;
-use crate::diff::Repair;
+use crate::diff::{PAIRS, Repair};
 use crate::object::APPLIED_ANNOTATION;
 use crate::ownership::has_keys;
 
@@ -26,10 +26,6 @@ const WHO: [&str; 3] = ["manager", "operation", "apiVersion"];
 const EDITORS: usize = 0;
 const BESIDE: usize = 1;
 const BELOW: usize = 2;
-
-/// So many pairs of an element and a key of its list are compared: a plugin chooses how long its lists are, and
-/// a person who edits one object how many owners' keys it has.
-const PAIRS: usize = 4096;
 
 /// What is claimed in one step.
 #[derive(Clone, Debug, PartialEq)]

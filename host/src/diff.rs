@@ -17,9 +17,9 @@ use crate::decision::Kind;
 use crate::object::{Object, PLUGIN_LABEL};
 use crate::ownership::{Fields, Step};
 
-/// So many pairs of an element that was lost and one that is there are compared: a plugin chooses how long its
-/// lists are.
-const PAIRS: usize = 4096;
+/// So many pairs of an element of a list and another, or a key of it, are compared: a plugin chooses how long its
+/// lists are, and a person who edits one object how many owners' keys it has.
+pub const PAIRS: usize = 4096;
 
 /// Under which condition a child is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]

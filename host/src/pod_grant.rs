@@ -107,8 +107,8 @@ impl Pods {
     }
 
     fn validate_host_path(&self) -> Result<(), String> {
-        let is_folder = |path: &str| path.starts_with('/') && !has_parent(path) && !path.contains('*');
-        match self.host_path.iter().find(|path| !is_folder(path)) {
+        let is_plain = |path: &str| path.starts_with('/') && !has_parent(path) && !path.contains('*');
+        match self.host_path.iter().find(|path| !is_plain(path)) {
             Some(path) => Err(format!(
                 "pods.hostPath has {path:?}; a path begins with / and has no `..`, and no `*` stands for others, as it opens all that lies in it"
             )),
