@@ -117,7 +117,8 @@ impl Grant {
     pub fn authorise(&self, request: &Request<'_>, label_of: &LabelOf<'_>) -> Result<(), Violation> {
         never::check(request, &self.host_namespace)?;
         check_place(request)?;
-        request.access.verbs().iter().try_for_each(|verb| self.check_verb(*verb, request, label_of))
+        let mut opens = None;
+        request.access.verbs().iter().try_for_each(|verb| self.check_verb(*verb, request, label_of, &mut opens))
     }
 
     /// Whether the plugin may be shown an object that the host lists and watches for it: a child, or one
@@ -127,11 +128,18 @@ impl Grant {
     /// As for [`Self::authorise`].
     pub fn authorise_watched(&self, request: &Request<'_>, label_of: &LabelOf<'_>) -> Result<(), Violation> {
         self.authorise(request, label_of)?;
-        [Verb::List, Verb::Watch].into_iter().try_for_each(|verb| self.check_verb(verb, request, label_of))
+        [Verb::List, Verb::Watch].into_iter().try_for_each(|verb| self.check_verb(verb, request, label_of, &mut None))
     }
 
-    /// Some rule must give the verb for this object, and open all that its body asks for.
-    fn check_verb(&self, verb: Verb, request: &Request<'_>, label_of: &LabelOf<'_>) -> Result<(), Violation> {
+    /// Some rule must give the verb for this object, and open all that its body asks for. `opens` is one that
+    /// is known to do so: that it opens is said of no verb.
+    fn check_verb<'r>(
+        &'r self,
+        verb: Verb,
+        request: &Request<'_>,
+        label_of: &LabelOf<'_>,
+        opens: &mut Option<&'r Rule>,
+    ) -> Result<(), Violation> {
         let Request { parent, object, access, .. } = request;
         let steps: [Step<'_>; 5] = [
             (&|rule| rule.is_for(verb, &object.kind), &|| not_granted(verb, object)),
@@ -145,13 +153,12 @@ impl Grant {
         if let Some((_, why_not)) = steps.get(furthest) {
             return Err(why_not());
         }
-        match access {
-            Access::Apply(body) => {
-                let rules: Vec<_> = self.rules.iter().filter(|rule| passed(rule) == steps.len()).collect();
-                check_body(&rules, request, body)
-            }
-            Access::Read | Access::Delete => Ok(()),
+        let Access::Apply(body) = access else { return Ok(()) };
+        let mut giving = self.rules.iter().filter(|rule| passed(rule) == steps.len());
+        if !opens.is_some_and(|opens| giving.clone().any(|rule| std::ptr::eq(rule, opens))) {
+            *opens = check_body(&mut giving, request, body)?;
         }
+        Ok(())
     }
 
     /// Whether some rule gives the verb for some object of the kind.
@@ -199,11 +206,16 @@ fn check_place(request: &Request<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-fn check_body(rules: &[&Rule], request: &Request<'_>, body: &Value) -> Result<(), Violation> {
-    let mut first = Ok(());
+/// The first of the rules that opens all that the body asks for.
+fn check_body<'r>(
+    rules: &mut dyn Iterator<Item = &'r Rule>,
+    request: &Request<'_>,
+    body: &Value,
+) -> Result<Option<&'r Rule>, Violation> {
+    let mut first = Ok(None);
     for rule in rules {
         match rule.check_body(request, body) {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(Some(rule)),
             Err(violation) => first = first.and(Err(violation)),
         }
     }
@@ -513,6 +525,25 @@ mod tests {
                 let grant = maps(json!({ "verbs": others }));
                 assert_eq!(broken(&grant, access, &map("n/a")), Some("not-granted"), "{missing}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_opened_for_one_verb_is_not_opened_for_another() {
+        let body = json!({ "spec": { "automountServiceAccountToken": false, "hostNetwork": true } });
+        let apply = Access::Apply(&body);
+        let rule =
+            |verbs: &[&str], open: bool| json!({ "kind": "Pod", "verbs": verbs, "pods": { "hostNetwork": open } });
+        let pod = object("", "Pod", "n/a");
+        for (rules, breaks) in [
+            (json!([rule(&["create"], true), rule(&["update"], false)]), true),
+            (json!([rule(&["create"], false), rule(&["update"], true)]), true),
+            (json!([rule(&["create"], true), rule(&["update"], true)]), false),
+            (json!([rule(&["create", "update"], false), rule(&["create", "update"], true)]), false),
+            (json!([rule(&["create"], true), rule(&["create", "update"], false)]), true),
+        ] {
+            let grant = grant(rules.clone());
+            assert_eq!(broken(&grant, apply, &pod).is_some(), breaks, "{rules}");
         }
     }
 
