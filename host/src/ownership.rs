@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::keys::{self, FEW};
@@ -151,8 +151,55 @@ fn step(key: &str) -> Step<'_> {
 
 /// Whether a list element has the keys of this node; one that it leaves out is the API server's to fill in.
 pub fn has_keys(element: &Map<String, Value>, key: &str) -> bool {
-    let keys = key.strip_prefix("k:").and_then(|keys| serde_json::from_str::<Map<String, Value>>(keys).ok());
-    keys.is_some_and(|keys| keys.iter().all(|(key, value)| element.get(key).is_none_or(|mine| mine == value)))
+    let Some(keys) = key.strip_prefix("k:") else { return false };
+    let mut reader = serde_json::Deserializer::from_str(keys);
+    let agrees = KeysOf(element).deserialize(&mut reader);
+    agrees.is_ok_and(|agrees| agrees && reader.end().is_ok())
+}
+
+/// Compares keys with those of an element as they are read: each element meets each node, so this makes nothing.
+struct KeysOf<'e>(&'e Map<String, Value>);
+
+impl<'de> DeserializeSeed<'de> for KeysOf<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for KeysOf<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the keys of an element")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut keys: A) -> Result<bool, A::Error> {
+        let mut agrees = true;
+        while let Some(key) = keys.next_key::<crate::projection::Key<'de>>()? {
+            let value: Scalar<'de> = keys.next_value()?;
+            agrees &= self.0.get(&*key.0).is_none_or(|mine| value == *mine);
+        }
+        Ok(agrees)
+    }
+}
+
+/// A value of a key, whose text is borrowed where it has no escapes.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Scalar<'a> {
+    Text(#[serde(borrow)] Cow<'a, str>),
+    Other(Value),
+}
+
+impl PartialEq<Value> for Scalar<'_> {
+    fn eq(&self, other: &Value) -> bool {
+        match self {
+            Scalar::Text(text) => other.as_str() == Some(text),
+            Scalar::Other(value) => value == other,
+        }
+    }
 }
 
 /// Where a key stands among its siblings. Elements by their keys stay as they came: of two that an
@@ -210,6 +257,35 @@ mod tests {
         assert!(!known("ports", json!({"port": 80, "protocol": "UDP"})));
         assert!(known("set", json!("a")));
         assert!(!known("set", json!("b")));
+    }
+
+    #[test]
+    fn the_keys_of_an_element_are_compared_by_their_values_and_those_it_leaves_out_are_not() {
+        let element = json!({"text": "a\"ä", "number": 80, "flag": true, "list": [1, {"a": null}], "other": 1});
+        let has = |keys: &str| has_keys(element.as_object().unwrap(), keys);
+        for keys in [
+            r#"k:{"text":"a\"\u00e4","number":80,"flag":true,"list":[1,{"a":null}]}"#,
+            r#"k:{"number":80,"absent":"x"}"#,
+            r#"k:{"t\u0065xt":"a\"ä"}"#,
+            "k:{}",
+        ] {
+            assert!(has(keys), "{keys}");
+        }
+        for keys in [
+            r#"k:{"number":80,"text":"b"}"#,
+            r#"k:{"number":"80"}"#,
+            r#"k:{"text":80}"#,
+            r#"k:{"flag":false}"#,
+            r#"k:{"list":[1]}"#,
+            r#"k:{"number":81,"absent":1}"#,
+            r#"v:{"number":80}"#,
+            r#"k:{"number":80} x"#,
+            r#"k:{"number":80"#,
+            r#"k:["number"]"#,
+            "k:",
+        ] {
+            assert!(!has(keys), "{keys}");
+        }
     }
 
     #[test]

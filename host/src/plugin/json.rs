@@ -25,25 +25,31 @@ pub(super) fn check_object(text: &str, depth: u32) -> Result<(), String> {
         return Err("it is no JSON object".to_owned());
     }
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    Shape { depth }.deserialize(&mut deserializer).and_then(|()| deserializer.end()).map_err(|error| error.to_string())
+    let shape = Shape { depth, open: &mut Vec::new() };
+    shape.deserialize(&mut deserializer).and_then(|()| deserializer.end()).map_err(|error| error.to_string())
 }
 
 /// Visits a value and keeps nothing of it. `depth` is plugin-controlled, hence counted.
-#[derive(Clone, Copy)]
-struct Shape {
+struct Shape<'s, 'de> {
     depth: u32,
+    /// The keys so far of this object and of those around it, outermost first.
+    open: &'s mut Vec<Cow<'de, str>>,
 }
 
-impl Shape {
+impl<'s, 'de> Shape<'s, 'de> {
     fn deeper<E: Error>(self) -> Result<Self, E> {
         match self.depth.checked_sub(1) {
-            Some(depth) => Ok(Self { depth }),
+            Some(depth) => Ok(Self { depth, ..self }),
             None => Err(E::custom("it is nested too deeply")),
         }
     }
+
+    fn again(&mut self) -> Shape<'_, 'de> {
+        Shape { depth: self.depth, open: self.open }
+    }
 }
 
-impl<'de> DeserializeSeed<'de> for Shape {
+impl<'de> DeserializeSeed<'de> for Shape<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -51,7 +57,7 @@ impl<'de> DeserializeSeed<'de> for Shape {
     }
 }
 
-impl<'de> Visitor<'de> for Shape {
+impl<'de> Visitor<'de> for Shape<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,23 +89,24 @@ impl<'de> Visitor<'de> for Shape {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let inner = self.deeper()?;
-        while items.next_element_seed(inner)?.is_some() {}
+        let mut inner = self.deeper()?;
+        while items.next_element_seed(inner.again())?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let inner = self.deeper()?;
-        let mut seen = Keys::default();
+        let mut inner = self.deeper()?;
+        let mut seen = Keys { first: inner.open.len(), many: HashSet::new() };
         while let Some(Key(key)) = entries.next_key()? {
             if key.len() > JSON_KEY {
                 return Err(A::Error::custom(format_args!("a key has more than {JSON_KEY} bytes")));
             }
-            if let Err(key) = seen.insert(key) {
+            if let Err(key) = seen.insert(key, inner.open) {
                 return Err(A::Error::custom(format_args!("the key {key:?} stands twice in one object")));
             }
-            entries.next_value_seed(inner)?;
+            entries.next_value_seed(inner.again())?;
         }
+        inner.open.truncate(seen.first);
         Ok(())
     }
 }
@@ -109,20 +116,21 @@ impl<'de> Visitor<'de> for Shape {
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The keys of one object so far.
-#[derive(Default)]
 struct Keys<'de> {
-    few: Vec<Cow<'de, str>>,
+    /// Where in the list of all that are open its own begin.
+    first: usize,
+    /// Those that are too many for that.
     many: HashSet<Cow<'de, str>>,
 }
 
 impl<'de> Keys<'de> {
     /// Takes the key, or gives it back where it is there already.
-    fn insert(&mut self, key: Cow<'de, str>) -> Result<(), Cow<'de, str>> {
-        if self.few.contains(&key) || self.many.contains(&key) {
+    fn insert(&mut self, key: Cow<'de, str>, open: &mut Vec<Cow<'de, str>>) -> Result<(), Cow<'de, str>> {
+        if open.iter().skip(self.first).any(|other| *other == key) || self.many.contains(&key) {
             return Err(key);
         }
-        if self.few.len() < FEW_KEYS {
-            self.few.push(key);
+        if open.len() - self.first < FEW_KEYS {
+            open.push(key);
         } else {
             self.many.insert(key);
         }
@@ -161,6 +169,21 @@ mod tests {
         let many: String = (0..200).map(|n| format!("\"k{n}\":0,")).collect();
         assert!(check_object(&format!("{{{many}\"k150\":1}}"), 64).is_err());
         assert_eq!(check_object(&format!("{{{many}\"last\":1}}"), 64), Ok(()));
+    }
+
+    #[test]
+    fn a_key_may_stand_again_in_an_object_within_or_beside_and_not_after_one() {
+        for text in [r#"{"a":{"a":{"a":1}},"b":[{"a":1},{"a":2}]}"#, r#"{"b":{"c":1},"c":{"b":1}}"#] {
+            assert_eq!(check_object(text, 64), Ok(()), "{text}");
+        }
+        for text in [r#"{"a":{"b":1},"a":2}"#, r#"{"x":[{"a":1,"b":{"c":1},"a":2}]}"#, r#"{"a":[{}],"b":{},"a":1}"#] {
+            assert!(check_object(text, 64).unwrap_err().starts_with("the key \"a\" stands twice"), "{text}");
+        }
+        let many: String = (0..100).map(|n| format!("\"k{n}\":{{\"k0\":0,\"k99\":0}},")).collect();
+        assert_eq!(check_object(&format!("{{{many}\"last\":1}}"), 64), Ok(()));
+        for again in ["k0", "k99"] {
+            assert!(check_object(&format!("{{{many}\"{again}\":1}}"), 64).is_err(), "{again}");
+        }
     }
 
     #[test]
