@@ -280,7 +280,7 @@ fn stamp(reference: ObjectRef, mut body: Map<String, Value>, context: &Context<'
     if let Some(namespace) = &reference.namespace {
         metadata.insert("namespace".into(), (&**namespace).into());
     }
-    metadata.insert("ownerReferences".into(), json!([owner_reference(context)]));
+    metadata.insert("ownerReferences".into(), vec![owner_reference(context)].into());
     let labels = object_at(metadata, "labels");
     labels.insert(MANAGED_BY.into(), "hotshoe".into());
     labels.insert(PLUGIN_LABEL.into(), context.plugin.into());
@@ -315,7 +315,7 @@ fn digest(body: &Map<String, Value>) -> Box<str> {
     let mut hash = Sha256::new();
     // Writing into a hash cannot fail, and a map of JSON values is always JSON.
     drop(serde_json::to_writer(&mut hash, body));
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>().into()
+    format!("{:.32x}", hash.finalize()).into()
 }
 
 /// The key of an object of a reference.

@@ -192,8 +192,7 @@ impl PluginConfig {
     pub fn place(&self, cluster: &[u8]) -> String {
         let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
         let digest = Sha256::new().chain_update(path.as_os_str().as_encoded_bytes()).chain_update(cluster).finalize();
-        let place: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-        format!("{}-{place}", self.name)
+        format!("{}-{digest:.8x}", self.name)
     }
 
     /// The component's file, as it is found now.

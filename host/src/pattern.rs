@@ -28,9 +28,9 @@ pub fn parent_label(name: &str) -> String {
     if name.len() <= 63 {
         return name.to_owned();
     }
-    let hash: String = Sha256::digest(name).iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+    let hash = Sha256::digest(name);
     let head: String = name.chars().take(52).collect();
-    format!("{}-{hash}", head.trim_end_matches(['-', '.']))
+    format!("{}-{hash:.10x}", head.trim_end_matches(['-', '.']))
 }
 
 /// Whether a label value may be that of a longer name.

@@ -42,7 +42,12 @@ pub fn desired(
     if members.is_empty() && owned(parent, manager).is_some() {
         return Ok(nothing());
     }
-    Ok(json!({ "status": members }))
+    Ok(of_members(members))
+}
+
+/// Without a copy, which `json!` would make.
+fn of_members(status: Map<String, Value>) -> Value {
+    Map::from_iter([("status".to_owned(), status.into())]).into()
 }
 
 /// A status that takes back all that was said. An empty list, because the API server makes `null` of
@@ -125,7 +130,7 @@ pub fn check(status: Option<&str>, conditions: &[Condition]) -> Result<Map<Strin
 /// The host's condition alone, for the host's own field manager.
 pub fn host_condition(condition: &Condition, parent: &Object, now: &str) -> Value {
     let stamped = stamp(condition, &live_conditions(parent), parent.generation, now);
-    json!({ "status": { "conditions": [stamped] } })
+    of_members(Map::from_iter([("conditions".to_owned(), vec![stamped].into())]))
 }
 
 /// Whether the live status already says so: each desired member is there with this value, and our

@@ -204,9 +204,8 @@ fn path(note: &Note, name: Option<&str>) -> String {
 fn name(note: &Note) -> String {
     let Note { uid, event: Event { reason, message, .. }, .. } = note;
     let hash = Sha256::digest(format!("{uid}\0{reason}\0{message}"));
-    let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let object: String = note.about.name.chars().take(200).collect();
-    format!("{}.{hash}", object.trim_end_matches(['-', '.']))
+    format!("{}.{hash:.16x}", object.trim_end_matches(['-', '.']))
 }
 
 fn event_body(note: &Note) -> String {
