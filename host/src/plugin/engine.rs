@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Thread;
+use std::time::Duration;
 
 use wasmtime::component::Linker;
 use wasmtime::{Config, OptLevel, PoolingAllocationConfig, WasmFeatures};
@@ -23,6 +24,9 @@ const KEEP_MEMORY: usize = 1024 * 1024;
 const KEEP_TABLE: usize = 64 * 1024;
 /// So many slots of memory stay mapped while idle; what they keep counts as resident.
 const WARM_SLOTS: u32 = 8;
+/// Between two ticks while no call runs. Calls that come soon after one another find the clock awake: to wake
+/// it and have it rest for each of them costs more than a short call does.
+const DOZE: Duration = Duration::from_millis(10);
 
 /// The engine; cheap to clone.
 #[derive(Clone)]
@@ -135,6 +139,8 @@ struct Clock {
 #[derive(Default)]
 struct State {
     calls: AtomicUsize,
+    /// How many calls were begun.
+    begun: AtomicUsize,
     resting: AtomicBool,
     ended: AtomicBool,
 }
@@ -145,10 +151,10 @@ impl Clock {
         let (engine, state) = (engine.weak(), Arc::<State>::default());
         let shared = Arc::clone(&state);
         let thread = std::thread::Builder::new().name("epoch".into()).stack_size(64 * 1024).spawn(move || {
+            let mut known = 0;
             loop {
-                shared.rest();
                 // First the sleep: a tick never comes early for a call that has just begun.
-                std::thread::sleep(TICK);
+                std::thread::sleep(shared.pause(&mut known));
                 match engine.upgrade() {
                     Some(engine) if !shared.ended.load(Ordering::SeqCst) => engine.increment_epoch(),
                     _ => return,
@@ -162,6 +168,7 @@ impl Clock {
         // In one order for all threads, as below: either the clock sees this call, or this call
         // sees it resting.
         self.state.calls.fetch_add(1, Ordering::SeqCst);
+        self.state.begun.fetch_add(1, Ordering::SeqCst);
         if self.state.resting.load(Ordering::SeqCst) {
             self.thread.unpark();
         }
@@ -177,13 +184,16 @@ impl Drop for Clock {
 }
 
 impl State {
-    /// Waits while no call runs. An unpark without a call costs a tick.
-    fn rest(&self) {
+    /// How long the clock sleeps now. Waits while no call runs, and `known`, how many had begun by the last
+    /// tick, are all. An unpark without a call costs a tick.
+    fn pause(&self, known: &mut usize) -> Duration {
         self.resting.store(true, Ordering::SeqCst);
-        if self.calls.load(Ordering::SeqCst) == 0 {
+        if self.calls.load(Ordering::SeqCst) == 0 && self.begun.load(Ordering::SeqCst) == *known {
             std::thread::park();
         }
         self.resting.store(false, Ordering::SeqCst);
+        *known = self.begun.load(Ordering::SeqCst);
+        if self.calls.load(Ordering::SeqCst) == 0 { DOZE } else { TICK }
     }
 }
 
