@@ -15,11 +15,11 @@ use serde::Deserialize;
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::in_flight::InFlight;
 use crate::cluster::silence::Silence;
+use crate::cluster::transport::Transport;
 use crate::error::ApiError;
 
 /// A reply larger than this is not read: the API server's own limit on an object is 1.5 MiB.
 const MAX_REPLY: usize = 4 * 1024 * 1024;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// What the API server calls us in its audit log and where no field manager is named.
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("hotshoe/", env!("CARGO_PKG_VERSION")));
 /// The name of the context that a Pod has.
@@ -40,7 +40,8 @@ pub struct ConnectOptions {
 #[derive(Clone)]
 pub struct Cluster {
     /// For watches; everything else goes through [`Cluster::send`].
-    pub client: kube::Client,
+    pub(super) client: kube::Client,
+    transport: Transport,
     /// The kubeconfig context, or `in-cluster`.
     pub context: String,
     /// The API server's address.
@@ -65,15 +66,13 @@ impl Cluster {
         let (mut config, context) = load(options)
             .await
             .context("there is no usable cluster configuration; name one with --kubeconfig or KUBECONFIG")?;
-        // A write must not be repeated behind our back: its permit may have ended meanwhile.
-        config.default_retry = false;
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.headers.push((header::USER_AGENT, USER_AGENT));
         let server = config.cluster_url.to_string();
         let identity = identity(&config, &context).into();
-        let client = kube::Client::try_from(config).context("the cluster configuration cannot be used")?;
+        let transport = Transport::new(&config).context("the cluster configuration cannot be used")?;
+        let client = transport.client(&config);
         let (writes, plugin, silence) = (InFlight::new(), "".into(), Arc::default());
-        Ok(Self { client, context, server, identity, writes, plugin, silence })
+        Ok(Self { client, transport, context, server, identity, writes, plugin, silence })
     }
 
     /// The same connection, for what is written because of a plugin.
@@ -85,22 +84,23 @@ impl Cluster {
     ///
     /// # Errors
     /// What the API server said, or that it said nothing in time.
-    pub async fn send(&self, call: Call<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
+    pub async fn send(&self, mut call: Call<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
         let _turn = if call.method == Method::GET { None } else { self.writes.turn(&self.plugin).await };
         let Some(timeout) = permit.timeout() else {
             return Err(call.unanswered("PermitExpired", "the permit to write has ended".into()));
         };
-        let result = match tokio::time::timeout(timeout, self.exchange(&call, identity)).await {
+        let result = match tokio::time::timeout(timeout, self.exchange(&mut call, identity)).await {
             Ok(result) => result,
             Err(_) => Err(call.unanswered("Timeout", format!("no answer within {timeout:?}"))),
         };
         result.map_err(|error| self.silence.judge(error))
     }
 
-    async fn exchange(&self, call: &Call<'_>, identity: &Identity) -> Result<String, ApiError> {
+    async fn exchange(&self, call: &mut Call<'_>, identity: &Identity) -> Result<String, ApiError> {
+        let request = call.request(identity);
         let unreachable = |error: &dyn std::error::Error| call.unanswered("Unreachable", chain(error));
-        let request = call.request(identity).map_err(|error| unreachable(&error))?;
-        let response = self.client.send(request).await.map_err(|error| unreachable(&error))?;
+        let request = request.map_err(|error| unreachable(&error))?;
+        let response = self.transport.send(request).await.map_err(|error| unreachable(&*error))?;
         let (parts, body) = response.into_parts();
         let bytes = Limited::new(body, MAX_REPLY)
             .collect()
@@ -188,7 +188,8 @@ struct Cause {
 }
 
 impl Call<'_> {
-    fn request(&self, identity: &Identity) -> http::Result<Request<Body>> {
+    /// The request, which takes the body with it.
+    fn request(&mut self, identity: &Identity) -> http::Result<Request<Body>> {
         let mut request = Request::builder()
             .method(self.method.clone())
             .uri(&self.uri)
@@ -197,7 +198,7 @@ impl Call<'_> {
         if let Some(user) = identity.impersonated() {
             request = request.header("Impersonate-User", user);
         }
-        request.body(Body::from(self.body.clone()))
+        request.body(Body::from(std::mem::take(&mut self.body)))
     }
 
     fn unanswered(&self, reason: &str, message: String) -> ApiError {

@@ -18,6 +18,7 @@ pub mod pace;
 pub mod parent;
 pub mod served;
 pub mod silence;
+mod transport;
 mod turns;
 pub mod watch;
 pub mod watched;

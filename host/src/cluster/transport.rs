@@ -1,0 +1,72 @@
+//! The way of one request to the API server and back: connections, their TLS, and who we are.
+//!
+//! Made of the layers of kube's client, for watches and single requests alike, so that both share
+//! their connections and credentials. Single requests go without what that client puts before them, a
+//! task of its own with a queue, and around their bodies.
+
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ConfigExt};
+use tower::util::{BoxCloneSyncService, Oneshot};
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+/// Until there is a connection, its TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The way to one API server; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Transport(Service);
+
+type Service = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
+
+impl Transport {
+    /// # Errors
+    /// When certificates or credentials cannot be used, or a proxy is asked for.
+    pub(super) fn new(config: &kube::Config) -> anyhow::Result<Self> {
+        if let Some(proxy) = &config.proxy_url {
+            anyhow::bail!(
+                "a proxy is not supported; remove {proxy} from the kubeconfig (proxy-url) or the environment (HTTPS_PROXY)"
+            );
+        }
+        let mut connector = TimeoutConnector::new(config.rustls_https_connector()?);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        connector.set_write_timeout(config.write_timeout);
+        let client = legacy::Client::builder(TokioExecutor::new()).build(connector);
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .option_layer(config.auth_layer()?)
+            .layer(config.extra_headers_layer()?)
+            .map_err(BoxError::from)
+            .service(client);
+        Ok(Self(BoxCloneSyncService::new(service)))
+    }
+
+    /// The same way for the watch client.
+    pub(super) fn client(&self, config: &kube::Config) -> kube::Client {
+        kube::Client::new(self.0.clone(), config.default_namespace.clone())
+    }
+
+    /// Sends one request, whose URI is a path, and returns the head of the reply.
+    pub(super) fn send(&self, request: Request<Body>) -> Oneshot<Service, Request<Body>> {
+        self.0.clone().oneshot(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_proxy_is_named_and_not_passed_by() {
+        let mut config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
+        assert!(Transport::new(&config).is_ok());
+        config.proxy_url = Some("http://proxy.example.com:3128".parse().unwrap());
+        let error = Transport::new(&config).err().unwrap().to_string();
+        assert!(error.contains("remove http://proxy.example.com:3128/ from"), "{error}");
+    }
+}
