@@ -193,10 +193,13 @@ impl Supervised {
     /// # Errors
     /// When it is not the one that is not taken now.
     pub(crate) async fn approve(&self, wanted: Option<&str>) -> Result<(), String> {
-        let refused = self.controller.slot.refused();
-        let digest = refused.as_ref().filter(|refused| refused.can_be_approved()).and_then(|refused| refused.digest);
-        let digest =
-            digest.ok_or("nothing waits for an approval; `hotshoe status` shows what is not taken, and why")?;
+        let refused = self
+            .controller
+            .slot
+            .refused()
+            .ok_or("nothing waits for an approval; `hotshoe status` shows what decides")?;
+        let digest = refused.digest.filter(|_| refused.can_be_approved());
+        let digest = digest.ok_or_else(|| format!("no approval helps what is not taken: {}", refused.message))?;
         let prefix = wanted.map(|wanted| wanted.strip_prefix("sha256:").unwrap_or(wanted).to_ascii_lowercase());
         if let Some(prefix) = prefix.filter(|prefix| !digest.full().starts_with(prefix)) {
             return Err(format!("{prefix} is not what waits for an approval; {digest} is"));

@@ -30,6 +30,9 @@ fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_give
         }
         let (_, words) = host.ask(&["status"]);
         assert!(words.contains("not taken") && words.contains("create on Service"), "{words}");
+        let (status, words) = host.ask(&["approve", "faulty"]);
+        assert!(!status.success() && words.contains("no approval helps"), "{words}");
+        assert!(words.contains("create on Service") && words.contains("plugin.yaml"), "{words}");
         assert_eq!((&waiting["digest"], &waiting["ready"]), (&first, &json!(true)), "{waiting:#}");
         serves(&scene, "one").await;
         folder.edit("  grants:\n", &format!("  grants:\n{SERVICES}"));
