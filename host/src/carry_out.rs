@@ -11,6 +11,7 @@ use crate::cluster::events::{self, Note};
 use crate::cluster::observe::reference;
 use crate::config::REQUEUE;
 use crate::controller::{Controller, Logic, Memory};
+use crate::decide::LINE;
 use crate::decision::{Children, Decision, Event, Kind, ObjectRef, Refusal, Severity};
 use crate::diff::{self, Apply, Plan, Unsettled};
 use crate::error::{ApiError, CONTENDED, Error};
@@ -238,11 +239,17 @@ impl<'a> Work<'a> {
     }
 
     fn may_prune(self, child: &ObjectRef, context: &Context<'_>) -> bool {
-        let allowed = check::check_prune(child, context);
-        if let Err(violation) = &allowed {
-            self.controller.metrics.denied(&self.controller.name, violation.rule);
+        let Err(violation) = check::check_prune(child, context) else { return true };
+        let (plugin, digest) = (&*self.controller.name, self.logic.revision.digest());
+        self.controller.metrics.denied(plugin, violation.rule);
+        // Which children it wishes for, and so how many lines this makes, a plugin chooses.
+        if self.controller.failure_lines.take(LINE + violation.message.len()) {
+            let parent = &self.observed.shown.parent.reference;
+            tracing::warn!(plugin, %digest, object = %parent, rule = violation.rule, "a child that is no longer wished for is left alone: {}", violation.message);
+        } else {
+            self.controller.metrics.lines_dropped(plugin, 1);
         }
-        allowed.is_ok()
+        false
     }
 
     /// What a refused write is tried again for before its time: the parent, the plugin or the child.

@@ -496,3 +496,18 @@ fn children_of_a_kind_that_was_dropped_are_pruned_also_after_a_restart() {
         lets_go(&scene, &host).await;
     });
 }
+
+#[test]
+fn a_child_of_a_dropped_kind_that_may_not_be_deleted_any_more_stays_and_is_told_of() {
+    run(async {
+        let mut scene = scene_with_faults("dropped-grant").await;
+        let folder = Folder::of_faulty();
+        let host = holding(&mut scene, &folder).await;
+        let before = host.digest().await;
+        folder.edit(HOLDING, "");
+        folder.put(folder.original());
+        host.until_plugin("the other decides", |plugin| plugin["digest"] != before).await;
+        host.says(&["left alone", "/one: `delete` on LimitRange is not granted", "plugin.yaml"]).await;
+        scene.get(&LIMIT_RANGE, "one").await;
+    });
+}
