@@ -250,6 +250,11 @@ pub fn at(seconds: i64) -> Option<String> {
     Some(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
+/// How many seconds after the epoch a time is that was written so.
+pub fn seconds(time: &str) -> Option<i64> {
+    Some(time.parse::<k8s_openapi::jiff::Timestamp>().ok()?.as_second())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::Value;

@@ -45,7 +45,8 @@ pub struct Entry {
     pub digest: Digest,
     /// Its version, as it says.
     pub version: String,
-    /// Seconds since the epoch.
+    /// Seconds since the epoch; in JSON as Kubernetes writes times.
+    #[serde(with = "written_time")]
     pub at: u64,
     /// What happened.
     pub event: Event,
@@ -84,6 +85,37 @@ impl Entry {
         let (version, message) = (version.to_owned(), message.to_owned());
         let AtWork { finalizer, owns, before } = AtWork::default();
         Self { digest, version, at, event, message, finalizer, owns, before, fails: false }
+    }
+}
+
+/// Seconds since the epoch as RFC 3339 has them. Histories of before have the number.
+mod written_time {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::cluster::events;
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Seconds(u64),
+        Time(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(at: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        match i64::try_from(*at).ok().and_then(events::at) {
+            Some(time) => serializer.serialize_str(&time),
+            None => serializer.serialize_u64(*at),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let time = match Written::deserialize(deserializer)? {
+            Written::Seconds(seconds) => return Ok(seconds),
+            Written::Time(time) => time,
+        };
+        let seconds = events::seconds(&time).and_then(|seconds| u64::try_from(seconds).ok());
+        seconds.ok_or_else(|| D::Error::custom(format_args!("{time:?} is no time since 1970")))
     }
 }
 
@@ -483,6 +515,22 @@ mod tests {
         }
         let again = History::open(Some(base.path()), "memcached");
         assert_eq!(again.owned(), [kind("v2", "Deployment"), kind("v1", "DaemonSet")]);
+    }
+
+    #[test]
+    fn times_are_written_as_kubernetes_does_and_read_as_numbers_too() {
+        let entry = |at: serde_json::Value| serde_json::json!({ "digest": digest("a").full(), "version": "1", "at": at, "event": "Published" });
+        for (read, at, written) in [
+            (serde_json::json!("2026-11-23T04:00:00Z"), 1_795_406_400, serde_json::json!("2026-11-23T04:00:00Z")),
+            (serde_json::json!(1), 1, serde_json::json!("1970-01-01T00:00:01Z")),
+            (serde_json::json!(u64::MAX), u64::MAX, serde_json::json!(u64::MAX)),
+        ] {
+            let known: Entry = serde_json::from_value(entry(read)).unwrap();
+            assert_eq!(known.at, at);
+            assert_eq!(serde_json::to_value(&known).unwrap(), entry(written));
+        }
+        assert!(serde_json::from_value::<Entry>(entry(serde_json::json!("yesterday"))).is_err());
+        assert!(serde_json::from_value::<Entry>(entry(serde_json::json!("1960-01-01T00:00:00Z"))).is_err());
     }
 
     #[test]
