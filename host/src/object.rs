@@ -10,9 +10,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::value::MapDeserializer;
 use serde_json::value::RawValue;
 
-use crate::projection::{Members, Projection};
+use crate::projection::{Members, Opened, Projection};
 
 /// The prefix of labels and annotations that are the host's.
 pub const HOST_PREFIX: &str = "hotshoe.dev/";
@@ -129,7 +130,7 @@ struct Metadata<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow, default)]
-    namespace: Option<Cow<'a, str>>,
+    namespace: Cow<'a, str>,
     #[serde(borrow, default)]
     uid: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -184,11 +185,11 @@ impl Object {
     /// # Errors
     /// When the text is not a Kubernetes object.
     pub fn read(json: &str, lens: &Lens) -> serde_json::Result<Self> {
-        let members: Members<'_> = serde_json::from_str(json)?;
-        let metadata: Metadata<'_> = serde_json::from_str(member(&members, "metadata").unwrap_or("{}"))?;
-        let status = if lens.status { member(&members, "status") } else { None };
+        let object: Opened<'_> = serde_json::from_str(json)?;
+        let metadata = Metadata::of(&object)?;
+        let status = if lens.status { member(&object.rest, "status") } else { None };
         Ok(Self {
-            key: Key::new(metadata.namespace.as_deref(), &metadata.name),
+            key: Key::new(Some(&*metadata.namespace).filter(|namespace| !namespace.is_empty()), &metadata.name),
             uid: metadata.uid.as_ref().into(),
             resource_version: metadata.resource_version.parse().unwrap_or(0),
             generation: metadata.generation,
@@ -199,7 +200,7 @@ impl Object {
             ownership: metadata.managed_fields.iter().filter_map(ManagedFields::ours).collect(),
             status: status.map(Box::from),
             marks: if lens.status { metadata.marks() } else { 0 },
-            body: lens.projection.project_members(&members)?.into(),
+            body: lens.projection.project_opened(&object)?.into(),
             finalizers: metadata.finalizers.into(),
         })
     }
@@ -251,8 +252,7 @@ impl FieldManager {
     /// # Errors
     /// When the text is not a Kubernetes object.
     pub fn all_of(json: &str) -> serde_json::Result<Vec<Self>> {
-        let members: Members<'_> = serde_json::from_str(json)?;
-        let metadata: Metadata<'_> = serde_json::from_str(member(&members, "metadata").unwrap_or("{}"))?;
+        let metadata = Metadata::of(&serde_json::from_str(json)?)?;
         let manager = |entry: &ManagedFields<'_>| {
             let fields = entry.fields_v1?.get().into();
             let applied = entry.operation == "Apply" && entry.subresource.is_empty();
@@ -266,7 +266,14 @@ fn member<'a>(members: &Members<'a>, key: &str) -> Option<&'a str> {
     members.0.iter().find(|(k, _)| k == key).map(|(_, value)| value.get())
 }
 
-impl Metadata<'_> {
+impl<'a> Metadata<'a> {
+    /// # Errors
+    /// When a field that the host needs is missing or no such thing.
+    fn of(object: &Opened<'a>) -> serde_json::Result<Self> {
+        let members = object.metadata.as_ref().map_or(&[][..], |members| &members.0);
+        Metadata::deserialize(MapDeserializer::new(members.iter().map(|(key, value)| (&**key, *value))))
+    }
+
     fn controller(&self) -> Option<Controller> {
         let owner = self.owner_references.iter().find(|owner| owner.controller == Some(true))?;
         Some(Controller {
