@@ -2,7 +2,8 @@
 //!
 //! Made of the layers of kube's client, for watches and single requests alike, so that both share
 //! their connections and credentials. Single requests go without what that client puts before them, a
-//! task of its own with a queue, and around their bodies.
+//! task of its own with a queue, and around their bodies. Nothing is sent again behind our back: a
+//! permit to write may have ended meanwhile.
 
 use std::time::Duration;
 
