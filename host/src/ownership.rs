@@ -157,7 +157,7 @@ pub fn has_keys(element: &Map<String, Value>, key: &str) -> bool {
     agrees.is_ok_and(|agrees| agrees && reader.end().is_ok())
 }
 
-/// Compares keys with those of an element as they are read: each element meets each node, so this makes nothing.
+/// Compares keys with those of an element as they are read: each element meets each node, so no map is made of them.
 struct KeysOf<'e>(&'e Map<String, Value>);
 
 impl<'de> DeserializeSeed<'de> for KeysOf<'_> {
