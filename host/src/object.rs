@@ -116,6 +116,13 @@ pub struct Lens {
     pub status: bool,
 }
 
+impl Lens {
+    /// Whether nothing but the metadata of objects is looked at.
+    pub fn is_of_metadata(&self) -> bool {
+        !self.status && self.projection.is_of_metadata()
+    }
+}
+
 /// The host's own field manager.
 pub const HOST_MANAGER: &str = "hotshoe";
 

@@ -54,6 +54,11 @@ impl Projection {
         merge(&mut self.root, &other.root);
     }
 
+    /// Whether nothing but metadata is kept.
+    pub fn is_of_metadata(&self) -> bool {
+        self.root.keys().all(|key| **key == *"metadata")
+    }
+
     /// The kept part of a JSON object: its metadata, and then the rest in the order of the original.
     ///
     /// # Errors
@@ -281,6 +286,20 @@ mod tests {
             project(&["spec.replicas", "status"], json),
             r#"{"metadata":{"name":"a"},"spec":{"replicas":2},"status":{"readyReplicas":1}}"#
         );
+    }
+
+    #[test]
+    fn metadata_is_enough_where_no_other_field_is_asked_for() {
+        for (paths, enough) in [
+            (&[][..], true),
+            (&["metadata.labels.app", "metadata.annotations"], true),
+            (&["metadata"], true),
+            (&["metadata.labels", "spec.replicas"], false),
+            (&["kind"], false),
+            (&[""], false),
+        ] {
+            assert_eq!(Projection::new(paths).is_of_metadata(), enough, "{paths:?}");
+        }
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct ConnectOptions {
 pub struct Cluster {
     /// For watches; everything else goes through [`Cluster::send`].
     pub(super) client: kube::Client,
+    /// For watches to which the metadata of objects is enough.
+    pub(super) metadata_client: kube::Client,
     transport: Transport,
     /// The kubeconfig context, or `in-cluster`.
     pub context: String,
@@ -70,9 +72,9 @@ impl Cluster {
         let server = config.cluster_url.to_string();
         let identity = identity(&config, &context).into();
         let transport = Transport::new(&config).context("the cluster configuration cannot be used")?;
-        let client = transport.client(&config);
+        let (client, metadata_client) = (transport.client(&config), transport.metadata_client(&config));
         let (writes, plugin, silence) = (InFlight::new(), "".into(), Arc::default());
-        Ok(Self { client, transport, context, server, identity, writes, plugin, silence })
+        Ok(Self { client, metadata_client, transport, context, server, identity, writes, plugin, silence })
     }
 
     /// The same connection, for what is written because of a plugin.

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
@@ -18,6 +18,14 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 /// Until there is a connection, its TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An object without all but its metadata; the whole of it from who knows no such form, as an aggregated API
+/// server may.
+const METADATA: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
+/// The same of a list, which has a form of its own.
+const METADATA_LIST: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
 
 /// The way to one API server; cheap to clone.
 #[derive(Clone)]
@@ -54,10 +62,23 @@ impl Transport {
         kube::Client::new(self.0.clone(), config.default_namespace.clone())
     }
 
+    /// The same for watches to which the metadata of objects is enough.
+    pub(super) fn metadata_client(&self, config: &kube::Config) -> kube::Client {
+        let service = ServiceBuilder::new().map_request(of_metadata).service(self.0.clone());
+        kube::Client::new(service, config.default_namespace.clone())
+    }
+
     /// Sends one request, whose URI is a path, and returns the head of the reply.
     pub(super) fn send(&self, request: Request<Body>) -> Oneshot<Service, Request<Body>> {
         self.0.clone().oneshot(request)
     }
+}
+
+/// A list or a watch that brings no more of objects than their metadata.
+fn of_metadata(mut request: Request<Body>) -> Request<Body> {
+    let is_watch = request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
+    request.headers_mut().insert(header::ACCEPT, if is_watch { METADATA } else { METADATA_LIST });
+    request
 }
 
 #[cfg(test)]
@@ -71,5 +92,18 @@ mod tests {
         config.proxy_url = Some("http://me:secret@proxy.example.com:3128".parse().unwrap());
         let error = Transport::new(&config).err().unwrap().to_string();
         assert!(error.contains("remove proxy.example.com from") && !error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn a_list_and_a_watch_of_metadata_have_each_a_form_of_its_own() {
+        let form = |query: &str| {
+            let request = Request::get(format!("/api/v1/pods?{query}")).header(header::ACCEPT, "application/json");
+            let request = of_metadata(request.body(Body::empty()).unwrap());
+            let forms: Vec<_> = request.headers().get_all(header::ACCEPT).iter().cloned().collect();
+            forms
+        };
+        assert_eq!(form("watch=true&labelSelector=a"), [METADATA]);
+        assert_eq!(form("labelSelector=a&watch=true"), [METADATA]);
+        assert_eq!(form("limit=50&labelSelector=watch=true"), [METADATA_LIST]);
     }
 }

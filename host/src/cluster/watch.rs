@@ -137,7 +137,10 @@ async fn follow(watched: Weak<Watched>, scope: Scope, cluster: Cluster, kinds: A
     let (mut backoff, mut gone) = (Backoff::default(), false);
     loop {
         let Some(resource) = wait_for_kind(&watched, &scope.kind, gone, &cluster, &kinds).await else { return };
-        let mut events = watcher(api(&cluster, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
+        let Some(lens) = watched.upgrade().map(|watched| watched.lens()) else { return };
+        // Half of a Pod, say, is not asked for, encoded, sent and read.
+        let client = if lens.is_of_metadata() { &cluster.metadata_client } else { &cluster.client };
+        let mut events = watcher(api(client, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
         while let Some(event) = events.next().await {
             let Some(watched) = watched.upgrade() else { return };
             let error = match event {
@@ -302,11 +305,11 @@ fn failing(kind: &Kind, error: &watcher::Error) -> String {
     }
 }
 
-fn api(cluster: &Cluster, resource: &Resource, namespace: Option<&str>) -> Api<Wire> {
+fn api(client: &kube::Client, resource: &Resource, namespace: Option<&str>) -> Api<Wire> {
     let kind = resource.to_api_resource();
     match namespace.filter(|_| resource.namespaced) {
-        Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, &kind),
-        None => Api::all_with(cluster.client.clone(), &kind),
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
+        None => Api::all_with(client.clone(), &kind),
     }
 }
 

@@ -13,8 +13,9 @@ const SLIPS: &str = "this revision slips";
 const DROPS: &str = "this revision drops";
 const GRABS: &str = "this revision grabs";
 const BALKS: &str = "this revision balks";
-const BENDS: &str = "this revision bends";
+const RAVES: &str = "this revision raves";
 const HOLDS: &str = "this revision holds";
+const VIEWS: &str = "this revision views";
 const FREES: &str = "this revision frees";
 
 /// As people see it.
@@ -384,7 +385,7 @@ fn a_component_that_says_that_it_failed_is_taken_back_by_itself() {
 
 #[test]
 fn a_component_that_wishes_for_what_no_api_server_takes_is_taken_back_by_itself() {
-    is_taken_back_where_all_slip("invalid-relapse", BENDS);
+    is_taken_back_where_all_slip("invalid-relapse", RAVES);
 }
 
 fn is_taken_back_where_all_slip(name: &str, words: &str) {
@@ -477,6 +478,24 @@ fn a_kind_that_a_component_drops_is_watched_until_its_children_are_gone() {
         let (status, words) = host.ask(&["approve", "faulty"]);
         assert!(status.success(), "{words}");
         lets_go(&scene, &host).await;
+    });
+}
+
+#[test]
+fn a_component_that_looks_at_more_than_the_metadata_of_a_kind_is_shown_it() {
+    run(async {
+        let mut scene = scene_with_faults("more-fields").await;
+        let folder = Folder::of_faulty();
+        let host = holding(&mut scene, &folder).await;
+        let limits = json!({ "spec": { "limits": [{ "type": "Pod", "max": { "cpu": "1" } }] } });
+        scene.merge(&LIMIT_RANGE, "one", limits).await;
+        scene.create(fault("two", "")).await;
+        scene.until_object(&FAULT, "two", "is served", |fault| fault["status"]["word"] == "unlimited").await;
+        assert_eq!(scene.get(&FAULT, "one").await["status"]["word"], "unlimited", "nobody asked for its spec");
+        folder.put(&reworded(folder.original(), WORKS, VIEWS));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(status.success(), "{words}");
+        scene.until_object(&FAULT, "one", "tells what is seen", |fault| fault["status"]["word"] == "limited").await;
     });
 }
 
