@@ -7,6 +7,9 @@
 //! A call that turns out to be slow leaves its place to another thread: it goes on beside them, at a
 //! low priority and, while others are called, for a part of the time only. Its thread ends with it,
 //! since who has lowered its priority may not raise it again.
+//!
+//! A thread that has had nothing to do for a while ends, too, and leaves its place until it is wanted: what
+//! its calls took of memory stays with a thread for as long as it is there.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -37,6 +40,9 @@ const STACK: usize = 2 * super::limits::WASM_STACK + 1024 * 1024;
 /// Who was called within this time is likely to be called again.
 const BUSY: Duration = Duration::from_millis(100);
 
+/// So long a thread waits for work.
+const IDLE: Duration = Duration::from_secs(10);
+
 /// Until a thread that the system did not give is asked for again.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -63,6 +69,8 @@ pub(super) struct Threads {
 
 struct Shared {
     queues: Mutex<Queues>,
+    /// So long a thread waits for work.
+    idle: Duration,
     /// How many jobs were begun.
     begun: AtomicU64,
     keeper: Sender<Notice>,
@@ -105,8 +113,8 @@ impl Drop for Wake<'_> {
 /// What the keeper is told.
 enum Notice {
     /// This place wants another thread.
-    Left(usize),
-    /// A thread that left its place has ended.
+    Wanted(usize),
+    /// A thread has ended: it had left its place, or nothing to do.
     Ended,
 }
 
@@ -124,6 +132,8 @@ struct Queues {
     turns: VecDeque<Lane>,
     /// Threads without work. The last one is woken first: what a call needs is still in its processor's caches.
     idle: Vec<Thread>,
+    /// Places whose threads ended because there was nothing to do.
+    vacant: Vec<usize>,
     stopped: bool,
 }
 
@@ -137,8 +147,12 @@ impl Threads {
     /// # Errors
     /// When the system gives no threads.
     pub(super) fn start() -> io::Result<Self> {
+        Self::that_wait(IDLE)
+    }
+
+    fn that_wait(idle: Duration) -> io::Result<Self> {
         let (keeper, notices) = mpsc::channel();
-        let shared = Arc::new(Shared { queues: Mutex::default(), begun: AtomicU64::new(0), keeper });
+        let shared = Arc::new(Shared { queues: Mutex::default(), idle, begun: AtomicU64::new(0), keeper });
         for number in 0..THREADS {
             Shared::start(&shared, number)?;
         }
@@ -197,14 +211,14 @@ impl Drop for Threads {
     }
 }
 
-/// Fills the places that were left; from a thread of its own, as a thread inherits the priority of
+/// Fills the places that are wanted; from a thread of its own, as a thread inherits the priority of
 /// who starts it.
 fn keep(shared: &Weak<Shared>, notices: &Receiver<Notice>) {
     let mut running = THREADS;
     let mut free = Vec::new();
     for notice in notices {
         match notice {
-            Notice::Left(number) => free.push(number),
+            Notice::Wanted(number) => free.push(number),
             Notice::Ended => running -= 1,
         }
         while running < CALLS
@@ -235,7 +249,7 @@ pub(super) fn leave_place() -> Option<Others> {
             // Where it is forbidden, the call is as loud as before.
             let _ = setpriority_process(None, NICENESS);
             // Where nobody listens any more, the host is at its end.
-            let _ = shared.keeper.send(Notice::Left(place.number));
+            let _ = shared.keeper.send(Notice::Wanted(place.number));
         }
         Some(Others::of(&shared))
     })
@@ -265,33 +279,46 @@ impl Shared {
     }
 
     fn wake(&self) {
-        let idle = {
+        let (idle, vacant) = {
             let mut queues = self.lock();
             // Another thread may have taken the turn meanwhile.
-            if queues.turns.is_empty() { None } else { queues.idle.pop() }
+            if queues.turns.is_empty() {
+                return;
+            }
+            let idle = queues.idle.pop();
+            let vacant = if idle.is_none() { queues.vacant.pop() } else { None };
+            (idle, vacant)
         };
         if let Some(thread) = idle {
             thread.unpark();
+        }
+        if let Some(number) = vacant {
+            // Where nobody listens any more, the host is at its end.
+            let _ = self.keeper.send(Notice::Wanted(number));
         }
     }
 
     fn work(self: &Arc<Self>, number: usize) {
         PLACE.set(Some(Place { number, shared: Arc::downgrade(self), left: false }));
         let mut done = None;
-        while let Some((lane, job)) = self.next(done) {
+        while let Some((lane, job)) = self.next(number, done) {
             // A panic of the host's own code costs one call and not the thread; the caller sees
             // that its answer never comes.
             let _ = catch_unwind(AssertUnwindSafe(job));
             if has_left() {
-                return self.leave(lane);
+                self.leave(lane);
+                break;
             }
             done = Some(lane);
         }
+        // Where nobody listens any more, the host is at its end.
+        let _ = self.keeper.send(Notice::Ended);
     }
 
-    /// What is next for a thread that is done with a lane.
-    fn next(&self, mut done: Option<Lane>) -> Option<(Lane, Job)> {
+    /// What is next for a thread that is done with a lane; nothing where it ends.
+    fn next(&self, place: usize, mut done: Option<Lane>) -> Option<(Lane, Job)> {
         let this = thread::current();
+        let mut idle_since = None;
         loop {
             {
                 let mut queues = self.lock();
@@ -306,9 +333,13 @@ impl Shared {
                     self.begun.fetch_add(1, Ordering::Relaxed);
                     return Some(next);
                 }
+                if idle_since.get_or_insert_with(Instant::now).elapsed() >= self.idle {
+                    queues.vacant.push(place);
+                    return None;
+                }
                 queues.idle.push(this.clone());
             }
-            thread::park();
+            thread::park_timeout(self.idle);
         }
     }
 
@@ -317,8 +348,6 @@ impl Shared {
         if has_more {
             self.wake();
         }
-        // Where nobody listens any more, the host is at its end.
-        let _ = self.keeper.send(Notice::Ended);
     }
 }
 
@@ -418,6 +447,17 @@ mod tests {
         let first = threads.run(lane, || thread::current().id()).await;
         for _ in 0..100 {
             assert_eq!(threads.run(lane, || thread::current().id()).await, first);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_has_nothing_to_do_ends_and_another_takes_its_place_when_it_is_wanted() {
+        let threads = Threads::that_wait(Duration::ZERO).unwrap();
+        for _ in 0..100 {
+            while threads.shared.lock().vacant.len() < THREADS {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(threads.run(threads.lane(), || 7).await, Ok(7));
         }
     }
 

@@ -87,10 +87,10 @@ fn text_that_yaml_reads_otherwise_is_written_as_it_was_decided_and_once() {
 fn children_that_the_host_has_no_room_for_wait_until_others_are_gone() {
     run(async {
         let folder = Folder::of_hostile();
-        folder.edit("    compileTime: 3s\n", "    compileTime: 3s\n    heldBytes: 256Ki\n");
+        folder.edit("    compileTime: 3s\n", "    compileTime: 3s\n    heldBytes: 1Mi\n");
         let stand = Stand::with("room", HOSTILE, folder).await;
         let large = |name: &str| {
-            let body = json!({ "data": { "text": "x".repeat(100_000) } }).to_string();
+            let body = json!({ "data": { "text": "x".repeat(400_000) } }).to_string();
             let child = json!({ "group": "", "version": "v1", "kind": "ConfigMap", "name": name, "body": body });
             with_spec(name, json!({ "attack": "dictated", "children": [child] }))
         };
