@@ -279,20 +279,15 @@ impl Shared {
     }
 
     fn wake(&self) {
-        let (idle, vacant) = {
-            let mut queues = self.lock();
-            // Another thread may have taken the turn meanwhile.
-            if queues.turns.is_empty() {
-                return;
-            }
-            let idle = queues.idle.pop();
-            let vacant = if idle.is_none() { queues.vacant.pop() } else { None };
-            (idle, vacant)
-        };
-        if let Some(thread) = idle {
-            thread.unpark();
+        let mut queues = self.lock();
+        // Another thread may have taken the turn meanwhile.
+        if queues.turns.is_empty() {
+            return;
         }
-        if let Some(number) = vacant {
+        if let Some(thread) = queues.idle.pop() {
+            drop(queues);
+            thread.unpark();
+        } else if let Some(number) = queues.vacant.pop() {
             // Where nobody listens any more, the host is at its end.
             let _ = self.keeper.send(Notice::Wanted(number));
         }
