@@ -18,8 +18,9 @@ use crate::shadow;
 use crate::shadow::survey::{self, Objection};
 use crate::supervised::Supervised;
 
-/// While one case is decided, the next are prepared and the last compared.
-const AT_ONCE: usize = 4;
+/// While one case is decided, the next are prepared and the last compared: so many that neither side waits for
+/// the other.
+const AT_ONCE: usize = 16;
 /// How long all the cases of a component may take.
 const CASES: Duration = Duration::from_secs(30);
 /// So many parents are asked about at most before a revision is published, until one is decided.
@@ -70,8 +71,11 @@ pub(crate) fn orphans(present: &Logic, new: &Logic) -> Option<String> {
 }
 
 /// A component that carries cases proves itself on them.
-pub(crate) async fn try_carried_cases(revision: &Arc<Revision>) -> Result<(), LoadError> {
-    let cases = Case::carried(revision.cases()).map_err(LoadError::SelfTestFailed)?;
+pub(crate) async fn try_carried_cases(
+    revision: &Arc<Revision>,
+    cases: Result<Vec<Case>, String>,
+) -> Result<(), LoadError> {
+    let cases = cases.map_err(LoadError::SelfTestFailed)?;
     let proofs = cases.into_iter().map(|case| prove(revision.clone(), case));
     in_time(stream::iter(proofs).buffered(AT_ONCE).try_collect()).await
 }

@@ -23,7 +23,7 @@ use crate::error::LoadError;
 use crate::plugin::candidate::Candidate;
 use crate::plugin::digest::Digest;
 use crate::plugin::history::{AtWork, Entry, Event, History};
-use crate::plugin::revision::Revision;
+use crate::plugin::revision::{Loaded, Revision};
 use crate::plugin::slot::Refused;
 use crate::probation::{Beginning, Tally};
 use crate::proving::{first_call, try_carried_cases};
@@ -142,12 +142,11 @@ impl Supervised {
         let _under_way = self.begin(candidate.digest());
         let shared = &self.shared;
         let loaded = Revision::load(&shared.engine, &shared.compiler, candidate.clone(), plugin.limits.clone());
-        let revision = loaded.await?;
+        let Loaded { revision, cases } = loaded.await?;
         plugin.ensure_granted(revision.descriptor())?;
-        let revision = Arc::new(revision);
         stopwatch.over(Stage::Load);
         self.waits_for("its cases are tried");
-        try_carried_cases(&revision).await?;
+        try_carried_cases(&revision, cases).await?;
         stopwatch.over(Stage::Cases);
         tracing::debug!(plugin = &*plugin.name, digest = %revision.digest(), loaded = ?stopwatch.elapsed(), "the component is good");
         self.install(revision, Some(candidate), start, stopwatch).await

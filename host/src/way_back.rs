@@ -70,9 +70,9 @@ impl Supervised {
         let lost = "no component that decided before it is kept; build an earlier one again";
         let kept = self.kept(*earlier.first().ok_or(lost)?).await.ok_or(lost)?;
         let (shared, plugin) = (&self.shared, self.plugin());
-        let revision = Revision::load(&shared.engine, &shared.compiler, kept, plugin.limits.clone()).await;
-        let revision = revision.map_err(|error| format!("the one before it cannot be loaded: {error}"))?;
-        Ok(Arc::new(revision))
+        let loaded = Revision::load(&shared.engine, &shared.compiler, kept, plugin.limits.clone()).await;
+        let loaded = loaded.map_err(|error| format!("the one before it cannot be loaded: {error}"))?;
+        Ok(loaded.revision)
     }
 
     /// Whether a revision fails on the same parents: it would not do better.

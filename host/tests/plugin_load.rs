@@ -19,11 +19,14 @@ use std::time::{Duration, Instant};
 use hotshoe::decision::Call;
 use hotshoe::error::LoadError;
 use hotshoe::plugin::candidate::Candidate;
+use hotshoe::plugin::cases::Case;
 use hotshoe::plugin::compile::{Compiler, VERB};
 use hotshoe::plugin::digest::Digest;
 use hotshoe::plugin::limits::Limits;
-use hotshoe::plugin::revision::Revision;
-use plugin_support::{Guest, HOTSHOE, engine, folder, limits, load, load_with, observation, only, reconcile, refusal};
+use hotshoe::plugin::revision::{Loaded, Revision};
+use plugin_support::{
+    Guest, HOTSHOE, compiler, engine, folder, limits, load, load_with, observation, only, reconcile, refusal,
+};
 
 #[tokio::test]
 async fn a_plugin_is_described_once_it_is_loaded() {
@@ -33,15 +36,29 @@ async fn a_plugin_is_described_once_it_is_loaded() {
     let descriptor = revision.descriptor();
     assert_eq!((descriptor.name.as_str(), descriptor.version.as_str()), ("test", "0.1.0"));
     assert_eq!(descriptor.parent.to_string(), "Test.example.com");
-    assert!(revision.cases().is_empty());
 }
 
 #[tokio::test]
-async fn the_cases_that_a_component_carries_are_found() {
-    let mut bytes = Guest::default().component();
-    bytes.extend([0, 16, 13]);
-    bytes.extend(b"hotshoe:cases[]");
-    assert_eq!(load(bytes).await.unwrap().cases(), b"[]");
+async fn the_cases_that_a_component_carries_are_read_with_it() {
+    let names = async |section: &str| {
+        let loaded = load_cached(&compiler(), &carrying(section)).await.unwrap();
+        let names = |cases: Vec<Case>| cases.into_iter().map(|case| case.name).collect::<Vec<_>>();
+        loaded.cases.map(names)
+    };
+    let case = r#"[{"name":"a sentence","parent":{}}]"#;
+    assert_eq!(names(case).await.unwrap(), ["a sentence"]);
+    assert!(names("[]").await.unwrap().is_empty());
+    let none = load_cached(&compiler(), &Guest::default().component()).await.unwrap();
+    assert!(none.cases.unwrap().is_empty());
+    let unreadable = names("[{]").await.unwrap_err();
+    assert!(unreadable.contains("the component's own cases cannot be read"), "{unreadable}");
+}
+
+/// A component with a custom section of cases, of less than 128 bytes, which is what one byte of its size can say.
+fn carrying(cases: &str) -> Vec<u8> {
+    let section = format!("\u{d}hotshoe:cases{cases}");
+    let size = u8::try_from(section.len()).unwrap();
+    [Guest::default().component(), vec![0, size], section.into_bytes()].concat()
 }
 
 #[tokio::test]
@@ -156,7 +173,7 @@ async fn native_code_above_its_cap_is_refused_also_where_it_was_compiled_before(
         let limits = limits(&format!(r#"{{"nativeBytes":"{most}"}}"#));
         Revision::load(engine(), &compiler, Candidate::of(component.clone()), limits).await
     };
-    let refused = |loaded: Result<Revision, LoadError>| loaded.unwrap_err().to_string().contains("limits.nativeBytes");
+    let refused = |loaded: Result<Loaded, LoadError>| loaded.unwrap_err().to_string().contains("limits.nativeBytes");
     assert!(refused(load("1Ki").await));
     load("16Mi").await.unwrap();
     assert!(refused(load("1Ki").await));
@@ -221,7 +238,7 @@ async fn a_compiler_that_takes_for_ever_is_stopped() {
     assert!(error.to_string().contains("not done after 16 times the 50ms"), "{error}");
 }
 
-async fn load_cached(compiler: &Compiler, bytes: &[u8]) -> Result<Revision, LoadError> {
+async fn load_cached(compiler: &Compiler, bytes: &[u8]) -> Result<Loaded, LoadError> {
     Revision::load(engine(), compiler, Candidate::of(bytes.to_vec()), Limits::default()).await
 }
 
@@ -236,8 +253,8 @@ async fn what_was_compiled_once_is_loaded_without_a_compiler() {
     let bytes = Guest::default().component();
     assert!(load_cached(&no_compiler(base.path()), &bytes).await.is_err());
     load_cached(&Compiler::new(HOTSHOE.into(), Some(base.path())), &bytes).await.unwrap();
-    let revision = load_cached(&no_compiler(base.path()), &bytes).await.unwrap();
-    std::sync::Arc::new(revision).decide(Call::Reconcile, observation()).await.unwrap();
+    let revision = load_cached(&no_compiler(base.path()), &bytes).await.unwrap().revision;
+    revision.decide(Call::Reconcile, observation()).await.unwrap();
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ pub async fn run(host: &Path) -> Result<Times> {
     let cache = repository("target/bench/cache");
     let (engine, compiler) = (Engine::new()?, Compiler::new(host.to_owned(), Some(&cache)));
     let component = Candidate::of(fs::read(repository(COMPONENT)).context(COMPONENT)?);
-    let revision = Arc::new(Revision::load(&engine, &compiler, component, Limits::default()).await?);
+    let revision = Revision::load(&engine, &compiler, component, Limits::default()).await?.revision;
     let observation = Arc::new(observation(revision.descriptor())?);
     let wasm = sandboxed(&revision, &observation).await?;
     let native = native(&observation)?;

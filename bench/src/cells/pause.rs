@@ -188,7 +188,7 @@ impl Components {
 
     async fn load(&self) -> Result<Arc<Revision>> {
         let loaded = Revision::load(&self.engine, &self.compiler, self.component.clone(), Limits::default()).await;
-        Ok(Arc::new(loaded?))
+        Ok(loaded?.revision)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
@@ -153,9 +152,9 @@ async fn broken_cases(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<
     let compiler = Compiler::of_this_binary(None);
     let candidate = Candidate::of(component.to_vec());
     let loaded = Revision::load(&engine, &compiler, candidate, folder.limits.clone()).await;
-    let Ok(revision) = loaded.map(Arc::new) else { return broken };
+    let Ok(loaded) = loaded else { return broken };
     for case in cases {
-        if !case.run(&revision).await.holds(case) {
+        if !case.run(&loaded.revision).await.holds(case) {
             broken.push(case.name.clone());
         }
     }

@@ -114,8 +114,8 @@ pub(super) async fn load(folder: &Folder) -> anyhow::Result<Arc<Revision>> {
     let bytes = folder::read(&path)?;
     let engine = Engine::new()?;
     let compiler = Compiler::of_this_binary(None);
-    let revision = Revision::load(&engine, &compiler, Candidate::of(bytes), folder.limits.clone()).await;
-    revision.map(Arc::new).with_context(|| format!("cannot load {}", shown(&path).display()))
+    let loaded = Revision::load(&engine, &compiler, Candidate::of(bytes), folder.limits.clone()).await;
+    loaded.map(|loaded| loaded.revision).with_context(|| format!("cannot load {}", shown(&path).display()))
 }
 
 fn passed(report: &Report) -> bool {

@@ -1,14 +1,15 @@
 //! A component, loaded and found good: what a slot holds and what a call runs.
 //!
 //! ```text
-//! bytes ─▶ size ─▶ outside ─▶ cache or compile ─▶ load ─▶ link ─▶ describe ─▶ Revision
-//!                (contract.rs)   (compile.rs)                   (in the sandbox)
+//! bytes ─▶ size ─▶ outside ─▶ its cases ─┐
+//!                (contract.rs) (cases.rs) ├─▶ link ─▶ describe ─▶ Revision, cases
+//!         cached native code, or compile ─┘         (in the sandbox)
+//!            (native.rs, compile.rs)
 //! ```
 //!
 //! A `Revision` never changes. Whoever has one may call it, also after another was published.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use wasmtime::component::Component;
@@ -16,6 +17,7 @@ use wasmtime::component::Component;
 use super::bindings::Linked;
 use super::call;
 use super::candidate::Candidate;
+use super::cases::Case;
 use super::compile::Compiler;
 use super::contract;
 use super::descriptor;
@@ -28,13 +30,21 @@ use crate::decision::Descriptor;
 use crate::error::LoadError;
 use crate::projection::Projection;
 
+/// A component that was loaded, and what it carries to prove itself on.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The component.
+    pub revision: Arc<Revision>,
+    /// The cases, or why they cannot be read.
+    pub cases: Result<Vec<Case>, String>,
+}
+
 /// A loaded component.
 pub struct Revision {
     digest: Digest,
     descriptor: Descriptor,
     own_status: Option<Projection>,
     limits: Arc<Limits>,
-    cases: Box<[u8]>,
     pub(super) engine: Engine,
     pub(super) lane: Lane,
     pub(super) linked: Arc<Linked>,
@@ -56,7 +66,7 @@ impl Revision {
         compiler: &Compiler,
         candidate: Candidate,
         limits: Limits,
-    ) -> Result<Revision, LoadError> {
+    ) -> Result<Loaded, LoadError> {
         let limits = Arc::new(limits);
         let lane = engine.threads().lane();
         let native = Native::new(engine, compiler, &candidate.digest());
@@ -77,16 +87,16 @@ impl Revision {
             .await
             .map_err(|failed| LoadError::DescribeFailed(failed.to_string()))?;
         let descriptor = descriptor::validate(descriptor).map_err(LoadError::DescribeFailed)?;
-        Ok(Revision {
+        let revision = Revision {
             digest: inspected.candidate.digest(),
             own_status: descriptor.own_status(),
             descriptor,
             limits,
-            cases: inspected.cases().into(),
             engine: engine.clone(),
             lane,
             linked,
-        })
+        };
+        Ok(Loaded { revision: Arc::new(revision), cases: inspected.cases })
     }
 
     /// Keeps its native code in the cache, where others that are loaded would push it out while it is at work.
@@ -105,7 +115,6 @@ impl Revision {
             descriptor: self.descriptor.clone(),
             own_status: self.own_status.clone(),
             limits: Arc::new(limits.clone()),
-            cases: self.cases.clone(),
             engine: self.engine.clone(),
             lane: self.lane,
             linked: self.linked.clone(),
@@ -131,17 +140,12 @@ impl Revision {
     pub fn limits(&self) -> &Arc<Limits> {
         &self.limits
     }
-
-    /// The self-test cases that it carries, a JSON array; empty where there are none.
-    pub fn cases(&self) -> &[u8] {
-        &self.cases
-    }
 }
 
 /// Bytes that look like a plugin from outside.
 struct Inspected {
     candidate: Candidate,
-    cases: Range<usize>,
+    cases: Result<Vec<Case>, String>,
 }
 
 impl Inspected {
@@ -150,12 +154,9 @@ impl Inspected {
         if size > limit {
             return Err(LoadError::TooLarge { size, limit });
         }
-        let cases = contract::inspect(candidate.bytes(), limits)?.cases;
+        let carried = contract::inspect(candidate.bytes(), limits)?.cases;
+        let cases = Case::carried(candidate.bytes().get(carried).unwrap_or_default());
         Ok(Self { candidate, cases })
-    }
-
-    fn cases(&self) -> &[u8] {
-        self.candidate.bytes().get(self.cases.clone()).unwrap_or_default()
     }
 
     async fn compiled(

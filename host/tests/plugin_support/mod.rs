@@ -42,7 +42,7 @@ pub async fn load(bytes: Vec<u8>) -> Result<Arc<Revision>, LoadError> {
 
 /// Loads with other limits.
 pub async fn load_with(bytes: Vec<u8>, limits: Limits) -> Result<Arc<Revision>, LoadError> {
-    Revision::load(engine(), &compiler(), Candidate::of(bytes), limits).await.map(Arc::new)
+    Revision::load(engine(), &compiler(), Candidate::of(bytes), limits).await.map(|loaded| loaded.revision)
 }
 
 /// An observation of an object with nothing around it.
