@@ -2,21 +2,17 @@
 //! out may be set by others, and is left alone.
 
 use hotshoe_sdk::{Failure, Object};
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, DeploymentSpec},
-        core::v1::{
-            Capabilities, Container, ContainerPort, PodSecurityContext, PodSpec, PodTemplateSpec, SeccompProfile,
-            SecurityContext, Service, ServicePort, ServiceSpec,
-        },
-    },
-    apimachinery::pkg::{
-        apis::meta::v1::{LabelSelector, ObjectMeta},
-        util::intstr::IntOrString,
-    },
-};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 
-use crate::{api::MemcachedSpec, image, names};
+use crate::{
+    api::MemcachedSpec,
+    apply::{
+        self, Capabilities, Container, ContainerPort, DeploymentSpec, LabelSelector, Metadata, PodSecurityContext,
+        PodSpec, PodTemplate, SeccompProfile, SecurityContext, ServicePort, ServiceSpec,
+    },
+    image,
+    names::{self, Labels},
+};
 
 /// The port of every Service, and Memcached's own.
 const PORT: i32 = 11211;
@@ -30,90 +26,73 @@ const CONTAINER: &str = "memcached";
 const COMMAND: [&str; 5] = ["memcached", "-m=64", "-o", "modern", "-v"];
 
 pub(crate) fn desired(name: &str, spec: &MemcachedSpec, image: &str) -> Result<[Object; 2], Failure> {
-    let version = image::version(image);
-    let deployment = deployment(name, spec, image, &version);
-    let service = service(name, spec, &version);
-    Ok([Object::of(&deployment)?, Object::of(&service)?])
+    let (labels, selector) = (names::all(name, &image::version(image)), names::selector(name));
+    let pods = Pods { labels: &labels, selector: &selector };
+    let deployment = Object::desired::<Deployment>(name, &deployment(pods, spec, image))?;
+    let service = Object::desired::<Service>(&names::service(name), &service(pods, spec))?;
+    Ok([deployment, service])
 }
 
-fn deployment(name: &str, spec: &MemcachedSpec, image: &str, version: &str) -> Deployment {
-    Deployment {
-        metadata: metadata(name.to_owned(), name, version),
-        spec: Some(DeploymentSpec {
-            replicas: Some(spec.size),
-            selector: LabelSelector { match_labels: Some(names::selector(name)), ..LabelSelector::default() },
-            template: PodTemplateSpec {
-                metadata: Some(ObjectMeta { labels: Some(names::all(name, version)), ..ObjectMeta::default() }),
-                spec: Some(PodSpec {
+/// The Pods of one custom resource, by their labels. Its children have the same.
+#[derive(Clone, Copy)]
+struct Pods<'a> {
+    labels: &'a Labels,
+    selector: &'a Labels,
+}
+
+fn deployment<'a>(pods: Pods<'a>, spec: &MemcachedSpec, image: &'a str) -> apply::Deployment<'a> {
+    apply::Deployment {
+        metadata: Metadata { labels: pods.labels },
+        spec: DeploymentSpec {
+            replicas: spec.size,
+            selector: LabelSelector { match_labels: pods.selector },
+            template: PodTemplate {
+                metadata: Metadata { labels: pods.labels },
+                spec: PodSpec {
                     // Memcached never speaks to the API server.
-                    automount_service_account_token: Some(false),
-                    containers: vec![container(spec, image)],
-                    security_context: Some(pod_security()),
-                    ..PodSpec::default()
-                }),
+                    automount_service_account_token: false,
+                    containers: [container(spec, image)],
+                    security_context: pod_security(),
+                },
             },
-            ..DeploymentSpec::default()
-        }),
-        ..Deployment::default()
+        },
     }
 }
 
-fn container(spec: &MemcachedSpec, image: &str) -> Container {
+fn container<'a>(spec: &MemcachedSpec, image: &'a str) -> Container<'a> {
     Container {
-        name: CONTAINER.to_owned(),
-        image: Some(image.to_owned()),
-        image_pull_policy: Some("IfNotPresent".to_owned()),
-        command: Some(COMMAND.map(str::to_owned).to_vec()),
-        ports: Some(vec![ContainerPort {
-            name: Some(CONTAINER.to_owned()),
-            container_port: spec.container_port,
-            protocol: Some(PROTOCOL.to_owned()),
-            ..ContainerPort::default()
-        }]),
-        security_context: Some(container_security()),
-        ..Container::default()
+        name: CONTAINER,
+        image,
+        image_pull_policy: "IfNotPresent",
+        command: COMMAND,
+        ports: [ContainerPort { name: CONTAINER, container_port: spec.container_port, protocol: PROTOCOL }],
+        security_context: container_security(),
     }
 }
 
 /// Together with [`container_security`] what the Pod Security level `restricted` wants.
 fn pod_security() -> PodSecurityContext {
-    PodSecurityContext {
-        run_as_non_root: Some(true),
-        seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".to_owned(), ..SeccompProfile::default() }),
-        ..PodSecurityContext::default()
-    }
+    PodSecurityContext { run_as_non_root: true, seccomp_profile: SeccompProfile { profile: "RuntimeDefault" } }
 }
 
 fn container_security() -> SecurityContext {
     SecurityContext {
-        run_as_non_root: Some(true),
+        run_as_non_root: true,
         // The image's own user is named and not numbered, so the kubelet could not tell that it
         // is not root.
-        run_as_user: Some(1001),
-        allow_privilege_escalation: Some(false),
-        capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), ..Capabilities::default() }),
-        ..SecurityContext::default()
+        run_as_user: 1001,
+        allow_privilege_escalation: false,
+        capabilities: Capabilities { drop: ["ALL"] },
     }
 }
 
-fn service(name: &str, spec: &MemcachedSpec, version: &str) -> Service {
-    Service {
-        metadata: metadata(names::service(name), name, version),
-        spec: Some(ServiceSpec {
-            type_: Some("ClusterIP".to_owned()),
-            selector: Some(names::selector(name)),
-            ports: Some(vec![ServicePort {
-                port: PORT,
-                target_port: Some(IntOrString::Int(spec.container_port)),
-                protocol: Some(PROTOCOL.to_owned()),
-                ..ServicePort::default()
-            }]),
-            ..ServiceSpec::default()
-        }),
-        ..Service::default()
+fn service<'a>(pods: Pods<'a>, spec: &MemcachedSpec) -> apply::Service<'a> {
+    apply::Service {
+        metadata: Metadata { labels: pods.labels },
+        spec: ServiceSpec {
+            reach: "ClusterIP",
+            selector: pods.selector,
+            ports: [ServicePort { port: PORT, target_port: spec.container_port, protocol: PROTOCOL }],
+        },
     }
-}
-
-fn metadata(own_name: String, name: &str, version: &str) -> ObjectMeta {
-    ObjectMeta { name: Some(own_name), labels: Some(names::all(name, version)), ..ObjectMeta::default() }
 }

@@ -10,7 +10,7 @@ const SERVICE_SUFFIX: &str = "-service";
 /// The longest name that leaves room for the suffix in the 63 characters of a Service's name.
 const LONGEST: usize = 63 - SERVICE_SUFFIX.len();
 
-type Labels = BTreeMap<String, String>;
+pub(crate) type Labels = BTreeMap<String, String>;
 
 pub(crate) fn service(name: &str) -> String {
     format!("{name}{SERVICE_SUFFIX}")

@@ -1,11 +1,19 @@
 //! What the plugin promises, row by row.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test says what broke by breaking")]
+#![allow(
+    missing_docs,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what broke by breaking"
+)]
 
 use hotshoe_sdk::{
     Answer, Children, Cleanup, Condition, Decision, Failure, Object, ObjectRef, Observation, Refusal, Related,
     ResourceKind, Status,
 };
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use memcached::Memcached;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 const FORBIDDEN: &str = "exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0";
@@ -147,10 +155,21 @@ fn assert_condition(decision: &Decision, name: &str, status: Status, reason: &st
     assert_eq!(condition(decision, name), &Condition::new(name, status, reason, message));
 }
 
+/// With what its reference says, and the JSON may leave out.
 fn child(decision: &Decision, kind: &str) -> Value {
     let Children::Exactly(children) = &decision.children else { panic!("{decision:?}") };
     let child = children.iter().find(|child| child.reference.kind.kind == kind).unwrap();
-    serde_json::from_str(&child.json).unwrap()
+    let ObjectRef { kind, name, .. } = &child.reference;
+    let mut whole: Value = serde_json::from_str(&child.json).unwrap();
+    whole["apiVersion"] = json!(format!("{}/{}", kind.group, kind.version).trim_start_matches('/'));
+    whole["kind"] = json!(kind.kind);
+    whole["metadata"]["name"] = json!(name);
+    whole
+}
+
+/// Read as a `K` and written again: a field that `K` does not have is lost on the way.
+fn known<K: Serialize + DeserializeOwned>(object: &Value) -> Value {
+    serde_json::to_value(serde_json::from_value::<K>(object.clone()).unwrap()).unwrap()
 }
 
 fn status(decision: &Decision) -> Value {
@@ -226,6 +245,14 @@ fn the_deployment_is_the_one_of_the_table_and_sets_nothing_else() {
         },
     });
     assert_eq!(child(&World::new().decide(), "Deployment"), expected);
+}
+
+#[test]
+fn kubernetes_knows_each_field_that_is_set() {
+    let decision = World::new().decide();
+    let (deployment, service) = (child(&decision, "Deployment"), child(&decision, "Service"));
+    assert_eq!(known::<Deployment>(&deployment), deployment);
+    assert_eq!(known::<Service>(&service), service);
 }
 
 #[test]
