@@ -193,8 +193,11 @@ impl Shadow {
         let controller = &self.turn.plugin.controller;
         let memory = controller.recall(&parent);
         let now = unix_millis();
-        let old = Looked::at(controller, &self.old, before, &memory, now, &mut run.old).await;
-        let new = Looked::at(controller, &self.new, Some(parent.clone()), &memory, now, &mut run.new).await;
+        // At once: to wake a thread, and to be woken by it, takes longer than a short call.
+        let (old, new) = tokio::join!(
+            Looked::at(controller, &self.old, before, &memory, now, &mut run.old),
+            Looked::at(controller, &self.new, Some(parent.clone()), &memory, now, &mut run.new),
+        );
         run.overdue += usize::from(new.is_overdue());
         if old.is_as(&new) && self.has_the_same_rules() {
             let side = new.judged(controller, &self.new);
