@@ -62,21 +62,11 @@ pub fn desired(parent: &Memcached, decision: &Decision) -> Result<Vec<(ObjectRef
 }
 
 fn stamp(parent: &Memcached, child: &Object) -> Result<Value> {
-    let ObjectRef { kind, name, .. } = &child.reference;
-    let mut body: Value = serde_json::from_str(&child.json)?;
-    let object = body.as_object_mut().context("a child that is no object")?;
-    object.insert("apiVersion".into(), api_version(kind).into());
-    object.insert("kind".into(), kind.kind.as_str().into());
+    let mut body = Value::Object(child.whole()?);
     let metadata = body.pointer_mut("/metadata").and_then(Value::as_object_mut).context("a child without metadata")?;
-    metadata.insert("name".into(), name.as_str().into());
     metadata.insert("namespace".into(), parent.namespace().into());
     metadata.insert("ownerReferences".into(), json!([parent.controller_reference()]));
     Ok(body)
-}
-
-fn api_version(kind: &ResourceKind) -> String {
-    let ResourceKind { group, version, .. } = kind;
-    if group.is_empty() { version.clone() } else { format!("{group}/{version}") }
 }
 
 /// The status that a decision states, with the times of the conditions carried over from `parent`.

@@ -3,6 +3,7 @@
 use k8s_openapi::Resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
 
 use crate::Failure;
 
@@ -26,6 +27,12 @@ impl ResourceKind {
     /// The kind of a typed object.
     pub fn of<K: Resource>() -> Self {
         Self::new(K::GROUP, K::VERSION, K::KIND)
+    }
+
+    /// As manifests have it, for example `apps/v1`.
+    pub fn api_version(&self) -> String {
+        let Self { group, version, .. } = self;
+        if group.is_empty() { version.clone() } else { format!("{group}/{version}") }
     }
 
     /// Whether objects of this kind are decoded as `K`.
@@ -87,6 +94,23 @@ impl Object {
             .map_err(|cause| Failure::other(format!("{} {name} cannot be written as JSON: {cause}", K::KIND)))?;
         let reference = ObjectRef { kind: ResourceKind::of::<K>(), namespace: None, name: name.to_owned() };
         Ok(Self { reference, json })
+    }
+
+    /// This object with what its reference says and the JSON may leave out: its kind and name. For tests.
+    ///
+    /// # Errors
+    ///
+    /// Where the JSON is no object, or its metadata is none.
+    pub fn whole(&self) -> serde_json::Result<Map<String, Value>> {
+        let ObjectRef { kind, name, .. } = &self.reference;
+        let mut whole: Map<String, Value> = serde_json::from_str(&self.json)?;
+        let metadata = whole.remove("metadata").unwrap_or_else(|| Map::new().into());
+        let mut metadata: Map<String, Value> = serde_json::from_value(metadata)?;
+        metadata.insert("name".to_owned(), name.as_str().into());
+        whole.insert("apiVersion".to_owned(), kind.api_version().into());
+        whole.insert("kind".to_owned(), kind.kind.as_str().into());
+        whole.insert("metadata".to_owned(), metadata.into());
+        Ok(whole)
     }
 
     /// This observed object, typed. Fields that were not asked for are absent or empty.
