@@ -1,7 +1,7 @@
 //! A component, loaded and found good: what a slot holds and what a call runs.
 //!
 //! ```text
-//! bytes ─▶ size ─▶ outside ─▶ its cases ─┐
+//! bytes ─▶ size ─▶ outside ─▶ its cases ──┐
 //!                (contract.rs) (cases.rs) ├─▶ link ─▶ describe ─▶ Revision, cases
 //!         cached native code, or compile ─┘         (in the sandbox)
 //!            (native.rs, compile.rs)
