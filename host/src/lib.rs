@@ -97,6 +97,7 @@
 //! | beside | |
 //! |---|---|
 //! | [`allowance`] | how much a plugin may say over time |
+//! | [`wakings`] | how often the host's own thread wakes up |
 //! | [`rbac`] | grants as RBAC, for `hotshoe rbac` |
 //! | [`private_dir`] | directories that only the host's own user can write |
 //! | [`closed_namespace`] | what RBAC cannot say of the host's namespace, as an admission policy |
@@ -171,6 +172,7 @@ pub mod supervised;
 pub mod supervisor;
 pub mod taking;
 pub mod tally;
+pub mod wakings;
 pub mod way_back;
 pub mod whole_file;
 pub mod wiring;

@@ -28,6 +28,7 @@ use crate::plugin::engine::Engine;
 use crate::server::{self, About};
 use crate::supervised::{Shared, Supervised};
 use crate::supervisor;
+use crate::wakings;
 
 /// How long reconciles that run may take to end after a signal.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -89,10 +90,12 @@ impl Args {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         give_back_freed_memory();
         start_log(self.log_format);
-        super::runtime()?.block_on(self.host())
+        let engine = Engine::new()?;
+        let called = engine.clone();
+        wakings::runtime(move || called.is_called())?.block_on(self.host(engine))
     }
 
-    async fn host(self) -> anyhow::Result<ExitCode> {
+    async fn host(self, engine: Engine) -> anyhow::Result<ExitCode> {
         let host = self.host_settings();
         let plugins = self.read_plugins(&host)?;
         let cluster = Cluster::connect(&self.connect).await?;
@@ -112,7 +115,7 @@ impl Args {
             )),
             cluster,
             metrics: metrics.clone(),
-            engine: Engine::new()?,
+            engine,
             compiler: Compiler::of_this_binary(self.cache.as_deref()),
             kept: self.cache.clone().or_else(compile::cache_dir),
             host,

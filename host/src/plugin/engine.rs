@@ -54,6 +54,11 @@ impl Engine {
         Ok(Self(Arc::new(Inner { wasm, linker, clock, threads: Threads::start()? })))
     }
 
+    /// Whether a plugin is called now, or waits for its turn.
+    pub fn is_called(&self) -> bool {
+        self.0.threads.are_wanted()
+    }
+
     pub(super) fn wasm(&self) -> &wasmtime::Engine {
         &self.0.wasm
     }

@@ -169,6 +169,11 @@ impl Threads {
         Others::of(&self.shared)
     }
 
+    /// Whether a call runs, or waits for its turn.
+    pub(super) fn are_wanted(&self) -> bool {
+        !self.shared.lock().lanes.is_empty()
+    }
+
     /// A lane of its own.
     pub(super) fn lane(&self) -> Lane {
         Lane(self.lanes.fetch_add(1, Ordering::Relaxed))
