@@ -205,9 +205,13 @@ impl Writer {
             // changed, and the rest refused once more.
             Err(refusal) if refusal.is_of_fields() && self.has_applied(known) => {
                 let applied = self.repair(apply, refusal, place).await?;
-                Ok(self.forget_edits(apply, applied, place).await)
+                self.forget_edits(apply, place).await;
+                Ok(applied)
             }
-            Ok(applied) if renamed => Ok(self.forget_edits(apply, applied, place).await),
+            Ok(applied) if renamed => {
+                self.forget_edits(apply, place).await;
+                Ok(applied)
+            }
             applied => applied,
         }
     }
@@ -218,16 +222,12 @@ impl Writer {
     }
 
     /// What was put back has been applied by now, so that it is no edit of ours any more: the next apply could not
-    /// take it away.
-    async fn forget_edits(&self, apply: &Apply, applied: Arc<Object>, place: Place<'_>) -> Arc<Object> {
+    /// take it away. What somebody changed since the apply is in the reply, so that does not tell whether it took.
+    async fn forget_edits(&self, apply: &Apply, place: Place<'_>) {
         let find = |_: &Object, live: &Value| companions::without_edits(live, &self.manager).into_iter().collect();
-        match self.put_back(apply, find, place).await {
-            Ok(forgotten) => forgotten.unwrap_or(applied),
-            Err(error) => {
-                let child = &apply.desired.reference;
-                tracing::warn!(plugin = self.plugin, %child, "what was put back stays noted as an edit: {error}");
-                applied
-            }
+        if let Err(error) = self.put_back(apply, find, place).await {
+            let child = &apply.desired.reference;
+            tracing::warn!(plugin = self.plugin, %child, "what was put back stays noted as an edit: {error}");
         }
     }
 
