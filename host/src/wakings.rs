@@ -20,13 +20,13 @@ use tokio::runtime::{Builder, Runtime};
 
 /// Wakings in a second, over time, so that nothing waits for more than 4 ms. 1,000 new Memcached woke the thread
 /// 10,000 times before, and with this bound less than 5,000 times; they took a fifth less of the processor, and no
-/// longer. Twice the bound saved next to nothing.
+/// longer. 400 a second saved next to nothing.
 const PER_SECOND: u32 = 250;
 /// After a rest: as many as five new Memcached take.
 const AT_ONCE: u32 = 50;
 
 /// Counts the wakings.
-struct Wakings<C: Clock + Clone> {
+struct Wakings<C: Clock> {
     bucket: RateLimiter<NotKeyed, InMemoryState, C, NoOpMiddleware<C::Instant>>,
     clock: C,
 }
