@@ -44,7 +44,8 @@ impl<C: Clock + Clone> Wakings<C> {
     }
 }
 
-/// A runtime of one thread that wakes up so often and no more, but for answers of plugins, while `is_called`.
+/// A runtime of one thread that wakes up so often and no more, but for answers of plugins, while `is_called`. It
+/// rests where it would wait in any case: no task is ready then.
 ///
 /// # Errors
 /// When the operating system refuses.
