@@ -26,21 +26,18 @@ const PER_SECOND: u32 = 250;
 const AT_ONCE: u32 = 50;
 
 /// Counts the wakings.
-struct Wakings<C: Clock> {
-    bucket: RateLimiter<NotKeyed, InMemoryState, C, NoOpMiddleware<C::Instant>>,
-    clock: C,
-}
+struct Wakings<C: Clock>(RateLimiter<NotKeyed, InMemoryState, C, NoOpMiddleware<C::Instant>>);
 
-impl<C: Clock + Clone> Wakings<C> {
+impl<C: Clock> Wakings<C> {
     fn new(clock: C) -> Self {
         let wakings = |number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::per_second(wakings(PER_SECOND)).allow_burst(wakings(AT_ONCE));
-        Self { bucket: RateLimiter::direct_with_clock(quota, clock.clone()), clock }
+        Self(RateLimiter::direct_with_clock(quota, clock))
     }
 
     /// Counts one more, or says how soon it may come.
     fn count(&self) -> Result<(), Duration> {
-        self.bucket.check().map_err(|soon| soon.wait_time_from(self.clock.now()))
+        self.0.check().map_err(|soon| soon.wait_time_from(self.0.clock().now()))
     }
 }
 
