@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use hotshoe::plugin::digest::Digest;
+use hotshoe_core::model::digest::Digest;
 use serde::Serialize;
 
 use crate::cells::Setup;

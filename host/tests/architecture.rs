@@ -1,14 +1,41 @@
-//! The rules of the house that a compiler does not know: who may speak to the cluster, who to
-//! wasmtime, who may write, and what must stay pure.
+//! The rules of the house that a compiler does not know: which folder may import which, which one
+//! knows the Kubernetes client, which one wasmtime, and who writes.
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-/// Source files below `src`, with their path from there and their code before any test module.
-fn sources() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+use serde_json::Value;
+
+/// The folders of `host/src`, the highest first, each with the folders that it may import.
+const LAYERS: [(&str, &[&str]); 9] = [
+    ("cli", &["server", "rollout", "shadow", "reconcile", "cluster", "config", "telemetry", "sandbox"]),
+    ("server", &["rollout", "telemetry", "sandbox"]),
+    ("rollout", &["shadow", "reconcile", "cluster", "config", "telemetry", "sandbox"]),
+    ("shadow", &["reconcile", "cluster", "sandbox"]),
+    ("reconcile", &["cluster", "config", "telemetry", "sandbox"]),
+    ("cluster", &["telemetry"]),
+    ("config", &["sandbox"]),
+    ("telemetry", &["sandbox"]),
+    ("sandbox", &[]),
+];
+
+/// The folders of `host/core/src`, likewise.
+const CORE_LAYERS: [(&str, &[&str]); 6] = [
+    ("rbac", &["check", "model"]),
+    ("compare", &["check", "model"]),
+    ("flow", &["diff", "check", "model"]),
+    ("diff", &["check", "model"]),
+    ("check", &["model"]),
+    ("model", &[]),
+];
+
+/// Source files below `root`, with their path from there and their code before any test module.
+fn sources(root: &str) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
     let mut files = Vec::new();
     collect(&root, &mut files);
     let named = files.into_iter().map(|file| {
@@ -31,9 +58,9 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The files outside of `rooms` in which one of these words stands.
+/// The files of the host outside of `rooms` in which one of these words stands.
 fn strays(words: &[&str], rooms: &[&str]) -> Vec<String> {
-    let sources = sources();
+    let sources = sources("src");
     assert!(sources.len() > 40, "the sources are not where they were");
     let outside = sources.iter().filter(|(name, _)| !rooms.iter().any(|room| name.starts_with(room)));
     let found = outside.filter_map(|(name, code)| {
@@ -43,14 +70,152 @@ fn strays(words: &[&str], rooms: &[&str]) -> Vec<String> {
     found.collect()
 }
 
+/// The folders that the files of each folder import from the same crate: whatever follows `crate::`, and,
+/// in a file at the top of its folder, `super::super::`.
+fn imports(root: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, code) in sources(root) {
+        let Some((folder, _)) = name.split_once('/') else { continue };
+        let named = code.split("crate::").skip(1).map(|rest| {
+            let end = rest.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_').unwrap_or(rest.len());
+            let module = &rest[..end];
+            assert!(!module.is_empty(), "{name}: name each imported folder after `crate::`, not a list of them");
+            module.to_owned()
+        });
+        let others = named.filter(|module| module != folder);
+        edges.entry(folder.to_owned()).or_default().extend(others);
+    }
+    edges
+}
+
+/// The imports that no layer allows, and the layers that allow what nothing imports.
+fn wrong_edges(root: &str, layers: &[(&str, &[&str])]) -> Vec<String> {
+    let edges = imports(root);
+    let mut wrong = Vec::new();
+    for (folder, imported) in &edges {
+        let allowed = layers.iter().find(|(layer, _)| layer == folder).map(|(_, allowed)| *allowed);
+        let Some(allowed) = allowed else {
+            wrong.push(format!("the folder {folder} is no layer"));
+            continue;
+        };
+        wrong
+            .extend(imported.iter().filter(|to| !allowed.contains(&to.as_str())).map(|to| format!("{folder} -> {to}")));
+        let unused = allowed.iter().filter(|to| !imported.contains(**to));
+        wrong.extend(unused.map(|to| format!("{folder} -> {to} is allowed, and nothing imports it")));
+    }
+    wrong
+}
+
+#[test]
+fn folders_of_the_host_import_downwards_only() {
+    assert_eq!(wrong_edges("src", &LAYERS), [""; 0]);
+}
+
+#[test]
+fn folders_of_the_core_import_downwards_only() {
+    assert_eq!(wrong_edges("core/src", &CORE_LAYERS), [""; 0]);
+}
+
+#[test]
+fn a_layer_allows_layers_below_it_alone() {
+    for layers in [&LAYERS[..], &CORE_LAYERS[..]] {
+        for (at, (layer, allowed)) in layers.iter().enumerate() {
+            let below: Vec<_> = layers.iter().skip(at + 1).map(|(name, _)| *name).collect();
+            for to in *allowed {
+                assert!(below.contains(to), "{layer} -> {to} points upwards");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_lib_and_main_lie_beside_the_folders() {
+    for (root, files) in [("src", &["lib.rs", "main.rs"][..]), ("core/src", &["lib.rs"])] {
+        let mut flat: Vec<_> =
+            sources(root).into_iter().map(|(name, _)| name).filter(|name| !name.contains('/')).collect();
+        flat.sort();
+        assert_eq!(flat, files, "{root}");
+    }
+}
+
+/// The packages that `hotshoe-core` is built with, by Cargo's own account.
+fn core_dependencies() -> BTreeSet<String> {
+    let mut metadata = Command::new(env!("CARGO"));
+    metadata.args(["metadata", "--format-version", "1", "--locked", "--offline"]);
+    metadata.arg("--manifest-path").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("core/Cargo.toml"));
+    let printed = metadata.output().unwrap();
+    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+    let metadata: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let names: BTreeMap<&str, &str> = metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|package| (package["id"].as_str().unwrap(), package["name"].as_str().unwrap()))
+        .collect();
+    let nodes: BTreeMap<&str, &Value> = metadata["resolve"]["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| (node["id"].as_str().unwrap(), node))
+        .collect();
+    let core = names.iter().find(|(_, name)| **name == "hotshoe-core").unwrap().0;
+    let (mut reached, mut open) = (BTreeSet::new(), vec![*core]);
+    while let Some(id) = open.pop() {
+        for dependency in nodes[id]["deps"].as_array().unwrap() {
+            let is_linked = dependency["dep_kinds"].as_array().unwrap().iter().any(|kind| kind["kind"].is_null());
+            let package = dependency["pkg"].as_str().unwrap();
+            if is_linked && reached.insert(package) {
+                open.push(package);
+            }
+        }
+    }
+    reached.into_iter().map(|id| names[id].to_owned()).collect()
+}
+
+#[test]
+fn the_core_is_built_without_client_sandbox_runtime_or_io() {
+    let reached = core_dependencies();
+    assert!(reached.contains("serde_json"), "the dependencies are not found: {reached:?}");
+    let forbidden = [
+        "kube",
+        "kube-client",
+        "kube-core",
+        "k8s-openapi",
+        "wasmtime",
+        "wasmparser",
+        "tokio",
+        "tokio-util",
+        "mio",
+        "hyper",
+        "axum",
+        "reqwest",
+        "rustix",
+        "tempfile",
+        "socket2",
+        "async-std",
+        "smol",
+    ];
+    let found: Vec<_> = forbidden.iter().filter(|name| reached.contains(**name)).collect();
+    assert_eq!(found, [&""; 0]);
+}
+
+#[test]
+fn the_core_neither_awaits_nor_reads_files_sockets_or_the_wall_clock() {
+    for (name, code) in sources("core/src") {
+        for word in ["async ", ".await", "std::fs", "std::net", "std::process", "std::env", "SystemTime"] {
+            assert!(!code.contains(word), "{name}: {word}");
+        }
+    }
+}
+
 #[test]
 fn only_the_cluster_side_knows_the_client() {
     assert_eq!(strays(&["kube::", "kube_runtime::", "k8s_openapi::"], &["cluster/"]), [""; 0]);
 }
 
 #[test]
-fn only_the_plugin_side_knows_wasmtime() {
-    assert_eq!(strays(&["wasmtime::", "bindgen!"], &["plugin/"]), [""; 0]);
+fn only_the_sandbox_knows_wasmtime() {
+    assert_eq!(strays(&["wasmtime::", "bindgen!"], &["sandbox/"]), [""; 0]);
 }
 
 #[test]
@@ -60,62 +225,16 @@ fn children_parents_and_events_are_each_written_in_one_file() {
 }
 
 #[test]
-fn pure_modules_do_not_await() {
-    let pure = [
-        "access.rs",
-        "adoption.rs",
-        "backoff.rs",
-        "check.rs",
-        "churn.rs",
-        "claim_policy.rs",
-        "companions.rs",
-        "contention.rs",
-        "decision.rs",
-        "diff.rs",
-        "error.rs",
-        "grant.rs",
-        "held.rs",
-        "keys.rs",
-        "names.rs",
-        "never.rs",
-        "object.rs",
-        "ownership.rs",
-        "pattern.rs",
-        "pod_containers.rs",
-        "pod_grant.rs",
-        "pod_policy.rs",
-        "pod_security.rs",
-        "pod_volumes.rs",
-        "projection.rs",
-        "rbac.rs",
-        "renamed.rs",
-        "rivals.rs",
-        "service_policy.rs",
-        "shadow/compare.rs",
-        "shadow/fields.rs",
-        "shadow/finalizers.rs",
-        "shape.rs",
-        "status.rs",
-    ];
-    for (name, code) in sources().into_iter().filter(|(name, _)| pure.contains(&name.as_str())) {
-        for word in
-            ["async ", ".await", "tokio", "crate::cluster", "crate::plugin", "std::fs", "std::net", "SystemTime"]
-        {
-            assert!(!code.contains(word), "{name}: {word}");
-        }
-    }
-}
-
-#[test]
 fn unsafe_code_loads_native_code_and_nothing_else() {
-    assert_eq!(strays(&["unsafe {", "unsafe fn", "unsafe impl"], &["plugin/native.rs"]), [""; 0]);
+    assert_eq!(strays(&["unsafe {", "unsafe fn", "unsafe impl"], &["sandbox/load.rs"]), [""; 0]);
 }
 
 #[test]
 fn every_reason_is_one_pascal_case_word() {
-    let (_, errors) = sources().into_iter().find(|(name, _)| name == "error.rs").unwrap();
+    let errors: Vec<_> = sources("src").into_iter().filter(|(name, _)| name.ends_with("/error.rs")).collect();
     let reasons: Vec<_> = errors
-        .lines()
+        .iter()
+        .flat_map(|(_, code)| code.lines())
         .filter_map(|line| line.split_once("=> \"")?.1.split_once('"').map(|(reason, _)| reason.to_owned()))
         .collect();
     assert!(reasons.len() > 20, "the reasons are not where they were: {reasons:?}");
@@ -123,15 +242,4 @@ fn every_reason_is_one_pascal_case_word() {
         let pascal = reason.starts_with(|first: char| first.is_ascii_uppercase());
         assert!(pascal && reason.chars().all(|letter| letter.is_ascii_alphanumeric()), "{reason}");
     }
-}
-
-#[test]
-fn the_map_of_the_crate_names_every_module_once() {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
-    let rows: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("//! | [`")).collect();
-    let modules: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
-    assert!(modules.len() > 30, "the modules are declared elsewhere");
-    let told = |module: &&str| rows.iter().filter(|row| row.starts_with(&format!("{module}`]"))).count();
-    let wrong: Vec<_> = modules.into_iter().filter(|module| told(module) != 1).collect();
-    assert_eq!(wrong, [""; 0]);
 }

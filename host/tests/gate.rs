@@ -6,10 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use hotshoe::access::{Access, Request};
-use hotshoe::check::{self, Context};
-use hotshoe::decision::{Children, Decision, Descriptor, Document, Kind, ObjectRef, OwnedKind};
-use hotshoe::grant::{Grant, Rule};
+use hotshoe_core::check;
+use hotshoe_core::check::Context;
+use hotshoe_core::check::access_request::{Access, Request};
+use hotshoe_core::check::grant::{Grant, Rule};
+use hotshoe_core::model::decision::{Children, Decision, Descriptor, Document, OwnedKind};
+use hotshoe_core::model::kind::{Kind, ObjectRef};
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ mod plugin_support;
 
 use std::time::Duration;
 
-use hotshoe::decision::{Answer, Call, Children, Failure};
+use hotshoe_core::model::decision::{Answer, Call, Children, Failure};
 use plugin_support::{Guest, call, call_with, failure, limits, load, observation, reconcile, refusal};
 
 /// Grows the memory page by page until it is refused, and then gives up.

@@ -16,14 +16,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use hotshoe::decision::Call;
-use hotshoe::error::LoadError;
-use hotshoe::plugin::candidate::Candidate;
-use hotshoe::plugin::cases::Case;
-use hotshoe::plugin::compile::{Compiler, VERB};
-use hotshoe::plugin::digest::Digest;
-use hotshoe::plugin::limits::Limits;
-use hotshoe::plugin::revision::{Loaded, Revision};
+use hotshoe::sandbox::candidate::Candidate;
+use hotshoe::sandbox::cases::Case;
+use hotshoe::sandbox::compile::{Compiler, VERB};
+use hotshoe::sandbox::error::LoadError;
+use hotshoe::sandbox::revision::{Loaded, Revision};
+use hotshoe_core::model::decision::Call;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::limits::Limits;
 use plugin_support::{
     Guest, HOTSHOE, compiler, engine, folder, limits, load, load_with, observation, only, reconcile, refusal,
 };

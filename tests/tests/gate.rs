@@ -14,10 +14,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use hotshoe::access::{Access, Request};
 use hotshoe::config::{HostSettings, PluginConfig};
-use hotshoe::decision::{Kind as HostKind, ObjectRef};
-use hotshoe::grant::Grant;
+use hotshoe_core::check::access_request::{Access, Request};
+use hotshoe_core::check::grant::Grant;
+use hotshoe_core::model::kind::{Kind as HostKind, ObjectRef};
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, Kind, NAMESPACE, ROLE, SECRET, SERVICE};

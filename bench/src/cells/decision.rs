@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use hotshoe::decision::{self, Call, Descriptor, Document};
-use hotshoe::plugin::candidate::Candidate;
-use hotshoe::plugin::cases::Case;
-use hotshoe::plugin::compile::Compiler;
-use hotshoe::plugin::engine::Engine;
-use hotshoe::plugin::limits::Limits;
-use hotshoe::plugin::revision::Revision;
+use hotshoe::sandbox::candidate::Candidate;
+use hotshoe::sandbox::cases::Case;
+use hotshoe::sandbox::compile::Compiler;
+use hotshoe::sandbox::engine::Engine;
+use hotshoe::sandbox::revision::Revision;
+use hotshoe_core::model::decision;
+use hotshoe_core::model::decision::{Call, Descriptor, Document};
+use hotshoe_core::model::limits::Limits;
 use serde::Serialize;
 
 use crate::figure::quantile;

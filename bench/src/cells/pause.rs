@@ -15,12 +15,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use hotshoe::plugin::candidate::Candidate;
-use hotshoe::plugin::compile::Compiler;
-use hotshoe::plugin::engine::Engine;
-use hotshoe::plugin::limits::Limits;
-use hotshoe::plugin::revision::Revision;
-use hotshoe::plugin::slot::Slot;
+use hotshoe::reconcile::slot::Slot;
+use hotshoe::sandbox::candidate::Candidate;
+use hotshoe::sandbox::compile::Compiler;
+use hotshoe::sandbox::engine::Engine;
+use hotshoe::sandbox::revision::Revision;
+use hotshoe_core::model::limits::Limits;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::Setup;

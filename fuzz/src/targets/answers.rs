@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{depth, sections};
-use crate::decision::{
-    Answer, Children, Condition, Decision, Document, Event, Failure, Kind, ObjectRef, Requirement, Severity, Truth,
+use hotshoe_core::check::answer::{clean, measure};
+use hotshoe_core::model::decision::{
+    Answer, Children, Condition, Decision, Document, Event, Failure, Requirement, Severity, Truth,
 };
-use crate::plugin::limits::{CONDITION_MESSAGE, EVENT_MESSAGE, FAILURE_MESSAGE, Limits};
-use crate::plugin::{clean, measure};
+use hotshoe_core::model::kind::{Kind, ObjectRef};
+use hotshoe_core::model::limits::{CONDITION_MESSAGE, EVENT_MESSAGE, FAILURE_MESSAGE, Limits};
 
 /// The first look at an answer. Each section is `WORD FIRST SECOND` with text behind it: a child with
 /// its JSON, the status, a condition, an Event, a requirement or a failure.

@@ -3,12 +3,13 @@
 use serde_json::Value;
 
 use super::{depth, sections};
-use crate::access::Verb;
-use crate::check::{Context, Desired, check};
-use crate::decision::{Children, Decision, Descriptor, Document, Kind, ObjectRef, OwnedKind, WriteVerb};
-use crate::grant::{Grant, Namespaces, Rule};
-use crate::pod_grant::Pods;
-use crate::service_policy::Services;
+use hotshoe_core::check::access_request::Verb;
+use hotshoe_core::check::grant::{Grant, Namespaces, Rule};
+use hotshoe_core::check::pod::grant::Pods;
+use hotshoe_core::check::service::Services;
+use hotshoe_core::check::{Context, Desired, check};
+use hotshoe_core::model::decision::{Children, Decision, Descriptor, Document, OwnedKind, WriteVerb};
+use hotshoe_core::model::kind::{Kind, ObjectRef};
 
 /// Group, version, kind, and whether it has a namespace: what the API server of the fuzzer serves.
 const KINDS: [(&str, &str, &str, bool); 8] = [

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::sections;
-use crate::diff::{covers, exceeds, repairs};
-use crate::object::{Lens, Object};
-use crate::projection::Projection;
+use hotshoe_core::diff::{covers, exceeds, repairs};
+use hotshoe_core::model::object::{Lens, Object};
+use hotshoe_core::model::projection::Projection;
 
 /// An object and what is kept of it. Sections: the paths that were asked for, one a line; the object.
 pub fn pruning(bytes: &[u8]) {

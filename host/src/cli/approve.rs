@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use super::host_client::read;
-use super::one_plugin::{self, OnePlugin};
-use super::reload;
-use crate::supervised::PluginStatus;
+use crate::cli::host_client::read;
+use crate::cli::reload;
+use crate::cli::target;
+use crate::cli::target::OnePlugin;
+use crate::rollout::managed_plugin::PluginStatus;
 
 /// Let a component decide that waits for it
 #[derive(clap::Args, Debug)]
@@ -16,7 +17,7 @@ pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,
     /// The beginning of its digest, to be sure which one is meant
-    #[arg(value_parser = one_plugin::digest)]
+    #[arg(value_parser = target::digest)]
     digest: Option<String>,
 }
 

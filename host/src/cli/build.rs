@@ -8,16 +8,18 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use wit_component::ComponentEncoder;
 
-use super::folder::{self, Folder, shown};
-use super::{stderr, stdout};
-use crate::plugin::candidate::Candidate;
-use crate::plugin::cases::Case;
-use crate::plugin::compile::Compiler;
-use crate::plugin::contract::{self, CASES};
-use crate::plugin::digest::Digest;
-use crate::plugin::engine::Engine;
-use crate::plugin::limits::Limits;
-use crate::plugin::revision::Revision;
+use crate::cli::project;
+use crate::cli::project::{Folder, shown};
+use crate::cli::{stderr, stdout};
+use crate::sandbox::candidate::Candidate;
+use crate::sandbox::cases::Case;
+use crate::sandbox::compile::Compiler;
+use crate::sandbox::contract;
+use crate::sandbox::contract::CASES;
+use crate::sandbox::engine::Engine;
+use crate::sandbox::revision::Revision;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::limits::Limits;
 
 /// The plugin that is meant where none is named.
 const FIRST: &str = "plugins/memcached";
@@ -70,8 +72,8 @@ impl Args {
 
 /// Without a folder nobody says which cases it is to carry, and which limits it will have.
 fn alone(from: &Path, out: &Path) -> anyhow::Result<()> {
-    let component = component(folder::read(from)?, &[], &Limits::default()).with_context(|| cannot_take(from))?;
-    folder::write(out, &component)?;
+    let component = component(project::read(from)?, &[], &Limits::default()).with_context(|| cannot_take(from))?;
+    project::write(out, &component)?;
     say(out, &component, "0 cases")
 }
 
@@ -81,9 +83,9 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
         None if folder.has_crate() => compile(folder)?,
         None => return as_it_is(folder, out),
     };
-    let (component, cases) = with_cases(folder, folder::read(&made)?).with_context(|| cannot_take(&made))?;
+    let (component, cases) = with_cases(folder, project::read(&made)?).with_context(|| cannot_take(&made))?;
     let product = folder.product();
-    folder::write(out.unwrap_or(&product), &component)?;
+    project::write(out.unwrap_or(&product), &component)?;
     say(out.unwrap_or(&product), &component, &format!("{cases} cases"))?;
     match out.is_none().then(|| folder.component()).transpose()? {
         Some(nearer) if nearer != product => {
@@ -97,10 +99,10 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
 /// A plugin without a crate is made by the tools of its language. Where they have, all is done.
 fn as_it_is(folder: &Folder, out: Option<&Path>) -> anyhow::Result<()> {
     let made = folder.component()?;
-    let component = folder::read(&made)?;
+    let component = project::read(&made)?;
     contract::inspect(&component, &folder.limits).with_context(|| cannot_take(&made))?;
     if let Some(out) = out {
-        folder::write(out, &component)?;
+        project::write(out, &component)?;
     }
     let why = format!("as it is, for {} has no Cargo.toml", shown(&folder.dir).display());
     say(out.unwrap_or(&made), &component, &why)

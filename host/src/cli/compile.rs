@@ -4,7 +4,7 @@
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
-use crate::plugin::compile;
+use crate::sandbox::compile;
 
 /// Compile the component on standard input to native code on standard output
 #[derive(clap::Args, Debug)]

@@ -5,13 +5,15 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::asked;
-use super::output::Output;
-use crate::access::Verb;
+use crate::cli::inspect;
+use crate::cli::output::Output;
 use crate::config::{HOST_NAMESPACE, PluginConfig};
-use crate::decision::{Descriptor, Kind};
-use crate::grant::{self, Grant, Namespaces, Word};
-use crate::never;
+use hotshoe_core::check::access_request::Verb;
+use hotshoe_core::check::denied;
+use hotshoe_core::check::grant;
+use hotshoe_core::check::grant::{Grant, Namespaces, Word};
+use hotshoe_core::model::decision::Descriptor;
+use hotshoe_core::model::kind::Kind;
 
 /// Show what plugins ask for beside what plugin.yaml grants them
 #[derive(clap::Args, Debug)]
@@ -48,8 +50,8 @@ impl Args {
     /// # Errors
     /// When a plugin cannot be loaded.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let plugins = asked::load(&self.plugins, &self.namespace).await?;
-        let of_plugin = |asked: &asked::Asked| {
+        let plugins = inspect::load(&self.plugins, &self.namespace).await?;
+        let of_plugin = |asked: &inspect::Asked| {
             let (config, descriptor) = (&asked.config, asked.revision.descriptor());
             std::iter::once(parent(config, descriptor)).chain(compare(&config.name, &config.grant, descriptor))
         };
@@ -99,7 +101,7 @@ fn compare(plugin: &str, grant: &Grant, descriptor: &Descriptor) -> Vec<Line> {
 }
 
 fn note(grant: &Grant, verb: Verb, kind: &Kind, asked: bool, given: bool) -> String {
-    if let Some((_, why)) = never::why(kind) {
+    if let Some((_, why)) = denied::why(kind) {
         return format!("never: {why}");
     }
     let rules: Vec<_> = grant.rules.iter().filter(|rule| rule.is_for(verb, kind)).collect();
@@ -150,7 +152,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::decision::{MatchRule, OwnedKind, ReadKind, WriteVerb};
+    use hotshoe_core::model::decision::{MatchRule, OwnedKind, ReadKind, WriteVerb};
 
     fn descriptor() -> Descriptor {
         let read = |key: &str, kind: &str| ReadKind {

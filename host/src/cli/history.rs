@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use super::host_client::read;
-use super::one_plugin::OnePlugin;
+use crate::cli::host_client::read;
+use crate::cli::target::OnePlugin;
 use crate::cluster::events;
-use crate::plugin::history::{Entry, Event};
-use crate::rollout::PluginHistory;
+use crate::rollout::history::{Entry, Event};
+use crate::rollout::install::PluginHistory;
 
 /// Show which components decided, and what became of them
 #[derive(clap::Args, Debug)]

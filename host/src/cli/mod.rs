@@ -6,26 +6,27 @@
     reason = "they panic where nobody reads any more; there are stdout.rs and stderr.rs"
 )]
 
+pub mod admit;
 pub mod approve;
-mod asked;
 pub mod build;
-mod colour;
+pub mod colour;
 pub mod compile;
-mod folder;
 pub mod grants;
 pub mod history;
 pub mod host_client;
-mod judged;
-mod one_plugin;
+pub mod inspect;
 pub mod output;
+pub mod project;
 pub mod rbac;
 pub mod reload;
 pub mod rollback;
 pub mod run;
+pub mod runtime;
 pub mod shadow;
 pub mod status;
 pub mod stderr;
-mod stdout;
+pub mod stdout;
+pub mod target;
 pub mod test;
 pub mod version;
 

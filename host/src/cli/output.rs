@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::stdout;
+use crate::cli::stdout;
 
 /// For a person, or for a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -7,16 +7,18 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 use serde_json::json;
 
-use super::asked::{self, Asked};
-use super::run::namespace;
-use super::{stderr, stdout};
+use crate::cli::inspect;
+use crate::cli::inspect::Asked;
+use crate::cli::run::namespace;
+use crate::cli::{stderr, stdout};
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::discovery::Kinds;
 use crate::cluster::served;
 use crate::config::HOST_NAMESPACE;
-use crate::decision::Kind;
-use crate::names;
-use crate::rbac::{self, Place, Plugin, Rights, Served};
+use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::names;
+use hotshoe_core::rbac;
+use hotshoe_core::rbac::{Place, Plugin, Rights, Served};
 
 /// Print the accounts and rights that a host needs for these plugins
 #[derive(clap::Args, Debug)]
@@ -69,7 +71,7 @@ impl Args {
     /// When a plugin cannot be loaded, or asks for more than it is granted: what is printed is applied
     /// unread, and no component writes that.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let plugins = asked::load(&self.plugins, &self.namespace).await?;
+        let plugins = inspect::load(&self.plugins, &self.namespace).await?;
         let lacking: Vec<String> = plugins.iter().filter_map(Asked::lacking).collect();
         ensure!(
             lacking.is_empty(),

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::host_client::read;
-use super::one_plugin::OnePlugin;
-use super::output::Output;
-use super::status::or_dash;
-use super::stderr;
-use crate::plugin::slot::Refused;
-use crate::supervised::PluginStatus;
+use crate::cli::host_client::read;
+use crate::cli::output::Output;
+use crate::cli::status::or_dash;
+use crate::cli::stderr;
+use crate::cli::target::OnePlugin;
+use crate::reconcile::slot::Refused;
+use crate::rollout::managed_plugin::PluginStatus;
 
 /// Have a running host take the component that is there now
 #[derive(clap::Args, Debug)]

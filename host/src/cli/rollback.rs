@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use super::host_client::read;
-use super::one_plugin::{self, OnePlugin};
-use super::reload;
+use crate::cli::host_client::read;
+use crate::cli::reload;
+use crate::cli::target;
+use crate::cli::target::OnePlugin;
 
 /// Have an earlier component decide again
 #[derive(clap::Args, Debug)]
@@ -15,7 +16,7 @@ pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,
     /// The beginning of its digest [default: the one that decided before]
-    #[arg(long, value_name = "DIGEST", value_parser = one_plugin::digest)]
+    #[arg(long, value_name = "DIGEST", value_parser = target::digest)]
     to: Option<String>,
 }
 

@@ -14,21 +14,23 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::prelude::*;
 
-use super::colour;
+use crate::cli::colour;
+use crate::cli::runtime;
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::discovery::Kinds;
 use crate::cluster::events::Recorder;
 use crate::cluster::namespace::warn_of_missing;
 use crate::cluster::watch::Watches;
 use crate::config::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, LISTEN, PluginConfig};
-use crate::metrics::Metrics;
-use crate::names;
-use crate::plugin::compile::{self, Compiler};
-use crate::plugin::engine::Engine;
-use crate::server::{self, About};
-use crate::supervised::{Shared, Supervised};
-use crate::supervisor;
-use crate::wakings;
+use crate::rollout::managed_plugin::{Shared, Supervised};
+use crate::rollout::supervisor;
+use crate::sandbox::compile;
+use crate::sandbox::compile::Compiler;
+use crate::sandbox::engine::Engine;
+use crate::server;
+use crate::server::About;
+use crate::telemetry::metrics::Metrics;
+use hotshoe_core::model::names;
 
 /// How long reconciles that run may take to end after a signal.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -92,7 +94,7 @@ impl Args {
         start_log(self.log_format);
         let engine = Engine::new()?;
         let called = engine.clone();
-        wakings::runtime(move || called.is_called())?.block_on(self.host(engine))
+        runtime::runtime(move || called.is_called())?.block_on(self.host(engine))
     }
 
     async fn host(self, engine: Engine) -> anyhow::Result<ExitCode> {

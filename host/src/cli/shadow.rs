@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::json;
 
-use super::host_client::{HostOptions, SHAPE};
-use super::{colour, one_plugin, stdout};
-use crate::plugin::text::clean;
-use crate::shadow::Line;
-use crate::shadow::compare::{Changed, Difference, Failed, Named};
-use crate::shadow::fields::Field;
-use crate::shadow::finalizers::FinalizerChange;
+use crate::cli::host_client::{HostOptions, SHAPE};
+use crate::cli::{colour, stdout, target};
+use crate::rollout::dry_run::Line;
 use crate::shadow::summary::Summary;
+use hotshoe_core::compare::finalizers::FinalizerChange;
+use hotshoe_core::compare::json_diff::Field;
+use hotshoe_core::compare::{Changed, Difference, Failed, Named};
+use hotshoe_core::model::sanitize::clean;
 
 /// Something would change.
 const CHANGES: u8 = 3;
@@ -35,7 +35,7 @@ const TEXT: usize = 4096;
 )]
 pub struct Args {
     /// Which plugin
-    #[arg(value_parser = one_plugin::plugin_name)]
+    #[arg(value_parser = target::plugin_name)]
     plugin: String,
     /// The component
     #[arg(value_name = "FILE")]
@@ -70,7 +70,7 @@ impl Args {
     /// # Errors
     /// When the file cannot be read, no host answers, or it cannot run the component.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let component = super::folder::read(&self.file)
+        let component = super::project::read(&self.file)
             .map_err(|error| anyhow::anyhow!("{error:#}; build it with `hotshoe build`, or name another file"))?;
         let heard = super::runtime()?.block_on(self.ask(&component))?;
         let summary = heard.summary.as_ref().context(

@@ -2,15 +2,15 @@
 
 use std::process::ExitCode;
 
-use super::host_client::{HostOptions, read};
-use super::one_plugin;
-use super::output::Output;
-use crate::breaker::{BreakerStatus, State};
-use crate::error::APPLY_RIGHTS;
-use crate::plugin::digest::Digest;
-use crate::plugin::slot::Refused;
+use crate::cli::host_client::{HostOptions, read};
+use crate::cli::output::Output;
+use crate::cli::target;
+use crate::cluster::error::APPLY_RIGHTS;
+use crate::reconcile::slot::Refused;
+use crate::rollout::managed_plugin::{PluginStatus, Trouble};
 use crate::server::HostStatus;
-use crate::supervised::{PluginStatus, Trouble};
+use hotshoe_core::flow::circuit_breaker::{BreakerStatus, State};
+use hotshoe_core::model::digest::Digest;
 
 /// Show how a running host and its plugins are
 #[derive(clap::Args, Debug)]
@@ -100,7 +100,7 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
     }
     // Where nothing else is to be said, the plugin's own line says it.
     if let Some(taking) = plugin.taking.as_ref().filter(|_| plugin.digest.is_some() || plugin.refused.is_some()) {
-        notes.push(one_plugin::waits(taking));
+        notes.push(target::waits(taking));
     }
     notes
 }

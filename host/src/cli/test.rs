@@ -12,16 +12,17 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-use super::folder::{self, CaseFile, Folder, shown};
-use super::output::Output;
-use super::{colour, judged, stderr, stdout};
-use crate::plugin::candidate::Candidate;
-use crate::plugin::cases::{Case, Report, Verdict};
-use crate::plugin::compile::Compiler;
-use crate::plugin::engine::Engine;
-use crate::plugin::expect::Expect;
-use crate::plugin::revision::Revision;
-use crate::plugin::text::clean;
+use crate::cli::output::Output;
+use crate::cli::project;
+use crate::cli::project::{CaseFile, Folder, shown};
+use crate::cli::{admit, colour, stderr, stdout};
+use crate::sandbox::candidate::Candidate;
+use crate::sandbox::cases::expect::Expect;
+use crate::sandbox::cases::{Case, Report, Verdict};
+use crate::sandbox::compile::Compiler;
+use crate::sandbox::engine::Engine;
+use crate::sandbox::revision::Revision;
+use hotshoe_core::model::sanitize::clean;
 
 /// Run a plugin's cases (cases/*.yaml) on its component, without any cluster
 #[derive(clap::Args, Debug)]
@@ -61,7 +62,7 @@ impl Args {
         if let Some(calls) = self.bench {
             return bench(&revision, &cases, calls.get()).await;
         }
-        let config = judged::config(&self.plugin);
+        let config = admit::config(&self.plugin);
         let mut results = Vec::new();
         let mut accepted = 0;
         for mut file in cases {
@@ -70,7 +71,7 @@ impl Args {
                 accepted += 1;
             }
             if let (true, Some(config)) = (passed(&report), &config)
-                && let Some(violation) = judged::refusal(&file.case, &revision, config).await
+                && let Some(violation) = admit::refusal(&file.case, &revision, config).await
             {
                 let why = clean(violation.to_string(), 1_000);
                 report.verdict = Verdict::Failed(format!("it answers as expected, but a host refuses that: {why}"));
@@ -111,7 +112,7 @@ impl Args {
 /// The component of a folder.
 pub(super) async fn load(folder: &Folder) -> anyhow::Result<Arc<Revision>> {
     let path = folder.component()?;
-    let bytes = folder::read(&path)?;
+    let bytes = project::read(&path)?;
     let engine = Engine::new()?;
     let compiler = Compiler::of_this_binary(None);
     let loaded = Revision::load(&engine, &compiler, Candidate::of(bytes), folder.limits.clone()).await;
@@ -133,7 +134,7 @@ fn accept(file: &mut CaseFile, report: &mut Report) -> anyhow::Result<bool> {
     if case.expect.clone().map(Expect::sorted).as_ref() != Some(&**actual) {
         bail!("the answer of {:?} cannot be written as YAML; write it by hand", file.case.name);
     }
-    folder::write(&file.path, text.as_bytes())?;
+    project::write(&file.path, text.as_bytes())?;
     (file.text, file.case) = (text, case);
     report.verdict = Verdict::Passed;
     Ok(true)

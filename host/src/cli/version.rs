@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::output::Output;
-use crate::plugin::CONTRACT;
+use crate::cli::output::Output;
+use crate::sandbox::CONTRACT;
 
 /// Print version, commit, contract and platform
 #[derive(clap::Args, Debug)]

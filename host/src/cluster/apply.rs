@@ -9,20 +9,22 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::check;
 use crate::cluster::apply_body;
 use crate::cluster::client::{Call, Cluster};
 use crate::cluster::discovery::{Kinds, Resource};
+use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
-use crate::cluster::observe::View;
-use crate::cluster::pace::Pace;
-use crate::cluster::watched::Role;
-use crate::companions::{self, Claim, Taken};
-use crate::decision::{Kind, ObjectRef};
-use crate::diff::{self, Apply, Plan, Precondition, Repair};
-use crate::error::ApiError;
-use crate::object::{Controller, Key, Object, PLUGIN_LABEL, plugin_manager};
-use crate::renamed;
+use crate::cluster::rate_limit::Pace;
+use crate::cluster::shared_watch::Role;
+use crate::cluster::view::View;
+use hotshoe_core::check;
+use hotshoe_core::diff;
+use hotshoe_core::diff::claim_fields;
+use hotshoe_core::diff::claim_fields::{Claim, Taken};
+use hotshoe_core::diff::renamed_elements;
+use hotshoe_core::diff::{Apply, Plan, Precondition, Repair};
+use hotshoe_core::model::kind::{Kind, ObjectRef};
+use hotshoe_core::model::object::{Controller, Key, Object, PLUGIN_LABEL, plugin_manager};
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
@@ -224,7 +226,7 @@ impl Writer {
     /// What was put back has been applied by now, so that it is no edit of ours any more: the next apply could not
     /// take it away. What somebody changed since the apply is in the reply, so that does not tell whether it took.
     async fn forget_edits(&self, apply: &Apply, place: Place<'_>) {
-        let find = |_: &Object, live: &Value| companions::without_edits(live, &self.manager).into_iter().collect();
+        let find = |_: &Object, live: &Value| claim_fields::without_edits(live, &self.manager).into_iter().collect();
         if let Err(error) = self.put_back(apply, find, place).await {
             let child = &apply.desired.reference;
             tracing::warn!(plugin = self.plugin, %child, "what was put back stays noted as an edit: {error}");
@@ -259,7 +261,7 @@ impl Writer {
         let applied = self.apply_claiming(apply, refusal, &mut taken, place).await;
         if applied.is_err() && !taken.is_empty() {
             let find =
-                |_: &Object, live: &Value| companions::give_back(live, &self.manager, &taken).into_iter().collect();
+                |_: &Object, live: &Value| claim_fields::give_back(live, &self.manager, &taken).into_iter().collect();
             if let Err(error) = self.put_back(apply, find, place).await {
                 let child = &apply.desired.reference;
                 tracing::warn!(plugin = self.plugin, %child, "fields of others could not be given back to them: {error}");
@@ -291,7 +293,7 @@ impl Writer {
     async fn claim(&self, apply: &Apply, reach: usize, place: Place<'_>) -> Result<Option<Claim>, ApiError> {
         let mut claim = None;
         let find = |_: &Object, live: &Value| {
-            claim = companions::claim(live, &self.manager, &apply.desired, reach);
+            claim = claim_fields::claim(live, &self.manager, &apply.desired, reach);
             claim.iter().map(|claim| claim.owners.clone()).collect()
         };
         let claimed = self.put_back(apply, find, place).await?;
@@ -303,8 +305,8 @@ impl Writer {
     async fn rename_back(&self, apply: &Apply, known: &Object, place: Place<'_>) -> Result<bool, ApiError> {
         let is_unchanged = known.applied.as_deref() == Some(&*apply.desired.digest);
         let fields = known.owned_fields(&self.manager, false).filter(|_| is_unchanged);
-        if fields.is_some_and(|fields| renamed::is_missing(fields, &apply.desired.body)) {
-            let find = |_: &Object, live: &Value| renamed::doubles(&apply.desired.body, live);
+        if fields.is_some_and(|fields| renamed_elements::is_missing(fields, &apply.desired.body)) {
+            let find = |_: &Object, live: &Value| renamed_elements::doubles(&apply.desired.body, live);
             return Ok(self.put_back(apply, find, place).await?.is_some());
         }
         Ok(false)
@@ -415,7 +417,7 @@ impl Writer {
     }
 
     async fn prune(&self, kind: Kind, child: Arc<Object>, views: &[View], permit: &Permit) -> Written {
-        let reference = crate::cluster::observe::reference(&kind, &child.key);
+        let reference = crate::cluster::view::reference(&kind, &child.key);
         let view = views.iter().find(|view| view.watched.scope.kind == kind);
         let result = match (view, self.kinds.get(&kind)) {
             (Some(view), Some(resource)) => {
@@ -622,8 +624,8 @@ fn unusable(reference: &ObjectRef, message: String) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::Lens;
-    use crate::projection::Projection;
+    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::projection::Projection;
 
     const MANAGER: &str = "hotshoe/demo";
 

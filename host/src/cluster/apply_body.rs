@@ -17,7 +17,7 @@ use serde::ser::{Serialize, SerializeMap};
 use serde_json::ser::Formatter;
 use serde_json::{Map, Value};
 
-use crate::diff::Precondition;
+use hotshoe_core::diff::Precondition;
 
 /// The query of every apply but one. Forced, because a field that we set is ours. Without `fieldValidation`,
 /// because a field that is not in the schema is refused whatever it says: it could have no owner. All

@@ -12,11 +12,11 @@ use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
 
+use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
-use crate::cluster::in_flight::InFlight;
-use crate::cluster::silence::Silence;
+use crate::cluster::outage::Silence;
 use crate::cluster::transport::Transport;
-use crate::error::ApiError;
+use crate::cluster::write_slots::InFlight;
 
 /// A reply larger than this is not read: the API server's own limit on an object is 1.5 MiB.
 const MAX_REPLY: usize = 4 * 1024 * 1024;

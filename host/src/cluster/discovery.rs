@@ -9,10 +9,10 @@ use parking_lot::RwLock;
 use serde::Deserialize;
 
 use crate::cluster::client::{Call, Cluster};
+use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
-use crate::decision::{Kind, ObjectRef};
-use crate::error::ApiError;
-use crate::object::Key;
+use hotshoe_core::model::kind::{Kind, ObjectRef};
+use hotshoe_core::model::object::Key;
 
 /// A kind as the API server serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]

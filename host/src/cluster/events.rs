@@ -18,13 +18,14 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::backoff::soon;
 use crate::cluster::client::{Call, Cluster};
+use crate::cluster::error::ApiError;
+use crate::cluster::fair_queue::Turns;
 use crate::cluster::identity::{Identity, Permit};
-use crate::cluster::turns::Turns;
-use crate::decision::{Event, ObjectRef};
-use crate::error::ApiError;
-use crate::plugin::digest::Digest as Revision;
+use hotshoe_core::flow::backoff::soon;
+use hotshoe_core::model::decision::Event;
+use hotshoe_core::model::digest::Digest as Revision;
+use hotshoe_core::model::kind::ObjectRef;
 
 /// How many Events of a plugin may wait to be written.
 const WAITING: usize = 500;
@@ -260,7 +261,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::decision::{Kind, Severity};
+    use hotshoe_core::model::decision::Severity;
+    use hotshoe_core::model::kind::Kind;
 
     fn note(component: &str, message: &str) -> Note {
         Note {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use http::Method;
 
 use crate::cluster::client::{Call, Cluster};
+use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
-use crate::error::ApiError;
 
 /// How often an API server is asked that is away.
 const AGAIN: Duration = Duration::from_secs(5);

@@ -8,10 +8,10 @@ use crate::cluster::apply::{APPLY, JSON_PATCH, Writer, unreadable};
 use crate::cluster::apply_body;
 use crate::cluster::client::Call;
 use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
-use crate::error::ApiError;
-use crate::object::{HOST_MANAGER, Key, Lens, Object};
-use crate::status;
+use hotshoe_core::diff::status;
+use hotshoe_core::model::object::{HOST_MANAGER, Key, Lens, Object};
 
 impl Writer {
     /// Reads a parent past the cache.
@@ -193,10 +193,10 @@ mod tests {
 
     use super::*;
     use crate::cluster::client::{Cluster, ConnectOptions};
-    use crate::cluster::pace::Pace;
-    use crate::decision::Kind;
-    use crate::plugin::limits::Limits;
-    use crate::projection::Projection;
+    use crate::cluster::rate_limit::Pace;
+    use hotshoe_core::model::kind::Kind;
+    use hotshoe_core::model::limits::Limits;
+    use hotshoe_core::model::projection::Projection;
 
     /// A writer to an API server that is away, with one write in a second.
     async fn writer() -> Writer {

@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 use crate::cluster::client::{Call, Cluster};
 use crate::cluster::discovery::Kinds;
+use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
-use crate::decision::Kind;
-use crate::error::ApiError;
-use crate::rbac::Served;
+use hotshoe_core::model::kind::Kind;
+use hotshoe_core::rbac::Served;
 
 /// Kinds of Kubernetes itself that have no namespace. A kind of anybody else is taken to have one.
 const WITHOUT_NAMESPACE: [&str; 22] = [

@@ -20,11 +20,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::client::{Cluster, chain};
 use crate::cluster::discovery::{Kinds, Resource};
-use crate::cluster::watched::{Health, Role, Scope, Subscriber, Watched};
-use crate::cluster::wire::Wire;
-use crate::decision::Kind;
-use crate::error::ApiError;
-use crate::object::Lens;
+use crate::cluster::error::ApiError;
+use crate::cluster::raw_object::Wire;
+use crate::cluster::shared_watch::{Health, Role, Scope, Subscriber, Watched};
+use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::object::Lens;
 
 /// A dead connection is noticed this long after its last sign of life, plus 5 s.
 const WATCH_SECONDS: u32 = 60;

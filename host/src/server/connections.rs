@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::loopback::Ends;
+use crate::server::local_only::Ends;
 
 /// So many are served at once; who comes later waits in the kernel's queue.
 const AT_ONCE: usize = 128;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::compare::{Difference, Side};
-use super::finalizers::FinalizerChange;
-use crate::plugin::digest::Digest;
-use crate::plugin::revision::Revision;
+use crate::sandbox::revision::Revision;
+use hotshoe_core::compare::finalizers::FinalizerChange;
+use hotshoe_core::compare::{Difference, Side};
+use hotshoe_core::model::digest::Digest;
 
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -164,7 +164,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::shadow::compare::Failed;
+    use hotshoe_core::compare::Failed;
 
     #[test]
     fn a_parent_on_which_only_the_new_one_fails_is_counted_as_that_alone() {

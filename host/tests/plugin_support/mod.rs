@@ -5,14 +5,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use hotshoe::decision::{Call, Document, Kind, ObjectRef, Observation};
-use hotshoe::error::LoadError;
-use hotshoe::plugin::call::{Aborted, Outcome};
-use hotshoe::plugin::candidate::Candidate;
-use hotshoe::plugin::compile::Compiler;
-use hotshoe::plugin::engine::Engine;
-use hotshoe::plugin::limits::{Limits, Overrides};
-use hotshoe::plugin::revision::Revision;
+use hotshoe::sandbox::call::{Aborted, Outcome};
+use hotshoe::sandbox::candidate::Candidate;
+use hotshoe::sandbox::compile::Compiler;
+use hotshoe::sandbox::engine::Engine;
+use hotshoe::sandbox::error::LoadError;
+use hotshoe::sandbox::revision::Revision;
+use hotshoe_core::model::decision::{Call, Document, Observation};
+use hotshoe_core::model::kind::{Kind, ObjectRef};
+use hotshoe_core::model::limits::{Limits, Overrides};
 
 pub use hotshoe_components::{Guest, reconcile};
 

@@ -1,11 +1,13 @@
 //! The same forged objects and the gate alone: no cluster, no sandbox.
 
-use hotshoe::access::Verb;
-use hotshoe::check::{self, Context};
-use hotshoe::decision::{Children, Decision, Descriptor, Document, Kind, ObjectRef, OwnedKind, WriteVerb};
-use hotshoe::grant::{Grant, Namespaces, Rule};
-use hotshoe::pod_grant::Pods;
-use hotshoe::service_policy::Services;
+use hotshoe_core::check;
+use hotshoe_core::check::Context;
+use hotshoe_core::check::access_request::Verb;
+use hotshoe_core::check::grant::{Grant, Namespaces, Rule};
+use hotshoe_core::check::pod::grant::Pods;
+use hotshoe_core::check::service::Services;
+use hotshoe_core::model::decision::{Children, Decision, Descriptor, Document, OwnedKind, WriteVerb};
+use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_tests::attacks::forged::{Forged, Place};
 use hotshoe_tests::attacks::{ATTACKS, How, Layer};
 use hotshoe_tests::control_plane::SYSTEM;

@@ -29,7 +29,9 @@ fn what_cannot_be_taken_is_refused_by_name_and_the_last_good_one_goes_on() {
                     let plugin = stand.plugin().await;
                     let found = &plugin["refused"];
                     let is_it = match &offered {
-                        Offered::Bytes(bytes) => found["digest"] == hotshoe::plugin::digest::Digest::of(bytes).full(),
+                        Offered::Bytes(bytes) => {
+                            found["digest"] == hotshoe_core::model::digest::Digest::of(bytes).full()
+                        }
                         _ => found["reason"] == row.reason,
                     };
                     if is_it { Ok(plugin.clone()) } else { Err(format!("{plugin:#}")) }
@@ -81,7 +83,7 @@ fn where_no_parent_is_named_neither_a_pod_nor_the_parent_of_another_plugin_is_on
             let How::Offered(offered) = named(name).how else { panic!("{name} is no component") };
             let Offered::Bytes(component) = offered(stand.folder.original()) else { panic!("{name} is no component") };
             stand.folder.put(&component);
-            let digest = hotshoe::plugin::digest::Digest::of(&component).full();
+            let digest = hotshoe_core::model::digest::Digest::of(&component).full();
             let refused = stand
                 .host
                 .until(&format!("{name} is refused"), async || {

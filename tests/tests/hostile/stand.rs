@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use hotshoe::plugin::digest::Digest;
+use hotshoe_core::model::digest::Digest;
 use hotshoe_tests::attacks::components::Offered;
 use hotshoe_tests::attacks::{Attack, SERVED};
 use hotshoe_tests::audit::Entry;

@@ -1,6 +1,6 @@
 //! A component whose watches the host may not open.
 
-use hotshoe::plugin::digest::Digest;
+use hotshoe_core::model::digest::Digest;
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::{Scene, run};
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hotshoe::plugin::digest::Digest;
+use hotshoe_core::model::digest::Digest;
 use hotshoe_tests::guests::{Folder, reworded, unusable};
 use hotshoe_tests::kinds::{DEPLOYMENT, FAULT, MEMCACHED, SERVICE};
 use hotshoe_tests::scene::{is_settled, said};

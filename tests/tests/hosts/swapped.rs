@@ -41,7 +41,7 @@ pub(super) async fn start(scene: &mut Scene, plugin: &Path, cache: &Path) -> Hos
 }
 
 pub(super) async fn until_digest(host: &Host, component: &[u8]) {
-    let wanted = hotshoe::plugin::digest::Digest::of(component).full();
+    let wanted = hotshoe_core::model::digest::Digest::of(component).full();
     host.until_plugin("the component decides", |plugin| plugin["digest"] == *wanted).await;
 }
 
@@ -362,7 +362,7 @@ fn a_component_that_is_being_compiled_is_not_lost_to_a_way_back() {
         let plugin = host.until_plugin("all is well", |plugin| plugin["refused"].is_null()).await;
         assert_eq!(plugin["ready"], true, "{plugin:#}");
         // The good one decided in between.
-        let good = hotshoe::plugin::digest::Digest::of(folder.original()).full();
+        let good = hotshoe_core::model::digest::Digest::of(folder.original()).full();
         let (_, words) = host.ask(&["history", "faulty", "-o", "json"]);
         let history: Value = serde_json::from_str(&words).expect("JSON");
         let published = history["entries"].as_array().expect("entries").iter();
@@ -391,7 +391,7 @@ fn a_component_that_is_being_compiled_is_not_lost_to_a_wish_that_cannot_be_fulfi
         let (status, words) = host.ask(&["rollback", "faulty", "--to", "123456"]);
         assert!(!status.success() && words.contains("no revision"), "{words}");
         until_digest(&host, &second).await;
-        let first = hotshoe::plugin::digest::Digest::of(&first);
+        let first = hotshoe_core::model::digest::Digest::of(&first);
         let (status, words) = host.ask(&["rollback", "faulty", "--to", &format!("sha256:{}", first.full())]);
         assert!(status.success() && words.contains(&first.to_string()), "{words}");
     });
@@ -593,7 +593,7 @@ fn a_reload_waits_for_a_file_that_is_being_written() {
             }
             asked.join().expect("it is told")
         });
-        let wanted = hotshoe::plugin::digest::Digest::of(&component).to_string();
+        let wanted = hotshoe_core::model::digest::Digest::of(&component).to_string();
         assert!(status.success() && words.contains(&wanted), "{words}");
     });
 }

@@ -1,0 +1,311 @@
+//! What a plugin answered, measured: its sizes, its numbers, its JSON and its words.
+//!
+//! This is the first look at an answer, right after it came out of the sandbox, and knows nothing
+//! of grants or observations; those are [`check`](crate::check)'s. Everything here is
+//! plugin-controlled.
+
+use std::collections::HashSet;
+
+use crate::model::decision::{Answer, Children, Condition, Decision, Document, Event, Failure, Requirement};
+use crate::model::kind::ObjectRef;
+use crate::model::limits::{
+    CHILDREN, CONDITION_MESSAGE, CONDITION_TYPE, CONDITIONS, EVENT_MESSAGE, EVENTS, FAILURE_MESSAGE, Limits,
+    OBJECT_BYTES, REASON, REQUIREMENTS, STATUS_BYTES,
+};
+use crate::model::names;
+use crate::model::{json_guard, sanitize};
+
+/// The longest name of any Kubernetes object, bytes.
+const NAME: usize = 253;
+
+/// Why an answer is not looked at any further.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// It is larger than the host accepts: what, and by how much.
+    #[error("the plugin's answer is too large: {0}")]
+    TooLarge(String),
+    /// It cannot be read: which part, and why.
+    #[error("the plugin's answer cannot be used: {0}")]
+    Invalid(String),
+}
+
+impl AnswerError {
+    /// Returns one PascalCase word for Event, condition and metric.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            AnswerError::TooLarge(_) => "OutputTooLarge",
+            AnswerError::Invalid(_) => "InvalidOutput",
+        }
+    }
+}
+
+/// The answer with its words cleaned, if it keeps within the limits.
+pub fn measure(answer: Answer, limits: &Limits) -> Result<Answer, AnswerError> {
+    Ok(match answer {
+        Answer::Decided(decision) => Answer::Decided(measure_decision(decision, limits)?),
+        Answer::Waiting(decision) => Answer::Waiting(measure_decision(decision, limits)?),
+        Answer::Done(decision) => Answer::Done(measure_decision(decision, limits)?),
+        Answer::Needs(needs) => {
+            check_needs(&needs)?;
+            Answer::Needs(needs)
+        }
+    })
+}
+
+/// The failure with its words cleaned.
+pub fn clean(failure: Failure) -> Failure {
+    let clean = |message| sanitize::clean(message, FAILURE_MESSAGE);
+    match failure {
+        Failure::Retry { message, after } => Failure::Retry { message: clean(message), after },
+        Failure::Reject { message, field } => {
+            Failure::Reject { message: clean(message), field: field.map(|field| sanitize::clean(field, NAME)) }
+        }
+        Failure::Other(message) => Failure::Other(clean(message)),
+    }
+}
+
+fn measure_decision(decision: Decision, limits: &Limits) -> Result<Decision, AnswerError> {
+    if let Children::Exactly(children) = &decision.children {
+        check_children(children, limits)?;
+    }
+    at_most(decision.conditions.len(), CONDITIONS, "conditions", None)?;
+    at_most(decision.events.len(), limits.events as usize, "events", Some(EVENTS.name))?;
+    let mut types = HashSet::new();
+    if let Some(twice) = decision.conditions.iter().find(|condition| !types.insert(&condition.name)) {
+        return Err(invalid(format!("the condition {:?} stands twice", twice.name)));
+    }
+    let conditions: Vec<_> = decision.conditions.into_iter().map(measure_condition).collect::<Result<_, _>>()?;
+    check_status(decision.status.as_deref(), &conditions, limits)?;
+    Ok(Decision {
+        conditions,
+        events: decision.events.into_iter().map(measure_event).collect::<Result<_, _>>()?,
+        ..decision
+    })
+}
+
+/// Conditions are written into the status, and parents are cached whole.
+fn check_status(status: Option<&str>, conditions: &[Condition], limits: &Limits) -> Result<(), AnswerError> {
+    let written = |condition| serde_json::to_string(condition).map_or(0, |json| json.len());
+    let bytes = status.map_or(0, str::len) + conditions.iter().map(written).sum::<usize>();
+    at_most_bytes("the status with its conditions", bytes, limits.status_bytes.bytes(), STATUS_BYTES.name)?;
+    status.map_or(Ok(()), |status| check_json("the status", status, limits))
+}
+
+fn check_children(children: &[Document], limits: &Limits) -> Result<(), AnswerError> {
+    at_most(children.len(), limits.children as usize, "children", Some(CHILDREN.name))?;
+    children.iter().try_for_each(|child| check_child(child, limits))
+}
+
+fn check_child(child: &Document, limits: &Limits) -> Result<(), AnswerError> {
+    check_reference(&child.reference)?;
+    let what = child.reference.to_string();
+    at_most_bytes(&what, child.json.len(), limits.object_bytes.bytes(), OBJECT_BYTES.name)?;
+    check_json(&what, &child.json, limits)
+}
+
+fn check_needs(needs: &[Requirement]) -> Result<(), AnswerError> {
+    at_most(needs.len(), REQUIREMENTS, "requirements", None)?;
+    let mut keys = HashSet::new();
+    for need in needs {
+        check_reference(&need.reference)?;
+        if need.key.is_empty() || need.key.len() > NAME || !keys.insert(&need.key) {
+            let key = sanitize::clean(need.key.clone(), NAME);
+            return Err(invalid(format!("the key {key:?} of a requirement is empty, too long or stands twice")));
+        }
+    }
+    Ok(())
+}
+
+/// Names that may be shown and compared; whether they may be used is not decided here.
+fn check_reference(reference: &ObjectRef) -> Result<(), AnswerError> {
+    let kind = &reference.kind;
+    let namespace = reference.namespace.as_deref().unwrap_or("default");
+    let plausible = names::is_group(&kind.group)
+        && names::is_version(&kind.version)
+        && names::is_kind(&kind.kind)
+        && names::is_visible(namespace, NAME)
+        && names::is_visible(&reference.name, NAME);
+    if plausible {
+        return Ok(());
+    }
+    let shown = sanitize::clean(format!("{} {reference}", kind.api_version()), NAME);
+    Err(invalid(format!("{shown:?} names no object that can be")))
+}
+
+fn check_json(what: &str, text: &str, limits: &Limits) -> Result<(), AnswerError> {
+    json_guard::check_object(text, limits.json_depth)
+        .map_err(|error| invalid(format!("the JSON of {what}: {}", sanitize::clean(error, 500))))
+}
+
+fn measure_condition(condition: Condition) -> Result<Condition, AnswerError> {
+    if !names::is_qualified(&condition.name) || condition.name.len() > CONDITION_TYPE {
+        let name = sanitize::clean(condition.name, NAME);
+        return Err(invalid(format!("{name:?} is no condition type, such as Available or example.com/Available")));
+    }
+    Ok(Condition {
+        reason: reason(condition.reason)?,
+        message: sanitize::clean(condition.message, CONDITION_MESSAGE),
+        ..condition
+    })
+}
+
+fn measure_event(event: Event) -> Result<Event, AnswerError> {
+    Ok(Event { reason: reason(event.reason)?, message: sanitize::clean(event.message, EVENT_MESSAGE), ..event })
+}
+
+/// A word as the schema of `metav1.Condition` wants it; another would have the whole status
+/// refused by the API server.
+fn reason(reason: String) -> Result<String, AnswerError> {
+    let letter = |at: Option<char>| at.is_some_and(|c| c.is_ascii_alphabetic());
+    let valid = reason.len() <= REASON
+        && letter(reason.chars().next())
+        && reason.chars().all(|c| c.is_ascii_alphanumeric() || "_,:".contains(c))
+        && !reason.ends_with([',', ':']);
+    if valid {
+        return Ok(reason);
+    }
+    let shown = sanitize::clean(reason, REASON);
+    Err(invalid(format!("the reason {shown:?} is no single word in PascalCase")))
+}
+
+/// `name` is that of the limit, where an administrator can raise it.
+fn at_most(count: usize, limit: usize, what: &str, name: Option<&str>) -> Result<(), AnswerError> {
+    if count <= limit {
+        return Ok(());
+    }
+    let name = name.map(|name| format!(" (limits.{name})")).unwrap_or_default();
+    Err(AnswerError::TooLarge(format!("it has {count} {what}, more than {limit}{name}")))
+}
+
+fn at_most_bytes(what: &str, bytes: usize, limit: usize, name: &str) -> Result<(), AnswerError> {
+    if bytes <= limit {
+        return Ok(());
+    }
+    Err(AnswerError::TooLarge(format!("{what} has {bytes} bytes, more than {limit} (limits.{name})")))
+}
+
+fn invalid(message: String) -> AnswerError {
+    AnswerError::Invalid(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::decision::{Severity, Truth};
+    use crate::model::kind::Kind;
+
+    fn decision() -> Decision {
+        Decision {
+            children: Children::Keep,
+            status: None,
+            conditions: Vec::new(),
+            events: Vec::new(),
+            requeue_after: None,
+        }
+    }
+
+    fn child(name: &str, json: &str) -> Document {
+        let kind = Kind::new("apps", "v1", "Deployment");
+        Document { reference: ObjectRef { kind, namespace: None, name: name.into() }, json: json.into() }
+    }
+
+    fn condition(name: &str) -> Condition {
+        Condition { name: name.into(), status: Truth::True, reason: "Ready".into(), message: "well".into() }
+    }
+
+    fn measured(decision: Decision) -> Result<Decision, AnswerError> {
+        match measure(Answer::Decided(decision), &Limits::default())? {
+            Answer::Decided(decision) => Ok(decision),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn refused(decision: Decision) -> (&'static str, String) {
+        let error = measured(decision).unwrap_err();
+        (error.reason(), error.to_string())
+    }
+
+    #[test]
+    fn an_ordinary_decision_passes_unchanged() {
+        let decision = Decision {
+            children: Children::Exactly(vec![child("web", r#"{"spec":{"replicas":3}}"#)]),
+            status: Some(r#"{"nodes":["a"]}"#.into()),
+            conditions: vec![condition("Available"), condition("example.com/Available")],
+            events: vec![Event { severity: Severity::Normal, reason: "Scaled".into(), message: "to 3".into() }],
+            ..decision()
+        };
+        assert_eq!(measured(decision.clone()), Ok(decision));
+    }
+
+    #[test]
+    fn too_many_or_too_large_is_named_with_its_limit() {
+        let children = |children| Decision { children: Children::Exactly(children), ..decision() };
+        let large = format!("{{\"a\":\"{}\"}}", "x".repeat(1_500_000));
+        let status = Some(format!("{{\"a\":\"{}\"}}", "x".repeat(65_536)));
+        let conditions = (0..33).map(|n| condition(&format!("C{n}"))).collect();
+        let event = Event { severity: Severity::Normal, reason: "A".into(), message: String::new() };
+        for (decision, says) in [
+            (children(vec![child("web", "{}"); 501]), "it has 501 children, more than 500 (limits.children)"),
+            (
+                children(vec![child("web", &large)]),
+                "Deployment.apps web has 1500008 bytes, more than 1500000 (limits.objectBytes)",
+            ),
+            (Decision { status, ..decision() }, "has 65544 bytes, more than 65536 (limits.statusBytes)"),
+            (Decision { conditions, ..decision() }, "it has 33 conditions, more than 32"),
+            (Decision { events: vec![event; 6], ..decision() }, "it has 6 events, more than 5 (limits.events)"),
+        ] {
+            let (reason, message) = refused(decision);
+            assert_eq!(reason, "OutputTooLarge");
+            assert!(message.ends_with(says), "{message}");
+        }
+    }
+
+    #[test]
+    fn conditions_count_as_a_part_of_the_status_in_every_answer() {
+        let limits = Limits::default();
+        let large = |name: &str| Condition { message: "x".repeat(CONDITION_MESSAGE), ..condition(name) };
+        let status = |bytes: usize| Some(format!("{{\"a\":\"{}\"}}", "x".repeat(bytes)));
+        let fits = Decision { conditions: vec![large("A")], status: status(32_000), ..decision() };
+        let together = Decision { status: status(33_000), ..fits.clone() };
+        let many = Decision { conditions: ["A", "B"].map(large).into(), ..decision() };
+        // A quotation mark takes two bytes when it is written.
+        let quotes = Condition { message: "\"".repeat(CONDITION_MESSAGE), ..condition("A") };
+        let quoted = Decision { conditions: vec![quotes], ..decision() };
+        for form in [Answer::Decided, Answer::Waiting, Answer::Done] {
+            assert!(measure(form(fits.clone()), &limits).is_ok());
+            for decision in [&together, &many, &quoted] {
+                let error = measure(form(decision.clone()), &limits).unwrap_err();
+                assert_eq!(error.reason(), "OutputTooLarge");
+                assert!(error.to_string().contains("the status with its conditions has"), "{error}");
+                assert!(error.to_string().ends_with("(limits.statusBytes)"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn unusable_json_names_and_words_are_refused() {
+        for (name, json) in
+            [("web", "[]"), ("web", r#"{"a":1,"a":2}"#), ("", "{}"), ("a\u{202e}b", "{}"), ("a b", "{}")]
+        {
+            let children = Children::Exactly(vec![child(name, json)]);
+            assert_eq!(refused(Decision { children, ..decision() }).0, "InvalidOutput", "{name} {json}");
+        }
+        for name in ["", "not one word", "/x", "a/b/c"] {
+            let conditions = vec![condition(name)];
+            assert_eq!(refused(Decision { conditions, ..decision() }).0, "InvalidOutput", "{name}");
+        }
+        let twice = vec![condition("Available"), condition("Available")];
+        assert_eq!(refused(Decision { conditions: twice, ..decision() }).0, "InvalidOutput");
+        let conditions = vec![Condition { reason: "not one word".into(), ..condition("Available") }];
+        assert_eq!(refused(Decision { conditions, ..decision() }).0, "InvalidOutput");
+    }
+
+    #[test]
+    fn messages_are_cut_and_cleaned() {
+        let long = Condition { message: "ä".repeat(40_000), ..condition("Available") };
+        let event = Event { severity: Severity::Warning, reason: "Odd".into(), message: "\u{1b}[2Jgone".into() };
+        let decision = measured(Decision { conditions: vec![long], events: vec![event], ..decision() }).unwrap();
+        assert!(decision.conditions[0].message.len() <= CONDITION_MESSAGE);
+        assert_eq!(decision.events[0].message, "gone");
+    }
+}

@@ -1,0 +1,125 @@
+//! Beside *check*: whether the host has room in memory for what a plugin wishes its children to be. Pure.
+//!
+//! Whoever may make ConfigMaps and asks to see their `data` chooses how much the host holds of them: a
+//! megabyte for each child, hundreds of children for each parent. That memory is that of all plugins.
+
+use crate::check::Desired;
+use crate::model::kind::ObjectRef;
+use crate::model::object::BESIDE;
+use crate::model::object::ObservedChildren;
+
+/// A decision whose children the host has no room in memory for, beside those of the plugin's other parents.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{parent}: its children would take up to {more} bytes more, and those of all parents take {held} of {most} (limits.heldBytes); wish for fewer or smaller ones, ask for fewer of their fields in describe, or raise the limit"
+)]
+#[expect(missing_docs, reason = "the fields are the words of the message")]
+pub struct NoRoom {
+    pub parent: String,
+    pub more: usize,
+    pub held: usize,
+    pub most: usize,
+}
+
+/// What there is for all children of a plugin, bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// What they take now.
+    pub held: usize,
+    /// What they may take.
+    pub most: usize,
+    /// The longest answer.
+    pub answer: usize,
+}
+
+/// Whether what a parent's children would take more than now fits beside what all children of the plugin
+/// take. What takes less than before is never refused.
+///
+/// # Errors
+/// Where it does not fit.
+pub fn check(parent: &ObjectRef, desired: &[Desired], children: &ObservedChildren, room: Room) -> Result<(), NoRoom> {
+    let Room { held, most, answer } = room;
+    // To write out what is desired takes longer than many a decision.
+    if held.saturating_add(answer) <= most {
+        return Ok(());
+    }
+    let more: usize = desired.iter().map(|one| growth(one, children)).sum();
+    if more == 0 || held.saturating_add(more) <= most {
+        return Ok(());
+    }
+    Err(NoRoom { parent: parent.to_string(), more, held, most })
+}
+
+/// How much more a child may take than now: at most all that is wished for is shown to the plugin.
+fn growth(desired: &Desired, children: &ObservedChildren) -> usize {
+    let known = children.iter().find(|(kind, child)| desired.reference.is(kind, &child.key)).map(|(_, child)| child);
+    if known.is_some_and(|child| child.applied.as_deref() == Some(&*desired.digest)) {
+        return 0;
+    }
+    let wished = BESIDE + desired.body.to_string().len();
+    wished.saturating_sub(known.map_or(0, |child| child.held()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::kind::Kind;
+    use crate::model::object::{Lens, Object};
+    use crate::model::projection::Projection;
+
+    const MOST: usize = 100_000;
+
+    fn desired(name: &str, digest: &str, bytes: usize) -> Desired {
+        let reference =
+            ObjectRef { kind: Kind::new("", "v1", "ConfigMap"), namespace: Some("n".into()), name: name.into() };
+        Desired { reference, body: Arc::new(json!({ "data": { "text": "x".repeat(bytes) } })), digest: digest.into() }
+    }
+
+    /// A child that is held as it was wished for.
+    fn child(wish: &Desired) -> ObservedChildren {
+        let lens = Lens { projection: Projection::new(&["data"]), labels: Vec::new(), status: false };
+        let metadata = json!({
+            "name": &*wish.reference.name, "namespace": "n", "uid": "u", "resourceVersion": "1",
+            "annotations": { "hotshoe.dev/applied": &*wish.digest },
+        });
+        let json = json!({ "metadata": metadata, "data": &wish.body["data"] }).to_string();
+        let object = Arc::new(Object::read(&json, &lens).unwrap());
+        assert!(object.held() > BESIDE + wish.body["data"]["text"].as_str().unwrap().len());
+        vec![(wish.reference.kind.clone(), object)]
+    }
+
+    fn check(wished: &[Desired], children: &ObservedChildren, held: usize) -> Result<(), NoRoom> {
+        let parent = ObjectRef { kind: Kind::new("c", "v1", "P"), namespace: Some("n".into()), name: "p".into() };
+        super::check(&parent, wished, children, Room { held, most: MOST, answer: 50_000 })
+    }
+
+    #[test]
+    fn a_child_that_does_not_fit_beside_all_others_is_refused_with_the_limits_name() {
+        let wished = [desired("a", "1", 40_000)];
+        assert_eq!(check(&wished, &Vec::new(), MOST - 42_000), Ok(()));
+        let refused = check(&wished, &Vec::new(), MOST - 41_000).unwrap_err();
+        assert_eq!((refused.held, refused.most), (MOST - 41_000, MOST));
+        assert!(refused.to_string().contains("limits.heldBytes"), "{refused}");
+    }
+
+    #[test]
+    fn a_child_that_grows_counts_for_what_it_takes_more() {
+        let children = child(&desired("a", "1", 30_000));
+        let grown = [desired("a", "2", 40_000)];
+        assert_eq!(check(&grown, &children, MOST - 11_000), Ok(()));
+        assert!((9_001..11_000).contains(&check(&grown, &children, MOST - 9_000).unwrap_err().more));
+    }
+
+    #[test]
+    fn what_stays_or_shrinks_is_never_refused() {
+        let before = desired("a", "1", 30_000);
+        let children = child(&before);
+        assert_eq!(check(&[before], &children, 2 * MOST), Ok(()));
+        assert_eq!(check(&[desired("a", "2", 10)], &children, 2 * MOST), Ok(()));
+        assert_eq!(check(&[], &children, 2 * MOST), Ok(()));
+    }
+}

@@ -1,0 +1,752 @@
+//! Between *decide* and *apply*: from a decision that nobody trusts to what may be written.
+//!
+//! All or nothing: one child that breaks a rule refuses the whole decision. What passes is
+//! complete: the host has stamped namespace, owner reference, labels and digest. Pure.
+
+pub mod access_request;
+pub mod answer;
+pub mod denied;
+pub mod glob;
+pub mod grant;
+pub mod json_cursor;
+pub mod memory_quota;
+pub mod parent_kind;
+pub mod pod;
+pub mod pvc;
+pub mod selector;
+pub mod service;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::check::access_request::{Access, LabelOf, Request};
+use crate::check::grant::Grant;
+use crate::model::decision::{Children, Decision, Descriptor, Document};
+use crate::model::kind::{Kind, ObjectRef};
+use crate::model::names::is_subdomain;
+use crate::model::object::{APPLIED_ANNOTATION, HOST_PREFIX, Key, PLUGIN_LABEL};
+
+/// A decision that the host does not carry out, and which rule it broke.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the decision is refused as a whole: {message}")]
+pub struct Violation {
+    /// A short name for logs and metrics, such as `kind-not-granted`.
+    pub rule: &'static str,
+    /// What, to which object, and what to do.
+    pub message: String,
+}
+
+/// How deep the JSON of a child may nest.
+const MAX_DEPTH: usize = 64;
+/// The label that tells people which tool manages an object.
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// A child as it will be written, but for the precondition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Desired {
+    /// Which object; the namespace is filled in.
+    pub reference: ObjectRef,
+    /// The object to apply.
+    pub body: Arc<Value>,
+    /// Digest of what the plugin wants and the host stamped.
+    pub digest: Box<str>,
+}
+
+/// Whether a kind has a namespace, by discovery.
+pub type Scopes<'a> = Box<dyn Fn(&Kind) -> Option<bool> + Send + Sync + 'a>;
+
+/// The parent that a decision is about, and on whose behalf.
+pub struct Context<'a> {
+    /// The parent.
+    pub parent: &'a ObjectRef,
+    /// Its uid.
+    pub uid: &'a str,
+    /// The plugin's name, as the administrator gave it.
+    pub plugin: &'a str,
+    /// What the plugin may do.
+    pub grant: &'a Grant,
+    /// What it asked for.
+    pub descriptor: &'a Descriptor,
+    /// How many children the parent may have where one is added.
+    pub most_children: usize,
+    /// Whether the kind of a child has a namespace; absent where the API server has no such kind.
+    pub namespaced: Scopes<'a>,
+    /// The value of a label of a namespace.
+    pub label_of: Box<LabelOf<'a>>,
+}
+
+/// The children to be, or `None` where they are to be left alone. `observed` are those that are there
+/// and are to be weighed against them.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn check(
+    decision: &Decision,
+    observed: &[ObjectRef],
+    context: &Context<'_>,
+) -> Result<Option<Vec<Desired>>, Violation> {
+    let Children::Exactly(children) = &decision.children else { return Ok(None) };
+    if children.is_empty() && !observed.is_empty() && !context.grant.prune_all {
+        let message = format!(
+            "{}: an answer without any child would delete {} children; grant spec.pruneAll in plugin.yaml if that is meant",
+            context.parent,
+            observed.len()
+        );
+        return Err(broken("prune-all", message));
+    }
+    let mut desired: Vec<Desired> = Vec::with_capacity(children.len());
+    for child in children {
+        let next = check_child(child, context)?;
+        if desired.iter().any(|other| other.reference == next.reference) {
+            return Err(broken("duplicate-child", format!("{}: it is in the answer twice", next.reference)));
+        }
+        desired.push(next);
+    }
+    check_room(&desired, observed, context)?;
+    Ok(Some(desired))
+}
+
+/// A plugin that may not delete could wish for other names each time, and leave more and more behind.
+/// What is there already is no reason to refuse a decision that adds nothing.
+fn check_room(desired: &[Desired], observed: &[ObjectRef], context: &Context<'_>) -> Result<(), Violation> {
+    let wished: HashSet<_> = desired.iter().map(|one| in_any_version(&one.reference)).collect();
+    let there: HashSet<_> = observed.iter().map(in_any_version).collect();
+    if wished.is_subset(&there) {
+        return Ok(());
+    }
+    let stays = |child: &&ObjectRef| !wished.contains(&in_any_version(child)) && check_prune(child, context).is_err();
+    let (left, most) = (observed.iter().filter(stays).count(), context.most_children);
+    if desired.len() + left <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "{}: with {left} children that are no longer wished for and that may not be deleted it would have {}, more than limits.children ({most}); grant `delete` on them in plugin.yaml (and `pruneData` where they hold data), delete them, or raise the limit",
+        context.parent,
+        desired.len() + left
+    );
+    Err(broken("too-many-children", message))
+}
+
+fn broken(rule: &'static str, message: String) -> Violation {
+    Violation { rule, message }
+}
+
+fn check_child(child: &Document, context: &Context<'_>) -> Result<Desired, Violation> {
+    // Only kinds that are owned are looked up, so this comes before what is known of the kind.
+    if !context.descriptor.owns.iter().any(|owned| owned.kind == child.reference.kind) {
+        let message = format!("{}: describe does not name this kind as owned", child.reference);
+        return Err(broken("kind-not-owned", message));
+    }
+    let (reference, namespaced) = resolve(&child.reference, context)?;
+    check_name(&reference)?;
+    let body = read_body(&child.json, &reference)?;
+    let desired = stamp(reference, body, context);
+    authorise(&desired.reference, namespaced, Access::Apply(&desired.body), context)?;
+    Ok(desired)
+}
+
+fn in_any_version(object: &ObjectRef) -> (&str, &str, Option<&str>, &str) {
+    (&object.kind.group, &object.kind.kind, object.namespace.as_deref(), &object.name)
+}
+
+/// Whether a child that is no longer wished for may be deleted.
+///
+/// # Errors
+/// The rule that keeps it.
+pub fn check_prune(child: &ObjectRef, context: &Context<'_>) -> Result<(), Violation> {
+    authorise(child, is_namespaced(child, context)?, Access::Delete, context)
+}
+
+fn authorise(object: &ObjectRef, namespaced: bool, access: Access<'_>, context: &Context<'_>) -> Result<(), Violation> {
+    let request = Request { parent: context.parent, object, namespaced, access };
+    context.grant.authorise(&request, &*context.label_of)
+}
+
+fn is_namespaced(object: &ObjectRef, context: &Context<'_>) -> Result<bool, Violation> {
+    let unknown = || broken("kind-unknown", format!("{object}: the API server has no such kind"));
+    (context.namespaced)(&object.kind).ok_or_else(unknown)
+}
+
+/// Scope comes from discovery before anything is stamped: forcing a namespace on a cluster-scoped
+/// object would do nothing (CVE-2026-22872).
+fn resolve(reference: &ObjectRef, context: &Context<'_>) -> Result<(ObjectRef, bool), Violation> {
+    let namespaced = is_namespaced(reference, context)?;
+    let namespace = match (namespaced, &reference.namespace) {
+        (true, Some(namespace)) => Some(namespace.clone()),
+        (true, None) => context.parent.namespace.clone(),
+        (false, None) => None,
+        (false, Some(_)) => {
+            return Err(broken("scope", format!("{reference}: a cluster-scoped object has no namespace")));
+        }
+    };
+    if namespaced && namespace.is_none() {
+        return Err(broken("scope", format!("{reference}: a namespace is missing")));
+    }
+    Ok((ObjectRef { namespace, ..reference.clone() }, namespaced))
+}
+
+/// The name becomes part of a request's path, so nothing but a DNS subdomain passes.
+///
+/// # Errors
+/// When it is none.
+pub fn check_name(reference: &ObjectRef) -> Result<(), Violation> {
+    let valid = is_subdomain(&reference.name) && reference.namespace.as_deref().is_none_or(is_subdomain);
+    if valid { Ok(()) } else { Err(broken("name", format!("{reference}: that is no valid name"))) }
+}
+
+fn read_body(json: &str, reference: &ObjectRef) -> Result<Map<String, Value>, Violation> {
+    let value: Value = serde_json::from_str(json)
+        .map_err(|error| broken("json", format!("{reference}: its JSON cannot be read: {error}")))?;
+    if depth(&value) > MAX_DEPTH {
+        return Err(broken("json-depth", format!("{reference}: its JSON nests deeper than {MAX_DEPTH}")));
+    }
+    let value = if says_nothing_somewhere(&value) { without_empty(value) } else { Some(value) };
+    let Some(Value::Object(mut body)) = value else {
+        return Err(broken("json", format!("{reference}: its JSON is no object")));
+    };
+    check_identity(&body, reference)?;
+    check_metadata(&body, reference)?;
+    if body.remove("status").is_some() {
+        return Err(broken("status", format!("{reference}: the status of a child belongs to its own controller")));
+    }
+    Ok(body)
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(elements) => 1 + elements.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn says_nothing_somewhere(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(elements) => elements.is_empty() || elements.iter().any(says_nothing_somewhere),
+        Value::Object(members) => members.values().any(says_nothing_somewhere),
+        _ => false,
+    }
+}
+
+/// Nulls and empty lists are dropped: server-side apply would own a field that says nothing.
+fn without_empty(value: Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Array(elements) => {
+            let kept: Vec<Value> = elements.into_iter().filter_map(without_empty).collect();
+            (!kept.is_empty()).then_some(Value::Array(kept))
+        }
+        Value::Object(members) => {
+            let kept = members.into_iter().filter_map(|(key, value)| Some((key, without_empty(value)?)));
+            Some(Value::Object(kept.collect()))
+        }
+        other => Some(other),
+    }
+}
+
+/// What stands in both, reference and JSON, must agree; otherwise the gate would judge another
+/// object than the one that is written.
+fn check_identity(body: &Map<String, Value>, reference: &ObjectRef) -> Result<(), Violation> {
+    let metadata = body.get("metadata");
+    let in_metadata = |field: &str| metadata.and_then(|metadata| metadata.get(field));
+    let api_version = reference.kind.api_version();
+    let pairs = [
+        ("apiVersion", body.get("apiVersion"), Some(api_version.as_str())),
+        ("kind", body.get("kind"), Some(&*reference.kind.kind)),
+        ("metadata.name", in_metadata("name"), Some(&*reference.name)),
+        ("metadata.namespace", in_metadata("namespace"), reference.namespace.as_deref()),
+    ];
+    for (field, found, expected) in pairs {
+        if found.is_some_and(|found| found.as_str() != expected) {
+            return Err(broken("identity", format!("{reference}: {field} in its JSON says otherwise")));
+        }
+    }
+    Ok(())
+}
+
+fn check_metadata(body: &Map<String, Value>, reference: &ObjectRef) -> Result<(), Violation> {
+    let Some(metadata) = body.get("metadata") else { return Ok(()) };
+    let Some(metadata) = metadata.as_object() else {
+        return Err(broken("metadata", format!("{reference}: metadata is no object")));
+    };
+    for (field, value) in metadata {
+        match field.as_str() {
+            "name" | "namespace" => {}
+            "labels" | "annotations" => check_texts(field, value, reference)?,
+            _ => return Err(broken("metadata", format!("{reference}: metadata.{field} is not a plugin's to set"))),
+        }
+    }
+    Ok(())
+}
+
+fn check_texts(field: &str, value: &Value, reference: &ObjectRef) -> Result<(), Violation> {
+    let Some(texts) = value.as_object() else {
+        return Err(broken("metadata", format!("{reference}: metadata.{field} is no object")));
+    };
+    let reserved =
+        |key: &str| key.starts_with(HOST_PREFIX) || key == "kubectl.kubernetes.io/last-applied-configuration";
+    match texts.iter().find(|(key, value)| reserved(key) || !value.is_string()) {
+        Some((key, _)) => Err(broken("metadata", format!("{reference}: metadata.{field} may not set {key}"))),
+        None => Ok(()),
+    }
+}
+
+fn stamp(reference: ObjectRef, mut body: Map<String, Value>, context: &Context<'_>) -> Desired {
+    body.insert("apiVersion".into(), reference.kind.api_version().into());
+    body.insert("kind".into(), (&*reference.kind.kind).into());
+    let metadata = object_at(&mut body, "metadata");
+    metadata.insert("name".into(), (&*reference.name).into());
+    if let Some(namespace) = &reference.namespace {
+        metadata.insert("namespace".into(), (&**namespace).into());
+    }
+    metadata.insert("ownerReferences".into(), vec![owner_reference(context)].into());
+    let labels = object_at(metadata, "labels");
+    labels.insert(MANAGED_BY.into(), "hotshoe".into());
+    labels.insert(PLUGIN_LABEL.into(), context.plugin.into());
+    let digest = digest(&body);
+    let annotations = object_at(object_at(&mut body, "metadata"), "annotations");
+    annotations.insert(APPLIED_ANNOTATION.into(), (&*digest).into());
+    Desired { reference, body: Arc::new(Value::Object(body)), digest }
+}
+
+fn object_at<'a>(members: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let value = members.entry(key).or_insert_with(|| Value::Object(Map::new()));
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    #[expect(clippy::expect_used, reason = "the line above made it an object")]
+    value.as_object_mut().expect("an object")
+}
+
+fn owner_reference(context: &Context<'_>) -> Value {
+    json!({
+        "apiVersion": context.parent.kind.api_version(),
+        "kind": &*context.parent.kind.kind,
+        "name": &*context.parent.name,
+        "uid": context.uid,
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
+}
+
+/// The first 128 bits of SHA-256 in hexadecimal: an annotation on every child, so short.
+fn digest(body: &Map<String, Value>) -> Box<str> {
+    let mut hash = Sha256::new();
+    // Writing into a hash cannot fail, and a map of JSON values is always JSON.
+    drop(serde_json::to_writer(&mut hash, body));
+    format!("{:.32x}", hash.finalize()).into()
+}
+
+/// The key of an object of a reference.
+pub fn key(reference: &ObjectRef) -> Key {
+    Key { namespace: reference.namespace.clone(), name: Arc::clone(&reference.name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice::from_ref;
+
+    use super::*;
+    use crate::check::grant::Rule;
+    use crate::model::decision::{OwnedKind, WriteVerb};
+
+    const VERBS: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
+
+    /// A plugin that may do everything with ConfigMaps, with what else this says.
+    struct World {
+        parent: ObjectRef,
+        grant: Grant,
+        descriptor: Descriptor,
+        most_children: usize,
+    }
+
+    fn kind(name: &str) -> Kind {
+        Kind::new("", "v1", name)
+    }
+
+    fn world(rules: Value) -> World {
+        let rules: Vec<Rule> = serde_json::from_value(rules).unwrap();
+        let owns = ["ConfigMap", "Secret", "Node", "Pod", "Unknown"].map(|name| OwnedKind {
+            kind: kind(name),
+            verbs: vec![WriteVerb::Create],
+            fields: Vec::new(),
+        });
+        World {
+            parent: ObjectRef {
+                kind: Kind::new("c.example.com", "v1", "Memcached"),
+                namespace: Some("n".into()),
+                name: "parent".into(),
+            },
+            grant: Grant { rules, prune_all: false, host_namespace: "host".into() },
+            descriptor: Descriptor {
+                name: "d".into(),
+                version: "1".into(),
+                parent: Kind::new("c.example.com", "v1", "Memcached"),
+                parent_fields: Vec::new(),
+                owns: owns.to_vec(),
+                reads: Vec::new(),
+                finalizer: None,
+                wants_now: false,
+                wants_attempt: false,
+                config_schema: None,
+            },
+            most_children: 500,
+        }
+    }
+
+    fn maps() -> World {
+        world(json!([{ "kind": "ConfigMap", "verbs": VERBS }]))
+    }
+
+    impl World {
+        fn context(&self) -> Context<'_> {
+            Context {
+                parent: &self.parent,
+                uid: "u-1",
+                plugin: "demo",
+                grant: &self.grant,
+                descriptor: &self.descriptor,
+                most_children: self.most_children,
+                namespaced: Box::new(|kind| match &*kind.kind {
+                    "Unknown" => None,
+                    name => Some(name != "Node"),
+                }),
+                label_of: Box::new(|namespace, key| (namespace == "red" && key == "colour").then(|| "red".to_owned())),
+            }
+        }
+
+        fn check(&self, children: &[Document], observed: usize) -> Result<Option<Vec<Desired>>, Violation> {
+            let decision = decision(Children::Exactly(children.to_vec()));
+            let there: Vec<_> = (0..observed).map(|n| child(&format!("old-{n}"), Some("n"), "{}").reference).collect();
+            check(&decision, &there, &self.context())
+        }
+
+        /// The rule that this one child breaks.
+        fn broken(&self, child: &Document) -> Option<&'static str> {
+            self.check(from_ref(child), 0).err().map(|violation| violation.rule)
+        }
+
+        fn body(&self, child: &Document) -> Value {
+            Value::clone(&self.check(from_ref(child), 0).unwrap().unwrap()[0].body)
+        }
+    }
+
+    fn decision(children: Children) -> Decision {
+        Decision { children, status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None }
+    }
+
+    fn child(name: &str, namespace: Option<&str>, json: &str) -> Document {
+        let reference = ObjectRef { kind: kind("ConfigMap"), namespace: namespace.map(Into::into), name: name.into() };
+        Document { reference, json: json.into() }
+    }
+
+    fn of_kind(name: &str, namespace: Option<&str>) -> Document {
+        let mut child = child("a", namespace, "{}");
+        child.reference.kind = kind(name);
+        child
+    }
+
+    fn map(json: &str) -> Document {
+        child("a", None, json)
+    }
+
+    #[test]
+    fn children_that_are_to_be_kept_are_not_judged() {
+        assert_eq!(check(&decision(Children::Keep), &[map("{}").reference], &maps().context()), Ok(None));
+    }
+
+    #[test]
+    fn an_answer_without_children_deletes_nothing_unless_that_is_granted() {
+        let mut world = maps();
+        assert_eq!(world.check(&[], 1).unwrap_err().rule, "prune-all");
+        assert_eq!(world.check(&[], 0), Ok(Some(Vec::new())));
+        assert!(world.check(&[map("{}")], 5).is_ok());
+        world.grant.prune_all = true;
+        assert_eq!(world.check(&[], 1), Ok(Some(Vec::new())));
+    }
+
+    #[test]
+    fn children_that_nothing_deletes_leave_no_room_for_others() {
+        let few =
+            |verbs: &[&str]| World { most_children: 3, ..world(json!([{ "kind": "ConfigMap", "verbs": verbs }])) };
+        let (may_delete, may_not) = (few(&VERBS), few(&["create", "update"]));
+        let (new, old) = (map("{}"), child("old-0", None, "{}"));
+        assert!(may_not.check(from_ref(&new), 2).is_ok());
+        let violation = may_not.check(from_ref(&new), 3).unwrap_err();
+        assert_eq!(violation.rule, "too-many-children");
+        assert!(
+            violation.message.contains("3 children") && violation.message.contains("it would have 4"),
+            "{violation}"
+        );
+        assert!(may_delete.check(from_ref(&new), 3).is_ok(), "they go");
+        assert!(may_not.check(&[new.clone(), old.clone()], 2).is_ok(), "one of them is the same");
+        assert_eq!(may_not.check(&[new, old.clone()], 3).unwrap_err().rule, "too-many-children");
+        assert!(may_not.check(&[old], 9).is_ok(), "nothing is added");
+    }
+
+    #[test]
+    fn what_passes_is_complete() {
+        let passed =
+            maps().check(&[map(r#"{"data":{"k":"v"},"metadata":{"labels":{"l":"m"},"annotations":{"a":"b"}}}"#)], 0);
+        let desired = passed.unwrap().unwrap().remove(0);
+        assert_eq!(
+            desired.reference,
+            ObjectRef { kind: kind("ConfigMap"), namespace: Some("n".into()), name: "a".into() }
+        );
+        let expected = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": { "k": "v" },
+            "metadata": {
+                "name": "a", "namespace": "n",
+                "labels": { "l": "m", "app.kubernetes.io/managed-by": "hotshoe", "hotshoe.dev/plugin": "demo" },
+                "annotations": { "a": "b", "hotshoe.dev/applied": &*desired.digest },
+                "ownerReferences": [{
+                    "apiVersion": "c.example.com/v1", "kind": "Memcached", "name": "parent", "uid": "u-1",
+                    "controller": true, "blockOwnerDeletion": true,
+                }],
+            },
+        });
+        assert_eq!(*desired.body, expected);
+    }
+
+    #[test]
+    fn the_digest_is_of_everything_but_itself() {
+        let world = maps();
+        let digest = |json: &str| world.check(&[map(json)], 0).unwrap().unwrap()[0].digest.clone();
+        assert_eq!(digest("{}").len(), 32);
+        assert!(digest("{}").bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_eq!(digest(r#"{"data":{}}"#), digest(r#"{ "data": {} }"#));
+        assert_ne!(digest("{}"), digest(r#"{"data":{"a":"b"}}"#));
+        // The first 16 bytes of SHA-256 of this body before its annotation.
+        let mut body = world.body(&map("{}"));
+        body["metadata"].as_object_mut().unwrap().remove("annotations");
+        let whole: String = Sha256::digest(body.to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(whole.starts_with(&*digest("{}")), "{whole}");
+    }
+
+    #[test]
+    fn a_desired_state_knows_its_object() {
+        let desired = maps().check(&[map("{}")], 0).unwrap().unwrap().remove(0);
+        let key = Key::new(Some("n"), "a");
+        assert!(desired.reference.is(&Kind::new("", "v2", "ConfigMap"), &key), "whatever the version");
+        assert!(!desired.reference.is(&kind("Secret"), &key));
+        assert!(!desired.reference.is(&Kind::new("g", "v1", "ConfigMap"), &key));
+        assert!(!desired.reference.is(&kind("ConfigMap"), &Key::new(Some("n"), "b")));
+        assert!(!desired.reference.is(&kind("ConfigMap"), &Key::new(Some("m"), "a")));
+        assert_eq!(super::key(&desired.reference), key);
+    }
+
+    #[test]
+    fn one_bad_child_refuses_all() {
+        let world = maps();
+        let children = [map("{}"), child("b", Some("other"), "{}")];
+        assert_eq!(world.check(&children, 0).unwrap_err().rule, "foreign-namespace");
+        let twice = [map("{}"), child("a", Some("n"), "{}")];
+        assert_eq!(world.check(&twice, 0).unwrap_err().rule, "duplicate-child");
+        assert!(world.check(&[map("{}"), child("b", None, "{}")], 0).is_ok());
+    }
+
+    #[test]
+    fn scope_is_resolved_before_anything_is_stamped() {
+        let world = world(json!([
+            { "kind": "Node", "verbs": VERBS, "namespaces": "cluster" },
+            { "kind": "Unknown", "verbs": VERBS },
+        ]));
+        assert_eq!(world.broken(&of_kind("Unknown", None)), Some("kind-unknown"));
+        assert_eq!(world.broken(&of_kind("Node", Some("n"))), Some("scope"));
+        assert_eq!(world.broken(&of_kind("Node", None)), Some("foreign-namespace"), "no namespace is forced on it");
+    }
+
+    #[test]
+    fn under_a_parent_without_a_namespace_a_child_says_its_own() {
+        let mut world = world(json!([
+            { "kind": "Node", "verbs": VERBS, "namespaces": "cluster" },
+            { "kind": "ConfigMap", "verbs": VERBS, "namespaces": { "matchLabels": { "colour": "red" } } },
+        ]));
+        world.parent.namespace = None;
+        assert_eq!(world.broken(&map("{}")), Some("scope"));
+        assert_eq!(world.broken(&child("a", Some("red"), "{}")), None);
+        assert_eq!(world.broken(&child("a", Some("blue"), "{}")), Some("namespace-not-granted"));
+        assert_eq!(world.broken(&of_kind("Node", None)), None);
+        assert!(world.body(&of_kind("Node", None))["metadata"].get("namespace").is_none());
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_refused_before_it_becomes_a_path() {
+        for name in ["", "A", "a/b", "../a", "a..b", "-a", "a-", "a_b", "a%2f", "ä", &"a".repeat(254)] {
+            assert_eq!(maps().broken(&child(name, None, "{}")), Some("name"), "{name}");
+            assert_eq!(maps().broken(&child("a", Some(name), "{}")), Some("name"), "{name}");
+        }
+        for name in ["a", "0", "a-b.c-0", &"a".repeat(253)] {
+            assert_eq!(maps().broken(&child(name, None, "{}")), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_kind_that_describe_did_not_name_is_not_written() {
+        let mut world = maps();
+        world.descriptor.owns.retain(|owned| &*owned.kind.kind != "ConfigMap");
+        assert_eq!(world.broken(&map("{}")), Some("kind-not-owned"));
+        world.descriptor.owns.clear();
+        assert_eq!(world.broken(&of_kind("Unknown", None)), Some("kind-not-owned"), "known to the API server or not");
+    }
+
+    #[test]
+    fn asking_for_no_verb_does_not_pass_by_the_grant() {
+        let mut world = world(json!([{ "kind": "ConfigMap", "verbs": ["get", "list", "watch", "create"] }]));
+        world.descriptor.owns[0].verbs.clear();
+        assert_eq!(world.broken(&map("{}")), Some("not-granted"));
+    }
+
+    #[test]
+    fn the_gate_judges_the_final_body() {
+        let world = world(json!([
+            { "kind": "Pod", "verbs": VERBS },
+            { "kind": "Secret", "verbs": VERBS },
+        ]));
+        let mut pod = of_kind("Pod", None);
+        pod.json = r#"{"spec":{"automountServiceAccountToken":false,"hostNetwork":true}}"#.into();
+        assert_eq!(world.broken(&pod), Some("pod-host-network"));
+        pod.json = r#"{"spec":{"automountServiceAccountToken":false,"hostNetwork":null,"volumes":[]}}"#.into();
+        assert_eq!(world.broken(&pod), None, "what says nothing is gone before it is judged");
+        pod.json = r#"{"spec":{"hostNetwork":false,"automountServiceAccountToken":false,"hostNetwork":true}}"#.into();
+        assert_eq!(
+            world.broken(&pod),
+            Some("pod-host-network"),
+            "of two members of one name that counts which is sent"
+        );
+        let mut secret = of_kind("Secret", None);
+        secret.json = r#"{"type":"kubernetes.io/service-account-token"}"#.into();
+        assert_eq!(world.broken(&secret), Some("secret-type"));
+    }
+
+    #[test]
+    fn the_hosts_namespace_is_closed_to_children_of_parents_in_it() {
+        let mut world = maps();
+        world.parent.namespace = Some("host".into());
+        assert_eq!(world.broken(&map("{}")), Some("host-namespace"));
+    }
+
+    #[test]
+    fn metadata_that_is_the_hosts_is_refused() {
+        for field in [
+            "ownerReferences",
+            "finalizers",
+            "managedFields",
+            "uid",
+            "resourceVersion",
+            "generation",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "creationTimestamp",
+            "generateName",
+            "selfLink",
+            "odd",
+        ] {
+            let body = json!({ "metadata": { field: "x" } }).to_string();
+            assert_eq!(maps().broken(&map(&body)), Some("metadata"), "{field}");
+        }
+        for field in ["labels", "annotations"] {
+            for key in ["hotshoe.dev/plugin", "hotshoe.dev/x", "kubectl.kubernetes.io/last-applied-configuration"] {
+                let body = json!({ "metadata": { field: { key: "x" } } }).to_string();
+                assert_eq!(maps().broken(&map(&body)), Some("metadata"), "{key}");
+            }
+            for wrong in [json!("x"), json!({ "a": 1 })] {
+                assert_eq!(maps().broken(&map(&json!({ "metadata": { field: wrong } }).to_string())), Some("metadata"));
+            }
+            let fine = json!({ "metadata": { field: { "a": "b", "nothotshoe.dev/a": "b" } } }).to_string();
+            assert_eq!(maps().broken(&map(&fine)), None);
+        }
+        assert_eq!(maps().broken(&map(r#"{"metadata":"x"}"#)), Some("metadata"));
+    }
+
+    #[test]
+    fn what_stands_in_the_body_agrees_with_the_reference() {
+        for body in [
+            json!({ "apiVersion": "v2" }),
+            json!({ "kind": "Secret" }),
+            json!({ "kind": 1 }),
+            json!({ "metadata": { "name": "b" } }),
+            json!({ "metadata": { "namespace": "other" } }),
+        ] {
+            assert_eq!(maps().broken(&map(&body.to_string())), Some("identity"), "{body}");
+        }
+        let same = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "namespace": "n" } });
+        assert_eq!(maps().broken(&map(&same.to_string())), None);
+    }
+
+    #[test]
+    fn the_status_of_a_child_is_not_a_plugins_to_set() {
+        assert_eq!(maps().broken(&map(r#"{"status":{}}"#)), Some("status"));
+        assert_eq!(maps().broken(&map(r#"{"status":null}"#)), None);
+    }
+
+    #[test]
+    fn json_that_is_none_or_too_deep_is_refused() {
+        for json in ["", "nonsense", "[]", "1", "null", r#"{"a":NaN}"#] {
+            assert_eq!(maps().broken(&map(json)), Some("json"), "{json}");
+        }
+        let nested =
+            |depth: usize, open: &str, close: &str| format!("{{\"d\":{}1{}}}", open.repeat(depth), close.repeat(depth));
+        assert_eq!(maps().broken(&map(&nested(MAX_DEPTH - 1, "[", "]"))), None);
+        assert_eq!(maps().broken(&map(&nested(MAX_DEPTH, "[", "]"))), Some("json-depth"));
+        assert_eq!(maps().broken(&map(&nested(MAX_DEPTH, "{\"a\":", "}"))), Some("json-depth"));
+        assert_eq!(maps().broken(&map(&nested(MAX_DEPTH - 1, "{\"a\":", "}"))), None);
+    }
+
+    #[test]
+    fn what_says_nothing_is_left_out() {
+        let body = maps().body(&map(
+            r#"{"a":null,"b":[],"c":{},"d":[null,1,[],{"e":null,"f":0}],"g":[[[]]],"h":"","i":{"j":[null]}}"#,
+        ));
+        let mut members = body.as_object().unwrap().clone();
+        members.retain(|key, _| !["apiVersion", "kind", "metadata"].contains(&key.as_str()));
+        assert_eq!(Value::Object(members), json!({ "c": {}, "d": [1, { "f": 0 }], "h": "", "i": {} }));
+        assert_eq!(maps().body(&map(r#"{"c":[1],"d":{"e":[{}]}}"#))["d"], json!({ "e": [{}] }));
+    }
+
+    #[test]
+    fn what_says_nothing_is_found_wherever_it_stands() {
+        for (said, left) in [
+            (json!(null), None),
+            (json!([]), None),
+            (json!([null]), None),
+            (json!([1, null]), Some(json!([1]))),
+            (json!([1, { "a": null }]), Some(json!([1, {}]))),
+            (json!({ "a": null }), Some(json!({}))),
+            (json!({ "a": [[]] }), Some(json!({}))),
+            (json!({ "a": { "b": [] } }), Some(json!({ "a": {} }))),
+            (json!([0, false, "", {}]), Some(json!([0, false, "", {}]))),
+        ] {
+            let body = maps().body(&map(&json!({ "field": said }).to_string()));
+            assert_eq!(body.get("field"), left.as_ref(), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_child_is_pruned_through_the_same_gate() {
+        let world = world(json!([
+            { "kind": "ConfigMap", "verbs": ["delete"] },
+            { "kind": "Node", "verbs": ["delete"], "namespaces": "cluster" },
+            { "kind": "Secret", "verbs": ["create"] },
+        ]));
+        let prune = |kind: &str, namespace: Option<&str>| {
+            check_prune(&of_kind(kind, namespace).reference, &world.context()).err().map(|violation| violation.rule)
+        };
+        assert_eq!(prune("ConfigMap", Some("n")), None);
+        assert_eq!(prune("ConfigMap", Some("other")), Some("foreign-namespace"));
+        assert_eq!(prune("ConfigMap", None), Some("scope"));
+        assert_eq!(prune("Secret", Some("n")), Some("not-granted"));
+        assert_eq!(prune("Node", None), Some("foreign-namespace"));
+        assert_eq!(prune("Unknown", None), Some("kind-unknown"));
+    }
+
+    #[test]
+    fn labels_of_our_own_replace_those_that_a_plugin_sets() {
+        let body = maps().body(&map(r#"{"metadata":{"labels":{"app.kubernetes.io/managed-by":"helm"}}}"#));
+        assert_eq!(body["metadata"]["labels"]["app.kubernetes.io/managed-by"], "hotshoe");
+    }
+}

@@ -1,0 +1,179 @@
+//! Of which kind a plugin's parents may be. A component asks for one kind; only the administrator gives
+//! it, by `spec.parent` in `plugin.yaml`.
+//!
+//! Whoever has a kind for its parent is shown every object of it, whatever stands in the grants: they
+//! begin with the namespace that the parent is in. So where an older file says nothing, it means a kind
+//! of nobody else's: none of Kubernetes itself, and none of another plugin's.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::check::denied;
+use crate::model::kind::Kind;
+
+/// A kind in whatever version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ParentKind {
+    /// API group; empty for the core group.
+    #[serde(default)]
+    pub group: String,
+    /// Kind, for example `Memcached`.
+    pub kind: String,
+}
+
+impl ParentKind {
+    fn is(&self, kind: &Kind) -> bool {
+        kind.is(&self.group, &self.kind)
+    }
+
+    fn as_kind(&self) -> Kind {
+        Kind::new(&self.group, "", &self.kind)
+    }
+
+    /// Whether some plugin may have such parents.
+    ///
+    /// # Errors
+    /// Why not, in words for the administrator.
+    pub fn validate(&self) -> Result<(), String> {
+        match denied::why(&self.as_kind()) {
+            _ if self.kind.is_empty() => Err("it names no kind; add `kind`, or remove it".to_owned()),
+            Some((_, why)) => Err(format!("{self}: {why}; name another kind")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for ParentKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_kind().fmt(f)
+    }
+}
+
+/// Whose parents are of which kind, of all plugins of one host.
+#[derive(Debug, Default)]
+pub struct Parentage(Mutex<BTreeMap<Arc<str>, Claim>>);
+
+#[derive(Debug, Default)]
+struct Claim {
+    named: Option<ParentKind>,
+    at_work: Option<Kind>,
+}
+
+impl Parentage {
+    /// Notes which kind a plugin's file names, if any.
+    pub fn note_named(&self, plugin: &Arc<str>, parent: Option<&ParentKind>) {
+        self.0.lock().entry(plugin.clone()).or_default().named = parent.cloned();
+    }
+
+    /// Notes which kind a plugin's component has that decides now.
+    pub fn note_at_work(&self, plugin: &Arc<str>, parent: &Kind) {
+        self.0.lock().entry(plugin.clone()).or_default().at_work = Some(parent.clone());
+    }
+
+    /// What a plugin asks for as its parent and is not given, in words; none where it is given.
+    pub fn lacking(&self, plugin: &str, given: Option<&ParentKind>, asked: &Kind) -> Option<String> {
+        let why = match given {
+            _ if denied::why(asked).is_some() => "which no plugin may have".to_owned(),
+            Some(given) if given.is(asked) => return None,
+            Some(given) => format!("where spec.parent names {given}"),
+            None if !is_custom(&asked.group) => {
+                "a kind of Kubernetes itself, which spec.parent does not name".to_owned()
+            }
+            None => self.holder(plugin, asked).map(|other| {
+                format!("which is that of the plugin {other}; they share it only where spec.parent of both names it")
+            })?,
+        };
+        Some(format!("{asked} as its parent, {why}"))
+    }
+
+    /// Another plugin that has this kind.
+    fn holder(&self, plugin: &str, kind: &Kind) -> Option<Arc<str>> {
+        let has = |claim: &Claim| {
+            let at_work = claim.at_work.as_ref().is_some_and(|at| at.is_served_as(kind));
+            at_work || claim.named.as_ref().is_some_and(|named| named.is(kind))
+        };
+        self.0.lock().iter().find(|(other, claim)| ***other != *plugin && has(claim)).map(|(other, _)| other.clone())
+    }
+}
+
+/// Whether the kinds of a group are somebody's own, and none that every cluster has.
+fn is_custom(group: &str) -> bool {
+    group.contains('.') && group != "k8s.io" && !group.ends_with(".k8s.io")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(group: &str, kind: &str) -> Kind {
+        Kind::new(group, "v1", kind)
+    }
+
+    fn named(group: &str, kind: &str) -> ParentKind {
+        ParentKind { group: group.into(), kind: kind.into() }
+    }
+
+    #[test]
+    fn what_is_named_is_given_in_whatever_version_and_nothing_else() {
+        let (parentage, given) = (Parentage::default(), named("example.com", "Cache"));
+        for version in ["v1", "v1alpha1"] {
+            assert_eq!(parentage.lacking("a", Some(&given), &Kind::new("example.com", version, "Cache")), None);
+        }
+        for other in [kind("example.com", "Other"), kind("other.example.com", "Cache"), kind("", "Pod")] {
+            let lacking = parentage.lacking("a", Some(&given), &other).unwrap();
+            assert_eq!(lacking, format!("{other} as its parent, where spec.parent names Cache.example.com"));
+        }
+        assert_eq!(parentage.lacking("a", Some(&named("", "Pod")), &kind("", "Pod")), None, "it was meant so");
+    }
+
+    #[test]
+    fn without_a_name_only_a_custom_kind_is_given() {
+        let parentage = Parentage::default();
+        for group in ["example.com", "k8s.example.com", "ak8s.io", "k8s.io.example.com"] {
+            assert_eq!(parentage.lacking("a", None, &kind(group, "Cache")), None, "{group}");
+        }
+        for group in ["", "apps", "batch", "k8s.io", "networking.k8s.io", "gateway.networking.k8s.io"] {
+            let lacking = parentage.lacking("a", None, &kind(group, "Deployment")).unwrap();
+            assert!(lacking.contains("spec.parent does not name"), "{group}: {lacking}");
+        }
+    }
+
+    #[test]
+    fn without_a_name_no_kind_is_given_that_another_plugin_names_or_has() {
+        let parentage = Parentage::default();
+        let (mine, other): (Arc<str>, Arc<str>) = ("mine".into(), "other".into());
+        let cache = kind("example.com", "Cache");
+        parentage.note_named(&other, Some(&named("example.com", "Cache")));
+        let lacking = parentage.lacking("mine", None, &cache).unwrap();
+        assert!(lacking.contains("the plugin other"), "{lacking}");
+        assert_eq!(parentage.lacking("mine", Some(&named("example.com", "Cache")), &cache), None, "both say so");
+        parentage.note_named(&other, None);
+        assert_eq!(parentage.lacking("mine", None, &cache), None);
+        parentage.note_at_work(&other, &Kind::new("example.com", "v1alpha1", "Cache"));
+        assert!(parentage.lacking("mine", None, &cache).is_some());
+        assert_eq!(parentage.lacking("mine", None, &kind("example.com", "Another")), None);
+        parentage.note_at_work(&mine, &cache);
+        assert_eq!(parentage.lacking("other", Some(&named("example.com", "Cache")), &cache), None);
+        assert!(parentage.lacking("other", None, &cache).is_some());
+        parentage.note_at_work(&other, &kind("example.com", "Another"));
+        assert_eq!(parentage.lacking("mine", None, &cache), None, "its own claim is none against it");
+    }
+
+    #[test]
+    fn what_is_closed_to_plugins_is_nobodys_parent() {
+        let role = kind("rbac.authorization.k8s.io", "Role");
+        let given = named("rbac.authorization.k8s.io", "Role");
+        assert!(Parentage::default().lacking("a", Some(&given), &role).unwrap().contains("no plugin may have"));
+        assert!(given.validate().unwrap_err().contains("closed to plugins"));
+        assert!(named("hotshoe.dev", "Plugin").validate().is_err());
+        assert!(named("", "Pod/exec").validate().unwrap_err().contains("subresource"));
+        assert!(named("example.com", "").validate().unwrap_err().contains("no kind"));
+        assert_eq!(named("example.com", "Cache").validate(), Ok(()));
+    }
+}

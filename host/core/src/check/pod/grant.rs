@@ -1,0 +1,134 @@
+//! What a grant opens for Pods, item by item: the part of `plugin.yaml` that
+//! [`pod_policy`](crate::check::pod) judges by. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::glob;
+
+/// What Pods may ask for beyond what is harmless. Lists of names take one `*` in each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct Pods {
+    /// ServiceAccounts other than `default`.
+    pub service_accounts: Vec<String>,
+    /// A token of the Pod's ServiceAccount. Without it a Pod must say
+    /// `automountServiceAccountToken: false`.
+    pub service_account_token: bool,
+    /// Secrets, as volumes, variables or for pulling images.
+    pub secrets: Vec<String>,
+    /// ConfigMaps, as volumes or variables.
+    pub config_maps: Vec<String>,
+    /// PersistentVolumeClaims by name. Those of a StatefulSet's templates are named
+    /// `TEMPLATE-SET-NUMBER`; they need none where the StatefulSet has its parent's name, or one that
+    /// begins with it and `-`, and the template has no `-` in its name.
+    pub persistent_volume_claims: Vec<String>,
+    /// Where claims are filled from: names in `dataSource` and `dataSourceRef`, and volumes in
+    /// `volumeName`. Of a PersistentVolumeClaim this and `annotations` are the only items.
+    pub claim_sources: Vec<String>,
+    /// What others made: a controller of Pods whose selector has neither its parent's name as a value
+    /// nor its own that begins with it, and a Job with `manualSelector`, take all that match and may
+    /// delete them: a Deployment ReplicaSets, and the others Pods.
+    pub adopt: bool,
+    /// Paths of the node's files that are there, to be read; what lies below them as well. A socket below
+    /// them can be connected to though it is mounted read-only, so `/`, `/run` and `/var` are as much as
+    /// the node.
+    pub host_path: Vec<String>,
+    /// To write there, too, to have the kubelet make what is missing, and to ask for sockets and devices. It
+    /// is as much as the node: through a link that a Pod makes there, the next one mounts whatever it likes.
+    pub host_path_writable: bool,
+    /// Annotations with a prefix, such as `prometheus.io/scrape`, on Pods and claims and in what those
+    /// are made of: they mean something to somebody, who may do for them what is closed here.
+    pub annotations: Vec<String>,
+    /// Other types of volumes, by their field: `csi`, `nfs`, `ephemeral`, `image`…, and the
+    /// projected `clusterTrustBundle` and `podCertificate`.
+    pub volumes: Vec<String>,
+    /// The node's network.
+    pub host_network: bool,
+    /// The node's processes.
+    #[serde(rename = "hostPID")]
+    pub host_pid: bool,
+    /// The node's inter-process communication.
+    #[serde(rename = "hostIPC")]
+    pub host_ipc: bool,
+    /// Ports of the node.
+    pub host_ports: bool,
+    /// Everything that the node's root may do.
+    pub privileged: bool,
+    /// More rights than the container began with. Without it a container must say
+    /// `allowPrivilegeEscalation: false`.
+    pub allow_privilege_escalation: bool,
+    /// Capabilities beside `NET_BIND_SERVICE`, as they are written in a Pod.
+    pub capabilities: Vec<String>,
+    /// An unmasked `/proc`.
+    pub proc_mount: bool,
+    /// No seccomp or AppArmor profile.
+    pub unconfined: bool,
+    /// SELinux users, roles, and types other than the container's own.
+    #[serde(rename = "seLinux")]
+    pub se_linux: bool,
+    /// Kernel parameters beside those that are safe.
+    pub sysctls: Vec<String>,
+    /// Windows: a process of the node itself.
+    pub host_process: bool,
+    /// A node of the plugin's choice, past the scheduler.
+    pub node_name: bool,
+    /// Priority classes.
+    pub priority_classes: Vec<String>,
+    /// Runtime classes.
+    pub runtime_classes: Vec<String>,
+    /// Claims of devices.
+    pub resource_claims: bool,
+    /// Probes and hooks that the kubelet sends to another host than the Pod.
+    pub probe_hosts: bool,
+}
+
+impl Pods {
+    /// Whether what it says can be meant.
+    ///
+    /// # Errors
+    /// What is wrong, in words for the administrator.
+    pub fn validate(&self) -> Result<(), String> {
+        for (field, names) in [
+            ("pods.serviceAccounts", &self.service_accounts),
+            ("pods.secrets", &self.secrets),
+            ("pods.configMaps", &self.config_maps),
+            ("pods.persistentVolumeClaims", &self.persistent_volume_claims),
+            ("pods.claimSources", &self.claim_sources),
+            ("pods.priorityClasses", &self.priority_classes),
+            ("pods.runtimeClasses", &self.runtime_classes),
+        ] {
+            glob::validate_names(field, names)?;
+        }
+        glob::validate("pods.annotations", &self.annotations)?;
+        glob::validate("pods.sysctls", &self.sysctls)?;
+        self.validate_volumes()?;
+        self.validate_capabilities()?;
+        self.validate_host_path()
+    }
+
+    fn validate_host_path(&self) -> Result<(), String> {
+        let is_plain = |path: &str| path.starts_with('/') && !has_parent(path) && !path.contains('*');
+        match self.host_path.iter().find(|path| !is_plain(path)) {
+            Some(path) => Err(format!(
+                "pods.hostPath has {path:?}; a path begins with / and has no `..`, and no `*` stands for others, as it opens all that lies in it"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn validate_capabilities(&self) -> Result<(), String> {
+        let in_capitals =
+            |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+        match self.capabilities.iter().find(|name| !in_capitals(name)) {
+            Some(name) => Err(format!(
+                "pods.capabilities has {name:?}; each is written out as in a Pod, such as NET_ADMIN, and no `*` stands for others"
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a path of the node's leads up again.
+pub fn has_parent(path: &str) -> bool {
+    path.split('/').any(|part| part == "..")
+}

@@ -1,0 +1,113 @@
+//! What a Pod may ask of the kernel: its security context and that of its containers. A part of
+//! [`pod_policy`](crate::check::pod); pure.
+
+use crate::check::glob;
+use crate::check::json_cursor::{At, Judged};
+use crate::check::pod::grant::Pods;
+
+pub(crate) const POD_SECURITY: [&str; 8] = [
+    "fsGroup",
+    "fsGroupChangePolicy",
+    "runAsGroup",
+    "runAsNonRoot",
+    "runAsUser",
+    "seLinuxChangePolicy",
+    "supplementalGroups",
+    "supplementalGroupsPolicy",
+];
+
+/// Types that SELinux policies have for ordinary containers.
+pub(crate) const CONTAINER_TYPES: [&str; 4] =
+    ["container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
+
+/// Kernel parameters that concern nobody but the Pod, as Pod Security has them.
+pub(crate) const SAFE_SYSCTLS: [&str; 12] = [
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_wmem",
+];
+
+impl Pods {
+    pub(crate) fn check_pod_security(&self, context: &At<'_>) -> Judged {
+        for (field, value) in context.members()? {
+            match field {
+                "sysctls" => value.elements()?.try_for_each(|one| self.check_sysctl(&one))?,
+                harmless if POD_SECURITY.contains(&harmless) => {}
+                _ => self.check_security_field(field, &value)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What the security contexts of Pods and containers share.
+    pub(crate) fn check_security_field(&self, field: &str, value: &At<'_>) -> Judged {
+        match field {
+            "seccompProfile" | "appArmorProfile" => self.check_profile(value),
+            "seLinuxOptions" => self.check_se_linux(value),
+            "windowsOptions" => self.check_windows(value),
+            _ => Err(value.unknown()),
+        }
+    }
+
+    fn check_profile(&self, profile: &At<'_>) -> Judged {
+        for (field, value) in profile.members()? {
+            match field {
+                "localhostProfile" => {}
+                "type" => {
+                    let confined = ["RuntimeDefault", "Localhost"].contains(&value.text()?);
+                    value.ensure(confined || self.unconfined, "pod-unconfined", "pods.unconfined")?;
+                }
+                _ => return Err(value.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_se_linux(&self, options: &At<'_>) -> Judged {
+        for (field, value) in options.members()? {
+            let harmless = match field {
+                "level" => true,
+                "type" => CONTAINER_TYPES.contains(&value.text()?),
+                "user" | "role" => value.text()?.is_empty(),
+                _ => return Err(value.unknown()),
+            };
+            value.ensure(harmless || self.se_linux, "pod-selinux", "pods.seLinux")?;
+        }
+        Ok(())
+    }
+
+    fn check_windows(&self, options: &At<'_>) -> Judged {
+        for (field, value) in options.members()? {
+            match field {
+                "runAsUserName" => {}
+                "hostProcess" => value.closed_flag(self.host_process, "pod-host-process", "pods.hostProcess")?,
+                _ => return Err(value.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_sysctl(&self, sysctl: &At<'_>) -> Judged {
+        for (field, value) in sysctl.members()? {
+            match field {
+                "value" => {}
+                "name" => {
+                    let name = value.text()?;
+                    let granted = SAFE_SYSCTLS.contains(&name) || glob::matches_any(&self.sysctls, name);
+                    value.ensure(granted, "pod-sysctl", "pods.sysctls")?;
+                }
+                _ => return Err(value.unknown()),
+            }
+        }
+        Ok(())
+    }
+}

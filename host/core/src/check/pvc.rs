@@ -1,0 +1,351 @@
+//! What claims of volumes may ask for: those of a StatefulSet's templates and of a Pod's ephemeral
+//! volumes, and PersistentVolumeClaims themselves. A claim can be filled with somebody's data, one
+//! of a template is whichever has its name already, and a StatefulSet can have its claims deleted.
+//! Pure.
+
+use serde_json::Value;
+
+use crate::check::access_request::Request;
+use crate::check::glob;
+use crate::check::json_cursor::{At, Judged};
+use crate::check::pod::grant::Pods;
+use crate::model::kind::Kind;
+use crate::model::parent_label;
+
+/// Fields of a claim's spec by which it gets no other volume than a claim without them may get: a
+/// selector only narrows that choice.
+const SPEC: [&str; 6] =
+    ["accessModes", "resources", "selector", "storageClassName", "volumeAttributesClassName", "volumeMode"];
+
+/// Whether objects of this kind are claims.
+pub fn is_claim(kind: &Kind) -> bool {
+    kind.is("", "PersistentVolumeClaim")
+}
+
+/// Whether these items are about claims alone, and the kind is one of them.
+pub fn is_about_claims(kind: &Kind, open: &Pods) -> bool {
+    let (claim_sources, annotations) = (open.claim_sources.clone(), open.annotations.clone());
+    is_claim(kind) && *open == Pods { claim_sources, annotations, ..Pods::default() }
+}
+
+/// Whether the claims of an object ask for no more than is open. `may_lose` is whether its data may
+/// be deleted.
+///
+/// # Errors
+/// The first thing that is not open, by its path.
+pub fn check(request: &Request<'_>, body: &Value, open: &Pods, may_lose: bool) -> Judged {
+    let kind = &request.object.kind;
+    let sets = kind.is("apps", "StatefulSet");
+    if !sets && !is_claim(kind) {
+        return Ok(());
+    }
+    let root = At::root(body);
+    // A set's own are nobody's orders; a claim's tell importers what to fill it with.
+    if let Some(metadata) = root.child("metadata")?.filter(|_| !sets) {
+        open.check_annotations(&metadata)?;
+    }
+    match root.child("spec")? {
+        Some(spec) if sets => check_set(request, &spec, open, may_lose),
+        Some(spec) => check_spec(&spec, open),
+        None => Ok(()),
+    }
+}
+
+fn check_set(request: &Request<'_>, spec: &At<'_>, open: &Pods, may_lose: bool) -> Judged {
+    if let Some(policy) = spec.child("persistentVolumeClaimRetentionPolicy")? {
+        check_retention(&policy, may_lose)?;
+    }
+    let Some(templates) = spec.child("volumeClaimTemplates")? else { return Ok(()) };
+    for template in templates.elements()? {
+        check_template(&template, open)?;
+        check_name(request, &template, open)?;
+    }
+    Ok(())
+}
+
+fn check_retention(policy: &At<'_>, may_lose: bool) -> Judged {
+    for (field, value) in policy.members()? {
+        match field {
+            "whenDeleted" | "whenScaled" => {
+                value.ensure(may_lose || value.text()? == "Retain", "prune-data", "pruneData: true")?;
+            }
+            _ => return Err(value.unknown()),
+        }
+    }
+    Ok(())
+}
+
+/// A template of a StatefulSet, or of an ephemeral volume, which has no name.
+///
+/// # Errors
+/// The first thing that is not open, by its path.
+pub fn check_template(template: &At<'_>, open: &Pods) -> Judged {
+    for (field, value) in template.members()? {
+        match field {
+            // Where it is written as an object of its own; the API server takes nothing else here.
+            "apiVersion" | "kind" => {}
+            "metadata" => open.check_inherited(&value, &["name"])?,
+            "spec" => check_spec(&value, open)?,
+            _ => return Err(value.unknown()),
+        }
+    }
+    Ok(())
+}
+
+fn check_spec(spec: &At<'_>, open: &Pods) -> Judged {
+    for (field, value) in spec.members()? {
+        match field {
+            "dataSource" | "dataSourceRef" => check_source(&value, open)?,
+            "volumeName" => ensure_source(&value, open)?,
+            harmless if SPEC.contains(&harmless) => {}
+            _ => return Err(value.unknown()),
+        }
+    }
+    Ok(())
+}
+
+/// A source in another namespace is unknown here, as children do not leave theirs.
+fn check_source(source: &At<'_>, open: &Pods) -> Judged {
+    let mut named = false;
+    for (field, value) in source.members()? {
+        match field {
+            "apiGroup" | "kind" => {}
+            "name" => {
+                ensure_source(&value, open)?;
+                named = true;
+            }
+            _ => return Err(value.unknown()),
+        }
+    }
+    if named { Ok(()) } else { Err(source.refuse("field-shape", "has no name")) }
+}
+
+fn ensure_source(name: &At<'_>, open: &Pods) -> Judged {
+    let granted = glob::matches_any(&open.claim_sources, name.text()?);
+    name.ensure(granted, "claim-source", "pods.claimSources")
+}
+
+/// The claims of a template are named `TEMPLATE-SET-NUMBER`, and one that is there already is used
+/// as it is, whosever it is. So that name must be granted, or the parent's must stand in it. A
+/// template with `-` could have the beginning of another set's name in its own.
+fn check_name(request: &Request<'_>, template: &At<'_>, open: &Pods) -> Judged {
+    let Some(name) = template.descendant(&["metadata", "name"])? else {
+        return Err(template.refuse("field-shape", "has no metadata.name"));
+    };
+    let (text, set) = (name.text()?, &*request.object.name);
+    let own = !text.contains('-') && parent_label::is_named_after(set, &request.parent.name);
+    // Whatever the number: only a pattern that ends with `*` matches this.
+    let claims = format!("{text}-{set}-*");
+    if own || glob::matches_any(&open.persistent_volume_claims, &claims) {
+        return Ok(());
+    }
+    let why = format!(
+        "makes claims {claims}, which may be somebody's; give it a name without `-` and the StatefulSet one that begins with its parent's, or open them with pods.persistentVolumeClaims in the grant of plugin.yaml"
+    );
+    Err(name.refuse("pod-volume-claim", &why))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::check::access_request::Access;
+    use crate::model::kind::ObjectRef;
+
+    /// The rule that a child of the parent `shop` breaks.
+    fn broken(group: &str, kind: &str, name: &str, body: &Value, open: &Value, may_lose: bool) -> Option<&'static str> {
+        let named = |group: &str, kind: &str, name: &str| ObjectRef {
+            kind: Kind::new(group, "v1", kind),
+            namespace: Some("n".into()),
+            name: name.into(),
+        };
+        let (parent, object) = (named("c", "Shop", "shop"), named(group, kind, name));
+        let request = Request { parent: &parent, object: &object, namespaced: true, access: Access::Apply(body) };
+        let open: Pods = serde_json::from_value(open.clone()).unwrap();
+        check(&request, body, &open, may_lose).err().map(|violation| violation.rule)
+    }
+
+    fn set(name: &str, spec: &Value, open: &Value) -> Option<&'static str> {
+        broken("apps", "StatefulSet", name, &json!({ "spec": spec }), open, false)
+    }
+
+    /// The rule that a StatefulSet of this name with this template breaks.
+    fn template(name: &str, template: &Value, open: &Value) -> Option<&'static str> {
+        set(name, &json!({ "volumeClaimTemplates": [template] }), open)
+    }
+
+    fn named(name: &str) -> Value {
+        json!({ "metadata": { "name": name } })
+    }
+
+    fn claim(spec: Value, open: Value) -> Option<&'static str> {
+        let of_template = json!({ "metadata": { "name": "data" }, "spec": spec });
+        let found = template("shop", &of_template, &open);
+        assert_eq!(found, broken("", "PersistentVolumeClaim", "any", &json!({ "spec": spec }), &open, false), "{spec}");
+        found
+    }
+
+    #[test]
+    fn an_ordinary_stateful_set_named_after_its_parent_needs_no_item() {
+        let claim = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": { "name": "data", "labels": { "app": "redis" }, "annotations": { "note": "a" } },
+            "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } }, "storageClassName": "fast" },
+        });
+        for name in ["shop", "shop-redis"] {
+            assert_eq!(template(name, &claim, &json!({})), None);
+            assert_eq!(set(name, &json!({ "replicas": 1 }), &json!({})), None);
+        }
+    }
+
+    #[test]
+    fn a_claim_that_may_be_somebodys_is_not_taken_over() {
+        for (set, name) in [("postgresql", "data"), ("postgresql", "data-shop"), ("shops", "data"), ("shop", "data-my")]
+        {
+            let closed = Some("pod-volume-claim");
+            assert_eq!(template(set, &named(name), &json!({})), closed, "{name}-{set}");
+            let with = |pattern: &str| template(set, &named(name), &json!({ "persistentVolumeClaims": [pattern] }));
+            assert_eq!(with("*"), None);
+            assert_eq!(with("data*"), None);
+            assert_eq!(with(&format!("{name}-{set}-*")), None);
+            for too_little in [format!("{name}-{set}-0"), format!("{name}-{set}-1*"), "*-0".into(), "d*0".into()] {
+                assert_eq!(with(&too_little), closed, "{too_little}");
+            }
+        }
+        assert_eq!(template("shop", &json!({}), &json!({})), Some("field-shape"));
+        assert_eq!(template("shop", &json!({ "metadata": {} }), &json!({})), Some("field-shape"));
+        assert_eq!(template("shop", &json!({ "metadata": { "name": 1 } }), &json!({})), Some("field-shape"));
+    }
+
+    #[test]
+    fn a_refused_claim_is_named_with_what_would_help() {
+        let parent = ObjectRef { kind: Kind::new("c", "v1", "Shop"), namespace: None, name: "shop".into() };
+        let object = ObjectRef { kind: Kind::new("apps", "v1", "StatefulSet"), namespace: None, name: "db".into() };
+        let body = json!({ "spec": { "volumeClaimTemplates": [named("data")] } });
+        let request = Request { parent: &parent, object: &object, namespaced: true, access: Access::Apply(&body) };
+        let message = check(&request, &body, &Pods::default(), false).unwrap_err().message;
+        assert!(message.starts_with("spec.volumeClaimTemplates[0].metadata.name makes claims data-db-*"), "{message}");
+        assert!(message.contains("pods.persistentVolumeClaims"), "{message}");
+    }
+
+    #[test]
+    fn a_claim_is_filled_from_nothing_until_that_is_open() {
+        for spec in [
+            json!({ "dataSource": { "kind": "PersistentVolumeClaim", "name": "theirs" } }),
+            json!({ "dataSource": { "name": "theirs" } }),
+            json!({ "dataSourceRef": { "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "theirs" } }),
+            json!({ "volumeName": "theirs" }),
+        ] {
+            assert_eq!(claim(spec.clone(), json!({})), Some("claim-source"), "{spec}");
+            assert_eq!(claim(spec.clone(), json!({ "claimSources": ["their*"] })), None, "{spec}");
+            let others = json!({ "claimSources": ["ours"], "persistentVolumeClaims": ["*"], "volumes": ["ephemeral"] });
+            assert_eq!(claim(spec.clone(), others), Some("claim-source"), "{spec}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_or_misshapen_in_a_claim_is_refused() {
+        let open = json!({ "claimSources": ["*"], "persistentVolumeClaims": ["*"] });
+        for spec in [
+            json!({ "odd": 1 }),
+            json!({ "DataSource": {} }),
+            json!({ "dataSourceRef": { "name": "a", "namespace": "theirs" } }),
+            json!({ "dataSource": { "Name": "a" } }),
+        ] {
+            assert_eq!(claim(spec.clone(), open.clone()), Some("field-unknown"), "{spec}");
+        }
+        for spec in [
+            json!([]),
+            json!({ "dataSource": "a" }),
+            json!({ "dataSource": { "kind": "PersistentVolumeClaim" } }),
+            json!({ "dataSource": { "name": ["a"] } }),
+            json!({ "volumeName": 1 }),
+        ] {
+            assert_eq!(claim(spec.clone(), open.clone()), Some("field-shape"), "{spec}");
+        }
+        for field in SPEC {
+            assert_eq!(claim(json!({ field: { "any": "thing" } }), json!({})), None, "{field}");
+        }
+        for (body, rule) in [
+            (json!({ "Spec": {} }), Some("field-unknown")),
+            (json!({ "spec": 1 }), Some("field-shape")),
+            (json!({ "spec": { "VolumeClaimTemplates": [] } }), Some("field-unknown")),
+            (json!({ "spec": { "volumeClaimTemplates": {} } }), Some("field-shape")),
+            (json!({ "spec": { "volumeClaimTemplates": ["x"] } }), Some("field-shape")),
+            (json!({ "spec": { "volumeClaimTemplates": [{ "status": {} }] } }), Some("field-unknown")),
+            (json!({}), None),
+        ] {
+            assert_eq!(broken("apps", "StatefulSet", "shop", &body, &open, true), rule, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_template_gives_its_claims_a_name_labels_and_annotations_and_nothing_else() {
+        for field in ["finalizers", "ownerReferences", "generateName", "namespace", "uid"] {
+            let forged = json!({ "metadata": { "name": "data", field: "x" } });
+            assert_eq!(template("shop", &forged, &json!({})), Some("pod-metadata"), "{field}");
+        }
+        for field in ["labels", "annotations"] {
+            let forged = json!({ "metadata": { "name": "data", field: { "hotshoe.dev/plugin": "other" } } });
+            assert_eq!(template("shop", &forged, &json!({})), Some("pod-metadata"), "{field}");
+        }
+        let meant = json!({ "metadata": { "name": "data", "annotations": { "cdi.kubevirt.io/a": "b" } } });
+        assert_eq!(template("shop", &meant, &json!({})), Some("pod-annotation"));
+        assert_eq!(template("shop", &meant, &json!({ "annotations": ["cdi.*"] })), None);
+    }
+
+    #[test]
+    fn a_claims_own_annotations_are_judged_as_those_of_a_template() {
+        let annotated = |key: &str| json!({ "metadata": { "annotations": { key: "a" } } });
+        let judged = |group: &str, kind: &str, key: &str, open: Value| {
+            broken(group, kind, "shop", &annotated(key), &open, false)
+        };
+        let claim = |key: &str, open: Value| judged("", "PersistentVolumeClaim", key, open);
+        let import = "cdi.kubevirt.io/storage.import.endpoint";
+        assert_eq!(claim(import, json!({})), Some("pod-annotation"));
+        assert_eq!(claim(import, json!({ "annotations": ["cdi.kubevirt.io/*"] })), None);
+        assert_eq!(claim("note", json!({})), None);
+        assert_eq!(claim("hotshoe.dev/applied", json!({})), None, "the host's own");
+        assert_eq!(judged("apps", "StatefulSet", import, json!({})), None, "a set is no claim");
+        let mut filled = annotated("note");
+        filled["spec"] = json!({ "volumeName": "s" });
+        assert_eq!(broken("", "PersistentVolumeClaim", "any", &filled, &json!({}), false), Some("claim-source"));
+        let misshapen = json!({ "metadata": { "annotations": [] } });
+        assert_eq!(broken("", "PersistentVolumeClaim", "any", &misshapen, &json!({}), false), Some("field-shape"));
+    }
+
+    #[test]
+    fn claims_are_kept_where_their_loss_is_not_granted() {
+        let with = |policy: Value, may_lose: bool| {
+            let body = json!({ "spec": { "persistentVolumeClaimRetentionPolicy": policy } });
+            broken("apps", "StatefulSet", "any", &body, &json!({}), may_lose)
+        };
+        for field in ["whenDeleted", "whenScaled"] {
+            assert_eq!(with(json!({ field: "Retain" }), false), None);
+            assert_eq!(with(json!({ field: "Delete" }), false), Some("prune-data"));
+            assert_eq!(with(json!({ field: "Delete" }), true), None);
+            assert_eq!(with(json!({ field: ["Delete"] }), false), Some("field-shape"));
+        }
+        assert_eq!(with(json!({ "whenever": "Retain" }), true), Some("field-unknown"));
+        assert_eq!(with(json!("Delete"), true), Some("field-shape"));
+    }
+
+    #[test]
+    fn other_kinds_have_no_claims() {
+        let body = json!({ "spec": { "volumeName": "theirs", "volumeClaimTemplates": [{}] } });
+        for (group, kind) in [("", "StatefulSet"), ("apps", "Deployment"), ("g", "PersistentVolumeClaim"), ("", "Pod")]
+        {
+            assert_eq!(broken(group, kind, "any", &body, &json!({}), false), None, "{kind}");
+        }
+    }
+
+    #[test]
+    fn of_a_claim_only_its_sources_and_annotations_can_be_granted() {
+        let about = |kind: &Kind, open: Value| is_about_claims(kind, &serde_json::from_value(open).unwrap());
+        let claim = Kind::new("", "v1", "PersistentVolumeClaim");
+        assert!(about(&claim, json!({ "claimSources": ["a"], "annotations": ["a.io/*"] })));
+        assert!(!about(&claim, json!({ "claimSources": ["a"], "persistentVolumeClaims": ["a"] })));
+        assert!(!about(&Kind::new("", "v1", "Secret"), json!({ "claimSources": ["a"] })));
+    }
+}

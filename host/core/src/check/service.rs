@@ -1,0 +1,230 @@
+//! What a Service may ask for: an address inside the cluster, unless its grant opens more. What its
+//! annotations ask of load balancers and name servers counts as well. Pure.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::check::Violation;
+use crate::check::glob;
+use crate::check::json_cursor::At;
+use crate::check::pod::has_meaning;
+use crate::model::kind::Kind;
+
+/// What Services may ask for beyond an address inside the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct Services {
+    /// Types beside `ClusterIP`: `NodePort`, `LoadBalancer`, `ExternalName`.
+    pub types: Vec<String>,
+    /// Addresses outside of the cluster, whose traffic the Service would draw to itself.
+    #[serde(rename = "externalIPs")]
+    pub external_ips: bool,
+    /// The address or the class of a load balancer.
+    pub load_balancer: bool,
+    /// A certain address inside the cluster, rather than a free one.
+    #[serde(rename = "clusterIP")]
+    pub cluster_ip: bool,
+    /// Annotations with a prefix, such as `service.beta.kubernetes.io/*`: those mean something to
+    /// somebody, who may do for them what is closed here. One `*` in each.
+    pub annotations: Vec<String>,
+}
+
+impl Services {
+    /// Whether what it says can be meant.
+    ///
+    /// # Errors
+    /// What is wrong, in words for the administrator.
+    pub fn validate(&self) -> Result<(), String> {
+        if let Some(kind) = self.types.iter().find(|kind| !TYPES.contains(&kind.as_str())) {
+            return Err(format!("services.types has {kind:?}; there are {}", TYPES.join(", ")));
+        }
+        glob::validate("services.annotations", &self.annotations)
+    }
+}
+
+/// What a Service can be.
+const TYPES: [&str; 4] = ["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"];
+
+/// Fields that reach nowhere by themselves.
+const FREE: [&str; 12] = [
+    "allocateLoadBalancerNodePorts",
+    "externalTrafficPolicy",
+    "healthCheckNodePort",
+    "internalTrafficPolicy",
+    "ipFamilies",
+    "ipFamilyPolicy",
+    "ports",
+    "publishNotReadyAddresses",
+    "selector",
+    "sessionAffinity",
+    "sessionAffinityConfig",
+    "trafficDistribution",
+];
+
+/// Whether the kind is Service.
+pub fn is_service(kind: &Kind) -> bool {
+    kind.is("", "Service")
+}
+
+/// Whether a Service asks for no more than is open. Other kinds pass.
+///
+/// # Errors
+/// The first thing that is not open.
+pub fn check(kind: &Kind, body: &Value, open: &Services) -> Result<(), Violation> {
+    if !is_service(kind) {
+        return Ok(());
+    }
+    let root = At::root(body);
+    if let Some(metadata) = root.child("metadata")? {
+        check_annotations(&metadata, open)?;
+    }
+    let Some(spec) = root.child("spec")? else { return Ok(()) };
+    spec.members()?.try_for_each(|(field, value)| check_field(field, &value, open))
+}
+
+fn check_annotations(metadata: &At<'_>, open: &Services) -> Result<(), Violation> {
+    let Some(annotations) = metadata.child("annotations")? else { return Ok(()) };
+    annotations.members()?.try_for_each(|(key, value)| {
+        let granted = !has_meaning(key) || glob::matches_any(&open.annotations, key);
+        value.ensure(granted, "service-annotation", "services.annotations")
+    })
+}
+
+fn check_field(field: &str, value: &At<'_>, open: &Services) -> Result<(), Violation> {
+    match field {
+        "type" => {
+            let wanted = value.text()?;
+            let granted = wanted == "ClusterIP" || open.types.iter().any(|kind| kind == wanted);
+            value.ensure(granted, "service-type", "services.types")
+        }
+        "externalName" => {
+            let granted = open.types.iter().any(|kind| kind == "ExternalName");
+            value.ensure(granted, "service-type", "services.types")
+        }
+        "externalIPs" => value.ensure(open.external_ips, "service-external-ips", "services.externalIPs"),
+        "loadBalancerIP" | "loadBalancerClass" | "loadBalancerSourceRanges" => {
+            value.ensure(open.load_balancer, "service-load-balancer", "services.loadBalancer")
+        }
+        "clusterIP" => {
+            value.ensure(is_any(value.text()?) || open.cluster_ip, "service-cluster-ip", "services.clusterIP")
+        }
+        "clusterIPs" => value.elements()?.try_for_each(|element| {
+            element.ensure(is_any(element.text()?) || open.cluster_ip, "service-cluster-ip", "services.clusterIP")
+        }),
+        free if FREE.contains(&free) => Ok(()),
+        _ => Err(value.unknown()),
+    }
+}
+
+/// A headless Service has no address, and an empty text asks for a free one.
+fn is_any(address: &str) -> bool {
+    address.is_empty() || address == "None"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn broken(spec: &Value, open: &Value) -> Option<&'static str> {
+        let open: Services = serde_json::from_value(open.clone()).unwrap();
+        let service = Kind::new("", "v1", "Service");
+        check(&service, &json!({ "spec": spec }), &open).err().map(|violation| violation.rule)
+    }
+
+    #[test]
+    fn what_reaches_out_of_the_cluster_is_opened_item_by_item() {
+        for (spec, rule, open) in [
+            (json!({ "type": "NodePort" }), "service-type", json!({ "types": ["NodePort"] })),
+            (json!({ "type": "LoadBalancer" }), "service-type", json!({ "types": ["NodePort", "LoadBalancer"] })),
+            (json!({ "type": "ExternalName" }), "service-type", json!({ "types": ["ExternalName"] })),
+            (json!({ "externalName": "x" }), "service-type", json!({ "types": ["ExternalName"] })),
+            (json!({ "externalIPs": ["1.2.3.4"] }), "service-external-ips", json!({ "externalIPs": true })),
+            (json!({ "loadBalancerIP": "1.2.3.4" }), "service-load-balancer", json!({ "loadBalancer": true })),
+            (json!({ "loadBalancerClass": "x" }), "service-load-balancer", json!({ "loadBalancer": true })),
+            (json!({ "loadBalancerSourceRanges": [] }), "service-load-balancer", json!({ "loadBalancer": true })),
+            (json!({ "clusterIP": "10.0.0.10" }), "service-cluster-ip", json!({ "clusterIP": true })),
+            (json!({ "clusterIPs": ["None", "10.0.0.10"] }), "service-cluster-ip", json!({ "clusterIP": true })),
+        ] {
+            assert_eq!(broken(&spec, &json!({})), Some(rule), "{spec}");
+            assert_eq!(broken(&spec, &open), None, "{spec}");
+            let mut others =
+                json!({ "types": ["Other"], "externalIPs": true, "loadBalancer": true, "clusterIP": true });
+            for item in open.as_object().unwrap().keys() {
+                others.as_object_mut().unwrap().remove(item);
+            }
+            assert_eq!(broken(&spec, &others), Some(rule), "{spec} with all else open");
+        }
+    }
+
+    #[test]
+    fn an_annotation_that_means_something_to_somebody_is_opened_by_its_own_item() {
+        let with = |metadata: Value, open: Services| {
+            let service = Kind::new("", "v1", "Service");
+            check(&service, &json!({ "metadata": metadata }), &open).err().map(|violation| violation.rule)
+        };
+        let annotated = |key: &str, open: Services| with(json!({ "annotations": { key: "x" } }), open);
+        let opened = |pattern: &str| Services { annotations: vec![pattern.to_owned()], ..Services::default() };
+        let everything_else = Services {
+            types: vec!["LoadBalancer".into()],
+            external_ips: true,
+            load_balancer: true,
+            cluster_ip: true,
+            annotations: vec!["other/*".into()],
+        };
+        for key in [
+            "metallb.universe.tf/loadBalancerIPs",
+            "service.beta.kubernetes.io/aws-load-balancer-internal",
+            "external-dns.alpha.kubernetes.io/hostname",
+        ] {
+            assert_eq!(annotated(key, Services::default()), Some("service-annotation"), "{key}");
+            assert_eq!(annotated(key, everything_else.clone()), Some("service-annotation"), "{key}");
+            assert_eq!(annotated(key, opened(key)), None, "{key}");
+            assert_eq!(annotated(key, opened(&format!("{}/*", key.split_once('/').unwrap().0))), None, "{key}");
+        }
+        assert_eq!(annotated("note", Services::default()), None);
+        assert_eq!(annotated("hotshoe.dev/applied", Services::default()), None, "it is the host that set it");
+        assert_eq!(with(json!({ "labels": { "a.io/b": "c" } }), Services::default()), None);
+        assert_eq!(with(json!("x"), Services::default()), Some("field-shape"));
+        assert_eq!(with(json!({ "annotations": [] }), Services::default()), Some("field-shape"));
+        assert_eq!(with(json!({ "Annotations": {} }), Services::default()), Some("field-unknown"));
+        let error = opened("**").validate().unwrap_err();
+        assert!(error.starts_with("services.annotations has"), "{error}");
+        assert_eq!(opened("a/*").validate(), Ok(()));
+    }
+
+    #[test]
+    fn an_ordinary_service_passes() {
+        for spec in [
+            json!({ "type": "ClusterIP", "selector": { "a": "b" }, "ports": [{ "port": 1 }], "sessionAffinity": "None" }),
+            json!({ "clusterIP": "None", "clusterIPs": ["None"] }),
+            json!({ "clusterIP": "", "clusterIPs": [""] }),
+        ] {
+            assert_eq!(broken(&spec, &json!({})), None, "{spec}");
+        }
+        for field in FREE {
+            assert_eq!(broken(&json!({ field: 1 }), &json!({})), None, "{field}");
+        }
+        let nothing = check(&Kind::new("", "v1", "Service"), &json!({}), &Services::default());
+        assert!(nothing.is_ok());
+    }
+
+    #[test]
+    fn what_is_unknown_or_misshapen_is_refused_by_name() {
+        assert_eq!(broken(&json!({ "ExternalIPs": [] }), &json!({ "externalIPs": true })), Some("field-unknown"));
+        assert_eq!(broken(&json!({ "type": 1 }), &json!({})), Some("field-shape"));
+        assert_eq!(broken(&json!({ "clusterIP": null }), &json!({})), Some("field-shape"));
+        assert_eq!(broken(&json!([]), &json!({})), Some("field-shape"));
+        let misspelt = check(&Kind::new("", "v1", "Service"), &json!({ "SPEC": {} }), &Services::default());
+        assert_eq!(misspelt.unwrap_err().rule, "field-unknown");
+    }
+
+    #[test]
+    fn other_kinds_are_no_services() {
+        let body = json!({ "spec": { "type": "NodePort" } });
+        for (group, kind) in [("serving.example.com", "Service"), ("", "ConfigMap")] {
+            assert!(check(&Kind::new(group, "v1", kind), &body, &Services::default()).is_ok());
+        }
+    }
+}

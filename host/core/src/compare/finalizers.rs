@@ -1,0 +1,131 @@
+//! What a revision with another finalizer than the present one's, or with none, would write to parents and
+//! leave on them. No decision says it, for the finalizer is the host's to add and to take off. Pure.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::decision::Descriptor;
+use crate::model::object::Object;
+
+/// What would become of the finalizers of parents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FinalizerChange {
+    /// The one that the present revision holds.
+    pub old: Option<String>,
+    /// The one that the new revision would hold.
+    pub new: Option<String>,
+    /// Parents to which the new one would be added.
+    pub added: usize,
+    /// Parents that would keep the old one until they are deleted, when the host takes it off. A reload holds
+    /// such a revision for an approval.
+    pub kept: usize,
+    /// Parents that would keep the old one for ever, for the new revision serves another kind. Held, too.
+    pub stranded: usize,
+}
+
+impl FinalizerChange {
+    /// Between the revision that decides, over these parents, and a new one over those; none where it would
+    /// be one finalizer of one kind as before.
+    pub fn between(
+        (old, present): (&Descriptor, impl Iterator<Item = Arc<Object>>),
+        (new, parents): (&Descriptor, impl Iterator<Item = Arc<Object>>),
+    ) -> Option<Self> {
+        let serves_them = old.parent.is_served_as(&new.parent);
+        if serves_them && old.finalizer == new.finalizer {
+            return None;
+        }
+        let (old, new) = (old.finalizer.clone(), new.finalizer.clone());
+        let left = old.as_deref().map_or(0, |old| present.filter(|parent| holds(parent, old)).count());
+        // One that is being deleted gets none any more.
+        let is_given = |parent: &Arc<Object>, new: &str| !parent.deleting && !holds(parent, new);
+        let added = new.as_deref().map_or(0, |new| parents.filter(|parent| is_given(parent, new)).count());
+        let (kept, stranded) = if serves_them { (left, 0) } else { (0, left) };
+        (old.is_some() || new.is_some()).then_some(Self { old, new, added, kept, stranded })
+    }
+
+    /// Whether any parent that is there would be written to, or be left with what nobody asks for.
+    pub fn touches_any(&self) -> bool {
+        self.added + self.kept + self.stranded > 0
+    }
+}
+
+fn holds(parent: &Object, finalizer: &str) -> bool {
+    parent.finalizers.iter().any(|held| **held == *finalizer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::kind::Kind;
+    use crate::model::object::Lens;
+    use crate::model::projection::Projection;
+
+    const A: &str = "example.com/a";
+    const B: &str = "example.com/b";
+
+    fn descriptor(kind: &str, finalizer: Option<&str>) -> Descriptor {
+        Descriptor {
+            name: "demo".into(),
+            version: "1".into(),
+            parent: Kind::new("example.com", "v1", kind),
+            parent_fields: Vec::new(),
+            owns: Vec::new(),
+            reads: Vec::new(),
+            finalizer: finalizer.map(str::to_owned),
+            wants_now: false,
+            wants_attempt: false,
+            config_schema: None,
+        }
+    }
+
+    fn parent(finalizers: &[&str], deleting: bool) -> Arc<Object> {
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let mut metadata = serde_json::json!({ "name": "a", "finalizers": finalizers });
+        if deleting {
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        Arc::new(Object::read(&serde_json::json!({ "metadata": metadata }).to_string(), &lens).unwrap())
+    }
+
+    /// Added, kept and stranded, over the same parents unless the kind is another one.
+    fn numbers(old: Option<&str>, (kind, new): (&str, Option<&str>)) -> Option<[usize; 3]> {
+        let present = [
+            parent(&[A], false),
+            parent(&[A, B], false),
+            parent(&[], false),
+            parent(&[A], true),
+            parent(&["foreign.example.com/c"], true),
+        ];
+        let others = [parent(&[], false)];
+        let parents = if kind == "Demo" { &present[..] } else { &others[..] };
+        let (old, new) = (descriptor("Demo", old), descriptor(kind, new));
+        let change = FinalizerChange::between((&old, present.iter().cloned()), (&new, parents.iter().cloned()))?;
+        Some([change.added, change.kept, change.stranded])
+    }
+
+    #[test]
+    fn the_same_finalizer_is_no_change() {
+        assert_eq!(numbers(Some(A), ("Demo", Some(A))), None);
+        assert_eq!(numbers(None, ("Demo", None)), None);
+        assert_eq!(numbers(None, ("Other", None)), None);
+    }
+
+    #[test]
+    fn a_new_finalizer_is_given_to_all_that_have_it_not_and_are_not_being_deleted() {
+        assert_eq!(numbers(None, ("Demo", Some(B))), Some([2, 0, 0]));
+    }
+
+    #[test]
+    fn what_the_present_one_holds_stays_until_its_parent_is_deleted() {
+        assert_eq!(numbers(Some(A), ("Demo", Some(B))), Some([2, 3, 0]));
+        assert_eq!(numbers(Some(A), ("Demo", None)), Some([0, 3, 0]));
+    }
+
+    #[test]
+    fn nobody_takes_the_finalizer_off_a_kind_that_is_served_no_longer() {
+        assert_eq!(numbers(Some(A), ("Other", Some(A))), Some([1, 0, 3]));
+        assert_eq!(numbers(Some(A), ("Other", None)), Some([0, 0, 3]));
+    }
+}

@@ -1,0 +1,522 @@
+//! Two answers for the same parent: what the second would do that the first does not. Pure.
+//!
+//! Children are compared as they would be written, after the checks; a child of which nothing is
+//! known but that it is there, because the old revision keeps all or has failed, is compared by its
+//! name alone.
+
+pub mod finalizers;
+pub mod json_diff;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::check::Desired;
+use crate::compare::json_diff::{Field, Rules, cut};
+use crate::model::decision::{Decision, Event};
+use crate::model::kind::ObjectRef;
+use crate::model::object::APPLIED_ANNOTATION;
+
+/// The most fields of one object that are told.
+const FIELDS: usize = 100;
+/// The most fields of one parent with all of its children that are told.
+const FIELDS_IN_ALL: usize = 1_000;
+/// The most characters of a failure's or an Event's message.
+const MESSAGE: usize = 500;
+
+/// What a revision came to for one parent.
+#[derive(Clone, Debug)]
+pub enum Side {
+    /// It is not called: the parent is being deleted and holds no finalizer of it.
+    Idle,
+    /// It decided, and what it decided may be done.
+    Decided(Box<Judged>),
+    /// It failed, or what it decided may not be done.
+    Failed(Failed),
+}
+
+/// A decision that has passed the checks.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The kind of answer: `decided`, `waiting` or `done`.
+    pub word: &'static str,
+    /// Whether it needed objects that had to be fetched.
+    pub fetched: bool,
+    /// The decision.
+    pub decision: Decision,
+    /// Its children as they would be written; none where all are kept.
+    pub desired: Option<Vec<Desired>>,
+}
+
+/// Why a revision came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// One PascalCase word.
+    pub reason: String,
+    /// In words.
+    pub message: String,
+}
+
+impl Failed {
+    /// Builds it from one PascalCase word and a message, which is cut to a length that can be shown.
+    pub fn new(reason: &str, message: &str) -> Self {
+        Self { reason: reason.to_owned(), message: cut(message, MESSAGE) }
+    }
+}
+
+/// Which object, in words.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Named {
+    /// For example `Deployment.apps`.
+    pub kind: String,
+    /// Absent for cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+impl From<&ObjectRef> for Named {
+    fn from(reference: &ObjectRef) -> Self {
+        Self {
+            kind: reference.kind.to_string(),
+            namespace: reference.namespace.as_deref().map(str::to_owned),
+            name: reference.name.to_string(),
+        }
+    }
+}
+
+/// A child that would be written otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// Which object.
+    pub object: Named,
+    /// The fields that differ.
+    pub fields: Vec<Field>,
+    /// How many more differ.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: usize,
+}
+
+/// What the new revision would do for one parent that the old one does not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// The parent.
+    pub parent: Named,
+    /// Children that would be made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub created: Vec<Named>,
+    /// Children that would be deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deleted: Vec<Named>,
+    /// Children that would no longer be wanted, and stay because their deletion is not granted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<Named>,
+    /// Children that would be written otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<Changed>,
+    /// Fields of the status.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub status: Vec<Field>,
+    /// Fields of the conditions, for example `Available.message`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Field>,
+    /// Events that would no longer be said, as old, or would be said, as new; the path is the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Field>,
+    /// When it is decided again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requeue: Option<Field>,
+    /// The kind of answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Field>,
+    /// Why the old revision came to nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_failure: Option<Failed>,
+    /// Why the new one would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_failure: Option<Failed>,
+}
+
+impl Difference {
+    fn none(parent: &ObjectRef) -> Self {
+        Self {
+            parent: parent.into(),
+            created: Vec::new(),
+            deleted: Vec::new(),
+            left: Vec::new(),
+            changed: Vec::new(),
+            status: Vec::new(),
+            conditions: Vec::new(),
+            events: Vec::new(),
+            requeue: None,
+            answer: None,
+            old_failure: None,
+            new_failure: None,
+        }
+    }
+
+    /// Whether the status or a condition would say something else.
+    pub fn changes_status(&self) -> bool {
+        !self.status.is_empty() || !self.conditions.is_empty()
+    }
+
+    /// Whether the new revision fails where the old one does not.
+    pub fn breaks(&self) -> bool {
+        self.new_failure.is_some() && self.old_failure.is_none()
+    }
+}
+
+/// What would change for a parent; none where nothing would. `there` are its children that are
+/// there and are the plugin's; `may_prune` says which of them it may delete.
+pub fn compare(
+    parent: &ObjectRef,
+    old: &Side,
+    new: &Side,
+    there: &[ObjectRef],
+    may_prune: impl Fn(&ObjectRef) -> bool,
+) -> Option<Difference> {
+    let none = Difference::none(parent);
+    let mut found = none.clone();
+    match (old, new) {
+        (Side::Failed(old), Side::Failed(new)) if old == new => return None,
+        (_, Side::Failed(failed)) => found.new_failure = Some(failed.clone()),
+        (_, Side::Idle) => {}
+        (_, Side::Decided(decided)) => compare_children(&mut found, old, decided, there, may_prune),
+    }
+    match old {
+        Side::Failed(failed) => found.old_failure = Some(failed.clone()),
+        Side::Idle => {}
+        Side::Decided(old) => {
+            if let Side::Decided(new) = new {
+                compare_words(&mut found, old, new);
+            }
+        }
+    }
+    if !matches!(new, Side::Failed(_)) && !matches!(old, Side::Failed(_)) {
+        found.answer = other("answer", old.word(), new.word());
+    }
+    (found != none).then_some(found)
+}
+
+impl Side {
+    fn word(&self) -> Option<String> {
+        let Side::Decided(judged) = self else { return None };
+        let children = if judged.desired.is_some() { "exactly" } else { "keep" };
+        let fetched = if judged.fetched { ", after needs" } else { "" };
+        Some(format!("{}: {children}{fetched}", judged.word))
+    }
+
+    fn desired(&self) -> Option<&[Desired]> {
+        match self {
+            Side::Decided(judged) => judged.desired.as_deref(),
+            Side::Idle | Side::Failed(_) => None,
+        }
+    }
+}
+
+type Identity<'a> = (&'a str, &'a str, Option<&'a str>, &'a str);
+
+/// The version of a kind is only a way to speak of the same object.
+fn identity(reference: &ObjectRef) -> Identity<'_> {
+    (&reference.kind.group, &reference.kind.kind, reference.namespace.as_deref(), &reference.name)
+}
+
+fn compare_children(
+    found: &mut Difference,
+    old: &Side,
+    new: &Judged,
+    there: &[ObjectRef],
+    may_prune: impl Fn(&ObjectRef) -> bool,
+) {
+    let Some(wanted) = &new.desired else { return };
+    let before: BTreeMap<Identity<'_>, (&ObjectRef, Option<&Desired>)> = match old.desired() {
+        Some(desired) => desired.iter().map(|one| (identity(&one.reference), (&one.reference, Some(one)))).collect(),
+        None => there.iter().map(|one| (identity(one), (one, None))).collect(),
+    };
+    let mut most = FIELDS_IN_ALL;
+    for one in wanted {
+        match before.get(&identity(&one.reference)) {
+            None => found.created.push((&one.reference).into()),
+            Some((_, Some(old))) => found.changed.extend(compare_child(old, one, &mut most)),
+            Some((_, None)) => {}
+        }
+    }
+    let wanted: BTreeSet<_> = wanted.iter().map(|one| identity(&one.reference)).collect();
+    for (identity, (reference, _)) in before {
+        if !wanted.contains(&identity) {
+            let fate = if may_prune(reference) { &mut found.deleted } else { &mut found.left };
+            fate.push(reference.into());
+        }
+    }
+}
+
+fn compare_child(old: &Desired, new: &Desired, most: &mut usize) -> Option<Changed> {
+    if old.digest == new.digest {
+        return None;
+    }
+    let kind = &new.reference.kind;
+    let is_secret = kind.is("", "Secret");
+    let secret: &[&str] = if is_secret { &["data", "stringData"] } else { &[] };
+    let rules = Rules { secret, ignored: APPLIED_ANNOTATION };
+    let fields = json_diff::compare(Some(&old.body), Some(&new.body), FIELDS.min(*most), rules);
+    *most = most.saturating_sub(fields.told.len());
+    Some(Changed { object: (&new.reference).into(), fields: fields.told, more: fields.more })
+}
+
+fn compare_words(found: &mut Difference, old: &Judged, new: &Judged) {
+    let (old, new) = (&old.decision, &new.decision);
+    let status = |decision: &Decision| decision.status.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let (was, is): (Option<Value>, Option<Value>) = (status(old), status(new));
+    found.status = json_diff::compare(was.as_ref(), is.as_ref(), FIELDS, Rules::default()).told;
+    for field in &mut found.status {
+        // A status that is there or not as a whole has no path of its own.
+        if field.path.is_empty() {
+            field.path = "status".to_owned();
+        }
+    }
+    let (was, is) = (conditions(old), conditions(new));
+    found.conditions = json_diff::compare(Some(&was), Some(&is), FIELDS, Rules::default()).told;
+    found.events = compare_events(&old.events, &new.events);
+    let after = |decision: &Decision| decision.requeue_after.map(|after| format!("{after:?}"));
+    found.requeue = other("requeue", after(old), after(new));
+}
+
+fn other(path: &str, old: Option<String>, new: Option<String>) -> Option<Field> {
+    (old != new).then(|| Field { path: path.to_owned(), old, new })
+}
+
+/// The conditions by their types; their order means nothing.
+fn conditions(decision: &Decision) -> Value {
+    let stated = decision.conditions.iter().map(|condition| {
+        let said = json!({
+            "status": condition.status.as_str(),
+            "reason": condition.reason,
+            "message": condition.message,
+        });
+        (condition.name.clone(), said)
+    });
+    Value::Object(stated.collect::<Map<_, _>>())
+}
+
+fn compare_events(old: &[Event], new: &[Event]) -> Vec<Field> {
+    let words = |event: &Event| Some(format!("{} {}", event.severity.as_str(), cut(&event.message, MESSAGE)));
+    let gone = old.iter().filter(|event| !new.contains(event));
+    let gone = gone.map(|event| Field { path: event.reason.clone(), old: words(event), new: None });
+    let come = new.iter().filter(|event| !old.contains(event));
+    let come = come.map(|event| Field { path: event.reason.clone(), old: None, new: words(event) });
+    gone.chain(come).collect()
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::decision::{Children, Condition, Severity, Truth};
+    use crate::model::kind::Kind;
+
+    fn reference(kind: &str, name: &str) -> ObjectRef {
+        let group = if kind == "Deployment" { "apps" } else { "" };
+        ObjectRef { kind: Kind::new(group, "v1", kind), namespace: Some("n".into()), name: name.into() }
+    }
+
+    fn child(kind: &str, name: &str, body: Value) -> Desired {
+        let digest = body.to_string().into();
+        Desired { reference: reference(kind, name), body: Arc::new(body), digest }
+    }
+
+    fn decision() -> Decision {
+        Decision {
+            children: Children::Keep,
+            status: None,
+            conditions: Vec::new(),
+            events: Vec::new(),
+            requeue_after: None,
+        }
+    }
+
+    fn decided(decision: Decision, desired: Option<Vec<Desired>>) -> Side {
+        Side::Decided(Box::new(Judged { word: "decided", fetched: false, decision, desired }))
+    }
+
+    fn children(desired: Vec<Desired>) -> Side {
+        decided(decision(), Some(desired))
+    }
+
+    fn said(change: impl FnOnce(&mut Decision)) -> Side {
+        let mut decision = decision();
+        change(&mut decision);
+        decided(decision, None)
+    }
+
+    fn failed(message: &str) -> Side {
+        Side::Failed(Failed { reason: "Trapped".into(), message: message.into() })
+    }
+
+    fn found(old: &Side, new: &Side, there: &[ObjectRef]) -> Option<Difference> {
+        compare(&reference("Memcached", "m"), old, new, there, |child| &*child.kind.kind != "PersistentVolumeClaim")
+    }
+
+    fn names(objects: &[Named]) -> Vec<&str> {
+        objects.iter().map(|object| &*object.name).collect()
+    }
+
+    fn field(path: &str, old: Option<&str>, new: Option<&str>) -> Field {
+        Field { path: path.into(), old: old.map(Into::into), new: new.map(Into::into) }
+    }
+
+    #[test]
+    fn equal_answers_are_no_difference() {
+        let side = children(vec![child("Service", "a", json!({"spec": 1}))]);
+        assert_eq!(found(&side, &side, &[]), None);
+        assert_eq!(found(&Side::Idle, &Side::Idle, &[]), None);
+        assert_eq!(found(&failed("x"), &failed("x"), &[]), None);
+    }
+
+    #[test]
+    fn children_are_created_deleted_and_changed_by_name() {
+        let old = children(vec![child("Service", "a", json!(1)), child("Service", "b", json!({"spec": {"x": 1}}))]);
+        let new = children(vec![child("Service", "c", json!(1)), child("Service", "b", json!({"spec": {"x": 2}}))]);
+        let found = found(&old, &new, &[]).unwrap();
+        assert_eq!((names(&found.created), names(&found.deleted)), (vec!["c"], vec!["a"]));
+        assert_eq!(found.changed.len(), 1);
+        assert_eq!(found.changed[0].fields, [field("spec.x", Some("1"), Some("2"))]);
+    }
+
+    #[test]
+    fn another_version_of_a_kind_is_the_same_object() {
+        let old = child("Service", "a", json!(1));
+        let mut new = old.clone();
+        new.reference.kind = Kind::new("", "v2", "Service");
+        assert_eq!(found(&children(vec![old]), &children(vec![new]), &[]), None);
+    }
+
+    #[test]
+    fn a_child_whose_deletion_is_not_granted_is_left() {
+        let old = children(vec![child("PersistentVolumeClaim", "a", json!(1))]);
+        let found = found(&old, &children(vec![]), &[]).unwrap();
+        assert_eq!((names(&found.left), found.deleted.len()), (vec!["a"], 0));
+    }
+
+    #[test]
+    fn where_the_old_answer_says_nothing_of_children_those_that_are_there_count() {
+        let there = [reference("Service", "a"), reference("Service", "b")];
+        let new = children(vec![child("Service", "b", json!(1)), child("Service", "c", json!(1))]);
+        for old in [said(|_| {}), failed("x")] {
+            let found = found(&old, &new, &there).unwrap();
+            assert_eq!((names(&found.created), names(&found.deleted)), (vec!["c"], vec!["a"]));
+            assert!(found.changed.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_answer_that_keeps_deletes_nothing_and_is_another_kind_of_answer() {
+        let old = children(vec![child("Service", "a", json!(1))]);
+        let found = found(&old, &said(|_| {}), &[reference("Service", "a")]).unwrap();
+        assert!(found.deleted.is_empty());
+        assert_eq!(found.answer, Some(field("answer", Some("decided: exactly"), Some("decided: keep"))));
+    }
+
+    #[test]
+    fn clean_up_that_is_done_earlier_is_another_kind_of_answer() {
+        let cleanup =
+            |word, fetched| Side::Decided(Box::new(Judged { word, fetched, decision: decision(), desired: None }));
+        let found = found(&cleanup("waiting", false), &cleanup("done", true), &[]).unwrap();
+        assert_eq!(found.answer, Some(field("answer", Some("waiting: keep"), Some("done: keep, after needs"))));
+    }
+
+    #[test]
+    fn no_value_of_a_secret_is_told_and_its_labels_are() {
+        let secret = |value: &str| {
+            let body = json!({"metadata": {"labels": {"a": value}}, "data": {"k": value}, "stringData": {"l": value}});
+            children(vec![child("Secret", "s", body)])
+        };
+        let found = found(&secret("hunter2"), &secret("hunter3"), &[]).unwrap();
+        let fields = &found.changed[0].fields;
+        assert_eq!(fields[0], field("data.k", Some("(changed)"), Some("(changed)")));
+        assert_eq!(fields[1], field("metadata.labels.a", Some("\"hunter2\""), Some("\"hunter3\"")));
+        assert_eq!(fields[2].path, "stringData.l");
+        assert!(!format!("{:?}{:?}", fields[0], fields[2]).contains("hunter"));
+    }
+
+    #[test]
+    fn data_of_what_is_no_secret_is_told() {
+        let old = children(vec![child("ConfigMap", "c", json!({"data": {"k": "1"}}))]);
+        let new = children(vec![child("ConfigMap", "c", json!({"data": {"k": "2"}}))]);
+        let found = found(&old, &new, &[]).unwrap();
+        assert_eq!(found.changed[0].fields, [field("data.k", Some("\"1\""), Some("\"2\""))]);
+    }
+
+    #[test]
+    fn the_hosts_own_digest_is_no_change_of_a_field() {
+        let body = |digest: &str, x: u8| json!({"metadata": {"annotations": {APPLIED_ANNOTATION: digest}}, "x": x});
+        let old = children(vec![child("Service", "a", body("1", 1))]);
+        let new = children(vec![child("Service", "a", body("2", 2))]);
+        assert_eq!(found(&old, &new, &[]).unwrap().changed[0].fields, [field("x", Some("1"), Some("2"))]);
+    }
+
+    #[test]
+    fn the_fields_of_a_parent_are_bounded_in_all() {
+        let many = |value: u8| {
+            let body = json!((0..150).map(|n| (format!("f{n}"), json!(value))).collect::<Map<_, _>>());
+            children((0..20).map(|n| child("Service", &format!("s{n:02}"), body.clone())).collect())
+        };
+        let found = found(&many(1), &many(2), &[]).unwrap();
+        assert_eq!(found.changed.len(), 20);
+        assert_eq!(found.changed.iter().map(|changed| changed.fields.len()).sum::<usize>(), FIELDS_IN_ALL);
+        assert_eq!((found.changed[0].more, found.changed[19].more), (50, 150));
+    }
+
+    #[test]
+    fn status_and_conditions_are_told_by_field_and_type() {
+        let condition = |name: &str, message: &str| Condition {
+            name: name.into(),
+            status: Truth::True,
+            reason: "R".into(),
+            message: message.into(),
+        };
+        let old = said(|decision| {
+            decision.status = Some(r#"{"nodes":["a"],"ready":1}"#.into());
+            decision.conditions = vec![condition("A", "one"), condition("B", "same")];
+        });
+        let new = said(|decision| {
+            decision.status = Some(r#"{"nodes":["a"],"ready":2}"#.into());
+            decision.conditions = vec![condition("B", "same"), condition("A", "two")];
+        });
+        let found = found(&old, &new, &[]).unwrap();
+        assert_eq!(found.status, [field("ready", Some("1"), Some("2"))]);
+        assert_eq!(found.conditions, [field("A.message", Some("\"one\""), Some("\"two\""))]);
+        assert!(found.changes_status());
+    }
+
+    #[test]
+    fn events_and_the_requeue_are_told() {
+        let event = |message: &str| Event { severity: Severity::Normal, reason: "R".into(), message: message.into() };
+        let old = said(|decision| decision.events = vec![event("both"), event("old")]);
+        let new = said(|decision| {
+            decision.events = vec![event("new"), event("both")];
+            decision.requeue_after = Some(Duration::from_secs(5));
+        });
+        let found = found(&old, &new, &[]).unwrap();
+        assert_eq!(found.events, [field("R", Some("Normal old"), None), field("R", None, Some("Normal new"))]);
+        assert_eq!(found.requeue, Some(field("requeue", None, Some("5s"))));
+        assert!(!found.changes_status());
+    }
+
+    #[test]
+    fn a_failure_where_there_was_none_breaks_and_its_end_does_not() {
+        let found_one = found(&said(|_| {}), &failed("x"), &[]).unwrap();
+        assert!(found_one.breaks() && found_one.answer.is_none());
+        let mended = found(&failed("x"), &said(|_| {}), &[]).unwrap();
+        assert!(!mended.breaks() && mended.old_failure.is_some());
+        assert!(!found(&failed("x"), &failed("y"), &[]).unwrap().breaks());
+    }
+}

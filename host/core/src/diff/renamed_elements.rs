@@ -1,0 +1,176 @@
+//! Elements of ours that somebody renamed, a container for one. To the API server ours is gone then and
+//! theirs is another, which an apply leaves alone beside the new one that it adds.
+//!
+//! Beside *diff*; pure. What others added is told from what they renamed by all that is not the name, so
+//! an element that says little more than its name is never taken for one of ours.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use crate::diff::Repair;
+use crate::model::managed_fields::Fields;
+
+const NAME: &str = "name";
+/// So many members beside its name tell an element from others.
+const TELLING: usize = 2;
+
+/// Whether an element that we applied, and that has a name, is no longer ours.
+pub fn is_missing(fields: &str, desired: &Value) -> bool {
+    Fields::read(fields).is_ok_and(|fields| is_missing_below(Some(&fields), desired))
+}
+
+fn is_missing_below(node: Option<&Fields<'_>>, desired: &Value) -> bool {
+    if node.is_some_and(Fields::is_leaf) {
+        return false;
+    }
+    match desired {
+        Value::Object(members) => {
+            members.iter().any(|(key, value)| is_missing_below(node.and_then(|node| node.member(key)), value))
+        }
+        Value::Array(elements) => {
+            let keyed = node.map(Fields::keyed);
+            let places = keyed.as_ref().map_or_else(|| vec![None; elements.len()], |keyed| keyed.of_each(elements));
+            elements.iter().zip(places).any(|(element, place)| {
+                match place.and_then(|place| keyed.as_ref()?.nodes.get(place).copied()) {
+                    Some(node) => is_missing_below(Some(node), element),
+                    None => named(element).is_some(),
+                }
+            })
+        }
+        _ => false,
+    }
+}
+
+/// The names to be put back in the live object: of each element of ours that is not there and has a double.
+pub fn doubles(desired: &Value, live: &Value) -> Vec<Repair> {
+    let mut found = Vec::new();
+    find_doubles(desired, live, String::new(), &mut found);
+    found
+}
+
+fn find_doubles(desired: &Value, live: &Value, pointer: String, found: &mut Vec<Repair>) {
+    match (desired, live) {
+        (Value::Object(members), Value::Object(there)) => {
+            for (key, value) in members {
+                let Some(live) = there.get(key) else { continue };
+                let key = key.replace('~', "~0").replace('/', "~1");
+                find_doubles(value, live, format!("{pointer}/{key}"), found);
+            }
+        }
+        (Value::Array(elements), Value::Array(there)) => {
+            let mut taken = HashSet::new();
+            for (name, element) in elements.iter().filter_map(named) {
+                let same = there.iter().position(|other| other.get(NAME) == Some(name));
+                if let Some((index, live)) = same.and_then(|index| Some((index, there.get(index)?))) {
+                    find_doubles(&Value::Object(element.clone()), live, format!("{pointer}/{index}"), found);
+                    continue;
+                }
+                let mut doubles = (0..).zip(there).filter(|(_, other)| is_double(element, other, elements));
+                if let Some((index, _)) = doubles.find(|(index, _)| taken.insert(*index)) {
+                    found.push(Repair { pointer: format!("{pointer}/{index}/{NAME}"), value: name.clone() });
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// An element that can be told from others, and its name.
+fn named(element: &Value) -> Option<(&Value, &Map<String, Value>)> {
+    let members = element.as_object().filter(|members| members.len() > TELLING)?;
+    Some((members.get(NAME).filter(|name| name.is_string())?, members))
+}
+
+/// Whether a live element is one of ours but for its name, and none of the others.
+fn is_double(element: &Map<String, Value>, live: &Value, all: &[Value]) -> bool {
+    let is_another = all.iter().any(|other| other.get(NAME) == live.get(NAME));
+    let mut members = element.iter().filter(|(key, _)| *key != NAME);
+    !is_another && members.all(|(key, value)| live.get(key).is_some_and(|live| holds(live, value)))
+}
+
+/// Whether a live value has at least what is desired: the API server fills in what is left out.
+fn holds(live: &Value, desired: &Value) -> bool {
+    match (live, desired) {
+        (Value::Object(live), Value::Object(desired)) => {
+            desired.iter().all(|(key, value)| live.get(key).is_some_and(|live| holds(live, value)))
+        }
+        (Value::Array(live), Value::Array(desired)) => {
+            live.len() == desired.len() && live.iter().zip(desired).all(|(live, desired)| holds(live, desired))
+        }
+        _ => live == desired,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn with(containers: Value) -> Value {
+        json!({ "spec": { "template": { "spec": { "containers": containers } } } })
+    }
+
+    fn ours() -> Value {
+        json!({ "name": "memcached", "image": "i", "ports": [{ "containerPort": 1 }] })
+    }
+
+    fn as_served(name: &str) -> Value {
+        json!({ "name": name, "image": "i", "ports": [{ "containerPort": 1, "protocol": "TCP" }], "stdin": false })
+    }
+
+    #[test]
+    fn the_name_of_a_renamed_element_is_put_back() {
+        let repairs = doubles(&with(json!([ours()])), &with(json!([{ "name": "sidecar" }, as_served("renamed")])));
+        let pointer = "/spec/template/spec/containers/1/name".to_owned();
+        assert_eq!(repairs, [Repair { pointer, value: json!("memcached") }]);
+    }
+
+    #[test]
+    fn each_of_two_that_differ_in_nothing_but_their_names_gets_one_back() {
+        let with_names = |names: [&str; 2]| with(names.map(as_served).into_iter().collect());
+        let repairs = doubles(&with_names(["a", "b"]), &with_names(["x", "y"]));
+        let expected = ["a", "b"].iter().enumerate().map(|(index, name)| Repair {
+            pointer: format!("/spec/template/spec/containers/{index}/name"),
+            value: json!(name),
+        });
+        assert_eq!(repairs, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_there_or_is_somebody_elses_is_not_renamed() {
+        let desired = with(json!([ours()]));
+        let others = [
+            json!([as_served("renamed"), as_served("memcached")]),
+            json!([{ "name": "renamed", "image": "other", "ports": [{ "containerPort": 1 }] }]),
+            json!([{ "name": "renamed", "image": "i" }]),
+            json!([]),
+        ];
+        for live in others {
+            assert_eq!(doubles(&desired, &with(live.clone())), [], "{live}");
+        }
+        let both = with(
+            json!([{ "name": "one", "image": "i", "stdin": true }, { "name": "two", "image": "i", "stdin": true }]),
+        );
+        let live = with(json!([{ "name": "two", "image": "i", "stdin": true }]));
+        assert_eq!(doubles(&both, &live), [], "the one that is there is itself");
+    }
+
+    #[test]
+    fn what_says_little_more_than_its_name_is_not_told_from_others() {
+        let variable = |name: &str| json!({ "env": [{ "name": name, "value": "1" }] });
+        assert_eq!(doubles(&variable("A"), &variable("B")), []);
+        assert!(!is_missing(r#"{"f:env":{"k:{\"name\":\"B\"}":{".":{}}}}"#, &variable("A")));
+    }
+
+    #[test]
+    fn an_element_is_missing_whose_keys_we_do_not_own() {
+        let list = |list: &str| format!(r#"{{"f:spec":{{"f:template":{{"f:spec":{{"f:replicas":{{}}{list}}}}}}}}}"#);
+        let desired = with(json!([ours()]));
+        assert!(is_missing(&list(""), &desired));
+        assert!(is_missing(&list(r#","f:containers":{"k:{\"name\":\"other\"}":{".":{}}}"#), &desired));
+        assert!(!is_missing(&list(r#","f:containers":{"k:{\"name\":\"memcached\"}":{".":{}}}"#), &desired));
+        assert!(!is_missing(&list(r#","f:containers":{}"#), &desired), "a list that is replaced as one");
+        assert!(!is_missing("nonsense", &desired));
+    }
+}

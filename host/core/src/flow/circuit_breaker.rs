@@ -1,0 +1,470 @@
+//! The circuit breaker of a plugin: a plugin that keeps failing is not called for a while, so that
+//! it costs the host and the others nothing.
+//!
+//! ```text
+//!            STRIKES more bad calls than good ones within WINDOW
+//!   closed ───────────────────────────────────────────────────────▶ open, for a while
+//!     ▲                                                              │        ▲
+//!     │ a trial that is good                     the while is over   │        │ a trial that is bad:
+//!     │                                                              ▼        │ open for twice as long
+//!     └───────────────────────────────────────────────────────── half-open ───┘
+//! ```
+//!
+//! A call that uses up its time counts for more than one, and a good call takes one strike back. A
+//! parent that has not failed as it is now may be tried even while the circuit is open, one at a time
+//! and each once: a single parent that no plugin can serve must not keep the others from being served.
+//! The more of them fail in a row, the less often, or whoever keeps changing a parent would keep a
+//! plugin busy that does nothing but harm. A new revision begins with a closed circuit.
+//!
+//! Between *observe* and *decide*; it does not await.
+
+use std::collections::VecDeque;
+use std::iter;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
+use serde::{Deserialize, Serialize};
+
+use crate::model::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_OVERDUE, BREAKER_STRIKES, BREAKER_WINDOW};
+
+/// Between two trials at first; each bad one doubles that.
+const TRIAL_GAP: Duration = Duration::from_millis(250);
+/// The most between two trials.
+const TRIAL_GAP_MAX: Duration = Duration::from_secs(10);
+/// After a bad trial so many times as long as it took: a plugin that loops on each new parent must
+/// not have a processor to itself.
+const TRIAL_REST: u32 = 3;
+
+/// The circuit breaker of one plugin.
+#[derive(Debug, Default)]
+pub struct Breaker {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    strikes: VecDeque<Instant>,
+    open: Option<Open>,
+    /// Counts the revisions and the times that the circuit was closed, so that a call of before
+    /// says nothing about what is after.
+    era: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    until: Instant,
+    period: Duration,
+    trying: bool,
+    /// When the next trial may be.
+    next: Instant,
+    /// Between this trial and the next if it is bad.
+    gap: Duration,
+    /// The end of the line of those who were told when to come again, so that they do not all come
+    /// at once.
+    line: Instant,
+}
+
+/// Who asks to be tried, as far as it matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether the parent has failed as it is now.
+    pub failed: bool,
+    /// When the parent was told to come again. One that comes earlier keeps its place, so that asking often does
+    /// not lengthen the line.
+    pub place: Option<Instant>,
+}
+
+/// Whether the plugin is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It is.
+    Closed,
+    /// The next call is a trial.
+    HalfOpen,
+    /// It is not.
+    Open,
+}
+
+impl State {
+    /// As in `hotshoe status` and the metric's label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Closed => "closed",
+            State::HalfOpen => "half-open",
+            State::Open => "open",
+        }
+    }
+}
+
+/// The breaker as it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BreakerStatus {
+    /// Its state.
+    pub state: State,
+    /// Bad calls of late that no good one has taken back.
+    pub strikes: usize,
+    /// How long it is open for yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+}
+
+/// The leave to make one call; what becomes of it is told to the breaker.
+#[derive(Debug)]
+#[must_use]
+pub struct Trial<'a> {
+    breaker: &'a Breaker,
+    era: u64,
+    decisive: bool,
+    began: Instant,
+}
+
+/// What a verdict did to the circuit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turned {
+    /// Nothing.
+    No,
+    /// It is closed again: whoever waited may be called.
+    Closed,
+    /// It is open, for this long.
+    Open(Duration),
+}
+
+impl Breaker {
+    /// Asks to call the plugin for a parent.
+    ///
+    /// # Errors
+    /// When to come again.
+    pub fn admit(&self, now: Instant, standing: Standing) -> Result<Trial<'_>, Instant> {
+        let mut inner = self.lock();
+        let decisive = match &mut inner.open {
+            None => false,
+            Some(open) => {
+                open.admit(now, standing)?;
+                true
+            }
+        };
+        Ok(Trial { breaker: self, era: inner.era, decisive, began: now })
+    }
+
+    /// A new revision begins anew.
+    pub fn reset(&self) {
+        let mut inner = self.lock();
+        *inner = Inner { era: inner.era + 1, ..Inner::default() };
+    }
+
+    /// How it is.
+    pub fn shown(&self, now: Instant) -> BreakerStatus {
+        let mut inner = self.lock();
+        inner.expire(now);
+        let left = inner.open.as_ref().map(|open| open.until.saturating_duration_since(now));
+        let state = match left {
+            None => State::Closed,
+            Some(left) if left.is_zero() => State::HalfOpen,
+            Some(_) => State::Open,
+        };
+        let seconds = left.filter(|left| !left.is_zero()).map(|left| left.as_millis().div_ceil(1000));
+        BreakerStatus {
+            state,
+            strikes: inner.strikes.len(),
+            seconds: seconds.map(|seconds| u64::try_from(seconds).unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// Every change under this lock is a few moves of numbers, so what a panic leaves is usable.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+}
+
+impl Open {
+    fn admit(&mut self, now: Instant, standing: Standing) -> Result<(), Instant> {
+        if standing.failed && self.until > now {
+            return Err(self.until);
+        }
+        if self.trying || self.next > now {
+            return Err(standing.place.filter(|place| *place > now).unwrap_or_else(|| self.stand_in_line(now)));
+        }
+        (self.trying, self.next) = (true, now + TRIAL_GAP);
+        Ok(())
+    }
+
+    fn stand_in_line(&mut self, now: Instant) -> Instant {
+        self.line = self.line.max(self.next).max(now) + TRIAL_GAP;
+        self.line
+    }
+
+    /// A trial that took this long was bad.
+    fn rest(&mut self, took: Duration, now: Instant) {
+        self.next = self.next.max(now + self.gap.max(took * TRIAL_REST));
+        self.gap = (self.gap * 2).min(TRIAL_GAP_MAX);
+    }
+}
+
+impl Inner {
+    fn expire(&mut self, now: Instant) {
+        while self.strikes.front().is_some_and(|strike| *strike + BREAKER_WINDOW <= now) {
+            self.strikes.pop_front();
+        }
+    }
+
+    fn good(&mut self, decisive: bool) -> Turned {
+        if self.open.is_none() {
+            self.strikes.pop_front();
+            return Turned::No;
+        }
+        if !decisive {
+            return Turned::No;
+        }
+        *self = Self { era: self.era + 1, ..Self::default() };
+        Turned::Closed
+    }
+
+    fn bad(&mut self, decisive: bool, strikes: usize, took: Duration, now: Instant) -> Turned {
+        self.expire(now);
+        if let Some(open) = self.open.as_mut().filter(|_| decisive) {
+            open.rest(took, now);
+        }
+        let strikes = strikes.min(BREAKER_STRIKES - self.strikes.len());
+        self.strikes.extend(iter::repeat_n(now, strikes));
+        match &mut self.open {
+            // What was tried before its time proves nothing new.
+            Some(open) if decisive && open.until <= now => {
+                open.period = (open.period * 2).min(BREAKER_OPEN_MAX);
+                open.until = now + open.period;
+                Turned::Open(open.period)
+            }
+            None if self.strikes.len() >= BREAKER_STRIKES => {
+                self.open = Some(Open {
+                    until: now + BREAKER_OPEN,
+                    period: BREAKER_OPEN,
+                    trying: false,
+                    next: now + TRIAL_GAP,
+                    gap: TRIAL_GAP,
+                    line: now,
+                });
+                Turned::Open(BREAKER_OPEN)
+            }
+            _ => Turned::No,
+        }
+    }
+}
+
+impl Trial<'_> {
+    /// The call was good: the plugin decided, or said why it could not.
+    pub fn passed(self) -> Turned {
+        let mut inner = self.breaker.lock();
+        if inner.era == self.era { inner.good(self.decisive) } else { Turned::No }
+    }
+
+    /// The call was bad: it failed, or answered what must not be done.
+    pub fn failed(self, now: Instant) -> Turned {
+        self.counts(1, now)
+    }
+
+    /// The call was bad, and used up all of its time: that costs more than any other failure.
+    pub fn overdue(self, now: Instant) -> Turned {
+        self.counts(BREAKER_OVERDUE, now)
+    }
+
+    fn counts(self, strikes: usize, now: Instant) -> Turned {
+        let mut inner = self.breaker.lock();
+        let took = now.saturating_duration_since(self.began);
+        if inner.era == self.era { inner.bad(self.decisive, strikes, took, now) } else { Turned::No }
+    }
+}
+
+impl Drop for Trial<'_> {
+    /// Without a verdict, another may be tried.
+    fn drop(&mut self) {
+        let mut inner = self.breaker.lock();
+        let mine = self.decisive && inner.era == self.era;
+        if let Some(open) = inner.open.as_mut().filter(|_| mine) {
+            open.trying = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(start: Instant, seconds: u64) -> Instant {
+        start + Duration::from_secs(seconds)
+    }
+
+    const FAILED: Standing = Standing { failed: true, place: None };
+    const NEW: Standing = Standing { failed: false, place: None };
+
+    /// A breaker that was opened at this time.
+    fn opened(now: Instant) -> Breaker {
+        let breaker = Breaker::default();
+        for _ in 1..BREAKER_STRIKES {
+            assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::No);
+        }
+        assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::Open(BREAKER_OPEN));
+        breaker
+    }
+
+    #[test]
+    fn so_many_strikes_open_it() {
+        let now = Instant::now();
+        let breaker = opened(now);
+        assert_eq!(breaker.shown(now).state, State::Open);
+        assert_eq!(breaker.shown(now).seconds, Some(BREAKER_OPEN.as_secs()));
+        assert_eq!(breaker.admit(after(now, 10), FAILED).unwrap_err(), now + BREAKER_OPEN);
+    }
+
+    #[test]
+    fn calls_that_use_up_their_time_open_it_sooner() {
+        let (breaker, now) = (Breaker::default(), Instant::now());
+        assert_eq!(breaker.admit(now, FAILED).unwrap().overdue(now), Turned::No);
+        assert_eq!(breaker.admit(now, FAILED).unwrap().overdue(now), Turned::Open(BREAKER_OPEN));
+        assert_eq!(breaker.shown(now).strikes, BREAKER_STRIKES);
+    }
+
+    #[test]
+    fn strikes_that_are_long_ago_do_not_count() {
+        let (breaker, now) = (Breaker::default(), Instant::now());
+        for strike in 0..20 {
+            let at = now + BREAKER_WINDOW / 4 * strike;
+            assert_eq!(breaker.admit(at, FAILED).unwrap().failed(at), Turned::No);
+        }
+    }
+
+    #[test]
+    fn a_good_call_takes_a_strike_back() {
+        let (breaker, now) = (Breaker::default(), Instant::now());
+        for _ in 0..50 {
+            assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::No);
+            assert_eq!(breaker.admit(now, NEW).unwrap().passed(), Turned::No);
+        }
+        assert_eq!(breaker.shown(now), BreakerStatus { state: State::Closed, strikes: 0, seconds: None });
+    }
+
+    #[test]
+    fn after_a_while_it_is_half_open_and_one_good_trial_closes_it() {
+        let start = Instant::now();
+        let breaker = opened(start);
+        let now = start + BREAKER_OPEN;
+        assert_eq!(breaker.shown(now).state, State::HalfOpen);
+        let trial = breaker.admit(now, FAILED).unwrap();
+        assert!(breaker.admit(now, FAILED).is_err(), "one trial at a time");
+        assert_eq!(trial.passed(), Turned::Closed);
+        assert_eq!(breaker.shown(now), BreakerStatus { state: State::Closed, strikes: 0, seconds: None });
+    }
+
+    #[test]
+    fn each_bad_trial_doubles_the_while_up_to_a_bound() {
+        let mut now = Instant::now();
+        let breaker = opened(now);
+        let mut period = BREAKER_OPEN;
+        for _ in 0..20 {
+            now += period;
+            period = (period * 2).min(BREAKER_OPEN_MAX);
+            assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::Open(period));
+        }
+    }
+
+    #[test]
+    fn a_parent_that_has_not_failed_is_tried_while_it_is_open_but_not_often() {
+        let start = Instant::now();
+        let breaker = opened(start);
+        assert!(breaker.admit(start, NEW).is_err(), "it was called just now");
+        let now = after(start, 1);
+        assert_eq!(breaker.admit(now, NEW).unwrap().failed(now), Turned::No, "no longer for that");
+        let line: Vec<_> = (0..3).map(|_| breaker.admit(now, NEW).unwrap_err()).collect();
+        assert_eq!(line, [now + 2 * TRIAL_GAP, now + 3 * TRIAL_GAP, now + 4 * TRIAL_GAP], "they wait in line");
+        assert_eq!(breaker.admit(line[0], NEW).unwrap().passed(), Turned::Closed);
+    }
+
+    #[test]
+    fn who_asks_again_and_again_keeps_its_place_and_moves_nobody_else_back() {
+        let now = Instant::now();
+        let breaker = opened(now);
+        let mut restless = NEW;
+        for _ in 0..1000 {
+            restless.place = Some(breaker.admit(now, restless).unwrap_err());
+        }
+        assert_eq!(restless.place, Some(now + 2 * TRIAL_GAP));
+        assert_eq!(breaker.admit(now, NEW).unwrap_err(), now + 3 * TRIAL_GAP);
+    }
+
+    #[test]
+    fn the_more_trials_are_bad_the_less_often_there_is_one() {
+        let start = Instant::now();
+        let breaker = opened(start);
+        let tick = TRIAL_GAP / 10;
+        let tries = |from: Instant, seconds: u32| {
+            let ticks = (0..).map(|n| from + tick * n).take_while(|now| *now < from + Duration::from_secs(1) * seconds);
+            ticks.filter_map(|now| Some(breaker.admit(now, NEW).ok()?.failed(now))).count()
+        };
+        assert_eq!(tries(start, 5), 5, "after 0.25, 0.5, 1, 2 and 4 seconds");
+        assert_eq!(tries(after(start, 20), 40), 5, "the first at once, then after 8, 10, 10 and 10 seconds");
+        assert_eq!(breaker.admit(after(start, 71), NEW).unwrap().passed(), Turned::Closed);
+    }
+
+    #[test]
+    fn trials_that_use_up_their_time_are_far_between() {
+        let start = Instant::now();
+        let breaker = opened(start);
+        let now = after(start, 1);
+        let slow = breaker.admit(now, NEW).unwrap();
+        let end = now + Duration::from_millis(500);
+        assert_eq!(slow.failed(end), Turned::No);
+        assert!(breaker.admit(after(end, 1), NEW).is_err());
+        assert!(breaker.admit(after(end, 2), NEW).is_ok());
+    }
+
+    #[test]
+    fn whoever_comes_when_told_is_tried_in_the_end() {
+        let start = Instant::now();
+        let breaker = opened(start);
+        let mut line: Vec<(Instant, usize)> = (0..20).map(|parent| (start, parent)).collect();
+        let mut tried = Vec::new();
+        while tried.len() < 20 {
+            line.sort();
+            let (now, parent) = line.remove(0);
+            assert!(now < start + 21 * TRIAL_GAP_MAX, "{line:?}");
+            match breaker.admit(now, NEW) {
+                Ok(trial) => tried.push((parent, trial.failed(now))),
+                Err(again) => line.push((again, parent)),
+            }
+        }
+    }
+
+    #[test]
+    fn a_trial_without_a_verdict_makes_room_for_another() {
+        let start = Instant::now();
+        let breaker = opened(start);
+        let now = start + BREAKER_OPEN;
+        drop(breaker.admit(now, FAILED).unwrap());
+        let running = breaker.admit(after(now, 1), FAILED);
+        assert!(running.is_ok());
+        assert!(breaker.admit(after(now, 5), FAILED).is_err(), "one runs");
+    }
+
+    #[test]
+    fn a_new_revision_begins_anew_and_calls_of_the_old_one_say_nothing_about_it() {
+        let now = Instant::now();
+        let breaker = opened(now);
+        let late = breaker.admit(now + BREAKER_OPEN, FAILED).unwrap();
+        breaker.reset();
+        assert_eq!(late.failed(now), Turned::No);
+        assert_eq!(breaker.shown(now), BreakerStatus { state: State::Closed, strikes: 0, seconds: None });
+        assert!(breaker.admit(now, FAILED).is_ok());
+    }
+
+    #[test]
+    fn a_call_from_before_it_opened_does_not_close_it() {
+        let now = Instant::now();
+        let breaker = Breaker::default();
+        let slow = breaker.admit(now, NEW).unwrap();
+        for _ in 0..BREAKER_STRIKES {
+            let _turned = breaker.admit(now, FAILED).map(|trial| trial.failed(now));
+        }
+        assert_eq!(slow.passed(), Turned::No);
+        assert_eq!(breaker.shown(now).state, State::Open);
+    }
+}

@@ -1,0 +1,288 @@
+//! Whether somebody else undoes what a plugin wishes for as often as it is put right. Each repair is a write,
+//! and each write may wake the other, so two that never agree go round as fast as the API server lets them.
+//!
+//! Beside *apply*; pure. A person who edits by hand is answered at once each time; with a controller that
+//! always answers there is no end to it: an allowance tells them apart. Once it is used up, the same wish
+//! waits longer and longer before it is applied to the same child again. What is remembered goes with the
+//! quarrel.
+
+use std::hash::{BuildHasher, RandomState};
+use std::mem;
+use std::time::{Duration, Instant};
+
+use crate::check::Desired;
+use crate::diff::{Apply, Plan};
+use crate::flow::backoff::doubled;
+
+/// What applying one wish to one child may cost at once. Afterwards it comes back as time goes by.
+const ALLOWANCE: Duration = Duration::from_secs(360);
+/// What one apply costs: sixty at once, then ten a minute.
+const APPLY: Duration = Duration::from_secs(6);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// What was applied of late to the children of one parent, at most one wish for each. In numbers, for there is
+/// one for each child, and next to none is ever looked at again.
+#[derive(Clone, Debug, Default)]
+pub struct Contention(Vec<Applied>);
+
+#[derive(Clone, Debug)]
+struct Applied {
+    /// Fingerprint of which child.
+    child: u64,
+    /// Fingerprint of what was applied to it.
+    wish: u64,
+    /// When its allowance is whole again, and this is forgotten.
+    whole: Instant,
+    /// That its allowance was used up.
+    slowed: Option<Box<Slowed>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Slowed {
+    /// Pauses from which the allowance has not recovered.
+    pauses: u32,
+    /// Not to be applied before.
+    due: Option<Instant>,
+    /// What is told of it, once it was undone in a pause.
+    told: Option<String>,
+}
+
+impl Contention {
+    /// A wish was applied to a child. `hasher` is the same each time.
+    pub fn applied(&mut self, desired: &Desired, now: Instant, hasher: &RandomState) {
+        let (child, wish) = Self::of(desired, hasher);
+        let known = self.0.iter().position(|one| one.child == child).map(|index| self.0.remove(index));
+        let known = known.filter(|one| one.wish == wish && one.whole > now);
+        let applied = known.unwrap_or(Applied { child, wish, whole: now, slowed: None });
+        self.0.reserve_exact(1);
+        self.0.push(applied.once_more(now));
+    }
+
+    /// Takes out of a plan what has to wait, and forgets what came to rest: what was due and is not in it.
+    pub fn hold(&mut self, plan: &mut Plan, now: Instant, hasher: &RandomState) -> Vec<Apply> {
+        self.0.retain(|one| one.whole > now);
+        if self.is_over() {
+            return Vec::new();
+        }
+        let planned: Vec<_> = plan.apply.iter().map(|apply| Self::of(&apply.desired, hasher)).collect();
+        for one in self.0.iter_mut().filter(|one| one.is_due(now) && !planned.contains(&(one.child, one.wish))) {
+            one.rest();
+        }
+        let is_due = |apply: &Apply| {
+            let wish = Self::of(&apply.desired, hasher);
+            self.0.iter().all(|one| (one.child, one.wish) != wish || one.is_due(now))
+        };
+        let (due, held) = mem::take(&mut plan.apply).into_iter().partition(is_due);
+        plan.apply = due;
+        held
+    }
+
+    /// Whether nothing is slowed down.
+    pub fn is_over(&self) -> bool {
+        self.slowed().all(|slowed| slowed.due.is_none())
+    }
+
+    /// Whether nothing that waited may be applied by now, or is to be looked at.
+    pub fn none_due(&self, now: Instant) -> bool {
+        self.slowed().filter_map(|slowed| slowed.due).all(|due| due > now)
+    }
+
+    /// How long until the next may be applied, or is seen to have come to rest.
+    pub fn next_due(&self, now: Instant) -> Option<Duration> {
+        self.slowed().filter_map(|slowed| slowed.due).map(|due| due.saturating_duration_since(now)).min()
+    }
+
+    /// Whether it is told that a wish is undone again and again.
+    pub fn is_told(&self, desired: &Desired, hasher: &RandomState) -> bool {
+        let wish = Self::of(desired, hasher);
+        let found = self.0.iter().find(|one| (one.child, one.wish) == wish);
+        found.and_then(|one| one.slowed.as_ref()).is_some_and(|slowed| slowed.told.is_some())
+    }
+
+    /// Has it told that a wish is undone again and again.
+    pub fn tell(&mut self, desired: &Desired, words: &str, hasher: &RandomState) {
+        let wish = Self::of(desired, hasher);
+        let found = self.0.iter_mut().find(|one| (one.child, one.wish) == wish);
+        if let Some(slowed) = found.and_then(|one| one.slowed.as_mut()) {
+            slowed.told = Some(words.to_owned());
+        }
+    }
+
+    /// What is told for as long as it lasts.
+    pub fn told(&self) -> Option<String> {
+        let told: Vec<&str> = self.slowed().filter_map(|slowed| slowed.told.as_deref()).collect();
+        (!told.is_empty()).then(|| told.join("; "))
+    }
+
+    fn slowed(&self) -> impl Iterator<Item = &Slowed> {
+        self.0.iter().filter_map(|one| one.slowed.as_deref())
+    }
+
+    fn of(desired: &Desired, hasher: &RandomState) -> (u64, u64) {
+        (hasher.hash_one(&desired.reference), hasher.hash_one(&desired.digest))
+    }
+}
+
+impl Applied {
+    fn once_more(mut self, now: Instant) -> Self {
+        self.whole += APPLY;
+        if self.whole > now + ALLOWANCE {
+            let slowed = self.slowed.get_or_insert_default();
+            let due = now + doubled(FIRST_PAUSE, slowed.pauses, LONGEST_PAUSE);
+            slowed.pauses = slowed.pauses.saturating_add(1);
+            slowed.due = Some(due);
+            // What passes in the pause is no rest.
+            self.whole = due + ALLOWANCE;
+        }
+        self
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.slowed.as_ref().and_then(|slowed| slowed.due).is_none_or(|due| due <= now)
+    }
+
+    fn rest(&mut self) {
+        if let Some(slowed) = &mut self.slowed {
+            (slowed.due, slowed.told) = (None, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::diff::Precondition;
+    use crate::model::kind::{Kind, ObjectRef};
+
+    const AT_ONCE: u64 = 60;
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn wish(name: &str, digest: &str) -> Desired {
+        let kind = Kind::new("", "v1", "ConfigMap");
+        let reference = ObjectRef { kind, namespace: Some("n".into()), name: name.into() };
+        Desired { reference, body: Arc::new(json!({})), digest: digest.into() }
+    }
+
+    /// With a hasher of its own.
+    #[derive(Default)]
+    struct Tried(Contention, RandomState);
+
+    impl Tried {
+        fn applied(&mut self, desired: &Desired, now: Instant) {
+            self.0.applied(desired, now, &self.1);
+        }
+
+        fn hold(&mut self, plan: &mut Plan, now: Instant) -> usize {
+            self.0.hold(plan, now, &self.1).len()
+        }
+
+        fn tell(&mut self, desired: &Desired, words: &str) {
+            self.0.tell(desired, words, &self.1);
+        }
+
+        fn is_told(&self, desired: &Desired) -> bool {
+            self.0.is_told(desired, &self.1)
+        }
+    }
+
+    fn plan(desired: &Desired) -> Plan {
+        let apply = Apply { desired: desired.clone(), precondition: Precondition::Absent };
+        Plan { apply: vec![apply], prune: Vec::new() }
+    }
+
+    fn is_held(contention: &mut Tried, desired: &Desired, now: Instant) -> bool {
+        let mut plan = plan(desired);
+        let held = contention.hold(&mut plan, now);
+        assert_eq!(held + plan.apply.len(), 1);
+        plan.apply.is_empty()
+    }
+
+    /// When a wish is applied in so much time, where somebody undoes it at once each time.
+    fn applies(lasting: Duration) -> Vec<Duration> {
+        let (mut contention, desired, begin) = (Tried::default(), wish("a", "d"), Instant::now());
+        let (mut at, mut passed) = (Vec::new(), Duration::ZERO);
+        while passed < lasting {
+            let now = begin + passed;
+            if !is_held(&mut contention, &desired, now) {
+                contention.applied(&desired, now);
+                at.push(passed);
+            }
+            passed += Duration::from_millis(10);
+        }
+        at
+    }
+
+    #[test]
+    fn a_dozen_edits_in_a_minute_are_put_back_at_once_for_as_long_as_it_goes_on() {
+        let (mut contention, desired, mut now) = (Tried::default(), wish("a", "d"), Instant::now());
+        for _ in 0..120 {
+            assert!(!is_held(&mut contention, &desired, now));
+            contention.applied(&desired, now);
+            now += 6 * SECOND;
+        }
+        let (mut contention, now) = (Tried::default(), Instant::now());
+        for _ in 0..AT_ONCE {
+            assert!(!is_held(&mut contention, &desired, now));
+            contention.applied(&desired, now);
+        }
+        assert!(contention.0.is_over() && contention.0.next_due(now).is_none());
+    }
+
+    #[test]
+    fn who_always_answers_is_answered_more_and_more_seldom_and_never_given_up() {
+        let at = applies(Duration::from_secs(600));
+        let in_the_first = at.iter().filter(|at| **at < 60 * SECOND).count();
+        assert!((66..=68).contains(&in_the_first), "{at:?}");
+        let pauses: Vec<_> = at.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
+        assert!(pauses.iter().skip(AT_ONCE as usize).is_sorted(), "{pauses:?}");
+        assert_eq!(pauses.last(), Some(&LONGEST_PAUSE), "{pauses:?}");
+    }
+
+    #[test]
+    fn when_the_other_stops_it_is_over_and_an_edit_is_soon_put_back_at_once_again() {
+        let (mut contention, desired, now) = (Tried::default(), wish("a", "d"), Instant::now());
+        (0..=AT_ONCE).for_each(|_| contention.applied(&desired, now));
+        assert!(is_held(&mut contention, &desired, now) && contention.0.none_due(now) && !contention.0.is_over());
+        contention.tell(&desired, "it is undone");
+        assert_eq!(contention.0.told().as_deref(), Some("it is undone"));
+        let due = now + contention.0.next_due(now).unwrap();
+        assert!(!contention.0.none_due(due), "it is to be looked at");
+        assert_eq!(contention.hold(&mut Plan::default(), due), 0);
+        assert!(contention.0.is_over() && contention.0.told().is_none() && contention.0.next_due(due).is_none());
+        let later = due + APPLY;
+        assert!(!is_held(&mut contention, &desired, later));
+        contention.applied(&desired, later);
+        assert!(contention.0.is_over());
+        contention.hold(&mut Plan::default(), due + 2 * ALLOWANCE);
+        assert!(contention.0.0.is_empty(), "nothing is remembered");
+    }
+
+    #[test]
+    fn a_pause_in_which_nothing_was_undone_is_not_told_and_what_is_told_stays_between_two_pauses() {
+        let (mut contention, desired, now) = (Tried::default(), wish("a", "d"), Instant::now());
+        (0..=AT_ONCE).for_each(|_| contention.applied(&desired, now));
+        assert!(!contention.is_told(&desired) && contention.0.told().is_none());
+        contention.tell(&desired, "it is undone");
+        let due = now + FIRST_PAUSE;
+        assert!(!is_held(&mut contention, &desired, due));
+        contention.applied(&desired, due);
+        assert!(contention.is_told(&desired));
+        assert_eq!(contention.0.next_due(due), Some(2 * FIRST_PAUSE));
+    }
+
+    #[test]
+    fn another_wish_and_another_child_do_not_wait() {
+        let (mut contention, now) = (Tried::default(), Instant::now());
+        (0..=AT_ONCE).for_each(|_| contention.applied(&wish("a", "d"), now));
+        contention.tell(&wish("a", "d"), "it is undone");
+        assert!(!is_held(&mut contention, &wish("b", "d"), now));
+        assert!(!is_held(&mut contention, &wish("a", "other"), now));
+        contention.applied(&wish("a", "other"), now);
+        assert!(contention.0.is_over() && contention.0.told().is_none());
+    }
+}

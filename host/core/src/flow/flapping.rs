@@ -1,0 +1,195 @@
+//! Whether a plugin makes up its mind: how often its wishes for one parent change while the parent does
+//! not. Each change is a write, and each write wakes the plugin again, so one that never comes to an end
+//! goes round as fast as the API server lets it.
+//!
+//! Beside *decide*; pure. Roll-outs that go forward in steps change wishes too, many times, but not for
+//! ever at full speed: an allowance tells them apart. Going back to what was wished for before is no step
+//! of anything, and costs more of it.
+
+use std::time::{Duration, Instant};
+
+use crate::flow::backoff::doubled;
+
+/// What wishes may cost at once. Afterwards it comes back as time goes by.
+const ALLOWANCE: Duration = Duration::from_secs(120);
+/// What a change costs: a hundred and twenty at once, then one a second.
+const CHANGE: Duration = Duration::from_secs(1);
+/// What a change back costs: ten at once, then five a minute.
+const TURN: Duration = Duration::from_secs(12);
+/// So many changes back, however slow, are no reason to pause.
+const TURNS: u32 = 10;
+/// Changes longer ago than this are forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// What a decision wishes for, in fingerprints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// The children.
+    pub children: u64,
+    /// What the plugin reads itself of the status that it states.
+    pub word: u64,
+    /// What that was said about: all that was observed but the parent. A word about something else, such as Pods
+    /// that come and go, is no change of mind.
+    pub about: u64,
+}
+
+/// What is remembered of the wishes for one parent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Churn {
+    /// Fingerprint of what was decided on: the parent and the revision.
+    basis: u64,
+    /// The last wishes.
+    wishes: Wishes,
+    /// Those before them, where they were others.
+    before: Wishes,
+    /// How often they changed back since the basis changed.
+    turns: u32,
+    /// When they changed last.
+    at: Option<Instant>,
+    /// When the allowance is whole again.
+    whole: Option<Instant>,
+}
+
+impl Wishes {
+    /// Whether the plugin has changed its mind since these.
+    fn differ_from(&self, earlier: &Wishes) -> bool {
+        self.children != earlier.children || (self.about == earlier.about && self.word != earlier.word)
+    }
+}
+
+impl Churn {
+    /// What is remembered after one more decision.
+    #[must_use]
+    pub fn then(self, basis: u64, wishes: Wishes, now: Instant) -> Self {
+        let forgotten = self.at.is_some_and(|at| now.saturating_duration_since(at) > FORGOTTEN);
+        if self.basis != basis || forgotten {
+            return Self { basis, wishes, ..Self::default() };
+        }
+        if !wishes.differ_from(&self.wishes) {
+            return Self { wishes, ..self };
+        }
+        let turned = !wishes.differ_from(&self.before);
+        let cost = if turned { TURN } else { CHANGE };
+        let whole = self.whole.map_or(now, |whole| whole.max(now)) + cost;
+        let turns = self.turns + u32::from(turned);
+        Self { basis, wishes, before: self.wishes, turns, at: Some(now), whole: Some(whole) }
+    }
+
+    /// Whether the wishes changed just now.
+    pub fn is_new(&self, now: Instant) -> bool {
+        self.at == Some(now)
+    }
+
+    /// Whether the wishes changed just now, and more often than any work that ends would have them change.
+    pub fn is_endless(&self, now: Instant) -> bool {
+        self.is_new(now) && self.overdrawn().is_some_and(|until| now < until)
+    }
+
+    /// How long the parent is not to be decided again, where this is still its basis.
+    pub fn pause(&self, now: Instant, basis: impl FnOnce() -> u64) -> Option<Duration> {
+        let beyond = self.turns.checked_sub(TURNS);
+        let slowed = beyond.and_then(|beyond| Some(self.at? + doubled(FIRST_PAUSE, beyond, LONGEST_PAUSE)));
+        let left = slowed.max(self.overdrawn())?.checked_duration_since(now)?;
+        (!left.is_zero() && self.basis == basis()).then_some(left)
+    }
+
+    fn overdrawn(&self) -> Option<Instant> {
+        self.whole?.checked_sub(ALLOWANCE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASIS: u64 = 1;
+
+    /// Wishes that follow one another after so long each, and when the last one came.
+    fn after(wishes: impl IntoIterator<Item = u64>, each: Duration) -> (Churn, Instant) {
+        let mut now = Instant::now() + 2 * ALLOWANCE;
+        let mut churn = Churn::default();
+        for wishes in wishes {
+            now += each;
+            churn = churn.then(BASIS, of(wishes), now);
+        }
+        (churn, now)
+    }
+
+    fn of(children: u64) -> Wishes {
+        Wishes { children, ..Wishes::default() }
+    }
+
+    fn rest((churn, now): &(Churn, Instant)) -> Option<Duration> {
+        churn.pause(*now, || BASIS)
+    }
+
+    fn back_and_forth(times: u64) -> impl Iterator<Item = u64> {
+        (0..times).map(|number| 10 + number % 2)
+    }
+
+    #[test]
+    fn a_roll_out_in_many_steps_is_no_churn() {
+        let steps = after(10..510, CHANGE);
+        assert_eq!(rest(&steps), None);
+        assert!(!steps.0.is_endless(steps.1));
+        let at_once = after(10..120, Duration::ZERO);
+        assert_eq!(rest(&at_once), None);
+    }
+
+    #[test]
+    fn wishes_that_are_new_each_time_are_slowed_down_to_one_a_second() {
+        let counter = after(10..200, Duration::from_millis(5));
+        assert!(rest(&counter) >= Some(CHANGE));
+        assert!(counter.0.is_endless(counter.1));
+    }
+
+    #[test]
+    fn going_back_and_forth_is_slowed_down_more_and_more() {
+        let flips = |times| rest(&after(back_and_forth(times), Duration::from_secs(20)));
+        assert_eq!(flips(11), None);
+        assert_eq!(flips(12), Some(FIRST_PAUSE));
+        assert_eq!(flips(14), Some(4 * FIRST_PAUSE));
+        assert_eq!(flips(100), Some(LONGEST_PAUSE));
+    }
+
+    #[test]
+    fn going_back_and_forth_at_full_speed_is_endless_and_with_something_that_comes_and_goes_it_is_not() {
+        let (churn, now) = after(back_and_forth(13), Duration::from_millis(50));
+        assert!(churn.is_endless(now));
+        assert!(!churn.is_endless(now + Duration::from_millis(1)), "nothing changed since");
+        let (churn, now) = after(back_and_forth(60), Duration::from_secs(15));
+        assert!(!churn.is_endless(now));
+    }
+
+    #[test]
+    fn it_is_forgotten_when_the_parent_changes_or_after_a_while() {
+        let (churn, now) = after(back_and_forth(40), Duration::ZERO);
+        assert!(churn.pause(now, || BASIS).is_some());
+        assert_eq!(churn.pause(now, || BASIS + 1), None);
+        assert_eq!(churn.then(BASIS + 1, of(10), now).pause(now, || BASIS + 1), None);
+        let later = now + 2 * FORGOTTEN;
+        assert_eq!(churn.then(BASIS, of(10), later).pause(later, || BASIS), None);
+    }
+
+    #[test]
+    fn a_pause_is_over_once_and_for_all_where_nothing_changes_after_it() {
+        let (churn, now) = after(back_and_forth(100), Duration::from_secs(20));
+        let later = now + LONGEST_PAUSE;
+        assert_eq!(churn.then(BASIS, of(11), later).pause(later, || BASIS), None, "the same wishes are no change");
+    }
+
+    #[test]
+    fn another_word_about_something_else_is_no_change_of_mind_and_about_the_same_it_is() {
+        let words = |about: fn(u64) -> u64| {
+            let (mut churn, now) = (Churn::default(), Instant::now() + 2 * ALLOWANCE);
+            for number in 0..100 {
+                churn = churn.then(BASIS, Wishes { children: 1, word: number % 2, about: about(number) }, now);
+            }
+            churn.pause(now, || BASIS)
+        };
+        assert_eq!(words(|number| number % 2), None, "it tells of Pods that come and go");
+        assert!(words(|_| 1) > Some(FIRST_PAUSE), "it answers itself");
+    }
+}

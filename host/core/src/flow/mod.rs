@@ -1,0 +1,8 @@
+//! When to hold back: circuit breaker, flapping, contention, probation, backoff, rate limits.
+
+pub mod backoff;
+pub mod circuit_breaker;
+pub mod contention;
+pub mod flapping;
+pub mod probation;
+pub mod rate_limit;

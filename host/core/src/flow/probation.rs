@@ -1,0 +1,573 @@
+//! Whether a revision that has just begun to decide does worse than the one before it.
+//!
+//! For a while after a swap its failures, its time for a call and its changes of mind are held
+//! against those of its predecessor. Past a threshold the verdict is to go back, in words for
+//! people. Pure but for the lock; who goes back is `rollout`, which asks the predecessor
+//! first whether it does better on what the new one failed on.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
+use serde::{Deserialize, Serialize};
+
+use crate::model::digest::Digest;
+use crate::model::object::Key;
+use crate::model::sanitize;
+
+/// How long a new revision is held against the one before it.
+const PROBATION: Duration = Duration::from_secs(600);
+/// After a way back that failed, how long until the revision may be judged again.
+const REST: Duration = Duration::from_secs(60);
+/// Fewer failures prove nothing.
+const MIN_FAILURES: u32 = 5;
+/// The share of failed calls may double and grow by this much.
+const MORE_FAILURES: f64 = 0.05;
+/// Fewer calls say nothing about time, neither of one revision nor of the other.
+const MIN_CALLS: u32 = 10;
+/// So often a revision may wish otherwise for each parent that stays as it is, on the average and at once…
+const CHANGES: f64 = 30.0;
+/// …and then once in so long.
+const CHANGE: Duration = Duration::from_secs(30);
+/// Of fewer parents, each says enough for itself.
+const MANY: usize = 20;
+/// A call may take this much longer than before…
+const SLOWER: u32 = 5;
+/// …or as long as this, whatever was before.
+const ALWAYS_FAST: Duration = Duration::from_millis(10);
+/// So many parents are remembered on which it failed.
+const FAILED_ON: usize = 8;
+/// The most that is said, bytes.
+const WORDS: usize = 1_000;
+/// Older calls count half, so that what was long ago does not.
+const REMEMBERED: u32 = 2_000;
+
+/// What the calls of one revision came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    calls: u32,
+    failures: u32,
+    time: Duration,
+}
+
+/// The probation of one plugin's revisions.
+#[derive(Debug, Default)]
+pub struct Probation {
+    inner: Mutex<Inner>,
+}
+
+/// How a revision begins to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// In the place of another one, against which it is held.
+    OnProbation,
+    /// It was on probation for so long when the host ended, against one whose calls had come to this.
+    Resumed(Duration, Tally),
+    /// Where there was none, or although it is known what it does.
+    Unjudged,
+    /// It decided before. What the one in between did says nothing of those that come after.
+    Return,
+}
+
+/// That the present revision should be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relapse {
+    /// Why, in words for people.
+    pub why: String,
+    /// The parents on which it failed, where that is why, as many as are remembered. Where the one before it
+    /// fails on them too, it is no worse.
+    pub failed_on: Vec<Key>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// The revision that decides.
+    digest: Option<Digest>,
+    before: Tally,
+    now: Tally,
+    /// The parents on which it failed, the last one last.
+    failed_on: Vec<Key>,
+    /// How often it wished otherwise.
+    unrest: Unrest,
+    /// From when on it is judged; from its beginning where there is none.
+    from: Option<Instant>,
+    /// Until when the revision is on probation; none where it is not.
+    until: Option<Instant>,
+    /// It is to be taken back: no more is said meanwhile.
+    is_judged: bool,
+    verdict: Option<Relapse>,
+}
+
+impl Probation {
+    /// Another revision begins to decide.
+    pub fn begin(&self, now: Instant, digest: Digest, beginning: Beginning) {
+        let mut inner = self.lock();
+        let before = match beginning {
+            Beginning::Return => inner.before,
+            Beginning::Resumed(_, before) => before,
+            _ if inner.now.calls >= MIN_CALLS || inner.now.calls > inner.before.calls => inner.now,
+            // Too few to hold anything against: those of the one before that one are more.
+            _ => inner.before,
+        };
+        let until = match beginning {
+            Beginning::OnProbation => Some(now + PROBATION),
+            Beginning::Resumed(since, _) => Some(now + PROBATION.saturating_sub(since)),
+            Beginning::Unjudged | Beginning::Return => None,
+        };
+        *inner = Inner { digest: Some(digest), before, until, ..Inner::default() };
+    }
+
+    /// What the calls of the one before the present revision came to.
+    pub fn before(&self) -> Tally {
+        self.lock().before
+    }
+
+    /// A call of this revision ended.
+    #[must_use = "a new verdict is to be reported"]
+    pub fn called(&self, now: Instant, digest: Digest, time: Duration) -> bool {
+        let mut inner = self.lock();
+        // What an older revision does that had begun before is not counted.
+        if inner.digest == Some(digest) {
+            inner.now.add(time);
+            let why = inner.now.too_slow(&inner.before);
+            self.judge(inner, now, why.map(Relapse::of))
+        } else {
+            false
+        }
+    }
+
+    /// What came of a call of this revision for a parent was nothing, or nothing that may be done: so.
+    #[must_use = "a new verdict is to be reported"]
+    pub fn failed(&self, now: Instant, digest: Digest, parent: &Key, error: &dyn fmt::Display) -> bool {
+        let mut inner = self.lock();
+        if inner.digest == Some(digest) {
+            inner.now.failures += 1;
+            inner.note_failed_on(parent);
+            let why = inner.now.fails_more(&inner.before).map(|why| said(&why, parent, error));
+            let verdict = why.map(|why| Relapse { why, failed_on: inner.failed_on.clone() });
+            self.judge(inner, now, verdict)
+        } else {
+            false
+        }
+    }
+
+    /// This revision is not called any more, for it failed or used up its time again and again.
+    #[must_use = "a new verdict is to be reported"]
+    pub fn shut_off(&self, now: Instant, digest: Digest) -> bool {
+        let inner = self.lock();
+        if inner.digest == Some(digest) {
+            let last = inner.failed_on.last().map(|parent| format!(", at last on {parent}")).unwrap_or_default();
+            let why = format!("it failed or used up its time again and again{last}, so that its circuit opened");
+            let verdict = Relapse { why, failed_on: inner.failed_on.clone() };
+            self.judge(inner, now, Some(verdict))
+        } else {
+            false
+        }
+    }
+
+    /// For a parent that did not change this revision wishes otherwise; `endless` where it did so again and
+    /// again. Where it does so with many parents, each has its turn less often, but all together have more.
+    #[must_use = "a new verdict is to be reported"]
+    pub fn changed_its_mind(&self, now: Instant, digest: Digest, parent: &Key, endless: bool) -> bool {
+        let mut inner = self.lock();
+        if inner.digest != Some(digest) {
+            return false;
+        }
+        let why = match inner.unrest.grows(now, parent) {
+            _ if endless => {
+                Some(format!("it decides {parent} differently again and again, though that does not change"))
+            }
+            Some(parents) => Some(format!(
+                "it decides {parents} objects differently again and again, {parent} among them, though they do not change"
+            )),
+            None => None,
+        };
+        self.judge(inner, now, why.map(Relapse::of))
+    }
+
+    /// The present revision should have been taken back and could not be. After a rest it may be judged
+    /// again, so that what is there to replace it has its turn.
+    pub fn resume(&self, now: Instant) {
+        let mut inner = self.lock();
+        (inner.from, inner.until) = (Some(now + REST), Some(now + REST + PROBATION));
+        inner.is_judged = false;
+    }
+
+    /// The one before the present revision fails on the same parents. What it does from now on counts.
+    pub fn excuse(&self) {
+        let mut inner = self.lock();
+        inner.now.failures = 0;
+        inner.failed_on.clear();
+        inner.is_judged = false;
+    }
+
+    /// What the present revision does is not held against it any more.
+    pub fn end(&self) {
+        let mut inner = self.lock();
+        (inner.until, inner.verdict) = (None, None);
+    }
+
+    /// Takes the verdict that the present revision should be rolled back, and why; once for a revision.
+    pub fn take_verdict(&self) -> Option<Relapse> {
+        self.lock().verdict.take()
+    }
+
+    fn judge(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, verdict: Option<Relapse>) -> bool {
+        let on_probation = inner.until.is_some_and(|until| now < until) && inner.from.is_none_or(|from| from <= now);
+        let is_new = on_probation && !inner.is_judged && verdict.is_some();
+        if is_new {
+            (inner.is_judged, inner.verdict) = (true, verdict);
+        }
+        is_new
+    }
+
+    /// Every change under this lock is a few moves of numbers, so what a panic leaves is usable.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+}
+
+impl Relapse {
+    /// For a reason that is no failure.
+    fn of(why: String) -> Self {
+        Self { why, failed_on: Vec::new() }
+    }
+}
+
+/// How often a revision wished otherwise for parents that stay as they are.
+#[derive(Debug, Default)]
+struct Unrest {
+    parents: HashSet<Key>,
+    /// So many changes are not forgotten yet.
+    changes: f64,
+    at: Option<Instant>,
+}
+
+impl Unrest {
+    /// Of how many parents, where one change more is more than those of any work that ends.
+    fn grows(&mut self, now: Instant, parent: &Key) -> Option<usize> {
+        self.parents.insert(parent.clone());
+        let (parents, since) = (self.parents.len(), self.at.map_or(Duration::ZERO, |at| now - at));
+        let forgotten = since.div_duration_f64(CHANGE) * parents as f64;
+        (self.changes, self.at) = ((self.changes - forgotten).max(0.0) + 1.0, Some(now));
+        (parents >= MANY && self.changes > CHANGES * parents as f64).then_some(parents)
+    }
+}
+
+impl Inner {
+    fn note_failed_on(&mut self, parent: &Key) {
+        self.failed_on.retain(|known| known != parent);
+        if self.failed_on.len() == FAILED_ON {
+            self.failed_on.remove(0);
+        }
+        self.failed_on.push(parent.clone());
+    }
+}
+
+fn said(why: &str, parent: &Key, error: &dyn fmt::Display) -> String {
+    sanitize::clean(format!("{why}; the last on {parent}: {error}"), WORDS)
+}
+
+impl Tally {
+    /// Whether there were no calls.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn add(&mut self, time: Duration) {
+        if self.calls >= REMEMBERED {
+            *self = Self { calls: self.calls / 2, failures: self.failures / 2, time: self.time / 2 };
+        }
+        self.calls += 1;
+        self.time += time;
+    }
+
+    /// Whether it fails more than what was before.
+    fn fails_more(&self, before: &Tally) -> Option<String> {
+        let much = self.failures >= MIN_FAILURES && self.share() > 2.0 * before.share() + MORE_FAILURES;
+        much.then(|| {
+            let (failures, calls) = (self.failures, self.calls);
+            let was = match before.calls {
+                0 => "how often the one before it failed is not known".to_owned(),
+                calls => format!("of {calls} calls before it {} did", before.failures),
+            };
+            format!("{failures} of its first {calls} calls failed; {was}")
+        })
+    }
+
+    /// Whether it takes much longer than what was before.
+    fn too_slow(&self, before: &Tally) -> Option<String> {
+        let (mean, was) = (self.mean(), before.mean());
+        let much = self.calls.min(before.calls) >= MIN_CALLS && mean > ALWAYS_FAST && mean > was * SLOWER;
+        much.then(|| format!("a call of it takes {mean:.1?}; before it one took {was:.1?}"))
+    }
+
+    fn share(&self) -> f64 {
+        f64::from(self.failures) / f64::from(self.calls.max(1))
+    }
+
+    fn mean(&self) -> Duration {
+        self.time / self.calls.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAST: Duration = Duration::from_micros(50);
+    const SLOW: Duration = Duration::from_millis(60);
+
+    /// A revision after one that was called a hundred times, of which so many failed.
+    fn after(failures: u32) -> (Probation, Instant) {
+        let (probation, now) = (Probation::default(), Instant::now());
+        begin(&probation, now, "old", Beginning::Unjudged);
+        for number in 0..100 {
+            call(&probation, now, "old", number < failures, FAST);
+        }
+        begin(&probation, now, "new", Beginning::OnProbation);
+        (probation, now)
+    }
+
+    fn begin(probation: &Probation, now: Instant, revision: &str, beginning: Beginning) {
+        probation.begin(now, Digest::of(revision.as_bytes()), beginning);
+    }
+
+    fn call(probation: &Probation, now: Instant, revision: &str, failed: bool, time: Duration) {
+        let digest = Digest::of(revision.as_bytes());
+        let _ = probation.called(now, digest, time);
+        if failed {
+            let _ = probation.failed(now, digest, &Key::new(Some("default"), "cache"), &"it trapped");
+        }
+    }
+
+    fn verdict(probation: &Probation) -> Option<String> {
+        probation.lock().verdict.clone().map(|verdict| verdict.why)
+    }
+
+    #[test]
+    fn one_that_fails_where_its_predecessor_did_not_is_taken_back() {
+        let (probation, now) = after(0);
+        for _ in 0..4 {
+            call(&probation, now, "new", true, FAST);
+        }
+        assert_eq!(verdict(&probation), None, "four prove nothing");
+        call(&probation, now, "new", true, FAST);
+        let why = "5 of its first 5 calls failed; of 100 calls before it 0 did; the last on default/cache: it trapped";
+        let failed_on = vec![Key::new(Some("default"), "cache")];
+        assert_eq!(probation.lock().verdict, Some(Relapse { why: why.to_owned(), failed_on }));
+    }
+
+    #[test]
+    fn one_that_fails_as_often_as_its_predecessor_stays() {
+        let (probation, now) = after(30);
+        for number in 0..100 {
+            call(&probation, now, "new", number % 2 == 0, FAST);
+        }
+        assert_eq!(verdict(&probation), None);
+    }
+
+    #[test]
+    fn one_that_is_much_slower_is_taken_back_and_one_that_is_a_little_slower_stays() {
+        let (probation, now) = after(0);
+        for _ in 0..MIN_CALLS {
+            call(&probation, now, "new", false, SLOW);
+        }
+        assert!(verdict(&probation).unwrap().starts_with("a call of it takes 60.0ms"));
+        let (probation, now) = after(0);
+        for _ in 0..100 {
+            call(&probation, now, "new", false, 20 * FAST);
+        }
+        assert_eq!(verdict(&probation), None, "a millisecond is no reason");
+    }
+
+    #[test]
+    fn one_that_cannot_make_up_its_mind_is_taken_back() {
+        let (probation, now) = after(0);
+        let cache = Key::new(Some("default"), "cache");
+        let _ = probation.changed_its_mind(now, Digest::of(b"new"), &cache, false);
+        assert_eq!(verdict(&probation), None, "once is no wonder");
+        let _ = probation.changed_its_mind(now, Digest::of(b"new"), &cache, true);
+        assert!(verdict(&probation).unwrap().contains("default/cache differently again and again"));
+    }
+
+    /// After so many changes for each of so many parents, a second for each round.
+    fn after_rounds(rounds: u64, parents: usize, each: Duration) -> Option<String> {
+        let (probation, now) = after(0);
+        for round in 0..rounds {
+            for parent in 0..parents {
+                let key = Key::new(Some("default"), &format!("cache-{parent}"));
+                let _ = probation.changed_its_mind(now + each * round as u32, Digest::of(b"new"), &key, false);
+            }
+        }
+        verdict(&probation)
+    }
+
+    #[test]
+    fn one_that_cannot_make_up_its_mind_about_any_of_a_thousand_is_taken_back_though_each_has_its_turn_seldom() {
+        let why = after_rounds(40, 1_000, Duration::from_secs(2)).unwrap();
+        assert!(why.starts_with("it decides 1000 objects differently again and again, default/cache-"), "{why}");
+    }
+
+    #[test]
+    fn one_that_rolls_all_out_in_twenty_steps_stays() {
+        assert_eq!(after_rounds(20, 1_000, Duration::from_secs(1)), None);
+        assert_eq!(after_rounds(20, 30, Duration::ZERO), None);
+    }
+
+    #[test]
+    fn the_first_revision_and_one_that_proved_itself_are_not_on_probation() {
+        let (probation, now) = (Probation::default(), Instant::now());
+        begin(&probation, now, "new", Beginning::Unjudged);
+        for _ in 0..100 {
+            call(&probation, now, "new", true, FAST);
+        }
+        assert_eq!(verdict(&probation), None);
+        let (probation, now) = after(0);
+        for _ in 0..100 {
+            call(&probation, now + PROBATION, "new", true, FAST);
+        }
+        assert_eq!(verdict(&probation), None);
+    }
+
+    #[test]
+    fn time_is_not_held_against_one_that_was_hardly_called() {
+        let (probation, now) = (Probation::default(), Instant::now());
+        begin(&probation, now, "old", Beginning::Unjudged);
+        begin(&probation, now, "new", Beginning::OnProbation);
+        for _ in 0..100 {
+            call(&probation, now, "new", false, SLOW);
+        }
+        assert_eq!(verdict(&probation), None);
+    }
+
+    #[test]
+    fn one_after_one_that_was_hardly_called_is_held_against_the_one_before_that() {
+        let (probation, now) = after(0);
+        call(&probation, now, "new", false, SLOW);
+        begin(&probation, now, "newer", Beginning::OnProbation);
+        for _ in 0..MIN_CALLS {
+            call(&probation, now, "newer", false, SLOW);
+        }
+        assert!(verdict(&probation).unwrap().contains("before it one took 50.0µs"), "{:?}", verdict(&probation));
+    }
+
+    #[test]
+    fn what_a_bad_one_did_excuses_none_that_comes_after_the_way_back() {
+        let (probation, now) = after(0);
+        for _ in 0..MIN_CALLS {
+            call(&probation, now, "new", true, FAST);
+        }
+        begin(&probation, now, "old", Beginning::Return);
+        begin(&probation, now, "newer", Beginning::OnProbation);
+        for _ in 0..MIN_FAILURES {
+            call(&probation, now, "newer", true, FAST);
+        }
+        assert!(verdict(&probation).unwrap().contains("of 100 calls before it 0 did"));
+    }
+
+    #[test]
+    fn what_the_one_before_it_still_does_is_not_counted() {
+        let (probation, now) = after(0);
+        for _ in 0..100 {
+            call(&probation, now, "old", true, SLOW);
+        }
+        let _ = probation.changed_its_mind(now, Digest::of(b"old"), &Key::new(Some("default"), "cache"), true);
+        assert_eq!(verdict(&probation), None);
+        assert_eq!(probation.lock().now, Tally::default());
+    }
+
+    #[test]
+    fn one_that_could_not_be_taken_back_is_judged_again_after_a_rest() {
+        let (probation, now) = after(0);
+        let fail = |now: Instant| (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
+        fail(now);
+        assert!(probation.lock().verdict.take().is_some());
+        fail(now);
+        assert_eq!(verdict(&probation), None, "it is being taken back");
+        probation.resume(now);
+        fail(now + REST / 2);
+        assert_eq!(verdict(&probation), None);
+        fail(now + REST);
+        assert!(verdict(&probation).is_some());
+    }
+
+    #[test]
+    fn one_that_is_excused_is_judged_by_what_it_does_from_then_on() {
+        let (probation, now) = after(0);
+        let fail = |times: u32| (0..times).for_each(|_| call(&probation, now, "new", true, FAST));
+        fail(MIN_FAILURES);
+        assert!(probation.lock().verdict.take().is_some());
+        probation.excuse();
+        fail(MIN_FAILURES - 1);
+        assert_eq!(verdict(&probation), None);
+        fail(1);
+        assert!(verdict(&probation).is_some());
+    }
+
+    #[test]
+    fn one_whose_circuit_opens_is_taken_back_for_it() {
+        let (probation, now) = after(0);
+        call(&probation, now, "new", true, FAST);
+        let _ = probation.shut_off(now, Digest::of(b"old"));
+        assert_eq!(verdict(&probation), None, "that was another");
+        let _ = probation.shut_off(now, Digest::of(b"new"));
+        assert!(verdict(&probation).unwrap().contains("at last on default/cache, so that its circuit opened"));
+    }
+
+    #[test]
+    fn nothing_is_held_against_one_whose_probation_has_ended() {
+        let (probation, now) = after(0);
+        let fail = || (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
+        fail();
+        probation.end();
+        fail();
+        let _ = probation.shut_off(now, Digest::of(b"new"));
+        assert_eq!(verdict(&probation), None);
+    }
+
+    #[test]
+    fn one_that_was_on_probation_when_the_host_ended_is_so_for_the_rest_of_it() {
+        let (probation, now) = (Probation::default(), Instant::now());
+        begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, Tally::default()));
+        let fail = |now: Instant| (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
+        fail(now + PROBATION / 2);
+        assert_eq!(verdict(&probation), None, "it is over");
+        fail(now);
+        assert!(verdict(&probation).unwrap().contains("how often the one before it failed is not known"));
+    }
+
+    #[test]
+    fn one_that_became_slow_is_held_against_the_one_before_it_also_after_a_restart() {
+        let before = after(0).0.before();
+        let (probation, now) = (Probation::default(), Instant::now());
+        begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, before));
+        (0..MIN_CALLS).for_each(|_| call(&probation, now, "new", false, SLOW));
+        assert!(verdict(&probation).unwrap().contains("before it one took 50.0"));
+    }
+
+    #[test]
+    fn so_many_parents_are_remembered_and_each_once() {
+        let (probation, now) = after(0);
+        for number in 0..FAILED_ON + 2 {
+            for _ in 0..2 {
+                let parent = Key::new(None, &format!("p{number}"));
+                let _ = probation.failed(now, Digest::of(b"new"), &parent, &"it trapped");
+            }
+        }
+        let failed_on: Vec<_> = probation.lock().failed_on.iter().map(|parent| parent.name.to_string()).collect();
+        let last: Vec<_> = (2..FAILED_ON + 2).map(|number| format!("p{number}")).collect();
+        assert_eq!(failed_on, last);
+    }
+
+    #[test]
+    fn the_verdict_is_returned_once() {
+        let (probation, now) = after(0);
+        for _ in 0..20 {
+            call(&probation, now, "new", true, FAST);
+        }
+        assert!(probation.take_verdict().unwrap().why.contains("failed"));
+        assert_eq!(probation.take_verdict(), None);
+    }
+}

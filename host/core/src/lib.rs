@@ -1,0 +1,17 @@
+//! The pure half of Hotshoe: what a plugin sees, what it may do, what must be written, and when to hold back.
+//!
+//! ```text
+//! model ◀── check ◀── diff ◀── flow
+//!                ◀── compare
+//!                ◀── rbac
+//! ```
+//!
+//! Nothing in here does I/O, awaits, or knows a Kubernetes client or wasmtime: Cargo keeps it so, for none
+//! of them is among the dependencies.
+
+pub mod check;
+pub mod compare;
+pub mod diff;
+pub mod flow;
+pub mod model;
+pub mod rbac;

@@ -1,0 +1,658 @@
+//! Every limit that a plugin lives under: one table, each with its default and the cap that an
+//! administrator cannot pass.
+//!
+//! [`Limits`] are what one plugin got; [`Overrides`] are `spec.limits` of its `plugin.yaml`. The
+//! defaults are those that kept every hostile component of the test suite below 80 MB and half a
+//! second, with room for guests that carry a language runtime.
+
+use std::fmt;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+/// No memory of a guest that has one is smaller.
+const WASM_PAGE: u64 = 64 * KIB;
+
+/// The name, default and bounds of one limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound<T> {
+    /// As it is written in `plugin.yaml`, below `spec.limits`.
+    pub name: &'static str,
+    /// The least that an override may ask for: what is less would let no plugin work, or mean another
+    /// thing than it says.
+    pub least: T,
+    /// Without an override.
+    pub default: T,
+    /// The most that an override may ask for.
+    pub cap: T,
+}
+
+/// Processor time for one call. Looked at in ticks of the epoch clock, so it ends a tick or two late.
+pub const CALL_TIME: Bound<Span> = bound("callTime", Span::millis(1), Span::millis(500), Span::millis(5_000));
+/// Linear memory of all memories of one call together. A Rust guest needs 2 MiB, one with a
+/// JavaScript or Python runtime 13 to 64 MiB.
+pub const MEMORY: Bound<Size> = bound("memory", Size(WASM_PAGE), Size(64 * MIB), Size(GIB));
+/// Elements of all tables of one call together, 8 bytes each.
+pub const TABLE_ELEMENTS: Bound<u32> = bound("tableElements", 1, 100_000, 200_000);
+/// Core instances of one call. A Rust guest has 2 to 4, one with adapters a few dozen.
+pub const INSTANCES: Bound<u32> = bound("instances", 1, 64, 128);
+/// Tables of one call.
+pub const TABLES: Bound<u32> = bound("tables", 1, 32, 64);
+/// Memories of one call.
+pub const MEMORIES: Bound<u32> = bound("memories", 1, 8, 16);
+/// Calls of the host by the guest in one call. Without a bound a guest makes five million a second.
+pub const HOST_CALLS: Bound<u32> = bound("hostCalls", 1, 1_000, 100_000);
+/// Bytes that the guest hands to the host: each answer, and all log lines of a call together.
+pub const BOUNDARY_BYTES: Bound<Size> = bound("boundaryBytes", Size(1), Size(4 * MIB), Size(64 * MIB));
+/// Nesting of the JSON that a plugin returns; the gate takes no more of a child.
+pub const JSON_DEPTH: Bound<u32> = bound("jsonDepth", 1, 64, 64);
+/// One desired child as JSON. An API server's default is 1.5 MiB, of etcd's.
+pub const OBJECT_BYTES: Bound<Size> = bound("objectBytes", Size(1), Size(1_500_000), Size(3 * MIB));
+/// Desired children of one decision; with those that are no longer desired and may not be deleted, all
+/// that a parent may have where one is added.
+pub const CHILDREN: Bound<u32> = bound("children", 0, 500, 5_000);
+/// Log lines kept of one call; the rest is dropped and counted.
+pub const LOG_LINES: Bound<u32> = bound("logLines", 0, 100, 1_000);
+/// Bytes of log kept of one call.
+pub const LOG_BYTES: Bound<Size> = bound("logBytes", Size(0), Size(64 * KIB), Size(MIB));
+/// Events of one decision.
+pub const EVENTS: Bound<u32> = bound("events", 0, 5, 50);
+/// The status of one decision with its conditions, as JSON.
+pub const STATUS_BYTES: Bound<Size> = bound("statusBytes", Size(1), Size(64 * KIB), Size(512 * KIB));
+/// Rounds of `needs` before one decision.
+pub const REQUEST_ROUNDS: Bound<u32> = bound("requestRounds", 0, 5, 20);
+/// Objects that are fetched by `needs` for one decision, all rounds together, as JSON; one that is asked
+/// for twice counts twice. The host holds them for each parent that is being decided.
+pub const FETCHED_BYTES: Bound<Size> = bound("fetchedBytes", Size(0), Size(8 * MIB), Size(64 * MIB));
+/// What the host holds in memory of a plugin's children, those of all parents together: the fields that it
+/// asked for, and a KiB for each beside them. A decision that would add to more is refused. With the default,
+/// that is a quarter of what the host's Pod may have.
+pub const HELD_BYTES: Bound<Size> = bound("heldBytes", Size(0), Size(128 * MIB), Size(4 * GIB));
+/// Writes of children and status in a second, all parents together. More wait; a small API server
+/// takes about 700 of everybody's.
+pub const WRITES_PER_SECOND: Bound<u32> = bound("writesPerSecond", 1, 500, 10_000);
+/// Objects that `needs` asks the API server for in a second, all parents together. More wait.
+pub const READS_PER_SECOND: Bound<u32> = bound("readsPerSecond", 1, 500, 10_000);
+/// Deletions of children in a second, all parents together. More wait: what a plugin deletes by
+/// mistake, somebody should have time to notice.
+pub const DELETIONS_PER_SECOND: Bound<u32> = bound("deletionsPerSecond", 1, 10, 1_000);
+/// The component's own size.
+pub const COMPONENT_BYTES: Bound<Size> = bound("componentBytes", Size(1), Size(32 * MIB), Size(256 * MIB));
+/// What it declares, with everything in it: types, imports, exports, functions, but not the functions'
+/// bodies and the data. While it is read the host needs up to 60 times as much memory for them.
+pub const DECLARATION_BYTES: Bound<Size> = bound("declarationBytes", Size(1), Size(MIB), Size(16 * MIB));
+/// Its types alone. The host keeps 100 times as much for them.
+pub const TYPE_BYTES: Bound<Size> = bound("typeBytes", Size(1), Size(256 * KIB), Size(4 * MIB));
+/// The cases that it carries. Read, they take the host up to 40 times as much.
+pub const CASE_BYTES: Bound<Size> = bound("caseBytes", Size(1), Size(MIB), Size(8 * MIB));
+/// The native code that it is compiled to, 3 to 6 times its size. The host keeps all of it in memory, and
+/// at a swap four times as much: that of the revision at work, of the one before it, and of the new one
+/// as it came and as it is loaded. With the default, that is half of what the host's Pod may have.
+pub const NATIVE_BYTES: Bound<Size> = bound("nativeBytes", Size(1), Size(64 * MIB), Size(2 * GIB));
+/// Processor time for compiling it.
+pub const COMPILE_TIME: Bound<Span> =
+    bound("compileTime", Span::millis(1), Span::millis(60_000), Span::millis(600_000));
+/// Address space of the process that compiles it.
+pub const COMPILE_MEMORY: Bound<Size> = bound("compileMemory", Size(1), Size(2 * GIB), Size(8 * GIB));
+
+/// So many bad calls more than good ones within [`BREAKER_WINDOW`] open the circuit.
+pub const BREAKER_STRIKES: usize = 5;
+/// How many strikes a call counts for that used up its time.
+pub const BREAKER_OVERDUE: usize = 3;
+/// For how long a bad call counts.
+pub const BREAKER_WINDOW: Duration = Duration::from_secs(60);
+/// How long the circuit is open at first; each bad trial after it doubles that.
+pub const BREAKER_OPEN: Duration = Duration::from_secs(60);
+/// The longest that the circuit is open.
+pub const BREAKER_OPEN_MAX: Duration = Duration::from_secs(1_800);
+/// A call that takes longer makes room for others. A Rust guest decides in microseconds,
+/// one with a language runtime in milliseconds.
+pub const SLOW: Duration = Duration::from_millis(10);
+/// While others are called, a slow call rests for so many times as long as it runs, and so does
+/// compiling: each gets an eighth of a processor.
+pub const REST: u32 = 7;
+/// The niceness of slow calls and of compiling: a tenth of what the threads beside them get that
+/// serve watches and writes.
+pub const NICENESS: i32 = 10;
+/// A call may take so many times its [`CALL_TIME`] by the clock on the wall, and compiling its
+/// [`COMPILE_TIME`]: what it rests, and as long again for when it has to wait.
+pub const WALL_TIME: u32 = 2 * (REST + 1);
+/// Native stack of a guest, bytes. It belongs to the compiled code of all plugins, so it cannot be
+/// overridden.
+pub const WASM_STACK: usize = 512 * 1024;
+/// Conditions of one decision; more would not fit a status that anybody reads.
+pub const CONDITIONS: usize = 32;
+/// Requirements of one `needs`.
+pub const REQUIREMENTS: usize = 100;
+/// Events of a plugin in a second, all parents together; what is more is dropped. The host's own about it
+/// have as much again.
+pub const EVENTS_PER_SECOND: u32 = 10;
+/// Events of a plugin at once: a few hundred parents that are deleted together lose none.
+pub const EVENTS_AT_ONCE: u32 = 200;
+/// Bytes of log of a plugin in a second, all parents together; lines beyond them are dropped. The host's own about
+/// its failures have as much again. They are written on the thread that serves watches and writes.
+pub const LOGGED_PER_SECOND: u32 = 64 * 1024;
+/// Bytes of log of a plugin at once.
+pub const LOGGED_AT_ONCE: u32 = 1024 * 1024;
+/// A key of a JSON object, bytes. The longest that Kubernetes knows have 317.
+pub const JSON_KEY: usize = 1024;
+/// A condition's message, bytes: the schema of `metav1.Condition`.
+pub const CONDITION_MESSAGE: usize = 32 * 1024;
+/// A condition's type, bytes: the schema of `metav1.Condition`.
+pub const CONDITION_TYPE: usize = 316;
+/// An Event's message, bytes: the API server's bound.
+pub const EVENT_MESSAGE: usize = 1_000;
+/// The reason of a condition or an Event, bytes: the API server's bound for Events.
+pub const REASON: usize = 128;
+/// The message of a failure, bytes; it becomes a condition's message with words of ours around it.
+pub const FAILURE_MESSAGE: usize = 8 * 1024;
+/// One log line, bytes.
+pub const LOG_LINE: usize = 8 * 1024;
+
+const fn bound<T>(name: &'static str, least: T, default: T, cap: T) -> Bound<T> {
+    Bound { name, least, default, cap }
+}
+
+impl<T: Copy + PartialOrd + fmt::Display> Bound<T> {
+    /// The override where there is one, if it is within the bounds.
+    fn choose(&self, wanted: Option<T>) -> Result<T, LimitError> {
+        let Some(wanted) = wanted else { return Ok(self.default) };
+        let (name, said) = (self.name, wanted.to_string());
+        if wanted > self.cap {
+            return Err(LimitError::TooMuch { name, wanted: said, cap: self.cap.to_string() });
+        }
+        if wanted < self.least {
+            return Err(LimitError::TooLittle { name, wanted: said, least: self.least.to_string() });
+        }
+        Ok(wanted)
+    }
+}
+
+/// An override that nobody may have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are the words of the message")]
+pub enum LimitError {
+    /// More than its cap.
+    #[error("limits.{name} is {wanted}, but at most {cap} can be given; lower it, or leave it out for the default")]
+    TooMuch { name: &'static str, wanted: String, cap: String },
+    /// Less than its least.
+    #[error(
+        "limits.{name} is {wanted}, but at least {least} must be given; raise it, or leave it out for the default{}",
+        instead(.name)
+    )]
+    TooLittle { name: &'static str, wanted: String, least: String },
+}
+
+/// What somebody may have meant by nothing.
+fn instead(name: &str) -> &'static str {
+    match name {
+        "deletionsPerSecond" => " (to forbid deletions, leave `delete` out of spec.grants)",
+        "readsPerSecond" => " (to forbid reads, leave `get` out of spec.grants)",
+        "writesPerSecond" => " (to forbid writes, leave `create` and `update` out of spec.grants)",
+        _ => "",
+    }
+}
+
+/// What one plugin may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "each field is explained at the constant of its name")]
+pub struct Limits {
+    pub call_time: Span,
+    pub memory: Size,
+    pub table_elements: u32,
+    pub instances: u32,
+    pub tables: u32,
+    pub memories: u32,
+    pub host_calls: u32,
+    pub boundary_bytes: Size,
+    pub json_depth: u32,
+    pub object_bytes: Size,
+    pub children: u32,
+    pub log_lines: u32,
+    pub log_bytes: Size,
+    pub events: u32,
+    pub status_bytes: Size,
+    pub request_rounds: u32,
+    pub fetched_bytes: Size,
+    pub held_bytes: Size,
+    pub reads_per_second: u32,
+    pub writes_per_second: u32,
+    pub deletions_per_second: u32,
+    pub component_bytes: Size,
+    pub declaration_bytes: Size,
+    pub type_bytes: Size,
+    pub case_bytes: Size,
+    pub native_bytes: Size,
+    pub compile_time: Span,
+    pub compile_memory: Size,
+}
+
+/// `spec.limits` of a `plugin.yaml`: what differs from the defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each field is explained at the constant of its name")]
+pub struct Overrides {
+    pub call_time: Option<Span>,
+    pub memory: Option<Size>,
+    pub table_elements: Option<u32>,
+    pub instances: Option<u32>,
+    pub tables: Option<u32>,
+    pub memories: Option<u32>,
+    pub host_calls: Option<u32>,
+    pub boundary_bytes: Option<Size>,
+    pub json_depth: Option<u32>,
+    pub object_bytes: Option<Size>,
+    pub children: Option<u32>,
+    pub log_lines: Option<u32>,
+    pub log_bytes: Option<Size>,
+    pub events: Option<u32>,
+    pub status_bytes: Option<Size>,
+    pub request_rounds: Option<u32>,
+    pub fetched_bytes: Option<Size>,
+    pub held_bytes: Option<Size>,
+    pub reads_per_second: Option<u32>,
+    pub writes_per_second: Option<u32>,
+    pub deletions_per_second: Option<u32>,
+    pub component_bytes: Option<Size>,
+    pub declaration_bytes: Option<Size>,
+    pub type_bytes: Option<Size>,
+    pub case_bytes: Option<Size>,
+    pub native_bytes: Option<Size>,
+    pub compile_time: Option<Span>,
+    pub compile_memory: Option<Size>,
+}
+
+impl Limits {
+    /// The defaults with these overrides.
+    ///
+    /// # Errors
+    /// Where an override is above its cap, or below its least.
+    pub fn with(wanted: &Overrides) -> Result<Self, LimitError> {
+        Ok(Self {
+            call_time: CALL_TIME.choose(wanted.call_time)?,
+            memory: MEMORY.choose(wanted.memory)?,
+            table_elements: TABLE_ELEMENTS.choose(wanted.table_elements)?,
+            instances: INSTANCES.choose(wanted.instances)?,
+            tables: TABLES.choose(wanted.tables)?,
+            memories: MEMORIES.choose(wanted.memories)?,
+            host_calls: HOST_CALLS.choose(wanted.host_calls)?,
+            boundary_bytes: BOUNDARY_BYTES.choose(wanted.boundary_bytes)?,
+            json_depth: JSON_DEPTH.choose(wanted.json_depth)?,
+            object_bytes: OBJECT_BYTES.choose(wanted.object_bytes)?,
+            children: CHILDREN.choose(wanted.children)?,
+            log_lines: LOG_LINES.choose(wanted.log_lines)?,
+            log_bytes: LOG_BYTES.choose(wanted.log_bytes)?,
+            events: EVENTS.choose(wanted.events)?,
+            status_bytes: STATUS_BYTES.choose(wanted.status_bytes)?,
+            request_rounds: REQUEST_ROUNDS.choose(wanted.request_rounds)?,
+            fetched_bytes: FETCHED_BYTES.choose(wanted.fetched_bytes)?,
+            held_bytes: HELD_BYTES.choose(wanted.held_bytes)?,
+            reads_per_second: READS_PER_SECOND.choose(wanted.reads_per_second)?,
+            writes_per_second: WRITES_PER_SECOND.choose(wanted.writes_per_second)?,
+            deletions_per_second: DELETIONS_PER_SECOND.choose(wanted.deletions_per_second)?,
+            component_bytes: COMPONENT_BYTES.choose(wanted.component_bytes)?,
+            declaration_bytes: DECLARATION_BYTES.choose(wanted.declaration_bytes)?,
+            type_bytes: TYPE_BYTES.choose(wanted.type_bytes)?,
+            case_bytes: CASE_BYTES.choose(wanted.case_bytes)?,
+            native_bytes: NATIVE_BYTES.choose(wanted.native_bytes)?,
+            compile_time: COMPILE_TIME.choose(wanted.compile_time)?,
+            compile_memory: COMPILE_MEMORY.choose(wanted.compile_memory)?,
+        })
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            call_time: CALL_TIME.default,
+            memory: MEMORY.default,
+            table_elements: TABLE_ELEMENTS.default,
+            instances: INSTANCES.default,
+            tables: TABLES.default,
+            memories: MEMORIES.default,
+            host_calls: HOST_CALLS.default,
+            boundary_bytes: BOUNDARY_BYTES.default,
+            json_depth: JSON_DEPTH.default,
+            object_bytes: OBJECT_BYTES.default,
+            children: CHILDREN.default,
+            log_lines: LOG_LINES.default,
+            log_bytes: LOG_BYTES.default,
+            events: EVENTS.default,
+            status_bytes: STATUS_BYTES.default,
+            request_rounds: REQUEST_ROUNDS.default,
+            fetched_bytes: FETCHED_BYTES.default,
+            held_bytes: HELD_BYTES.default,
+            reads_per_second: READS_PER_SECOND.default,
+            writes_per_second: WRITES_PER_SECOND.default,
+            deletions_per_second: DELETIONS_PER_SECOND.default,
+            component_bytes: COMPONENT_BYTES.default,
+            declaration_bytes: DECLARATION_BYTES.default,
+            type_bytes: TYPE_BYTES.default,
+            case_bytes: CASE_BYTES.default,
+            native_bytes: NATIVE_BYTES.default,
+            compile_time: COMPILE_TIME.default,
+            compile_memory: COMPILE_MEMORY.default,
+        }
+    }
+}
+
+/// A number of bytes; in YAML a plain number or Kubernetes' binary quantities, `64Mi`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(extend("x-kubernetes-int-or-string" = true), transparent)]
+pub struct Size(#[schemars(with = "String")] pub u64);
+
+impl Size {
+    /// As a length in memory.
+    pub fn bytes(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (number, unit) = split_unit(text);
+        let unit = match unit {
+            "" => 1,
+            "Ki" => KIB,
+            "Mi" => MIB,
+            "Gi" => GIB,
+            _ => return None,
+        };
+        number.parse::<u64>().ok()?.checked_mul(unit).map(Self)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            n if n >= GIB && n % GIB == 0 => write!(f, "{}Gi", n / GIB),
+            n if n >= MIB && n % MIB == 0 => write!(f, "{}Mi", n / MIB),
+            n if n >= KIB && n % KIB == 0 => write!(f, "{}Ki", n / KIB),
+            n => write!(f, "{n}"),
+        }
+    }
+}
+
+/// A span of time; in YAML `500ms` or `2s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(transparent)]
+pub struct Span(#[schemars(with = "String")] pub Duration);
+
+impl Span {
+    const fn millis(millis: u64) -> Self {
+        Self(Duration::from_millis(millis))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (number, unit) = split_unit(text);
+        let unit = match unit {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            _ => return None,
+        };
+        number.parse::<u64>().ok()?.checked_mul(unit).map(Self::millis)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_millis() {
+            n if n >= 1_000 && n % 1_000 == 0 => write!(f, "{}s", n / 1_000),
+            n => write!(f, "{n}ms"),
+        }
+    }
+}
+
+fn split_unit(text: &str) -> (&str, &str) {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    text.split_at_checked(digits).unwrap_or((text, ""))
+}
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(u64),
+            Text(String),
+            Other(de::IgnoredAny),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Number(bytes) => Some(Self(bytes)),
+            Written::Text(text) => Self::parse(&text),
+            Written::Other(_) => None,
+        }
+        .ok_or_else(|| de::Error::custom("a size is a number of bytes, or one with Ki, Mi or Gi, such as 64Mi"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text)
+            .ok_or_else(|| de::Error::custom(format_args!("`{text}` is no span of time: write it as 500ms, 2s or 1m")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn no_override_means_the_defaults() {
+        assert_eq!(Limits::with(&Overrides::default()), Ok(Limits::default()));
+    }
+
+    #[test]
+    fn overrides_are_written_in_kubernetes_words() {
+        let wanted: Overrides =
+            serde_json::from_str(r#"{"callTime":"2s","memory":"128Mi","statusBytes":1000,"children":7}"#).unwrap();
+        let limits = Limits::with(&wanted).unwrap();
+        assert_eq!(limits.call_time.0, Duration::from_secs(2));
+        assert_eq!(limits.memory.0, 128 << 20);
+        assert_eq!(limits.status_bytes.0, 1000);
+        assert_eq!(limits.children, 7);
+        assert_eq!(limits.log_lines, LOG_LINES.default);
+    }
+
+    /// Each limit: its least, its cap, what is just above that, and what is just below the least, if
+    /// anything is.
+    fn bounds() -> Vec<(&'static str, [Value; 3], Option<Value>)> {
+        let count = |Bound { name, least, cap, .. }: Bound<u32>| {
+            (name, [json!(least), json!(cap), json!(cap + 1)], least.checked_sub(1).map(|below| json!(below)))
+        };
+        let size = |Bound { name, least, cap, .. }: Bound<Size>| {
+            let below = least.0.checked_sub(1).map(|below| json!(Size(below)));
+            (name, [least, cap, Size(cap.0 + 1)].map(|size| json!(size)), below)
+        };
+        let span = |Bound { name, least, cap, .. }: Bound<Span>| {
+            let step = Duration::from_millis(1);
+            let below = least.0.checked_sub(step).map(|below| json!(Span(below)));
+            (name, [least, cap, Span(cap.0 + step)].map(|span| json!(span)), below)
+        };
+        let counts = [
+            TABLE_ELEMENTS,
+            INSTANCES,
+            TABLES,
+            MEMORIES,
+            HOST_CALLS,
+            JSON_DEPTH,
+            CHILDREN,
+            LOG_LINES,
+            EVENTS,
+            REQUEST_ROUNDS,
+            READS_PER_SECOND,
+            WRITES_PER_SECOND,
+            DELETIONS_PER_SECOND,
+        ];
+        let sizes = [
+            MEMORY,
+            BOUNDARY_BYTES,
+            OBJECT_BYTES,
+            LOG_BYTES,
+            STATUS_BYTES,
+            COMPONENT_BYTES,
+            DECLARATION_BYTES,
+            TYPE_BYTES,
+            CASE_BYTES,
+            NATIVE_BYTES,
+            FETCHED_BYTES,
+            HELD_BYTES,
+            COMPILE_MEMORY,
+        ];
+        let spans = [CALL_TIME, COMPILE_TIME];
+        counts.map(count).into_iter().chain(sizes.map(size)).chain(spans.map(span)).collect()
+    }
+
+    #[test]
+    fn each_limit_can_be_overridden_by_itself_and_within_its_bounds() {
+        let defaults = json!(Limits::default());
+        let of_plugins: BTreeSet<_> = defaults.as_object().unwrap().keys().cloned().collect();
+        let tried: BTreeSet<_> = bounds().into_iter().map(|(name, ..)| name.to_owned()).collect();
+        assert_eq!(tried, of_plugins);
+        for (name, [least, cap, above], below) in bounds() {
+            let with = |value: &Value| Limits::with(&serde_json::from_value(json!({ name: value })).unwrap());
+            for wanted in [least, cap] {
+                let mut expected = defaults.clone();
+                expected[name] = wanted.clone();
+                assert_eq!(json!(with(&wanted).unwrap()), expected, "{name}");
+            }
+            for (wanted, bound) in [(Some(above), "at most"), (below, "at least")] {
+                let Some(wanted) = wanted else { continue };
+                let refused = with(&wanted).unwrap_err().to_string();
+                assert!(refused.starts_with(&format!("limits.{name} is ")) && refused.contains(bound), "{refused}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_override_above_its_cap_is_refused_by_name() {
+        let wanted = serde_json::from_str(r#"{"callTime":"6s"}"#).unwrap();
+        assert_eq!(
+            Limits::with(&wanted).unwrap_err().to_string(),
+            "limits.callTime is 6s, but at most 5s can be given; lower it, or leave it out for the default"
+        );
+    }
+
+    #[test]
+    fn nothing_as_a_limit_is_refused_where_it_would_mean_another_thing() {
+        let refused = |text: &str| Limits::with(&serde_json::from_str(text).unwrap()).unwrap_err().to_string();
+        assert_eq!(
+            refused(r#"{"deletionsPerSecond":0}"#),
+            "limits.deletionsPerSecond is 0, but at least 1 must be given; raise it, or leave it out for the default (to forbid deletions, leave `delete` out of spec.grants)"
+        );
+        assert!(refused(r#"{"writesPerSecond":0}"#).contains("leave `create` and `update` out of spec.grants"));
+        assert_eq!(
+            refused(r#"{"memory":0}"#),
+            "limits.memory is 0, but at least 64Ki must be given; raise it, or leave it out for the default"
+        );
+        let none = serde_json::from_str(r#"{"events":0,"logLines":0,"children":0,"requestRounds":0}"#).unwrap();
+        assert!(Limits::with(&none).is_ok(), "none at all is a limit as well");
+    }
+
+    #[test]
+    fn a_swap_of_the_largest_components_leaves_half_of_the_pods_memory() {
+        let pod = include_str!("../../../../deploy/host.yaml");
+        let limit = pod.split_once("limits:").and_then(|(_, limits)| limits.split_once("memory: ")).unwrap().1;
+        let limit = Size::parse(limit.lines().next().unwrap()).unwrap();
+        assert!(4 * NATIVE_BYTES.default.0 <= limit.0 / 2, "{} at a swap, of {limit}", 4 * NATIVE_BYTES.default.0);
+    }
+
+    /// A limit as the table for authors of plugins has it.
+    fn row<T: fmt::Display>(bound: &Bound<T>) -> String {
+        format!("| `{}` | {} | {} |", bound.name, bound.default, bound.cap)
+    }
+
+    #[test]
+    fn the_table_for_authors_has_every_limit_as_it_is() {
+        let spans = [CALL_TIME, COMPILE_TIME].map(|bound| row(&bound));
+        let sizes = [
+            MEMORY,
+            BOUNDARY_BYTES,
+            OBJECT_BYTES,
+            LOG_BYTES,
+            STATUS_BYTES,
+            FETCHED_BYTES,
+            HELD_BYTES,
+            COMPONENT_BYTES,
+            DECLARATION_BYTES,
+            TYPE_BYTES,
+            CASE_BYTES,
+            NATIVE_BYTES,
+            COMPILE_MEMORY,
+        ];
+        let numbers = [
+            TABLE_ELEMENTS,
+            INSTANCES,
+            TABLES,
+            MEMORIES,
+            HOST_CALLS,
+            JSON_DEPTH,
+            CHILDREN,
+            LOG_LINES,
+            EVENTS,
+            REQUEST_ROUNDS,
+            READS_PER_SECOND,
+            WRITES_PER_SECOND,
+            DELETIONS_PER_SECOND,
+        ];
+        let mut expected: Vec<String> =
+            spans.into_iter().chain(sizes.map(|bound| row(&bound))).chain(numbers.map(|bound| row(&bound))).collect();
+        let all = serde_json::to_value(Limits::default()).unwrap();
+        assert_eq!(expected.len(), all.as_object().unwrap().len(), "a limit is missing above");
+        let table =
+            include_str!("../../../../plugins/README.md").lines().skip_while(|line| !line.starts_with("| limit |"));
+        let table = table.skip(2).take_while(|line| line.starts_with('|'));
+        let mut written: Vec<String> =
+            table.map(|line| line.rsplitn(3, '|').last().unwrap_or_default().to_owned() + "|").collect();
+        expected.sort();
+        written.sort();
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn no_deeper_json_can_be_given_than_the_gate_takes() {
+        let limits = |depth: u32| Limits::with(&Overrides { json_depth: Some(depth), ..Overrides::default() });
+        assert_eq!(limits(64).map(|limits| limits.json_depth), Ok(64));
+        assert!(limits(65).unwrap_err().to_string().contains("limits.jsonDepth is 65, but at most 64"));
+    }
+
+    #[test]
+    fn unknown_limits_and_units_are_errors() {
+        for text in
+            [r#"{"calltime":"1s"}"#, r#"{"memory":"1MB"}"#, r#"{"callTime":5}"#, r#"{"memory":"99999999999Gi"}"#]
+        {
+            assert!(serde_json::from_str::<Overrides>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_and_spans_are_shown_as_they_are_written() {
+        for text in ["64Mi", "1Gi", "3Ki", "1500000"] {
+            assert_eq!(Size::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["500ms", "5s"] {
+            assert_eq!(Span::parse(text).unwrap().to_string(), text);
+        }
+    }
+}

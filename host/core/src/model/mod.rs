@@ -1,0 +1,14 @@
+//! The vocabulary of the host: objects, kinds, decisions, names, limits. It depends on nothing else.
+
+pub mod decision;
+pub mod digest;
+pub mod json_guard;
+pub mod kind;
+pub mod limits;
+pub mod list_map;
+pub mod managed_fields;
+pub mod names;
+pub mod object;
+pub mod parent_label;
+pub mod projection;
+pub mod sanitize;

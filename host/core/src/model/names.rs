@@ -1,0 +1,154 @@
+//! The forms of Kubernetes' names, as far as a plugin or an administrator may say them. Pure.
+
+/// At most this many characters in a DNS label, and in the last part of a qualified name.
+const LABEL: usize = 63;
+/// At most this many in a DNS subdomain.
+const SUBDOMAIN: usize = 253;
+
+/// A group of kinds; empty for the core group.
+pub fn is_group(group: &str) -> bool {
+    group.is_empty() || is_subdomain(group)
+}
+
+/// A version such as `v1` or `v1alpha1`.
+pub fn is_version(version: &str) -> bool {
+    is_label(version)
+}
+
+/// A kind such as `Deployment`.
+pub fn is_kind(kind: &str) -> bool {
+    kind.len() <= LABEL
+        && kind.starts_with(|c: char| c.is_ascii_uppercase())
+        && kind.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// RFC 1123 subdomain: lower-case labels between dots. Like the API server's, the names of most
+/// objects, this has a limit for the whole and none for each label.
+pub fn is_subdomain(name: &str) -> bool {
+    name.len() <= SUBDOMAIN && name.split('.').all(has_form_of_label)
+}
+
+/// RFC 1123 label: lower-case letters, digits and `-` between them. The name of a namespace is one.
+pub fn is_label(label: &str) -> bool {
+    label.len() <= LABEL && has_form_of_label(label)
+}
+
+fn has_form_of_label(label: &str) -> bool {
+    let ends = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let bytes = label.as_bytes();
+    ends(bytes.first())
+        && ends(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
+}
+
+/// `name` or `prefix/name`, as labels, annotations, finalizers and conditions have it.
+pub fn is_qualified(name: &str) -> bool {
+    match name.split_once('/') {
+        None => is_plain(name),
+        Some((prefix, name)) => is_subdomain(prefix) && is_plain(name),
+    }
+}
+
+/// Letters and digits at the ends, those and `-`, `_`, `.` between; also the form of a label's
+/// value, where that is not empty.
+pub fn is_plain(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    name.len() <= LABEL
+        && ends(bytes.first())
+        && ends(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+}
+
+/// One to `limit` visible ASCII characters and no slash: fit for a log and for a path.
+pub fn is_visible(name: &str, limit: usize) -> bool {
+    (1..=limit).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
+}
+
+/// A dotted path into an object, such as `spec.replicas`.
+pub fn is_path(path: &str) -> bool {
+    let segment = |segment: &str| {
+        !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_$/".contains(&byte))
+    };
+    path.len() <= 512 && path.split('.').count() <= 16 && path.split('.').all(segment)
+}
+
+/// A label selector as `kubectl -l` takes it: `a=b,c!=d,e in (x,y),f,!g`. Empty selects all.
+pub fn is_selector(selector: &str) -> bool {
+    selector.is_empty() || split_requirements(selector).into_iter().all(|text| is_requirement(text.trim()))
+}
+
+/// Splits at the commas that stand outside parentheses.
+fn split_requirements(selector: &str) -> Vec<&str> {
+    let mut inside = false;
+    selector
+        .split(move |c| {
+            inside = (inside || c == '(') && c != ')';
+            c == ',' && !inside
+        })
+        .collect()
+}
+
+fn is_requirement(text: &str) -> bool {
+    let value = |value: &str| value.trim().is_empty() || is_plain(value.trim());
+    if let Some((key, values)) = text.split_once('(') {
+        let Some((key, operator)) = key.trim().split_once(' ') else { return false };
+        let Some(values) = values.strip_suffix(')') else { return false };
+        return is_qualified(key) && matches!(operator.trim(), "in" | "notin") && values.split(',').all(value);
+    }
+    if let Some((key, found)) = ["!=", "==", "="].iter().find_map(|operator| text.split_once(operator)) {
+        return is_qualified(key.trim()) && value(found);
+    }
+    is_qualified(text.strip_prefix('!').unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_groups_and_versions() {
+        assert!(is_group("") && is_group("apps") && is_group("cache.example.com"));
+        assert!(!is_group("Apps") && !is_group("a..b") && !is_group("-a"));
+        assert!(is_version("v1alpha1") && !is_version("") && !is_version("v1/x"));
+        assert!(is_kind("Deployment") && !is_kind("deployment") && !is_kind("") && !is_kind("A-B"));
+    }
+
+    #[test]
+    fn a_label_has_63_characters_at_most_and_a_subdomain_253() {
+        let long = "a".repeat(64);
+        assert!(is_label(&"a".repeat(63)) && !is_label(&long));
+        assert!(is_subdomain(&long) && is_subdomain("a.b-c.1") && !is_subdomain(&"a.".repeat(127)));
+        assert!(is_subdomain(&"a".repeat(253)) && !is_subdomain(&"a".repeat(254)));
+    }
+
+    #[test]
+    fn qualified_names() {
+        for name in ["Available", "cache.example.com/finalizer", "app.kubernetes.io/name"] {
+            assert!(is_qualified(name), "{name}");
+        }
+        for name in ["", "/", "a/", "/a", "a/b/c", "Bad_Prefix/a", "a b", "-a"] {
+            assert!(!is_qualified(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn paths() {
+        assert!(is_path("spec.replicas") && is_path("metadata.annotations") && is_path("status"));
+        for path in ["", ".", "a..b", "a.", "a[0]", "a b"] {
+            assert!(!is_path(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn selectors() {
+        for selector in
+            ["", "a", "!a", "a=b", "a==b,c!=d", "a in (x,y), b notin (z)", "app.kubernetes.io/name=Memcached", "a="]
+        {
+            assert!(is_selector(selector), "{selector}");
+        }
+        for selector in [",", "a=b=c", "a in x", "a of (x)", "a in (x", "=b", "a,,b", "a=b c"] {
+            assert!(!is_selector(selector), "{selector}");
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! An object of the cluster as the host holds it: what the host itself needs, typed, and the
+//! fields that plugins asked for as pruned JSON text.
+//!
+//! Part of *observe*: `cluster::watch` makes objects of watch events,
+//! `cluster::apply` of the replies to writes. Everybody else's
+//! `managedFields` are dropped on arrival; they are 40 % of an object's bytes.
+
+use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::value::MapDeserializer;
+use serde_json::value::RawValue;
+
+use crate::model::kind::Kind;
+use crate::model::projection::{Members, Opened, Projection};
+
+/// The prefix of labels and annotations that are the host's.
+pub const HOST_PREFIX: &str = "hotshoe.dev/";
+/// The host's label on every child: the name of the plugin that decided it.
+pub const PLUGIN_LABEL: &str = "hotshoe.dev/plugin";
+/// The host's annotation on every child: the digest of what was applied last.
+pub const APPLIED_ANNOTATION: &str = "hotshoe.dev/applied";
+
+/// Namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Absent for cluster-scoped objects.
+    pub namespace: Option<Arc<str>>,
+    /// `metadata.name`.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// A key from its parts.
+    pub fn new(namespace: Option<&str>, name: &str) -> Self {
+        Self { namespace: namespace.map(Arc::from), name: name.into() }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// The owner reference with `controller: true`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controller {
+    /// `apiVersion` of the owner.
+    pub api_version: Box<str>,
+    /// `kind` of the owner.
+    pub kind: Box<str>,
+    /// `name` of the owner.
+    pub name: Arc<str>,
+    /// `uid` of the owner.
+    pub uid: Arc<str>,
+}
+
+/// An entry of `managedFields`: which fields one of our field managers applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ownership {
+    /// The field manager.
+    pub manager: Box<str>,
+    /// Whether the entry is about the `status` subresource.
+    pub status: bool,
+    /// `fieldsV1` as JSON text.
+    pub fields: Box<str>,
+}
+
+/// What an object takes in memory beside the texts that are kept of it, bytes.
+pub const BESIDE: usize = 1024;
+
+/// One object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Namespace and name.
+    pub key: Key,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`: a decimal number in every API server since 1.35.
+    pub resource_version: u64,
+    /// `metadata.generation`, 0 where the kind has none.
+    pub generation: i64,
+    /// The controlling owner.
+    pub controller: Option<Controller>,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `metadata.finalizers`.
+    pub finalizers: Box<[Box<str>]>,
+    /// The labels that the host looks at (see [`Lens`]).
+    pub labels: Box<[(Box<str>, Box<str>)]>,
+    /// The annotation `hotshoe.dev/applied`.
+    pub applied: Option<Box<str>>,
+    /// What our own field managers applied, on the object and on its `status` subresource.
+    pub ownership: Box<[Ownership]>,
+    /// `status` as JSON text, for parents.
+    pub status: Option<Box<str>>,
+    /// A fingerprint of labels and annotations, for parents.
+    pub marks: u64,
+    /// What plugins see: a JSON object.
+    pub body: Arc<str>,
+}
+
+/// What the host keeps of the objects of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lens {
+    /// The fields for the plugins.
+    pub projection: Projection,
+    /// Labels to be kept beside the plugin label.
+    pub labels: Vec<String>,
+    /// Whether the whole status is kept beside the projection: for parents.
+    pub status: bool,
+}
+
+impl Lens {
+    /// Whether nothing but the metadata of objects is looked at.
+    pub fn is_of_metadata(&self) -> bool {
+        !self.status && self.projection.is_of_metadata()
+    }
+}
+
+/// The host's own field manager.
+pub const HOST_MANAGER: &str = "hotshoe";
+
+/// The field manager of a plugin.
+pub fn plugin_manager(plugin: &str) -> String {
+    format!("{HOST_MANAGER}/{plugin}")
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    namespace: Cow<'a, str>,
+    #[serde(borrow, default)]
+    uid: Cow<'a, str>,
+    #[serde(borrow, default)]
+    resource_version: Cow<'a, str>,
+    #[serde(default)]
+    generation: i64,
+    #[serde(borrow, default)]
+    deletion_timestamp: Option<&'a RawValue>,
+    #[serde(default)]
+    finalizers: Vec<Box<str>>,
+    #[serde(borrow, default)]
+    labels: Option<Members<'a>>,
+    #[serde(borrow, default)]
+    annotations: Option<Members<'a>>,
+    #[serde(borrow, default)]
+    owner_references: Vec<OwnerReference<'a>>,
+    #[serde(borrow, default)]
+    managed_fields: Vec<ManagedFields<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnerReference<'a> {
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    uid: Cow<'a, str>,
+    #[serde(default)]
+    controller: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ManagedFields<'a> {
+    #[serde(borrow, default)]
+    manager: Cow<'a, str>,
+    #[serde(borrow, default)]
+    operation: Cow<'a, str>,
+    #[serde(borrow, default)]
+    subresource: Cow<'a, str>,
+    #[serde(borrow, default)]
+    fields_v1: Option<&'a RawValue>,
+}
+
+/// The observed children of one parent, of every watched kind.
+pub type ObservedChildren = Vec<(Kind, Arc<Object>)>;
+
+impl Object {
+    /// Reads an object from the API server's JSON.
+    ///
+    /// # Errors
+    /// When the text is not a Kubernetes object.
+    pub fn read(json: &str, lens: &Lens) -> serde_json::Result<Self> {
+        let object: Opened<'_> = serde_json::from_str(json)?;
+        let metadata = Metadata::of(&object)?;
+        let status = if lens.status { member(&object.rest, "status") } else { None };
+        Ok(Self {
+            key: Key::new(Some(&*metadata.namespace).filter(|namespace| !namespace.is_empty()), &metadata.name),
+            uid: metadata.uid.as_ref().into(),
+            resource_version: metadata.resource_version.parse().unwrap_or(0),
+            generation: metadata.generation,
+            controller: metadata.controller(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            labels: metadata.kept_labels(&lens.labels),
+            applied: metadata.text(metadata.annotations.as_ref(), APPLIED_ANNOTATION),
+            ownership: metadata.managed_fields.iter().filter_map(ManagedFields::ours).collect(),
+            status: status.map(Box::from),
+            marks: if lens.status { metadata.marks() } else { 0 },
+            body: lens.projection.project_opened(&object)?.into(),
+            finalizers: metadata.finalizers.into(),
+        })
+    }
+
+    /// The value of a label that the lens kept.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.iter().find(|(k, _)| &**k == key).map(|(_, v)| &**v)
+    }
+
+    /// What it takes in memory, bytes, with its places in the indexes.
+    pub fn held(&self) -> usize {
+        let fields: usize = self.ownership.iter().map(|entry| entry.fields.len()).sum();
+        BESIDE + self.body.len() + self.status.as_deref().map_or(0, str::len) + fields
+    }
+
+    /// The labels that objects are found by; the plugin's own label is not among them.
+    pub fn indexed_labels(&self) -> impl Iterator<Item = &(Box<str>, Box<str>)> {
+        self.labels.iter().filter(|(key, _)| &**key != PLUGIN_LABEL)
+    }
+
+    /// `fieldsV1` of what a field manager of ours applied.
+    pub fn owned_fields(&self, manager: &str, status: bool) -> Option<&str> {
+        let entry = self.ownership.iter().find(|entry| &*entry.manager == manager && entry.status == status)?;
+        Some(&entry.fields)
+    }
+
+    /// The members of what plugins see, without the status.
+    pub fn body_but_status(&self) -> Vec<(Cow<'_, str>, &str)> {
+        let members: Option<Members<'_>> = serde_json::from_str(&self.body).ok();
+        let members = members.into_iter().flat_map(|members| members.0);
+        members.filter(|(key, _)| key != "status").map(|(key, value)| (key, value.get())).collect()
+    }
+}
+
+/// Who owns which fields of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldManager {
+    /// The field manager, ours or another.
+    pub manager: String,
+    /// Whether by server-side apply of the object itself, and not of a subresource.
+    pub applied: bool,
+    /// `fieldsV1` as JSON text.
+    pub fields: Box<str>,
+}
+
+impl FieldManager {
+    /// All of an object. Whoever writes a status may own annotations by that, as the Deployment controller does.
+    ///
+    /// # Errors
+    /// When the text is not a Kubernetes object.
+    pub fn all_of(json: &str) -> serde_json::Result<Vec<Self>> {
+        let metadata = Metadata::of(&serde_json::from_str(json)?)?;
+        let manager = |entry: &ManagedFields<'_>| {
+            let fields = entry.fields_v1?.get().into();
+            let applied = entry.operation == "Apply" && entry.subresource.is_empty();
+            Some(Self { manager: entry.manager.as_ref().into(), applied, fields })
+        };
+        Ok(metadata.managed_fields.iter().filter_map(manager).collect())
+    }
+}
+
+fn member<'a>(members: &Members<'a>, key: &str) -> Option<&'a str> {
+    members.0.iter().find(|(k, _)| k == key).map(|(_, value)| value.get())
+}
+
+impl<'a> Metadata<'a> {
+    /// # Errors
+    /// When a field that the host needs is missing or no such thing.
+    fn of(object: &Opened<'a>) -> serde_json::Result<Self> {
+        let members = object.metadata.as_ref().map_or(&[][..], |members| &members.0);
+        Metadata::deserialize(MapDeserializer::new(members.iter().map(|(key, value)| (&**key, *value))))
+    }
+
+    fn controller(&self) -> Option<Controller> {
+        let owner = self.owner_references.iter().find(|owner| owner.controller == Some(true))?;
+        Some(Controller {
+            api_version: owner.api_version.as_ref().into(),
+            kind: owner.kind.as_ref().into(),
+            name: owner.name.as_ref().into(),
+            uid: owner.uid.as_ref().into(),
+        })
+    }
+
+    fn marks(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for members in [&self.labels, &self.annotations] {
+            let members = members.iter().flat_map(|members| &members.0);
+            members.for_each(|(key, value)| (key, value.get()).hash(&mut hasher));
+        }
+        hasher.finish()
+    }
+
+    fn text(&self, members: Option<&Members<'_>>, key: &str) -> Option<Box<str>> {
+        serde_json::from_str(member(members?, key)?).ok()
+    }
+
+    fn kept_labels(&self, keys: &[String]) -> Box<[(Box<str>, Box<str>)]> {
+        let labels = self.labels.as_ref();
+        std::iter::once(PLUGIN_LABEL)
+            .chain(keys.iter().map(String::as_str))
+            .filter_map(|key| Some((key.into(), self.text(labels, key)?)))
+            .collect()
+    }
+}
+
+impl ManagedFields<'_> {
+    /// The entry, if one of our managers applied it.
+    fn ours(&self) -> Option<Ownership> {
+        let rest = self.manager.strip_prefix(HOST_MANAGER)?;
+        let ours = self.operation == "Apply" && (rest.is_empty() || rest.starts_with('/'));
+        let status = self.subresource == "status";
+        let fields = self.fields_v1.filter(|_| ours && (status || self.subresource.is_empty()))?;
+        Some(Ownership { manager: self.manager.as_ref().into(), status, fields: fields.get().into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lens() -> Lens {
+        Lens { projection: Projection::new(&["spec.replicas"]), labels: vec!["app".into()], status: false }
+    }
+
+    #[test]
+    fn reads_what_the_host_needs_and_prunes_the_rest() {
+        let json = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"42","generation":3,
+            "labels":{"app":"x","other":"y","hotshoe.dev/plugin":"memcached"},"annotations":{"hotshoe.dev/applied":"d"},
+            "ownerReferences":[{"apiVersion":"c/v1","kind":"M","name":"a","uid":"p","controller":true}],
+            "managedFields":[{"manager":"kubectl","operation":"Apply","fieldsV1":{"f:x":{}}},
+              {"manager":"hotshoe/memcached","operation":"Apply","fieldsV1":{"f:spec":{}}},
+              {"manager":"hotshoe-not","operation":"Apply","fieldsV1":{"f:y":{}}}]},
+            "spec":{"replicas":2,"paused":true},"status":{"replicas":2}}"#;
+        let object = Object::read(json, &lens()).unwrap();
+        assert_eq!(object.key, Key::new(Some("n"), "a"));
+        assert_eq!((object.resource_version, object.generation, object.deleting), (42, 3, false));
+        assert_eq!(object.controller.as_ref().map(|owner| &*owner.uid), Some("p"));
+        assert_eq!(object.label("app"), Some("x"));
+        assert_eq!(object.label(PLUGIN_LABEL), Some("memcached"));
+        assert_eq!(object.label("other"), None);
+        assert_eq!(object.applied.as_deref(), Some("d"));
+        assert_eq!(object.owned_fields("hotshoe/memcached", false), Some(r#"{"f:spec":{}}"#));
+        assert_eq!(object.ownership.len(), 1);
+        assert_eq!(
+            &*object.body,
+            r#"{"metadata":{"name":"a","namespace":"n","uid":"u","generation":3},"spec":{"replicas":2}}"#
+        );
+    }
+
+    #[test]
+    fn everybody_who_owns_fields_is_told_and_whether_by_an_apply_of_the_object_itself() {
+        let json = r#"{"metadata":{"name":"a","managedFields":[{"manager":"kubectl","operation":"Update","fieldsV1":{"f:x":{}}},
+            {"manager":"hotshoe/demo","operation":"Apply","fieldsV1":{"f:y":{}}},{"manager":"no-fields","operation":"Apply"},
+            {"manager":"of-status","operation":"Apply","subresource":"status","fieldsV1":{"f:status":{}}}]}}"#;
+        let managers = FieldManager::all_of(json).unwrap();
+        let told: Vec<_> = managers.iter().map(|one| (&*one.manager, one.applied, &*one.fields)).collect();
+        let of_status = ("of-status", false, r#"{"f:status":{}}"#);
+        assert_eq!(told, [("kubectl", false, r#"{"f:x":{}}"#), ("hotshoe/demo", true, r#"{"f:y":{}}"#), of_status]);
+        assert!(FieldManager::all_of(r#"{"metadata":{"name":"a"}}"#).unwrap().is_empty());
+    }
+
+    #[test]
+    fn of_a_parent_is_known_when_somebody_marks_it() {
+        let marks = |metadata: &str, status| {
+            let json = format!(r#"{{"metadata":{{"name":"a",{metadata}}}}}"#);
+            Object::read(&json, &Lens { status, ..lens() }).unwrap().marks
+        };
+        let (plain, marked) = (r#""resourceVersion":"1""#, r#""annotations":{"a":"b"}"#);
+        assert_eq!(marks(plain, true), marks(r#""resourceVersion":"2""#, true));
+        assert_ne!(marks(plain, true), marks(marked, true));
+        assert_ne!(marks(marked, true), marks(r#""annotations":{"a":"c"}"#, true));
+        assert_eq!(marks(marked, false), 0, "nobody asks that of a child");
+    }
+
+    #[test]
+    fn an_object_without_anything_is_read() {
+        let object = Object::read(r#"{"metadata":{"name":"a"}}"#, &lens()).unwrap();
+        assert_eq!(object.resource_version, 0);
+        assert!(object.controller.is_none());
+    }
+}

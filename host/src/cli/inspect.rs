@@ -1,0 +1,58 @@
+//! Plugins with what they are granted and what their components ask for: what `hotshoe rbac` and
+//! `hotshoe grants` look at.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::ensure;
+
+use crate::cli::project::Folder;
+use crate::cli::{stderr, test};
+use crate::config::{HostSettings, PluginConfig};
+use crate::sandbox::revision::Revision;
+use hotshoe_core::rbac::Plugin;
+
+/// A plugin and its component.
+pub(super) struct Asked {
+    /// What the administrator said.
+    pub(super) config: PluginConfig,
+    /// What the component is.
+    pub(super) revision: Arc<Revision>,
+}
+
+impl Asked {
+    /// What its component asks for and is not granted, in words.
+    pub(super) fn lacking(&self) -> Option<String> {
+        let lacking = self.config.lacking(self.revision.descriptor())?;
+        Some(format!("the plugin {} asks for {lacking}", self.config.name))
+    }
+
+    /// What its rights follow from.
+    pub(super) fn as_plugin(&self) -> Plugin<'_> {
+        Plugin { name: &self.config.name, grant: &self.config.grant, descriptor: self.revision.descriptor() }
+    }
+}
+
+/// Tells where a host that is started without options would not take it.
+pub(super) fn note_options(path: &Path) {
+    if let Err(error) = PluginConfig::read(path, &HostSettings::default()) {
+        stderr::line(format_args!("note: `hotshoe run` alone would not start with it: {error:#}"));
+    }
+}
+
+/// Reads and loads plugins, as a host in this namespace would.
+pub(super) async fn load(paths: &[PathBuf], namespace: &str) -> anyhow::Result<Vec<Asked>> {
+    // No variable is looked at here, so none need be allowed.
+    let host = HostSettings { namespace: namespace.into(), allow_env: vec!["*".to_owned()], ..HostSettings::default() };
+    let mut plugins: Vec<Asked> = Vec::new();
+    for path in paths {
+        let config = PluginConfig::read(path, &host)?;
+        let is_first = plugins.iter().all(|other| other.config.name != config.name);
+        ensure!(is_first, "two plugins are named {}; name each once", config.name);
+        note_options(path);
+        let revision = test::load(&Folder::open(path)?).await?;
+        host.parentage.note_named(&config.name, config.parent.as_ref());
+        plugins.push(Asked { config, revision });
+    }
+    Ok(plugins)
+}

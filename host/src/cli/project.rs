@@ -1,0 +1,246 @@
+//! A plugin's folder: `plugin.yaml`, `Cargo.toml`, `cases/`, and where its build products go.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+
+use crate::config::file;
+use crate::sandbox::cases::Case;
+use crate::sandbox::source;
+use crate::sandbox::whole_file::WholeFile;
+use hotshoe_core::model::limits::{COMPONENT_BYTES, Limits, Overrides};
+
+const MANIFEST: &str = "plugin.yaml";
+const CRATE: &str = "Cargo.toml";
+const PRODUCTS: &str = "target/plugins";
+
+/// What the commands for a plugin's author need of it.
+#[derive(Debug)]
+pub(super) struct Folder {
+    /// The plugin's name.
+    pub(super) name: String,
+    /// The folder, absolute.
+    pub(super) dir: PathBuf,
+    /// Its limits.
+    pub(super) limits: Limits,
+    file: PathBuf,
+}
+
+/// The part of `plugin.yaml` that is needed here; `hotshoe run` reads all of it, strictly.
+#[derive(Deserialize)]
+struct Manifest {
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    source: Source,
+    #[serde(default)]
+    limits: Overrides,
+}
+
+#[derive(Deserialize)]
+struct Source {
+    file: PathBuf,
+}
+
+/// A case and the file that it stands in.
+#[derive(Debug)]
+pub(super) struct CaseFile {
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+    pub(super) case: Case,
+}
+
+impl Folder {
+    /// Opens a folder, or the one that a `plugin.yaml` stands in.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let path = std::path::absolute(path)?;
+        let manifest = if path.is_dir() { path.join(MANIFEST) } else { path };
+        let Manifest { metadata, spec } = file::parse(&file::read(&manifest)?, &manifest)?;
+        let limits = Limits::with(&spec.limits).with_context(|| format!("{} cannot be used", manifest.display()))?;
+        let dir = manifest.parent().unwrap_or(Path::new("/")).to_owned();
+        Ok(Self { name: metadata.name, dir, limits, file: spec.source.file })
+    }
+
+    /// Where its crate is described, if it is one; a plugin may be written in another language.
+    pub(super) fn crate_manifest(&self) -> PathBuf {
+        self.dir.join(CRATE)
+    }
+
+    /// Whether there is a crate to compile.
+    pub(super) fn has_crate(&self) -> bool {
+        self.crate_manifest().is_file()
+    }
+
+    /// The outermost of the folders above, without a gap, that have a `Cargo.toml`: guests are a
+    /// workspace inside another one, and share its `target`.
+    pub(super) fn root(&self) -> &Path {
+        let crates = self.dir.ancestors().skip(1).take_while(|above| above.join(CRATE).is_file());
+        crates.last().unwrap_or(&self.dir)
+    }
+
+    /// Where `hotshoe build` puts the component: a file that hosts look at for it.
+    pub(super) fn product(&self) -> PathBuf {
+        self.root().join(PRODUCTS).join(&self.file)
+    }
+
+    /// The component: beside `plugin.yaml`, or a build product.
+    pub(super) fn component(&self) -> anyhow::Result<PathBuf> {
+        let products = self.dir.ancestors().map(|above| above.join(PRODUCTS)).find(|products| products.is_dir());
+        let candidates = [Some(self.dir.clone()), products].into_iter().flatten().map(|dir| dir.join(&self.file));
+        match candidates.into_iter().find(|path| path.is_file()) {
+            Some(path) => Ok(path),
+            None => bail!("{} {}", self.file.display(), self.how_to_build()),
+        }
+    }
+
+    /// What to type to have it built.
+    pub(super) fn build_command(&self) -> String {
+        let from = if self.has_crate() { "" } else { " --from FILE" };
+        format!("hotshoe build {}{from}", shown(&self.dir).display())
+    }
+
+    fn how_to_build(&self) -> String {
+        let command = self.build_command();
+        match self.has_crate() {
+            true => format!("is not built yet: run `{command}`"),
+            false => format!(
+                "is not there yet, and {} has no Cargo.toml: have the tools of its language make a component or a core \
+                 module, and take that with `{command}`",
+                shown(&self.dir).display()
+            ),
+        }
+    }
+
+    /// The cases in `cases/*.yaml` and `*.yml`, in the order of their files.
+    pub(super) fn cases(&self) -> anyhow::Result<Vec<CaseFile>> {
+        let dir = self.dir.join("cases");
+        let Ok(entries) = fs::read_dir(&dir) else { return Ok(Vec::new()) };
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
+        paths.retain(|path| is_case(path));
+        paths.sort();
+        let cases = paths.into_iter().map(CaseFile::read).collect::<anyhow::Result<Vec<_>>>()?;
+        check_names(&cases)?;
+        Ok(cases)
+    }
+}
+
+impl CaseFile {
+    fn read(path: PathBuf) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        match Case::from_yaml(&text) {
+            Ok(case) => Ok(Self { path, text, case }),
+            Err(error) => bail!("{} is no valid case: {error}", shown(&path).display()),
+        }
+    }
+}
+
+/// Hidden files are those of editors.
+fn is_case(path: &Path) -> bool {
+    let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    !is_hidden && path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+}
+
+/// What a case is called is how people, and the component that carries it, speak of it.
+fn check_names(cases: &[CaseFile]) -> anyhow::Result<()> {
+    for (index, CaseFile { path, case, .. }) in cases.iter().enumerate() {
+        let path = shown(path).display();
+        ensure!(!case.name.trim().is_empty(), "{path}: a case needs a name");
+        if let Some(other) = cases.iter().take(index).find(|other| other.case.name == case.name) {
+            bail!("{} and {path} are both named {:?}; rename one", shown(&other.path).display(), case.name);
+        }
+    }
+    Ok(())
+}
+
+/// A path as a person would type it: relative to where they are, if it is below.
+pub(super) fn shown(path: &Path) -> &Path {
+    let here = std::env::current_dir().ok();
+    here.and_then(|here| path.strip_prefix(here).ok()).filter(|path| !path.as_os_str().is_empty()).unwrap_or(path)
+}
+
+/// Reads a component, no more of it than any plugin may have.
+///
+/// # Errors
+/// When it is no regular file, or too large.
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let (most, shown) = (COMPONENT_BYTES.cap, path.display());
+    source::read_whole(path, most)
+        .with_context(|| format!("cannot read the component {shown}"))?
+        .with_context(|| format!("{shown} is larger than any component may be: {most} (limits.componentBytes)"))
+}
+
+/// Writes a file, and the folders that it lies in where they are missing.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
+        .and_then(|()| WholeFile::SHARED.write(path, &[bytes]))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plugin(manifest: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("plugins/demo");
+        fs::create_dir_all(dir.join("cases")).unwrap();
+        for cargo in ["Cargo.toml", "plugins/Cargo.toml", "plugins/demo/Cargo.toml"] {
+            fs::write(root.path().join(cargo), "").unwrap();
+        }
+        fs::write(dir.join(MANIFEST), manifest).unwrap();
+        root
+    }
+
+    const MANIFEST_TEXT: &str = "metadata: {name: demo}\nspec: {source: {file: demo.wasm}, limits: {children: 7}}\n";
+
+    #[test]
+    fn a_folder_and_its_manifest_mean_the_same() {
+        let root = plugin(MANIFEST_TEXT);
+        for path in ["plugins/demo", "plugins/demo/plugin.yaml"] {
+            let folder = Folder::open(&root.path().join(path)).unwrap();
+            assert_eq!((folder.name.as_str(), folder.limits.children), ("demo", 7));
+            assert_eq!(folder.root(), root.path());
+            assert_eq!(folder.product(), root.path().join("target/plugins/demo.wasm"));
+        }
+    }
+
+    #[test]
+    fn a_plugin_that_is_no_crate_has_its_product_among_the_others() {
+        let root = plugin(MANIFEST_TEXT);
+        fs::remove_file(root.path().join("plugins/demo/Cargo.toml")).unwrap();
+        let folder = Folder::open(&root.path().join("plugins/demo")).unwrap();
+        assert_eq!(folder.product(), root.path().join("target/plugins/demo.wasm"));
+        assert!(folder.component().unwrap_err().to_string().contains("--from FILE"));
+    }
+
+    #[test]
+    fn a_component_beside_the_manifest_comes_first() {
+        let root = plugin(MANIFEST_TEXT);
+        let folder = Folder::open(&root.path().join("plugins/demo")).unwrap();
+        assert!(folder.component().unwrap_err().to_string().contains("hotshoe build"));
+        write(&folder.product(), b"built").unwrap();
+        assert_eq!(folder.component().unwrap(), folder.product());
+        write(&folder.dir.join("demo.wasm"), b"beside").unwrap();
+        assert_eq!(folder.component().unwrap(), folder.dir.join("demo.wasm"));
+    }
+
+    #[test]
+    fn a_case_that_cannot_be_read_is_named() {
+        let root = plugin(MANIFEST_TEXT);
+        let folder = Folder::open(&root.path().join("plugins/demo")).unwrap();
+        assert!(folder.cases().unwrap().is_empty());
+        fs::write(folder.dir.join("cases/a.yaml"), "name: a\nparnt: {}\n").unwrap();
+        let error = folder.cases().unwrap_err().to_string();
+        assert!(error.contains("a.yaml") && error.contains("parnt"), "{error}");
+    }
+}

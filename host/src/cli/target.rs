@@ -1,0 +1,118 @@
+//! What the verbs about one plugin of a running host have in common: which one, how to print, and word of
+//! what is waited for meanwhile.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cli::host_client::{HostOptions, read};
+use crate::cli::output::Output;
+use crate::cli::{reload, stderr};
+use crate::rollout::managed_plugin::Taking;
+use crate::server::HostStatus;
+use hotshoe_core::model::names;
+use hotshoe_core::model::sanitize::clean;
+
+/// How often is looked what is waited for.
+const LOOK: Duration = Duration::from_secs(1);
+/// The most bytes that are said of it: names of the component's choice may stand in it.
+const WORDS: usize = 1_000;
+
+/// Which plugin of which host.
+#[derive(clap::Args, Debug)]
+pub(super) struct OnePlugin {
+    /// Which plugin
+    #[arg(default_value = "memcached", value_parser = plugin_name)]
+    plugin: String,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
+    #[command(flatten)]
+    host: HostOptions,
+}
+
+impl OnePlugin {
+    /// Asks for a document about it.
+    ///
+    /// # Errors
+    /// When no host answers, or it has no such plugin.
+    pub(super) async fn get(&self, what: &str) -> anyhow::Result<Value> {
+        self.host.get(&reload::path(what, &self.plugin, None)).await
+    }
+
+    /// Asks for something to be done to it, and says on standard error what that waits for where it takes long.
+    ///
+    /// # Errors
+    /// When no host answers, or it says no.
+    pub(super) async fn wish(&self, verb: &str, digest: Option<&str>) -> anyhow::Result<Value> {
+        let path = reload::path(verb, &self.plugin, digest);
+        tokio::select! {
+            answer = self.host.post(&path) => answer,
+            never = self.tell() => match never {},
+        }
+    }
+
+    async fn tell(&self) -> Infallible {
+        let mut told = None;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let Some(taking) = self.taking().await.filter(|taking| told.as_ref() != Some(taking)) else { continue };
+            stderr::line(waits(&taking));
+            told = Some(taking);
+        }
+    }
+
+    async fn taking(&self) -> Option<Taking> {
+        let status: HostStatus = read(&self.host.get("/status").await.ok()?).ok()?;
+        status.plugins.into_iter().find(|plugin| plugin.name == self.plugin)?.taking
+    }
+}
+
+/// A plugin's name as it may be: it becomes a part of a path.
+pub(super) fn plugin_name(text: &str) -> Result<String, &'static str> {
+    let is_one = names::is_label(text);
+    is_one.then(|| text.to_owned()).ok_or("a plugin is named as in its plugin.yaml: lower-case letters, digits and `-`")
+}
+
+/// The beginning of a digest, as it was typed.
+pub(super) fn digest(text: &str) -> Result<String, &'static str> {
+    let digits = text.strip_prefix("sha256:").unwrap_or(text);
+    let is_one = (1..=64).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_one.then(|| text.to_owned()).ok_or("a digest has 1 to 64 hexadecimal digits; `hotshoe history` lists them")
+}
+
+/// What a revision waits for that is being taken.
+pub(super) fn waits(taking: &Taking) -> String {
+    format!("being taken: {}: {}", taking.digest, clean(taking.waits_for.clone(), WORDS))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn what_is_no_name_of_a_plugin_is_wrong_usage() {
+        for verb in ["reload", "rollback", "approve", "history"] {
+            let parsed = |plugin: &str| Cli::try_parse_from(["hotshoe", verb, plugin]).map(drop);
+            assert!(parsed("memcached").is_ok(), "{verb}");
+            for bad in ["../../etc", "", "a b", "a?b", "Memcached"] {
+                assert_eq!(parsed(bad).unwrap_err().exit_code(), 2, "{verb} {bad:?}");
+            }
+        }
+        assert_eq!(Cli::try_parse_from(["hotshoe", "shadow", "../etc", "a.wasm"]).unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn the_beginning_of_a_digest_has_hexadecimal_digits_and_nothing_else() {
+        for good in ["3f", "3F2A91C0", "sha256:3f2a91c0", &"0".repeat(64)] {
+            assert_eq!(digest(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "sha256:", "zz", "3f2a&x=1", &"0".repeat(65)] {
+            assert!(digest(bad).is_err(), "{bad}");
+        }
+    }
+}

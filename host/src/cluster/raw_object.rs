@@ -1,0 +1,143 @@
+//! Objects as they come off the wire: what the watch client asks of a type, and no more.
+//!
+//! Between the client and the cache. Nothing but the name and the version is decoded here, for
+//! most events are echoes of our own writes.
+
+use std::borrow::Cow;
+
+use kube::api::{ApiResource, ObjectMeta};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use hotshoe_core::model::object::Key;
+
+/// An object as it comes off the wire: its text, and the little that the watch client looks at.
+#[derive(Clone, Debug)]
+pub(super) struct Wire {
+    meta: ObjectMeta,
+    json: Box<RawValue>,
+}
+
+impl Wire {
+    /// Which object.
+    pub(super) fn key(&self) -> Key {
+        Key::new(self.meta.namespace.as_deref(), self.meta.name.as_deref().unwrap_or_default())
+    }
+
+    /// The text.
+    pub(super) fn json(&self) -> &str {
+        self.json.get()
+    }
+
+    /// Which version of it; the newest, where it does not say.
+    pub(super) fn version(&self) -> u64 {
+        self.meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(u64::MAX)
+    }
+}
+
+impl<'de> Deserialize<'de> for Wire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Box::<RawValue>::deserialize(deserializer)?;
+        let head = Head::read(json.get()).map_err(serde::de::Error::custom)?;
+        let meta = ObjectMeta {
+            name: head.name,
+            namespace: head.namespace,
+            resource_version: head.resource_version,
+            ..ObjectMeta::default()
+        };
+        Ok(Self { meta, json })
+    }
+}
+
+/// The metadata that tells which version of which object this is.
+#[derive(serde::Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Head {
+    name: Option<String>,
+    namespace: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl Head {
+    /// Reads up to the end of `metadata`: most events are echoes of our own writes, and nothing
+    /// else of them is looked at.
+    fn read(json: &str) -> serde_json::Result<Self> {
+        let mut found = None;
+        let mut deserializer = serde_json::Deserializer::from_str(json);
+        let stopped = (&mut deserializer).deserialize_map(UpToMetadata(&mut found));
+        match found {
+            Some(head) => Ok(head),
+            None => stopped.map(|()| Self::default()),
+        }
+    }
+}
+
+struct UpToMetadata<'a>(&'a mut Option<Head>);
+
+impl<'de> Visitor<'de> for UpToMetadata<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a Kubernetes object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+            if key == "metadata" {
+                *self.0 = Some(map.next_value()?);
+                return Ok(());
+            }
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
+}
+
+impl kube::Resource for Wire {
+    type DynamicType = ApiResource;
+    type Scope = kube::core::DynamicResourceScope;
+
+    fn kind(kind: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&kind.kind)
+    }
+    fn group(kind: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&kind.group)
+    }
+    fn version(kind: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&kind.version)
+    }
+    fn api_version(kind: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&kind.api_version)
+    }
+    fn plural(kind: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&kind.plural)
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_of_an_object_is_read_wherever_it_stands() {
+        for json in [
+            r#"{"kind":"A","metadata":{"name":"a","namespace":"n","resourceVersion":"7","labels":{}},"spec":{}}"#,
+            r#"{"spec":{"metadata":{"name":"no"}},"metadata":{"namespace":"n","name":"a","resourceVersion":"7"}}"#,
+        ] {
+            let wire: Wire = serde_json::from_str(json).unwrap();
+            assert_eq!((wire.key(), wire.version()), (Key::new(Some("n"), "a"), 7));
+            assert_eq!(wire.json(), json);
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_cut_off_is_an_error() {
+        assert!(serde_json::from_str::<Wire>(r#"{"metadata":{"name":"a"#).is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! What a plugin is shown of a parent: read from the caches, through the grant.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::cluster::shared_watch::Watched;
+use hotshoe_core::model::decision::{Document, MatchRule, ReadKind, Related};
+use hotshoe_core::model::kind::{Kind, ObjectRef};
+use hotshoe_core::model::object::ObservedChildren;
+use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
+use hotshoe_core::model::parent_label::parent_label;
+use hotshoe_core::model::projection::Projection;
+
+/// A kind that a plugin sees, and which of its fields.
+#[derive(Clone)]
+pub struct View {
+    /// Where its objects are.
+    pub watched: Arc<Watched>,
+    /// What of them this plugin asked for.
+    pub projection: Projection,
+}
+
+impl View {
+    /// An object as the plugin is shown it. The cache may hold more, for other plugins.
+    pub fn show(&self, object: &Object) -> Document {
+        let json = if self.watched.lens().projection == self.projection {
+            object.body.clone()
+        } else {
+            // The body is JSON that we wrote ourselves, so projecting it again cannot fail.
+            self.projection.project(&object.body).unwrap_or_default().into()
+        };
+        Document { reference: reference(&self.watched.scope.kind, &object.key), json }
+    }
+}
+
+/// A view of a kind that is read but not owned.
+#[derive(Clone)]
+pub struct ReadView {
+    /// The declaration.
+    pub read: ReadKind,
+    /// Its objects.
+    pub view: View,
+}
+
+/// The reference of an object of a kind.
+pub fn reference(kind: &Kind, key: &Key) -> ObjectRef {
+    ObjectRef { kind: kind.clone(), namespace: key.namespace.clone(), name: key.name.clone() }
+}
+
+/// The children that a plugin made of a parent in all views, wished for or not yet pruned, sorted by kind
+/// and key. What another plugin made of the same parent is not the plugin's to change, nor to wait for.
+pub fn children(owned: &[View], uid: &str, plugin: &str) -> ObservedChildren {
+    let of_view = |view: &View| {
+        let kind = view.watched.scope.kind.clone();
+        let made = view.watched.cache.owned_by(uid).into_iter();
+        let made = made.filter(|child| child.label(PLUGIN_LABEL) == Some(plugin));
+        made.map(move |child| (kind.clone(), child))
+    };
+    let mut children: ObservedChildren = owned.iter().flat_map(of_view).collect();
+    children.sort_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)));
+    children
+}
+
+/// Whether the plugin may see an object.
+pub type MayRead<'a> = dyn Fn(&ObjectRef) -> bool + 'a;
+
+/// The children as the plugin is shown them: those that its grant lets it see.
+pub fn show_children(owned: &[View], children: &ObservedChildren, may_read: &MayRead<'_>) -> Vec<Document> {
+    let shown = children.iter().filter_map(|(kind, child)| {
+        let view = owned.iter().find(|view| view.watched.scope.kind == *kind)?;
+        let document = view.show(child);
+        may_read(&document.reference).then_some(document)
+    });
+    shown.collect()
+}
+
+/// The related objects of every declared read, as far as the grant lets the plugin see them.
+pub fn related(reads: &[ReadView], parent: &Object, may_read: &MayRead<'_>) -> Vec<Related> {
+    let one = |read: &ReadView| {
+        let documents = find(read, parent).into_iter().map(|object| read.view.show(&object));
+        let objects = documents.filter(|document| may_read(&document.reference)).collect();
+        Related { key: read.read.key.clone(), objects }
+    };
+    reads.iter().map(one).collect()
+}
+
+fn find(read: &ReadView, parent: &Object) -> Vec<Arc<Object>> {
+    let cache = &read.view.watched.cache;
+    match &read.read.rule {
+        MatchRule::ParentLabel(label) => {
+            cache.labelled(parent.key.namespace.as_ref(), label, &parent_label(&parent.key.name))
+        }
+        MatchRule::ParentField(path) => {
+            let named = named_by(parent, path);
+            named.and_then(|name| cache.get(&Key { name, ..parent.key.clone() })).into_iter().collect()
+        }
+    }
+}
+
+/// The name that a field of the parent holds.
+pub fn named_by(parent: &Object, path: &str) -> Option<Arc<str>> {
+    let body: Value = serde_json::from_str(&parent.body).ok()?;
+    let pointer = format!("/{}", path.replace('.', "/"));
+    body.pointer(&pointer)?.as_str().map(Arc::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_what_the_contract_and_the_sdk_say() {
+        let vectors = include_str!("../../../tests/vectors/parent-label.json");
+        let vectors: Vec<(String, String)> = serde_json::from_str(vectors).unwrap();
+        for (name, label) in vectors {
+            assert_eq!(parent_label(&name), label, "{name}");
+        }
+    }
+}

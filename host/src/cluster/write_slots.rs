@@ -1,0 +1,186 @@
+//! The writes in flight of the whole process, and who makes the next one.
+//!
+//! A small API server is fastest at eight to ten, and more only slows its other clients down. One plugin
+//! alone may make them all; where several wait, they take turns. One write is everybody's at any time, beyond
+//! the ten where need be: those of another plugin may hang, each until a slow admission webhook times out.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::cluster::fair_queue::Turns;
+
+const WRITES: usize = 10;
+
+/// What is shared by all writers.
+pub(super) struct InFlight {
+    state: Mutex<State>,
+}
+
+/// Nobody waits whose write may be made.
+#[derive(Default)]
+struct State {
+    /// How many are being made; plugins without any are not in it.
+    running: HashMap<Arc<str>, usize>,
+    waiting: Turns<oneshot::Sender<Turn>>,
+}
+
+/// The right to make one write; it goes to the next when it is dropped.
+pub(super) struct Turn {
+    shared: Arc<InFlight>,
+    plugin: Arc<str>,
+}
+
+impl State {
+    fn total(&self) -> usize {
+        self.running.values().sum()
+    }
+
+    fn has_room_for(&self, plugin: &str) -> bool {
+        self.total() < WRITES || !self.running.contains_key(plugin)
+    }
+
+    fn begin(&mut self, plugin: &Arc<str>) {
+        *self.running.entry(plugin.clone()).or_default() += 1;
+    }
+
+    /// Who may make one now that one of a plugin has ended.
+    fn end(&mut self, plugin: &Arc<str>) -> Option<(Arc<str>, oneshot::Sender<Turn>)> {
+        if let Some(running) = self.running.get_mut(plugin) {
+            *running -= 1;
+            if *running == 0 {
+                self.running.remove(plugin);
+            }
+        }
+        loop {
+            let next = match self.total() < WRITES {
+                true => self.waiting.next(),
+                false if !self.running.contains_key(plugin) => self.waiting.next_of(plugin),
+                false => None,
+            };
+            let (plugin, waiting) = next?;
+            // Who has given up waiting loses nobody a turn.
+            if !waiting.is_closed() {
+                self.begin(&plugin);
+                return Some((plugin, waiting));
+            }
+        }
+    }
+}
+
+impl InFlight {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default() })
+    }
+
+    /// Waits for the turn of a plugin. Nobody ever gets none.
+    pub(super) async fn turn(self: &Arc<Self>, plugin: &Arc<str>) -> Option<Turn> {
+        let turn = {
+            let mut state = self.state.lock();
+            if state.has_room_for(plugin) {
+                state.begin(plugin);
+                return Some(Turn { shared: self.clone(), plugin: plugin.clone() });
+            }
+            let (send, receive) = oneshot::channel();
+            state.waiting.push(plugin, send);
+            receive
+        };
+        turn.await.ok()
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let next = self.shared.state.lock().end(&self.plugin);
+        if let Some((plugin, next)) = next {
+            // One that is not taken any more comes back, and is dropped in its turn.
+            drop(next.send(Turn { shared: self.shared.clone(), plugin }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+
+    use super::*;
+
+    type Waiting = Pin<Box<dyn Future<Output = Option<Turn>>>>;
+
+    fn ask(writes: &Arc<InFlight>, plugin: &str) -> Waiting {
+        let (writes, plugin) = (writes.clone(), plugin.into());
+        Box::pin(async move { writes.turn(&plugin).await })
+    }
+
+    /// What has its turn at once.
+    fn begun(waiting: &mut Waiting) -> Option<Turn> {
+        futures::FutureExt::now_or_never(waiting).flatten()
+    }
+
+    #[tokio::test]
+    async fn one_plugin_alone_makes_them_all_and_not_one_more() {
+        let writes = InFlight::new();
+        let turns: Vec<_> = (0..=WRITES).map_while(|_| begun(&mut ask(&writes, "one"))).collect();
+        assert_eq!(turns.len(), WRITES);
+        drop(turns);
+        assert_eq!((0..=WRITES).map_while(|_| begun(&mut ask(&writes, "other"))).collect::<Vec<_>>().len(), WRITES);
+    }
+
+    #[tokio::test]
+    async fn who_has_none_makes_one_at_a_time_however_many_of_another_hang() {
+        let writes = InFlight::new();
+        let hanging: Vec<_> = (0..WRITES).map_while(|_| begun(&mut ask(&writes, "slow"))).collect();
+        assert_eq!(hanging.len(), WRITES);
+        let mut waits_for_its_own = ask(&writes, "slow");
+        let first = begun(&mut ask(&writes, "one")).expect("it has none");
+        let (mut second, mut other) = (ask(&writes, "one"), ask(&writes, "other"));
+        assert!(begun(&mut second).is_none());
+        assert!(begun(&mut waits_for_its_own).is_none());
+        assert!(begun(&mut other).is_some());
+        drop(first);
+        assert!(begun(&mut second).is_some());
+        assert!(begun(&mut waits_for_its_own).is_none());
+    }
+
+    #[tokio::test]
+    async fn two_writes_of_a_plugin_do_not_wait_for_five_hundred_of_another() {
+        let writes = InFlight::new();
+        let mut many: Vec<_> = (0..500).map(|_| ask(&writes, "many")).collect();
+        let mut running: Vec<_> = many.iter_mut().map(begun).collect();
+        let _first = begun(&mut ask(&writes, "one")).expect("it has none");
+        let mut one = ask(&writes, "one");
+        assert!(begun(&mut one).is_none());
+        let mut ended = 0;
+        let turn = loop {
+            drop(running[ended].take());
+            ended += 1;
+            if let Some(turn) = begun(&mut one) {
+                break turn;
+            }
+        };
+        assert!(ended <= 3, "{ended} writes of the other were before it, and the first of its own is beyond the ten");
+        drop(turn);
+        let next = many.iter_mut().skip(WRITES).filter_map(begun).count();
+        assert!(next >= 1, "the other goes on");
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_is_not_taken_goes_to_the_next() {
+        let writes = InFlight::new();
+        let running: Vec<_> = (0..WRITES).map(|_| begun(&mut ask(&writes, "a"))).collect();
+        let its_own = begun(&mut ask(&writes, "b"));
+        let mut waiting: Vec<_> = (0..3).map(|_| ask(&writes, "b")).collect();
+        assert!(waiting.iter_mut().all(|one| begun(one).is_none()));
+        let (handed_over, given_up) = (waiting.remove(0), waiting.remove(0));
+        drop(given_up);
+        drop((running, its_own));
+        // It has its turn by now, and never looks.
+        drop(handed_over);
+        assert!(begun(&mut waiting[0]).is_some());
+        let free = (0..=WRITES).map_while(|_| begun(&mut ask(&writes, "c"))).collect::<Vec<_>>();
+        assert_eq!(free.len(), WRITES, "none was lost and none was made");
+    }
+}

@@ -1,0 +1,116 @@
+//! `plugin.yaml` as it comes from the disk: read with a bound, and what is wrong with it said in one line.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use serde::de::DeserializeOwned;
+use serde_saphyr::{Error, MessageFormatter, SnippetMode, UserMessageFormatter};
+
+use crate::sandbox::source;
+use hotshoe_core::model::limits::Size;
+
+/// What it is called in a plugin's folder.
+pub const NAME: &str = "plugin.yaml";
+/// A larger one is not read.
+pub const MOST: Size = Size(1 << 20);
+
+/// Reads a file, no more of it than a `plugin.yaml` may have.
+///
+/// # Errors
+/// When it is no regular file, too large, or no text.
+pub fn read(path: &Path) -> anyhow::Result<String> {
+    let shown = path.display();
+    let bytes = source::read_whole(path, MOST)
+        .with_context(|| format!("cannot read {shown}: name a plugin's folder or its {NAME}"))?
+        .with_context(|| format!("{shown} has more than the {MOST} bytes that are read"))?;
+    String::from_utf8(bytes).with_context(|| format!("{shown} is no text"))
+}
+
+/// What the text says.
+///
+/// # Errors
+/// What is wrong and where, without the lines of the file: there may be values in them that are not
+/// everybody's. The parser's own words for it are advice to programmers.
+pub fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> anyhow::Result<T> {
+    serde_saphyr::from_str(text).map_err(|error| {
+        let options = serde_saphyr::render_options! { formatter: &Words, snippets: SnippetMode::Off };
+        anyhow!("{} is no valid Plugin: {}", path.display(), error.render_with_options(options))
+    })
+}
+
+/// The parser's words for people, but for names of types, and for what reads as advice.
+struct Words;
+
+impl MessageFormatter for Words {
+    fn format_message<'a>(&self, error: &'a Error) -> Cow<'a, str> {
+        match error {
+            Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key `{key}` is there twice").into(),
+            Error::InvalidScalar { ty, .. } if ty.starts_with(['u', 'i']) => "a whole number is expected here".into(),
+            _ => UserMessageFormatter.format_message(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::config::manifest;
+
+    fn wrong(text: &str) -> String {
+        format!("{:#}", parse::<manifest::Plugin>(text, Path::new("a/plugin.yaml")).unwrap_err())
+    }
+
+    const PLUGIN: &str = "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: a}\nspec:\n  source: {file: a.wasm}\n  config:\n    values: {password: \"1234\"}\n";
+
+    #[test]
+    fn what_is_wrong_is_said_once_in_one_line_with_its_place() {
+        assert!(parse::<manifest::Plugin>(PLUGIN, Path::new("a")).is_ok());
+        for (text, says) in [
+            (PLUGIN.replace("source:", "sauce:"), "unknown field `sauce`"),
+            (format!("{PLUGIN}spec: {{}}\n"), "the key `spec` is there twice"),
+            (format!("{PLUGIN}---\nkind: Plugin\n"), "multiple"),
+            (PLUGIN.replace("\"1234\"", ".nan"), "is not a finite number"),
+            (format!("{PLUGIN}  limits: {{children: many}}\n"), "a whole number is expected here at line 8"),
+            (format!("{PLUGIN}  limits: {{children: -1}}\n"), "a whole number is expected here at line 8"),
+            (format!("{PLUGIN}  pruneAll: perhaps\n"), "invalid boolean at line 8"),
+            (PLUGIN.replace("{file: a.wasm}", "[unclosed"), "a/plugin.yaml is no valid Plugin: "),
+            (String::new(), "a/plugin.yaml is no valid Plugin: "),
+        ] {
+            let error = wrong(&text);
+            assert!(error.starts_with("a/plugin.yaml is no valid Plugin: ") && error.contains(says), "{error}");
+            assert!(error.contains("at line ") && error.contains("column "), "{error}");
+            assert_eq!(error.matches("at line ").count(), 1, "{error}");
+            for foreign in ["\n", "1234", "Options", "from_str", "policy", "<input>"] {
+                assert!(!error.contains(foreign), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_is_read_than_a_plugin_file_may_have() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let most = MOST.bytes();
+        assert_eq!(read(&file("whole", &vec![b'a'; most])).unwrap().len(), most);
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        for (path, says) in [
+            (file("large", &vec![b'a'; most + 1]), "has more than the 1Mi bytes"),
+            (file("binary", b"\xff"), "is no text"),
+            (pipe, "no regular file"),
+            (PathBuf::from("/dev/zero"), "no regular file"),
+            (dir.path().to_owned(), "no regular file"),
+            (dir.path().join("missing"), "name a plugin's folder"),
+        ] {
+            let error = format!("{:#}", read(&path).unwrap_err());
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

@@ -1,0 +1,507 @@
+//! Flags, environment and `plugin.yaml` → what the host works with. Every default stands here.
+
+pub mod file;
+pub mod manifest;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use crate::sandbox::error::LoadError;
+use crate::sandbox::source;
+use hotshoe_core::check::glob;
+use hotshoe_core::check::grant;
+use hotshoe_core::check::grant::Grant;
+use hotshoe_core::check::parent_kind::{ParentKind, Parentage};
+use hotshoe_core::model::decision::Descriptor;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::limits::Limits;
+use hotshoe_core::model::names;
+use hotshoe_core::rbac;
+
+/// Where `/metrics`, `/healthz`, `/readyz` and `/status` are served.
+pub const LISTEN: &str = "127.0.0.1:8080";
+/// The namespace of the host and of the plugins' ServiceAccounts.
+pub const HOST_NAMESPACE: &str = "hotshoe-system";
+/// The soonest and the latest that a plugin can ask to decide again. It chooses the number, so it
+/// is clamped: 0 would be a loop, and the largest would overflow the clock.
+pub const REQUEUE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(24 * 3600));
+/// How many reconciles of one plugin run at once; the writes of all of them share a lower bound.
+pub const CONCURRENCY: usize = 10;
+/// Of how many parents in 100 another component may delete children unasked.
+pub const MAX_LOSING: u8 = 10;
+
+/// The variables of the host's environment that a plugin's configuration may take, unless the host
+/// is told others: names of images, which are no secrets.
+pub const ALLOW_ENV: [&str; 2] = ["*_IMAGE", "RELATED_IMAGE_*"];
+
+/// Names that are the host's own or everybody's ServiceAccount, or whose Role would have the name of the one by which
+/// the host acts as its plugins.
+const RESERVED_NAMES: [&str; 4] = ["hotshoe", "default", "status", rbac::IMPERSONATES];
+
+/// A plugin, as the administrator described it, validated.
+#[derive(Clone, Debug)]
+pub struct PluginConfig {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The file that describes it.
+    pub path: PathBuf,
+    /// Where its component may be, now or once it is built.
+    pub component: Vec<PathBuf>,
+    /// Its configuration, a JSON object.
+    pub config: Arc<str>,
+    /// Of which kind its parents may be, where that is said.
+    pub parent: Option<ParentKind>,
+    /// Of which kind the parents of the host's other plugins are.
+    pub parentage: Arc<Parentage>,
+    /// What it may do.
+    pub grant: Grant,
+    /// What it may use up.
+    pub limits: Limits,
+    /// Of how many parents in 100 another component may delete children unasked.
+    pub max_losing: u8,
+    /// What is to be told of each member of its configuration that a variable should give and does not.
+    pub unset: Vec<String>,
+    /// Of all that is said, however it is written: two of one digest mean the same.
+    pub digest: Digest,
+}
+
+/// What the host says about all of its plugins.
+#[derive(Clone, Debug)]
+pub struct HostSettings {
+    /// The namespace of the host and of the plugins' ServiceAccounts.
+    pub namespace: Arc<str>,
+    /// The variables of the environment that a configuration may take; in each one `*` at most.
+    pub allow_env: Vec<String>,
+    /// Of which kind the parents of each plugin are.
+    pub parentage: Arc<Parentage>,
+}
+
+impl Default for HostSettings {
+    fn default() -> Self {
+        Self {
+            namespace: HOST_NAMESPACE.into(),
+            allow_env: ALLOW_ENV.map(str::to_owned).to_vec(),
+            parentage: Arc::default(),
+        }
+    }
+}
+
+impl PluginConfig {
+    /// Reads `plugin.yaml`, or the one in a folder.
+    ///
+    /// # Errors
+    /// When it cannot be read, has unknown keys, or says something impossible.
+    pub fn read(path: &Path, host: &HostSettings) -> anyhow::Result<Self> {
+        let path = if path.is_dir() { path.join(file::NAME) } else { path.to_owned() };
+        Self::parse(&file::read(&path)?, &path, host, &environment)
+    }
+
+    /// The same plugin, as its file describes it now.
+    ///
+    /// # Errors
+    /// When it has unknown keys, says something impossible, or describes another plugin.
+    pub fn changed(&self, text: &[u8], host: &HostSettings) -> anyhow::Result<Self> {
+        let text = str::from_utf8(text).with_context(|| format!("{} is no text", self.path.display()))?;
+        let changed = Self::parse(text, &self.path, host, &environment)?;
+        ensure!(
+            changed.name == self.name,
+            "{} names the plugin {} now, which is another than {}; start the host again to have it, or give it its name back",
+            self.path.display(),
+            changed.name,
+            self.name
+        );
+        Ok(changed)
+    }
+
+    fn parse(
+        text: &str,
+        path: &Path,
+        host: &HostSettings,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> anyhow::Result<Self> {
+        let plugin: manifest::Plugin = file::parse(text, path)?;
+        Self::validate(plugin, path, host, env).with_context(|| format!("{} cannot be used", path.display()))
+    }
+
+    fn validate(
+        plugin: manifest::Plugin,
+        path: &Path,
+        host: &HostSettings,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> anyhow::Result<Self> {
+        ensure!(
+            plugin.api_version == manifest::API_VERSION && plugin.kind == manifest::KIND,
+            "it is {} {}, this host reads {} {}",
+            plugin.api_version,
+            plugin.kind,
+            manifest::API_VERSION,
+            manifest::KIND
+        );
+        check_name(&plugin.metadata.name)?;
+        let digest = Digest::of(&serde_json::to_vec(&plugin)?);
+        let spec = plugin.spec;
+        for (index, rule) in spec.grants.iter().enumerate() {
+            rule.validate().map_err(|error| anyhow!("spec.grants[{index}] ({}): {error}", rule.kind.escape_debug()))?;
+        }
+        if let Some(parent) = &spec.parent {
+            parent.validate().map_err(|error| anyhow!("spec.parent: {error}"))?;
+        }
+        let max_losing = spec.swap.max_losing.unwrap_or(MAX_LOSING);
+        ensure!(max_losing <= 100, "spec.swap.maxLosing is {max_losing}, but is of 100 parents; lower it");
+        Ok(Self {
+            name: plugin.metadata.name.into(),
+            path: path.to_owned(),
+            component: candidates(path, &spec.source.file),
+            config: configuration(&spec.config, &host.allow_env, env)?.into(),
+            unset: unset(&spec.config, env),
+            parent: spec.parent,
+            parentage: host.parentage.clone(),
+            grant: Grant { rules: spec.grants, prune_all: spec.prune_all, host_namespace: host.namespace.clone() },
+            limits: Limits::with(&spec.limits)?,
+            max_losing,
+            digest,
+        })
+    }
+
+    /// What a component asks for and is not given, in words; none where all is given. Asking gives
+    /// nothing.
+    pub fn lacking(&self, descriptor: &Descriptor) -> Option<String> {
+        let parent = self.parent_lacking(&descriptor.parent);
+        let lacking: Vec<String> = parent.into_iter().chain(grant::lacking(descriptor, &self.grant)).collect();
+        (!lacking.is_empty()).then(|| lacking.join("; "))
+    }
+
+    /// What `describe` asks for must have been given.
+    ///
+    /// # Errors
+    /// What is asked for and not given.
+    pub fn ensure_granted(&self, descriptor: &Descriptor) -> Result<(), LoadError> {
+        self.lacking(descriptor).map_or(Ok(()), |lacking| Err(LoadError::NotGranted(lacking)))
+    }
+
+    /// What is asked for and not given, of a component's parent alone.
+    pub fn parent_lacking(&self, parent: &Kind) -> Option<String> {
+        self.parentage.lacking(&self.name, self.parent.as_ref(), parent)
+    }
+
+    /// A name for what this host remembers of the plugin: two of one name in different places are
+    /// different plugins, and what decided in one `cluster` says nothing of another.
+    pub fn place(&self, cluster: &[u8]) -> String {
+        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        let digest = Sha256::new().chain_update(path.as_os_str().as_encoded_bytes()).chain_update(cluster).finalize();
+        format!("{}-{digest:.8x}", self.name)
+    }
+
+    /// The component's file, as it is found now.
+    pub fn component_path(&self) -> &Path {
+        source::chosen(&self.component)
+    }
+}
+
+/// A variable of the host's environment, which does not change while it runs.
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// The name becomes a ServiceAccount, a label value and part of a field manager.
+fn check_name(name: &str) -> anyhow::Result<()> {
+    let valid = names::is_label(name);
+    ensure!(valid, "metadata.name {name:?} is no DNS label of at most 63 characters; choose another");
+    if RESERVED_NAMES.contains(&name) {
+        bail!("metadata.name {name:?} is reserved; choose another");
+    }
+    Ok(())
+}
+
+/// Beside `plugin.yaml`, or a build product above it, the nearest first. Nothing is looked up: what is not
+/// built yet will be there while the host runs.
+fn candidates(plugin_yaml: &Path, file: &str) -> Vec<PathBuf> {
+    let folder = plugin_yaml.parent().unwrap_or(Path::new(""));
+    let mut candidates = vec![folder.join(file)];
+    if Path::new(file).is_relative() {
+        let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        candidates.extend(absolute.ancestors().map(|above| above.join("target/plugins").join(file)));
+    }
+    candidates
+}
+
+/// The host's environment has its credentials in it, or may one day, so a plugin's configuration
+/// takes only what the host was told that plugins may know.
+fn configuration(
+    config: &manifest::Config,
+    allowed: &[String],
+    env: &dyn Fn(&str) -> Option<String>,
+) -> anyhow::Result<String> {
+    let mut members: Map<String, Value> = config.values.clone().into_iter().collect();
+    for (member, variable) in &config.from_env {
+        ensure!(!members.contains_key(member), "config.{member} is given both in values and in fromEnv; keep one");
+        ensure!(
+            glob::matches_any(allowed, variable),
+            "config.fromEnv.{member} takes the variable {variable}, which this host keeps from plugins; allow it with `hotshoe run --allow-env {variable} --allow-env '{}'`, for what is allowed there takes the place of what was before",
+            allowed.join(",")
+        );
+        if let Some(value) = env(variable) {
+            members.insert(member.clone(), value.into());
+        }
+    }
+    Ok(Value::Object(members).to_string())
+}
+
+/// A plugin may do without, so it is no error.
+fn unset(config: &manifest::Config, env: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let unset = config.from_env.iter().filter(|(_, variable)| env(variable).is_none());
+    unset
+        .map(|(member, variable)| {
+            format!(
+                "config.fromEnv.{member} takes the variable {variable}, which is not set, so that the plugin has no {member}; set it where the host runs, and start the host again"
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotshoe_core::check::grant::{Namespaces, Selector, Word};
+    use hotshoe_core::check::pod::grant::Pods;
+
+    const PLUGIN: &str = "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: memcached}\nspec:\n  source: {file: memcached.wasm}\n  config:\n    values: {size: 1}\n    fromEnv: {image: MEMCACHED_IMAGE}\n  grants:\n  - {group: apps, kind: Deployment, verbs: [get, create]}\n";
+
+    fn parse(text: &str) -> anyhow::Result<PluginConfig> {
+        parse_with(text, &HostSettings::default())
+    }
+
+    fn parse_with(text: &str, host: &HostSettings) -> anyhow::Result<PluginConfig> {
+        PluginConfig::parse(text, Path::new("plugins/memcached/plugin.yaml"), host, &|name| match name {
+            "MEMCACHED_IMAGE" => Some("memcached:1".to_owned()),
+            "DATABASE_PASSWORD" => Some("secret".to_owned()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn the_configuration_is_what_is_written_and_what_the_environment_says() {
+        let plugin = parse(PLUGIN).unwrap();
+        assert_eq!(&*plugin.config, r#"{"image":"memcached:1","size":1}"#);
+        assert_eq!(plugin.component[0], Path::new("plugins/memcached/memcached.wasm"));
+    }
+
+    /// The names of all members, at every depth.
+    fn members(schema: &Value, names: &mut Vec<String>) {
+        if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+            names.extend(properties.keys().cloned());
+        }
+        match schema {
+            Value::Object(inner) => inner.values().for_each(|inner| members(inner, names)),
+            Value::Array(inner) => inner.iter().for_each(|inner| members(inner, names)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_page_for_authors_has_every_key_and_what_it_shows_can_be_used() {
+        let page = include_str!("../../../plugins/README.md");
+        let shown: Vec<&str> = page.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next()).collect();
+        assert!(shown[1].starts_with("spec:\n"), "{}", shown[1]);
+        let whole = parse(shown[0]).unwrap();
+        assert_eq!((&*whole.name, whole.limits, whole.max_losing), ("hello", Limits::default(), MAX_LOSING));
+        let rule = &parse(&shown[0].replace("  grants: []", &shown[1].replace("spec:\n", ""))).unwrap().grant.rules[0];
+        assert_eq!(rule.namespaces, Namespaces::default());
+        let (mut names, security) = (Vec::new(), include_str!("../../../SECURITY.md"));
+        members(&serde_json::to_value(schemars::schema_for!(manifest::Plugin)).unwrap(), &mut names);
+        assert!(names.iter().any(|name| name == "pruneData"), "{names:?}");
+        for name in names {
+            assert!(page.contains(&name) || security.contains(&name), "{name} is explained nowhere");
+        }
+    }
+
+    #[test]
+    fn a_component_that_is_built_later_is_found_where_it_is_built() {
+        let workspace = tempfile::tempdir().unwrap();
+        let [folder, products] = ["plugins/memcached", "target/plugins"].map(|dir| workspace.path().join(dir));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("plugin.yaml");
+        let plugin = PluginConfig::parse(PLUGIN, &path, &HostSettings::default(), &|_| None).unwrap();
+        assert_eq!(plugin.component_path(), folder.join("memcached.wasm"));
+        std::fs::create_dir_all(&products).unwrap();
+        assert_eq!(plugin.component_path(), products.join("memcached.wasm"), "it is built there");
+        std::fs::write(folder.join("memcached.wasm"), "").unwrap();
+        assert_eq!(plugin.component_path(), folder.join("memcached.wasm"), "what is beside comes first");
+    }
+
+    #[test]
+    fn a_variable_that_is_not_set_leaves_the_member_out_and_is_told() {
+        let plugin = parse(&PLUGIN.replace("MEMCACHED_IMAGE", "OTHER_IMAGE")).unwrap();
+        assert_eq!(&*plugin.config, r#"{"size":1}"#);
+        let [told] = plugin.unset.as_slice() else { panic!("{:?}", plugin.unset) };
+        assert!(told.contains("config.fromEnv.image") && told.contains("OTHER_IMAGE"), "{told}");
+        assert_eq!(parse(PLUGIN).unwrap().unset, [""; 0]);
+    }
+
+    #[test]
+    fn a_variable_that_the_host_keeps_from_plugins_is_an_error_that_names_the_flag() {
+        let text = PLUGIN.replace("MEMCACHED_IMAGE", "DATABASE_PASSWORD");
+        let error = format!("{:#}", parse(&text).unwrap_err());
+        assert!(error.contains("DATABASE_PASSWORD") && error.contains("--allow-env DATABASE_PASSWORD"), "{error}");
+        assert!(error.contains("--allow-env '*_IMAGE,RELATED_IMAGE_*'"), "{error}");
+        let host = HostSettings { allow_env: vec!["DATABASE_*".into()], ..HostSettings::default() };
+        assert_eq!(&*parse_with(&text, &host).unwrap().config, r#"{"image":"secret","size":1}"#);
+        assert!(parse_with(PLUGIN, &host).is_err(), "what is allowed replaces the defaults");
+    }
+
+    #[test]
+    fn the_related_images_of_operator_bundles_are_allowed() {
+        assert!(parse(&PLUGIN.replace("MEMCACHED_IMAGE", "RELATED_IMAGE_MEMCACHED")).is_ok());
+    }
+
+    #[test]
+    fn grants_without_the_new_words_mean_the_parents_namespace_and_nothing_more() {
+        let plugin = parse(PLUGIN).unwrap();
+        let rule = &plugin.grant.rules[0];
+        assert_eq!(rule.namespaces, Namespaces::Word(Word::Own));
+        assert!(rule.names.is_empty() && rule.pods == Pods::default());
+        assert_eq!(&*plugin.grant.host_namespace, HOST_NAMESPACE);
+    }
+
+    #[test]
+    fn namespaces_are_a_word_a_list_or_a_selector() {
+        let with = |namespaces: &str| {
+            parse(&PLUGIN.replace("verbs:", &format!("namespaces: {namespaces}, verbs:")))
+                .map(|plugin| plugin.grant.rules[0].namespaces.clone())
+        };
+        assert_eq!(with("own").unwrap(), Namespaces::Word(Word::Own));
+        assert_eq!(with("cluster").unwrap(), Namespaces::Word(Word::Cluster));
+        assert_eq!(with("[a, b]").unwrap(), Namespaces::Named(vec!["a".into(), "b".into()]));
+        let match_labels = [("team".to_owned(), "x".to_owned())].into();
+        assert_eq!(with("{matchLabels: {team: x}}").unwrap(), Namespaces::Selected(Selector { match_labels }));
+        for (bad, says) in [
+            ("all", "own"),
+            ("{matchLabel: {team: x}}", "matchLabels"),
+            ("{matchLabels: {team: x}, matchExpressions: []}", "nothing else"),
+            ("{matchLabels: {}}", "matchLabels is empty"),
+            ("[]", "empty list"),
+            ("['a/b']", "a/b"),
+        ] {
+            let error = format!("{:#}", with(bad).unwrap_err());
+            assert!(error.contains(says), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_a_rule_cannot_mean_is_said_with_its_place() {
+        for (more, says) in [
+            ("names: ['*-*']", "names has"),
+            ("services: {types: [NodePort]}", "services"),
+            ("pods: {hostPath: [var]}", "pods.hostPath"),
+            ("pods: {hostPath: ['/var/*']}", "no `*` stands for others"),
+            ("pods: {secret: [a]}", "secret"),
+        ] {
+            let error = format!("{:#}", parse(&PLUGIN.replace("verbs:", &format!("{more}, verbs:"))).unwrap_err());
+            assert!(error.contains(says), "{more}: {error}");
+        }
+        let map = PLUGIN.replace("group: apps, kind: Deployment,", "kind: ConfigMap, pods: {hostNetwork: true},");
+        let error = format!("{:#}", parse(&map).unwrap_err());
+        assert!(error.contains("spec.grants[0] (ConfigMap)") && error.contains("no Pods"), "{error}");
+        let subresource = PLUGIN.replace("kind: Deployment", "kind: Deployment/scale");
+        assert!(parse(&subresource).is_err());
+    }
+
+    #[test]
+    fn the_form_of_a_plugin_has_a_schema() {
+        let schema = serde_json::to_string(&schemars::schema_for!(manifest::Plugin)).unwrap();
+        for word in ["matchLabels", "serviceAccountToken", "externalIPs", "fromEnv"] {
+            assert!(schema.contains(word), "{word} is not in {schema}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_file_is_the_same_plugin_until_its_name_changes() {
+        let plugin = parse(PLUGIN).unwrap();
+        let changed = |text: &str| plugin.changed(text.as_bytes(), &HostSettings::default());
+        let same = changed(&PLUGIN.replace("{size: 1}", "{ \"size\": 1 } # as before")).unwrap();
+        assert_eq!(same.digest, plugin.digest, "it is only written differently");
+        for (what, into) in
+            [("{size: 1}", "{size: 2}"), ("[get, create]", "[get]"), ("  grants:", "  pruneAll: true\n  grants:")]
+        {
+            let changed = changed(&PLUGIN.replace(what, into)).unwrap();
+            assert_ne!(changed.digest, plugin.digest, "{into}");
+            assert_eq!((&changed.name, changed.place(b"c")), (&plugin.name, plugin.place(b"c")));
+            assert_ne!(plugin.place(b"c"), plugin.place(b"another cluster"));
+        }
+        let error = format!("{:#}", changed(&PLUGIN.replace("name: memcached", "name: redis")).unwrap_err());
+        assert!(error.contains("redis") && error.contains("start the host again"), "{error}");
+        let error = format!("{:#}", plugin.changed(b"\xff", &HostSettings::default()).unwrap_err());
+        assert!(error.contains("plugin.yaml is no text"), "{error}");
+    }
+
+    #[test]
+    fn the_parent_is_named_by_group_and_kind() {
+        let with = |parent: &str| parse(&PLUGIN.replace("  grants:", &format!("  parent: {parent}\n  grants:")));
+        let plugin = with("{group: cache.example.com, kind: Memcached}").unwrap();
+        assert_eq!(plugin.parent_lacking(&Kind::new("cache.example.com", "v1alpha1", "Memcached")), None);
+        assert!(plugin.parent_lacking(&Kind::new("cache.example.com", "v1", "Redis")).is_some());
+        assert!(with("{kind: Pod}").unwrap().parent_lacking(&Kind::new("", "v1", "Pod")).is_none());
+        for (bad, says) in [
+            ("{group: rbac.authorization.k8s.io, kind: Role}", "spec.parent: Role.rbac.authorization.k8s.io"),
+            ("{group: cache.example.com}", "kind"),
+            ("{group: cache.example.com, version: v1, kind: Memcached}", "version"),
+        ] {
+            let error = format!("{:#}", with(bad).unwrap_err());
+            assert!(error.contains(says), "{bad}: {error}");
+        }
+        assert_ne!(plugin.digest, parse(PLUGIN).unwrap().digest);
+    }
+
+    #[test]
+    fn what_is_lacking_is_the_parent_and_the_rights() {
+        let descriptor = Descriptor {
+            name: "d".into(),
+            version: "1".into(),
+            parent: Kind::new("", "v1", "Pod"),
+            parent_fields: Vec::new(),
+            owns: Vec::new(),
+            reads: vec![hotshoe_core::model::decision::ReadKind {
+                key: "nodes".into(),
+                kind: Kind::new("", "v1", "Node"),
+                selector: String::new(),
+                rule: hotshoe_core::model::decision::MatchRule::ParentLabel("l".into()),
+                fields: Vec::new(),
+            }],
+            finalizer: None,
+            wants_now: false,
+            wants_attempt: false,
+            config_schema: None,
+        };
+        let lacking = parse(PLUGIN).unwrap().lacking(&descriptor).unwrap();
+        assert!(
+            lacking.starts_with("Pod as its parent, ") && lacking.ends_with("; get, list, watch on Node"),
+            "{lacking}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_is_named() {
+        let error = parse(&PLUGIN.replace("source:", "sauce:")).unwrap_err();
+        assert!(format!("{error:#}").contains("sauce"), "{error:#}");
+    }
+
+    #[test]
+    fn an_unknown_verb_is_named() {
+        let error = parse(&PLUGIN.replace("create]", "escalate]")).unwrap_err();
+        assert!(format!("{error:#}").contains("escalate"), "{error:#}");
+    }
+
+    #[test]
+    fn the_hosts_own_name_is_reserved() {
+        for name in ["hotshoe", "impersonates"] {
+            let error = parse(&PLUGIN.replace("name: memcached", &format!("name: {name}"))).unwrap_err();
+            assert!(format!("{error:#}").contains("reserved"), "{error:#}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! One plugin at work: its logic, its queue, and what is remembered of each parent between two
+//! reconciles.
+
+use std::hash::RandomState;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tracing::field::{DisplayValue, display};
+
+use crate::cluster::apply::Writer;
+use crate::cluster::discovery::{Kinds, Resource};
+use crate::cluster::events::Recorder;
+use crate::cluster::identity::Permit;
+use crate::cluster::shared_watch::Watched;
+use crate::cluster::view::{ReadView, View};
+use crate::config::PluginConfig;
+use crate::reconcile::queue::Queue;
+use crate::reconcile::refused_writes::Refusals;
+use crate::reconcile::slot::Slot;
+use crate::sandbox::revision::Revision;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::swap_timer::Debut;
+use hotshoe_core::diff::Unsettled;
+use hotshoe_core::flow::circuit_breaker::{Breaker, Trial, Turned};
+use hotshoe_core::flow::contention::Contention;
+use hotshoe_core::flow::flapping::Churn;
+use hotshoe_core::flow::probation::{Probation, Relapse};
+use hotshoe_core::flow::rate_limit::Allowance;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND, LOGGED_AT_ONCE, LOGGED_PER_SECOND};
+use hotshoe_core::model::object::{Key, Object, ObservedChildren};
+
+/// A revision with what the administrator said and the views that its descriptor asked for: what one
+/// reconcile works with from beginning to end, even if another is published meanwhile.
+#[derive(Clone)]
+pub struct Logic {
+    /// What the administrator said.
+    pub plugin: Arc<PluginConfig>,
+    /// The component.
+    pub revision: Arc<Revision>,
+    /// Component and administrator's word in one number: what is remembered of a parent holds no
+    /// longer than both do.
+    pub basis: u64,
+    /// The parents.
+    pub parents: View,
+    /// The parents' kind as the API server serves it.
+    pub resource: Arc<Resource>,
+    /// The kinds of children.
+    pub owned: Vec<View>,
+    /// The kinds that are read but not owned.
+    pub reads: Vec<ReadView>,
+    /// The namespaces, where a rule of the grant selects them by label.
+    pub namespaces: Option<Arc<Watched>>,
+    /// Finalizers that revisions before this one held, and it does not.
+    pub former_finalizers: Vec<String>,
+}
+
+impl Logic {
+    /// The value of a label of a namespace, as far as it is known.
+    pub fn label_of(&self, namespace: &str, key: &str) -> Option<String> {
+        let namespace = self.namespaces.as_ref()?.cache.get(&Key::new(None, namespace))?;
+        namespace.label(key).map(str::to_owned)
+    }
+}
+
+/// One plugin at work.
+pub struct Controller {
+    /// The plugin's name, which does not change while the host runs.
+    pub name: Arc<str>,
+    /// Who is to be reconciled.
+    pub queue: Queue,
+    /// The only way to write.
+    pub writer: Writer,
+    /// Where Events go.
+    pub recorder: Recorder,
+    /// How many Events the plugin may have written.
+    pub events: Allowance,
+    /// How many the host may have written about it: no plugin hides its failures behind its Events.
+    pub failures: Allowance,
+    /// How many bytes of its log lines are written.
+    pub lines: Allowance,
+    /// How many bytes of the host's lines about its failures: no plugin hides these behind its own lines.
+    pub failure_lines: Allowance,
+    /// What is known of kinds.
+    pub kinds: Arc<Kinds>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// What decides.
+    pub slot: Slot<Logic>,
+    /// Whether what decides has done so yet.
+    pub debut: Debut,
+    /// Whether it is called at all.
+    pub breaker: Breaker,
+    /// Whether the revision that decides does worse than the one before it.
+    pub probation: Probation,
+    relapsed: Notify,
+    /// Keys the fingerprints, so that no object of the cluster can be made to collide.
+    pub hasher: RandomState,
+    /// Whether the parents' conditions are one value to the API server, and so have one owner: what others said
+    /// there leaves no room for the host's.
+    pub whole_conditions: AtomicBool,
+    /// How often labels of namespaces have changed that a rule of the grant looks at.
+    pub relabelled: AtomicU64,
+    memories: Mutex<HashMap<Key, Memory>>,
+}
+
+/// What is remembered of a parent. Losing it costs a decision, never correctness.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The parent's uid: a new object of the same name begins anew.
+    pub uid: Arc<str>,
+    /// Fingerprint of an observation after which nothing remained to be done.
+    pub settled: Option<u64>,
+    /// Fingerprint of wishes and children of which every child was found as wished.
+    pub in_sync: Option<u64>,
+    /// The last wishes, and how often they were others for the same parent by the same revision.
+    pub churn: Churn,
+    /// The requeue that the last decision asked for.
+    pub requeue: Option<Duration>,
+    /// What became of refused writes.
+    pub refused: Refusals,
+    /// What was applied of late, and is undone again and again.
+    pub contention: Contention,
+    /// ObservedChildren whose last apply did not take the fields that it set.
+    pub unsettled: Vec<(Kind, Key, Unsettled)>,
+    /// Whether the last pass wrote no status, for it did not know yet what came of the children.
+    pub silent: bool,
+    /// The children as the pass under way saw or left them; none between passes.
+    pub seen: ObservedChildren,
+    /// Failures in a row.
+    pub failures: u32,
+    /// Passes in a row that met a conflict, an overload or silence.
+    pub stalls: u32,
+    /// After a failure: not to be decided before, unless this basis changes.
+    pub hold: Option<(tokio::time::Instant, u64)>,
+    /// Whether objects were fetched for the last decision, or for what failed in its place.
+    pub fetched: bool,
+    /// When its clean-up began.
+    pub cleaning_up: Option<tokio::time::Instant>,
+    /// When its turn comes to be tried while the circuit is open.
+    pub place: Option<Instant>,
+    /// Fingerprints of what was said in Events and in the host's condition.
+    pub said: Vec<u64>,
+}
+
+impl Controller {
+    /// A controller without logic yet.
+    pub fn new(name: Arc<str>, writer: Writer, recorder: Recorder, kinds: Arc<Kinds>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            name,
+            queue: Queue::default(),
+            writer,
+            recorder,
+            events: Allowance::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
+            failures: Allowance::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
+            lines: Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
+            failure_lines: Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
+            kinds,
+            metrics,
+            slot: Slot::default(),
+            debut: Debut::default(),
+            breaker: Breaker::default(),
+            probation: Probation::default(),
+            relapsed: Notify::new(),
+            hasher: RandomState::new(),
+            whole_conditions: AtomicBool::new(false),
+            relabelled: AtomicU64::new(0),
+            memories: Mutex::default(),
+        }
+    }
+
+    /// The logic that a reconcile starting now works with.
+    pub fn logic(&self) -> Option<Arc<Logic>> {
+        self.slot.current()
+    }
+
+    /// The right to write: unlimited as long as this process is the only one.
+    pub fn permit(&self) -> Permit {
+        Permit::unlimited()
+    }
+
+    /// Publishes new logic, and decides every parent again.
+    pub fn publish(&self, logic: Arc<Logic>) {
+        self.breaker.reset();
+        self.whole_conditions.store(false, Ordering::Relaxed);
+        self.metrics.decides(&self.name, &logic.revision);
+        if self.logic().is_some() {
+            self.slot.publish(logic);
+            return self.decide_all_again();
+        }
+        // At the start all wait alike. In a sweep, parents that our own writes wake would go before those that
+        // were never decided.
+        let parents = logic.parents.watched.clone();
+        self.slot.publish(logic);
+        parents.cache.keys().into_iter().for_each(|key| self.queue.add(key));
+    }
+
+    /// A revision has answered: where it is the first answer since it was published, the swap is over.
+    pub fn answered(&self, revision: &Revision) {
+        if let Some(stopwatch) = self.debut.decided(revision.digest()) {
+            self.metrics.swapped(&self.name, &stopwatch);
+        }
+    }
+
+    /// Tells the breaker that a call was good.
+    pub fn passed(&self, trial: Trial<'_>) {
+        if trial.passed() == Turned::Closed {
+            tracing::info!(
+                plugin = &*self.name,
+                digest = self.deciding(),
+                "the plugin decides again: the circuit is closed"
+            );
+            self.decide_all_again();
+        }
+    }
+
+    /// Tells the breaker that a call was bad.
+    pub fn failed(&self, trial: Trial<'_>) {
+        self.turned(trial.failed(Instant::now()));
+    }
+
+    /// Tells the breaker that a call used up its time.
+    pub fn overdue(&self, trial: Trial<'_>) {
+        self.turned(trial.overdue(Instant::now()));
+    }
+
+    fn turned(&self, turned: Turned) {
+        if let Turned::Open(period) = turned {
+            tracing::error!(
+                plugin = &*self.name,
+                digest = self.deciding(),
+                ?period,
+                "the plugin fails too often and is not called for a while: the circuit is open"
+            );
+            self.metrics.opened(&self.name);
+            if let Some(logic) = self.logic() {
+                self.judged(self.probation.shut_off(Instant::now(), logic.revision.digest()));
+                logic.revision.forget_waiting();
+            }
+        }
+    }
+
+    /// Wakes [`Self::relapsed`] where probation has come to a new verdict.
+    pub fn judged(&self, is_new: bool) {
+        if is_new {
+            self.relapsed.notify_one();
+        }
+    }
+
+    /// Waits until the active revision should be rolled back, and returns why; once for a revision.
+    pub async fn relapsed(&self) -> Relapse {
+        loop {
+            if let Some(verdict) = self.probation.take_verdict() {
+                return verdict;
+            }
+            self.relapsed.notified().await;
+        }
+    }
+
+    /// The revision that decides, for a log line.
+    fn deciding(&self) -> Option<DisplayValue<Digest>> {
+        self.logic().map(|logic| display(logic.revision.digest()))
+    }
+
+    fn decide_all_again(&self) {
+        let Some(logic) = self.logic() else { return };
+        self.queue.sweep(logic.parents.watched.cache.keys());
+    }
+
+    /// What is remembered of a parent, as long as it is the same object.
+    pub fn recall(&self, parent: &Object) -> Memory {
+        let memories = self.memories.lock();
+        match memories.get(&parent.key) {
+            Some(memory) if memory.uid == parent.uid => memory.clone(),
+            _ => Memory { uid: parent.uid.clone(), ..Memory::default() },
+        }
+    }
+
+    /// How many parents fail, and of how many others children are refused.
+    pub fn in_trouble(&self) -> (usize, usize) {
+        let memories = self.memories.lock();
+        let failing = memories.values().filter(|memory| memory.failures > 0).count();
+        let refused = memories.values().filter(|memory| memory.failures == 0 && !memory.refused.is_empty()).count();
+        (failing, refused)
+    }
+
+    /// Remembers.
+    pub fn remember(&self, key: &Key, memory: Memory) {
+        self.memories.lock().insert(key.clone(), memory);
+    }
+
+    /// The parent is gone.
+    pub fn forget(&self, key: &Key) {
+        self.memories.lock().remove(key);
+    }
+}

@@ -1,0 +1,278 @@
+//! *decide*: the call of the plugin, in as many rounds as it needs objects for, and its log lines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use std::time::Instant;
+
+use crate::reconcile::controller::{Controller, Logic, Memory};
+use crate::reconcile::error::Error;
+use crate::reconcile::fingerprint::{churn_basis, hold_basis, others};
+use crate::reconcile::observe::Observed;
+use crate::reconcile::outcome::Next;
+use crate::reconcile::requirements;
+use crate::reconcile::requirements::Room;
+use crate::sandbox::call::{Aborted, Outcome};
+use crate::sandbox::error::CallError;
+use crate::sandbox::{Level, LogLine};
+use crate::telemetry::by_revision::End;
+use hotshoe_core::flow::circuit_breaker::{Standing, Trial};
+use hotshoe_core::flow::flapping::Wishes;
+use hotshoe_core::model::decision::{Answer, Call, Decision, Observation};
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::kind::ObjectRef;
+use hotshoe_core::model::object::{Key, Object};
+
+/// How soon a decision that rests on fetched objects is made again. They are not watched, so that
+/// a Secret is never in a cache; a look by name every so often is what tells of a change.
+pub const FETCHED: Duration = Duration::from_secs(15);
+
+/// What a log line has beside its message, bytes: when, how loud, which plugin, revision and object.
+pub const LINE: usize = 200;
+
+/// An answer that is final.
+pub struct Final<'a> {
+    /// Told to the breaker once the answer is checked.
+    pub trial: Trial<'a>,
+    /// The answer; never `needs`.
+    pub answer: Answer,
+}
+
+/// Makes sure that a decision on fetched objects is made again soon.
+pub fn look_again(next: Next, memory: &mut Memory) -> Next {
+    memory.settled = None;
+    next.no_later_than(FETCHED)
+}
+
+/// Calls the plugin until it has decided.
+///
+/// # Errors
+/// When the circuit is open, the call fails, the plugin says that it cannot decide, or it needs what
+/// it may not see.
+pub async fn decide<'a>(
+    controller: &'a Controller,
+    logic: &Logic,
+    call: Call,
+    observed: &Observed,
+    memory: &mut Memory,
+) -> Result<Final<'a>, Error> {
+    let Observed { parent, children, .. } = observed;
+    let basis = || hold_basis(controller, logic, parent, &parent.finalizers, children);
+    let failed = memory.hold.is_some_and(|(_, failed)| failed == basis());
+    let mut trial = admit(controller, failed, memory)?;
+    let mut decided = ask_and_tell(controller, logic, call, observed, &mut memory.fetched).await;
+    if let Err(Error::Call(CallError::Stopped)) = decided {
+        // The circuit opened before its turn came, so it has not failed by that.
+        drop(trial);
+        trial = admit(controller, failed, memory)?;
+        decided = ask_and_tell(controller, logic, call, observed, &mut memory.fetched).await;
+    }
+    match decided {
+        Ok(answer) => {
+            controller.answered(&logic.revision);
+            Ok(Final { trial, answer })
+        }
+        Err(error) => {
+            tell_breaker(controller, logic, &observed.parent.key, trial, &error);
+            Err(error)
+        }
+    }
+}
+
+/// Whether the plugin is called now, as the breaker says.
+fn admit<'a>(controller: &'a Controller, failed: bool, memory: &mut Memory) -> Result<Trial<'a>, CallError> {
+    let now = Instant::now();
+    let admitted = controller.breaker.admit(now, Standing { failed, place: memory.place });
+    memory.place = admitted.as_ref().err().copied();
+    admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
+}
+
+/// Asks, and counts and logs each call.
+async fn ask_and_tell(
+    controller: &Controller,
+    logic: &Logic,
+    call: Call,
+    observed: &Observed,
+    fetched: &mut bool,
+) -> Result<Answer, Error> {
+    let digest = logic.revision.digest();
+    let heard = |heard: Heard<'_>| {
+        let end = if heard.failed { End::Aborted } else { End::Answered };
+        controller.metrics.called(&controller.name, digest, end, heard.elapsed);
+        controller.judged(controller.probation.called(Instant::now(), digest, heard.elapsed));
+        log(controller, logic, &observed.shown.parent.reference, heard.logs);
+        note_dropped(controller, digest, heard.dropped);
+    };
+    ask(controller, logic, call, observed.shown.clone(), fetched, heard).await
+}
+
+/// Tells the breaker how a call failed, and holds it against the revision.
+fn tell_breaker(controller: &Controller, logic: &Logic, parent: &Key, trial: Trial<'_>, error: &Error) {
+    if error.is_the_plugins() {
+        controller.judged(controller.probation.failed(Instant::now(), logic.revision.digest(), parent, error));
+    }
+    match error {
+        Error::Api(_) | Error::Call(CallError::Stopped) => drop(trial),
+        Error::Call(CallError::DeadlineExceeded(_)) => controller.overdue(trial),
+        Error::Call(_) | Error::Violation(_) => controller.failed(trial),
+        // It ran well, so it is called on.
+        Error::Plugin(_) | Error::NoRoom(_) => controller.passed(trial),
+    }
+}
+
+/// What the checks say of an answer, told to the breaker and held against the revision.
+///
+/// # Errors
+/// What the checks say.
+pub fn settle<T>(
+    controller: &Controller,
+    logic: &Logic,
+    parent: &Key,
+    trial: Trial<'_>,
+    checked: Result<T, Error>,
+) -> Result<T, Error> {
+    match &checked {
+        Ok(_) => controller.passed(trial),
+        Err(error) => tell_breaker(controller, logic, parent, trial, error),
+    }
+    checked
+}
+
+/// Notes what was wished for: a revision that wishes otherwise for the same parent again and again
+/// cannot make up its mind.
+pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decision: &Decision, memory: &mut Memory) {
+    let (now, digest) = (Instant::now(), logic.revision.digest());
+    let basis = churn_basis(controller, logic, &observed.parent);
+    let wishes = Wishes {
+        children: decision.wished_children(&controller.hasher),
+        word: decision.word_to_itself(logic.revision.own_status(), &controller.hasher),
+        about: others(controller, &observed.shown),
+    };
+    memory.churn = memory.churn.then(basis, wishes, now);
+    if memory.churn.is_new(now) {
+        let endless = memory.churn.is_endless(now);
+        controller.judged(controller.probation.changed_its_mind(now, digest, &observed.parent.key, endless));
+    }
+}
+
+/// A parent for which the plugin never comes to an end is decided more and more seldom.
+pub fn slow_down(controller: &Controller, logic: &Logic, parent: &Object, memory: &Memory, next: Next) -> Next {
+    let basis = || churn_basis(controller, logic, parent);
+    let Some(pause) = memory.churn.pause(Instant::now(), basis) else { return next };
+    tracing::warn!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, ?pause, "the plugin wishes otherwise for this object again and again; it is slowed down");
+    Next::After(pause)
+}
+
+/// What one call took, and what the plugin said in it.
+pub struct Heard<'a> {
+    /// Its log lines.
+    pub logs: &'a [LogLine],
+    /// How many more there were than are kept of one call.
+    pub dropped: u32,
+    /// Whether it came to nothing.
+    pub failed: bool,
+    /// How long it ran.
+    pub elapsed: Duration,
+    /// The most memory that it had, bytes.
+    pub memory: usize,
+}
+
+impl<'a> From<&'a Result<Outcome, Aborted>> for Heard<'a> {
+    fn from(called: &'a Result<Outcome, Aborted>) -> Self {
+        match called {
+            Ok(Outcome { logs, logs_dropped, elapsed, memory, .. }) => {
+                Self { logs, dropped: *logs_dropped, failed: false, elapsed: *elapsed, memory: *memory }
+            }
+            Err(Aborted { logs, logs_dropped, elapsed, memory, .. }) => {
+                Self { logs, dropped: *logs_dropped, failed: true, elapsed: *elapsed, memory: *memory }
+            }
+        }
+    }
+}
+
+/// The answer. `fetched` says whether it rests on objects that were fetched for it, or what failed in its
+/// place does; `heard` is told of each call that was made.
+///
+/// # Errors
+/// When a call fails, the plugin says that it cannot decide, or it needs what it may not see.
+pub async fn ask(
+    controller: &Controller,
+    logic: &Logic,
+    call: Call,
+    mut shown: Arc<Observation>,
+    fetched: &mut bool,
+    mut heard: impl FnMut(Heard<'_>),
+) -> Result<Answer, Error> {
+    *fetched = false;
+    let rounds = logic.plugin.limits.request_rounds;
+    let mut room = Room::new(logic.plugin.limits.fetched_bytes);
+    for _ in 0..=rounds {
+        let called = logic.revision.decide(call, shown.clone()).await;
+        if !matches!(&called, Err(Aborted { error: CallError::Stopped, .. })) {
+            heard(Heard::from(&called));
+        }
+        match called?.result.map_err(Error::Plugin)? {
+            Answer::Needs(requirements) => {
+                shown = Arc::new(requirements::fetch(controller, logic, &shown, requirements, &mut room).await?);
+                *fetched = true;
+            }
+            answer => return Ok(answer),
+        }
+    }
+    Err(CallError::TooManyRounds(usize::try_from(rounds).unwrap_or(usize::MAX)).into())
+}
+
+/// A plugin's lines carry its name and digest, so that nobody has to ask which revision spoke.
+fn log(controller: &Controller, logic: &Logic, parent: &ObjectRef, lines: &[LogLine]) {
+    let plugin = &*controller.name;
+    let digest = logic.revision.digest();
+    for line in lines {
+        let message = &line.message;
+        macro_rules! at {
+            ($level:ident) => {
+                match tracing::enabled!(target: "plugin", tracing::Level::$level) {
+                    // What nobody reads costs nothing.
+                    false => {}
+                    true if !controller.lines.take(LINE + message.len()) => note_dropped(controller, digest, 1),
+                    true => tracing::event!(target: "plugin", tracing::Level::$level, plugin, %digest, object = %parent, "{message}"),
+                }
+            };
+        }
+        match line.level {
+            Level::Trace => at!(TRACE),
+            Level::Debug => at!(DEBUG),
+            Level::Info => at!(INFO),
+            Level::Warn => at!(WARN),
+            Level::Error => at!(ERROR),
+        }
+    }
+}
+
+fn note_dropped(controller: &Controller, digest: Digest, lines: u32) {
+    if lines == 0 {
+        return;
+    }
+    let plugin = &*controller.name;
+    controller.metrics.lines_dropped(plugin, lines.into());
+    if let Some(dropped) = controller.lines.dropped(lines.into(), Instant::now()) {
+        tracing::warn!(plugin, %digest, dropped, "the plugin logs more than is written; some of its lines were dropped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotshoe_core::model::decision::Failure;
+
+    #[test]
+    fn the_lines_that_a_call_lost_are_told_whether_it_ended_well_or_not() {
+        let (logs, elapsed, memory) = (Vec::new(), Duration::ZERO, 0);
+        let result = Err(Failure::Other(String::new()));
+        let well = Ok(Outcome { result, logs: logs.clone(), logs_dropped: 3, elapsed, memory });
+        let ill = Err(Aborted { error: CallError::Stopped, logs, logs_dropped: 4, elapsed, memory });
+        for (called, dropped, failed) in [(well, 3, false), (ill, 4, true)] {
+            let heard = Heard::from(&called);
+            assert_eq!((heard.dropped, heard.failed), (dropped, failed));
+        }
+    }
+}

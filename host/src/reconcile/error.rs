@@ -1,0 +1,117 @@
+//! What can go wrong between an observation and its writes, or on the way to a revision that decides: one page for the reasons that Events,
+//! conditions and metrics show, and for when to try again.
+
+use std::time::Duration;
+
+use hotshoe_core::check::Violation;
+use hotshoe_core::check::memory_quota::NoRoom;
+
+use crate::cluster::error::ApiError;
+use crate::sandbox::error::CallError;
+
+use hotshoe_core::model::decision::Failure;
+
+/// What Event and condition show of a clean-up that goes on for long: no failure, but somebody may wait for
+/// it in vain.
+pub const CLEAN_UP_WAITS: &str = "CleanUpWaits";
+
+/// What Event and condition show while somebody else undoes each time what was applied to a child.
+pub const CONTENDED: &str = "Contended";
+
+/// When to try an object again after an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// The cause passes by itself: a conflict, an overload, a time-out.
+    Soon,
+    /// Exponential back-off from one second.
+    Backoff,
+    /// Exponential back-off from ten seconds: only a person is likely to mend it.
+    Slowly,
+    /// After this long.
+    After(Duration),
+    /// Not before parent, configuration, grant or plugin changes.
+    OnChange,
+}
+
+/// Why a reconcile did not finish.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The plugin's code failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The plugin says that it cannot decide.
+    #[error("{}", failure(.0))]
+    Plugin(Failure),
+    /// The decision breaks a rule.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    /// The host has no room for what it would bring about.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
+    /// The API server refused.
+    #[error(transparent)]
+    Api(Box<ApiError>),
+}
+
+impl From<ApiError> for Error {
+    fn from(error: ApiError) -> Self {
+        Error::Api(Box::new(error))
+    }
+}
+
+fn failure(failure: &Failure) -> String {
+    match failure {
+        Failure::Retry { message, .. } => format!("the plugin asks to be tried again: {message}"),
+        Failure::Reject { message, field: Some(field) } => {
+            format!("the plugin rejects the object: {field}: {message}")
+        }
+        Failure::Reject { message, field: None } => format!("the plugin rejects the object: {message}"),
+        Failure::Other(message) => format!("the plugin failed: {message}"),
+    }
+}
+
+impl Error {
+    /// One PascalCase word for Event, condition and metric.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Error::Call(error) => error.reason(),
+            Error::Plugin(Failure::Retry { .. }) => "RetryRequested",
+            Error::Plugin(Failure::Reject { .. }) => "Rejected",
+            Error::Plugin(Failure::Other(_)) => "PluginFailed",
+            Error::Violation(_) => "Denied",
+            Error::NoRoom(_) => "LimitExceeded",
+            Error::Api(error) if error.is_transient() => "Unavailable",
+            Error::Api(error) if error.code == 403 => "Forbidden",
+            Error::Api(_) => "Refused",
+        }
+    }
+
+    /// Whether it is the plugin's fault: it failed at what it should know to do.
+    pub fn is_the_plugins(&self) -> bool {
+        match self {
+            // What the children of all parents take is nothing that it sees.
+            Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) | Error::NoRoom(_) => false,
+            // It ran well; that it does not know how is worse than one that does.
+            Error::Plugin(stated) => matches!(stated, Failure::Other(_)),
+            Error::Call(_) | Error::Violation(_) => true,
+        }
+    }
+
+    /// When the object is tried again.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Error::Call(CallError::CircuitOpen(left)) => Retry::After(*left),
+            Error::Call(_) | Error::Plugin(Failure::Other(_)) => Retry::Backoff,
+            Error::Plugin(Failure::Retry { after: Some(after), .. }) => Retry::After(*after),
+            Error::Plugin(Failure::Retry { after: None, .. }) => Retry::Backoff,
+            Error::Plugin(Failure::Reject { .. }) => Retry::OnChange,
+            // What the plugin answers may change with anything that it is shown.
+            Error::Violation(_) | Error::NoRoom(_) => Retry::Slowly,
+            Error::Api(error) => match error.retry_after {
+                Some(after) => Retry::After(after),
+                None if error.is_transient() => Retry::Soon,
+                None => Retry::Slowly,
+            },
+        }
+    }
+}

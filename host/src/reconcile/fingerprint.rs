@@ -1,0 +1,72 @@
+//! What a reconcile looks at, in numbers: whether anything has changed since is one comparison. Each says
+//! what it is about, and so what does not count.
+
+use std::hash::BuildHasher;
+use std::sync::atomic::Ordering;
+
+use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::observe::Observed;
+use hotshoe_core::model::decision::{Document, Observation};
+use hotshoe_core::model::object::Object;
+use hotshoe_core::model::object::ObservedChildren;
+
+/// What must change for a failed parent to be decided before its time: what the plugin is shown of it,
+/// or what somebody else did to its finalizers or its children, which are cared for all the same.
+pub fn hold_basis(
+    controller: &Controller,
+    logic: &Logic,
+    parent: &Object,
+    finalizers: &[Box<str>],
+    children: &ObservedChildren,
+) -> u64 {
+    let relabelled = controller.relabelled.load(Ordering::Acquire);
+    let shown = (&parent.body, parent.deleting, finalizers);
+    controller.hasher.hash_one((shown, as_applied(controller, children), logic.basis, relabelled))
+}
+
+/// What tells whether children are as they were applied.
+fn as_applied(controller: &Controller, children: &ObservedChildren) -> Vec<u64> {
+    let of_child =
+        |child: &Object| controller.hasher.hash_one((&child.uid, child.deleting, &child.applied, owned_fields(child)));
+    children.iter().map(|(_, child)| of_child(child)).collect()
+}
+
+/// What must change for other wishes to be no churn. Not the status, which may be the plugin's own words.
+pub fn churn_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u64 {
+    controller.hasher.hash_one((parent.body_but_status(), parent.deleting, logic.basis))
+}
+
+/// Everything that a reconcile looks at, in one number: what the plugin sees, and what tells
+/// whether its last decision still stands in the cluster.
+pub fn fingerprint(controller: &Controller, logic: &Logic, observed: &Observed) -> u64 {
+    let parent = &observed.parent;
+    controller.hasher.hash_one((
+        logic.basis,
+        visible(controller, &observed.shown),
+        (parent.generation, &parent.finalizers, &parent.status, owned_fields(parent)),
+        // Whoever marks a parent may mean that what was refused is to be tried again.
+        (!observed.shown.refusals.is_empty()).then_some(parent.marks),
+        as_applied(controller, &observed.children),
+    ))
+}
+
+fn owned_fields(object: &Object) -> Vec<&str> {
+    object.ownership.iter().map(|entry| &*entry.fields).collect()
+}
+
+fn visible(controller: &Controller, shown: &Observation) -> u64 {
+    controller.hasher.hash_one((&shown.parent.json, others(controller, shown), (shown.now, shown.attempt)))
+}
+
+/// What is observed beside the parent.
+pub fn others(controller: &Controller, shown: &Observation) -> u64 {
+    let text = |document: &Document| controller.hasher.hash_one((&document.reference, &document.json));
+    let texts = |documents: &[Document]| documents.iter().map(text).collect::<Vec<_>>();
+    let related: Vec<_> = shown.related.iter().map(|related| texts(&related.objects)).collect();
+    let refusals: Vec<_> = shown
+        .refusals
+        .iter()
+        .map(|refusal| (&refusal.reference, refusal.code, &refusal.reason, &refusal.message))
+        .collect();
+    controller.hasher.hash_one((texts(&shown.children), related, refusals, &shown.config))
+}

@@ -1,0 +1,310 @@
+//! Which parents are to be reconciled, and when: level-triggered, one entry for each key, never
+//! two reconciles of one key at once.
+//!
+//! After a swap every parent is looked at again, behind those that have changed.
+//!
+//! Why a parent was woken is not kept: a plugin that cannot know the event cannot depend on it.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use hashbrown::{HashMap, HashSet};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use hotshoe_core::model::object::Key;
+
+/// So many parents of which something has changed are served before one that is only looked at again
+/// has its turn, also when changes never end.
+const AHEAD: u32 = 4;
+
+/// The work queue of one plugin.
+#[derive(Default)]
+pub struct Queue {
+    inner: Mutex<Inner>,
+    changed: Notify,
+    finished: Notify,
+}
+
+#[derive(Default)]
+struct Inner {
+    ready: VecDeque<Key>,
+    /// In `ready`, or woken while running.
+    wanted: HashSet<Key>,
+    running: HashSet<Key>,
+    /// What is left of those that are only to be looked at again; some may be wanted anyway.
+    swept: VecDeque<Key>,
+    /// How many were served from `ready` since one was from `swept`.
+    ahead: u32,
+    later: BTreeSet<(Instant, Key)>,
+    due: HashMap<Key, Instant>,
+    closed: bool,
+}
+
+impl Queue {
+    /// Something about this parent has changed.
+    pub fn add(&self, key: Key) {
+        let mut inner = self.lock();
+        if inner.wanted.insert(key.clone()) && !inner.running.contains(&key) {
+            inner.ready.push_back(key);
+            drop(inner);
+            self.changed.notify_one();
+        }
+    }
+
+    /// All parents are to be looked at again, behind those of which something has changed. What was
+    /// left of an earlier time is among them.
+    pub fn sweep(&self, all: Vec<Key>) {
+        let before = std::mem::replace(&mut self.lock().swept, all.into());
+        self.changed.notify_one();
+        drop(before);
+    }
+
+    /// The next parent to reconcile; [`Queue::done`] must follow.
+    pub async fn next(&self) -> Key {
+        loop {
+            let wait = {
+                let mut inner = self.lock();
+                inner.ripen(Instant::now());
+                if let Some(key) = inner.take() {
+                    return key;
+                }
+                inner.later.first().map(|(due, _)| *due)
+            };
+            match wait {
+                Some(due) => {
+                    // Elapsed or notified: either way there may be a key now.
+                    drop(tokio::time::timeout_at(due, self.changed.notified()).await);
+                }
+                None => self.changed.notified().await,
+            }
+        }
+    }
+
+    /// A reconcile has ended, and asks to be repeated after this long. A wish from before it is
+    /// void.
+    pub fn done(&self, key: &Key, again: Option<Duration>) {
+        let mut inner = self.lock();
+        inner.running.remove(key);
+        inner.unschedule(key);
+        if let Some(after) = again {
+            let due = Instant::now() + after;
+            inner.later.insert((due, key.clone()));
+            inner.due.insert(key.clone(), due);
+        }
+        if inner.wanted.contains(key) {
+            inner.ready.push_back(key.clone());
+        }
+        drop(inner);
+        self.changed.notify_one();
+        self.finished.notify_one();
+    }
+
+    /// Gives out no more parents, and waits until those that are being reconciled are done.
+    pub async fn close(&self) {
+        self.lock().closed = true;
+        while self.depth().1 > 0 {
+            self.finished.notified().await;
+        }
+    }
+
+    /// Waiting and running parents.
+    pub fn depth(&self) -> (usize, usize) {
+        let inner = self.lock();
+        (inner.ready.len() + inner.swept.len(), inner.running.len())
+    }
+
+    /// Every change under this lock is a few moves of keys, so what a panic leaves is usable.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+}
+
+impl Inner {
+    fn ripen(&mut self, now: Instant) {
+        while let Some((due, _)) = self.later.first()
+            && *due <= now
+            && let Some((_, key)) = self.later.pop_first()
+        {
+            self.due.remove(&key);
+            if self.wanted.insert(key.clone()) && !self.running.contains(&key) {
+                self.ready.push_back(key);
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<Key> {
+        if self.closed {
+            return None;
+        }
+        let swept = if self.ahead < AHEAD && !self.ready.is_empty() { None } else { self.sweep() };
+        self.ahead = if swept.is_some() { 0 } else { self.ahead.saturating_add(1) };
+        let key = swept.or_else(|| self.ready.pop_front())?;
+        self.wanted.remove(&key);
+        self.running.insert(key.clone());
+        Some(key)
+    }
+
+    /// The next of those that are looked at again, but for who has a turn anyway. A reconcile that
+    /// runs may have begun before, so its parent is wanted once more.
+    fn sweep(&mut self) -> Option<Key> {
+        while let Some(key) = self.swept.pop_front() {
+            if !self.wanted.contains(&key) && !self.running.contains(&key) {
+                return Some(key);
+            }
+            self.wanted.insert(key);
+        }
+        None
+    }
+
+    fn unschedule(&mut self, key: &Key) {
+        if let Some(due) = self.due.remove(key) {
+            self.later.remove(&(due, key.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::new(Some("n"), name)
+    }
+
+    async fn nothing(queue: &Queue) -> bool {
+        tokio::time::timeout(Duration::from_millis(1), queue.next()).await.is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_wakes_are_one_reconcile() {
+        let queue = Queue::default();
+        queue.add(key("a"));
+        queue.add(key("a"));
+        assert_eq!(queue.next().await, key("a"));
+        queue.done(&key("a"), None);
+        assert!(nothing(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wake_during_a_reconcile_is_one_more_after_it_and_not_beside_it() {
+        let queue = Queue::default();
+        queue.add(key("a"));
+        queue.next().await;
+        queue.add(key("a"));
+        assert!(nothing(&queue).await);
+        queue.done(&key("a"), None);
+        assert_eq!(queue.next().await, key("a"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_requeue_comes_when_it_is_due() {
+        let queue = Queue::default();
+        queue.add(key("a"));
+        queue.next().await;
+        let start = Instant::now();
+        queue.done(&key("a"), Some(Duration::from_secs(5)));
+        assert_eq!(queue.next().await, key("a"));
+        assert!(start.elapsed() >= Duration::from_secs(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_comes_before_a_requeue_and_voids_it() {
+        let queue = Queue::default();
+        queue.add(key("a"));
+        queue.next().await;
+        queue.done(&key("a"), Some(Duration::from_secs(5)));
+        queue.add(key("a"));
+        assert_eq!(queue.next().await, key("a"));
+        queue.done(&key("a"), None);
+        assert!(tokio::time::timeout(Duration::from_secs(60), queue.next()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_queue_waits_for_what_runs_and_gives_out_no_more() {
+        let queue = Queue::default();
+        queue.add(key("a"));
+        queue.add(key("b"));
+        queue.next().await;
+        let end = async { queue.done(&key("a"), None) };
+        futures::future::join(queue.close(), end).await;
+        assert!(nothing(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_comes_before_those_that_are_only_looked_at_again() {
+        let queue = Queue::default();
+        queue.sweep(vec![key("a"), key("b")]);
+        queue.add(key("c"));
+        assert_eq!([queue.next().await, queue.next().await, queue.next().await], [key("c"), key("a"), key("b")]);
+        assert!(nothing(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_looked_at_again_has_a_turn_also_when_changes_never_end() {
+        let queue = Queue::default();
+        queue.sweep(vec![key("again")]);
+        let served = async |turn: u32| {
+            queue.add(key(&turn.to_string()));
+            let next = queue.next().await;
+            queue.done(&next, None);
+            next == key("again")
+        };
+        for turn in 0..AHEAD {
+            assert!(!served(turn).await);
+        }
+        assert!(served(AHEAD).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_anyway_is_not_reconciled_twice_at_once_by_a_sweep() {
+        let queue = Queue::default();
+        let names = ["a", "b", "c", "d", "e", "f"];
+        names.iter().for_each(|name| queue.add(key(name)));
+        queue.sweep(names.iter().rev().map(|name| key(name)).collect());
+        for name in names {
+            assert_eq!(queue.next().await, key(name));
+        }
+        assert!(nothing(&queue).await);
+        names.iter().for_each(|name| queue.done(&key(name), None));
+        let mut again = 0;
+        while !nothing(&queue).await {
+            again += 1;
+        }
+        assert!(again <= names.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sweep_during_a_reconcile_is_one_more_after_it_and_not_beside_it() {
+        let queue = Queue::default();
+        queue.add(key("a"));
+        queue.next().await;
+        queue.sweep(vec![key("a")]);
+        assert!(nothing(&queue).await);
+        queue.done(&key("a"), None);
+        assert_eq!(queue.next().await, key("a"));
+        queue.done(&key("a"), None);
+        assert!(nothing(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_second_sweep_takes_the_place_of_what_is_left_of_the_first() {
+        let queue = Queue::default();
+        queue.sweep(vec![key("a"), key("b")]);
+        queue.next().await;
+        queue.sweep(vec![key("b"), key("c")]);
+        assert_eq!(queue.depth(), (2, 1));
+        assert_eq!([queue.next().await, queue.next().await], [key("b"), key("c")]);
+        assert!(nothing(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn parents_are_served_in_the_order_of_their_wakes() {
+        let queue = Queue::default();
+        for name in ["a", "b", "c"] {
+            queue.add(key(name));
+        }
+        assert_eq!([queue.next().await, queue.next().await, queue.next().await], [key("a"), key("b"), key("c")]);
+    }
+}

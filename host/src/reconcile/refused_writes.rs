@@ -1,0 +1,193 @@
+//! The writes of one parent's children that were refused: what the plugin is told of them, and when
+//! each is tried again. Kept between reconciles.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cluster::apply::WriteError;
+use crate::cluster::view::reference;
+use hotshoe_core::check::Desired;
+use hotshoe_core::diff::Plan;
+use hotshoe_core::flow::backoff::{doubled, soon};
+use hotshoe_core::model::decision::Refusal;
+use hotshoe_core::model::kind::ObjectRef;
+use hotshoe_core::model::limits::FAILURE_MESSAGE;
+use hotshoe_core::model::sanitize;
+
+/// After a refusal that only a person is likely to mend.
+const SLOWLY: Duration = Duration::from_secs(10);
+const SLOWLY_MAX: Duration = Duration::from_secs(60);
+/// A name that is taken costs one cheap request to try again.
+const CONFLICT: Duration = Duration::from_secs(3);
+const CONFLICT_MAX: Duration = Duration::from_secs(30);
+
+/// At most one for each child.
+#[derive(Clone, Debug, Default)]
+pub struct Refusals(Vec<Refused>);
+
+#[derive(Clone, Debug)]
+struct Refused {
+    told: Refusal,
+    /// Of what was to be applied; empty where the child was to be deleted.
+    digest: Box<str>,
+    basis: u64,
+    due: Instant,
+    tries: u32,
+}
+
+impl Refusals {
+    /// What the plugin is told.
+    pub fn told(&self) -> Vec<Refusal> {
+        self.0.iter().map(|refused| refused.told.clone()).collect()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Forgets them all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Forgets those whose write is not planned any more: a refusal stays until the write goes
+    /// through, the child is as it should be without it, or what is desired changes. Says whether
+    /// there were any, for the plugin was told of them.
+    pub fn keep_planned(&mut self, plan: &Plan) -> bool {
+        let before = self.0.len();
+        self.0.retain(|refused| {
+            let child = &refused.told.reference;
+            plan.apply.iter().any(|apply| apply.desired.reference == *child && apply.desired.digest == refused.digest)
+                || plan.prune.iter().any(|(kind, one)| refused.digest.is_empty() && reference(kind, &one.key) == *child)
+        });
+        self.0.len() < before
+    }
+
+    /// Whether a child may be written now: it was not refused, its time has come, or `basis` is
+    /// another than it was then.
+    pub fn is_due(&self, child: &ObjectRef, basis: impl FnOnce() -> u64) -> bool {
+        self.of(child).is_none_or(|refused| refused.due <= Instant::now() || refused.basis != basis())
+    }
+
+    /// Whether none of them waits to be tried again by now.
+    pub fn none_due(&self) -> bool {
+        self.0.iter().all(|refused| refused.due > Instant::now())
+    }
+
+    /// How long until the next is tried again.
+    pub fn next_due(&self) -> Option<Duration> {
+        let now = Instant::now();
+        self.0.iter().map(|refused| refused.due.saturating_duration_since(now)).min()
+    }
+
+    /// A write went through. Says whether the one before it was refused.
+    pub fn lift(&mut self, child: &ObjectRef) -> bool {
+        let before = self.0.len();
+        self.0.retain(|refused| refused.told.reference != *child);
+        self.0.len() < before
+    }
+
+    /// A write was refused; `basis` is what it is tried again for before its time. Returns what is to
+    /// be said of it where it is the first in a row.
+    pub fn add(&mut self, child: &ObjectRef, digest: Box<str>, error: WriteError, basis: u64) -> Option<Refusal> {
+        let tries = self.of(child).map_or(0, |refused| refused.tries);
+        let (told, pause) = judge(child, error, tries);
+        self.lift(child);
+        let due = Instant::now() + pause;
+        let said = (tries == 0).then(|| told.clone());
+        self.0.push(Refused { told, digest, basis, due, tries: tries.saturating_add(1) });
+        said
+    }
+
+    /// Whether this very wish was refused the last time.
+    pub fn has_refused(&self, desired: &Desired) -> bool {
+        self.of(&desired.reference).is_some_and(|refused| refused.digest == desired.digest)
+    }
+
+    /// Whether the last write of a child was refused.
+    pub fn has(&self, child: &ObjectRef) -> bool {
+        self.of(child).is_some()
+    }
+
+    fn of(&self, child: &ObjectRef) -> Option<&Refused> {
+        self.0.iter().find(|refused| refused.told.reference == *child)
+    }
+}
+
+fn judge(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Duration) {
+    let (code, reason, message, pause) = match error {
+        WriteError::Api(error) => {
+            let pause = if error.is_definite() { doubled(SLOWLY, tries, SLOWLY_MAX) } else { soon(tries + 1) };
+            (error.code, error.reason, error.message, error.retry_after.unwrap_or(pause))
+        }
+        WriteError::Conflict { holder } => {
+            let message = format!("{child} exists and is not this object's child: {holder}");
+            (409, "Conflict".to_owned(), message, doubled(CONFLICT, tries, CONFLICT_MAX))
+        }
+        WriteError::Collecting => {
+            let message = format!("{child} is still there from an earlier object of this name, and something holds it");
+            (409, "Conflict".to_owned(), message, soon(tries + 1))
+        }
+    };
+    // The API server repeats names of fields, which the plugin chose.
+    let message = sanitize::clean(message, FAILURE_MESSAGE);
+    (Refusal { reference: child.clone(), code, reason, message }, pause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::error::ApiError;
+    use hotshoe_core::model::kind::Kind;
+
+    fn child() -> ObjectRef {
+        ObjectRef { kind: Kind::new("", "v1", "Service"), namespace: Some("n".into()), name: "web".into() }
+    }
+
+    fn taken() -> WriteError {
+        WriteError::Conflict { holder: "somebody".into() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_write_waits_for_its_time_or_for_a_change() {
+        let (mut refusals, child) = (Refusals::default(), child());
+        assert!(refusals.is_due(&child, || 1));
+        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some());
+        assert!(!refusals.is_due(&child, || 1), "too soon");
+        assert!(refusals.is_due(&child, || 2), "something changed");
+        assert_eq!(refusals.next_due(), Some(CONFLICT));
+        tokio::time::advance(CONFLICT).await;
+        assert!(refusals.is_due(&child, || 1) && !refusals.none_due());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_first_refusal_in_a_row_is_said_and_the_pauses_grow() {
+        let (mut refusals, child) = (Refusals::default(), child());
+        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some());
+        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_none());
+        assert_eq!(refusals.next_due(), Some(2 * CONFLICT));
+        assert_eq!(refusals.told().len(), 1);
+        assert!(refusals.lift(&child));
+        assert!(!refusals.lift(&child));
+        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some(), "a new row");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_api_server_repeats_of_a_plugins_words_is_cleaned() {
+        let message = ".data.a\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J\u{202e}: field not declared".to_owned();
+        let error = ApiError::new("apply", "Service n/web".into(), 422, "Invalid", message);
+        let said = Refusals::default().add(&child(), "digest".into(), WriteError::Api(Box::new(error)), 1).unwrap();
+        assert_eq!(said.message, ".data.a 2026-01-01T00:00:00Z ERROR forged : field not declared");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_goes_with_what_was_desired() {
+        let (mut refusals, child) = (Refusals::default(), child());
+        refusals.add(&child, "digest".into(), taken(), 1);
+        assert!(refusals.keep_planned(&Plan::default()));
+        assert!(refusals.is_empty());
+        assert!(!refusals.keep_planned(&Plan::default()));
+    }
+}

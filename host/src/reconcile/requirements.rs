@@ -1,0 +1,116 @@
+//! What a plugin needs to see for one decision and does not watch: read by name, through the grant, and
+//! forgotten after it. Between two rounds of *decide*.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::error::Error;
+use crate::sandbox::error::CallError;
+use hotshoe_core::check;
+use hotshoe_core::check::access_request::{Access, Request, Verb};
+use hotshoe_core::model::decision::{Document, Observation, Related, Requirement};
+use hotshoe_core::model::kind::ObjectRef;
+use hotshoe_core::model::limits::Size;
+
+/// How many bytes may still be fetched for a decision.
+pub struct Room {
+    left: usize,
+    limit: Size,
+}
+
+impl Room {
+    /// So many.
+    pub fn new(limit: Size) -> Self {
+        Self { left: limit.bytes(), limit }
+    }
+
+    /// Counts by what is shown: an object that is read once can be asked for under a hundred keys.
+    fn take(&mut self, object: Option<&Document>) -> Result<(), CallError> {
+        let bytes = object.map_or(0, |object| object.json.len());
+        let exceeded = || CallError::LimitExceeded(format!("fetched bytes ({}, limits.fetchedBytes)", self.limit));
+        self.left = self.left.checked_sub(bytes).ok_or_else(exceeded)?;
+        Ok(())
+    }
+}
+
+/// What is shown with what was asked for; each object is read once a round.
+///
+/// # Errors
+/// When it may not be seen, is more than there is room for, or the API server does not answer.
+pub async fn fetch(
+    controller: &Controller,
+    logic: &Logic,
+    shown: &Observation,
+    requirements: Vec<Requirement>,
+    room: &mut Room,
+) -> Result<Observation, Error> {
+    let mut next = shown.clone();
+    let mut read = HashMap::new();
+    for Requirement { key, reference } in requirements {
+        let object = match read.entry(reference) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let object = fetch_one(controller, logic, &shown.parent.reference, new.key()).await?;
+                new.insert(object)
+            }
+        };
+        room.take(object.as_ref())?;
+        next.related.retain(|known| known.key != key);
+        next.related.push(Related { key, objects: object.iter().cloned().collect() });
+    }
+    Ok(next)
+}
+
+/// Read under the plugin's own account, so that the API server judges beside the grant, and never
+/// put into a cache that another plugin could be shown.
+async fn fetch_one(
+    controller: &Controller,
+    logic: &Logic,
+    parent: &ObjectRef,
+    needed: &ObjectRef,
+) -> Result<Option<Document>, Error> {
+    let grant = &logic.plugin.grant;
+    let kind = &needed.kind;
+    // Of a kind that is closed anyway the API server is not even asked for its scope.
+    let namespaced = match grant.allows(Verb::Get, kind) {
+        true => match controller.writer.find_kind(kind).await {
+            Ok(resource) => resource.namespaced,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        },
+        false => true,
+    };
+    let namespace = needed.namespace.clone().or_else(|| parent.namespace.clone().filter(|_| namespaced));
+    let reference = ObjectRef { namespace, ..needed.clone() };
+    check::check_name(&reference)?;
+    let request = Request { parent, object: &reference, namespaced, access: Access::Read };
+    grant.authorise(&request, &|namespace, key| logic.label_of(namespace, key))?;
+    match controller.writer.read_as_plugin(&reference).await {
+        Ok(json) => Ok(Some(Document { reference, json: json.into() })),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_fetched_for_a_decision_has_a_limit_over_all_rounds() {
+        let reference = ObjectRef {
+            kind: hotshoe_core::model::kind::Kind::new("", "v1", "ConfigMap"),
+            namespace: Some("n".into()),
+            name: "large".into(),
+        };
+        let large = Document { reference, json: "x".repeat(1 << 20).into() };
+        let limits = hotshoe_core::model::limits::Limits::default();
+        let mut room = Room::new(limits.fetched_bytes);
+        assert_eq!(room.take(None), Ok(()));
+        let taken = (0..100).take_while(|_| room.take(Some(&large)).is_ok()).count();
+        assert_eq!(taken, 8);
+        let refused = room.take(Some(&large)).unwrap_err().to_string();
+        assert_eq!(refused, "the plugin reached its limit on fetched bytes (8Mi, limits.fetchedBytes)");
+    }
+}

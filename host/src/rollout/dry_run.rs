@@ -1,0 +1,277 @@
+//! A revision in the shadow of the one that decides: it is asked about every parent, and nothing of
+//! what it says is done.
+//!
+//! ```text
+//!                       ┌─▶ old: observe ─▶ decide ─▶ check ─┐
+//! each parent, one time ┤                                    ├─▶ compare ─▶ a line, where they differ
+//!                       └─▶ new: observe ─▶ decide ─▶ check ─┘                 …  the summary at last
+//! ```
+//!
+//! Both see the same caches at the same time, so that what differs is the plugin's doing. Neither
+//! call is logged, counted or told to the circuit breaker. Parents are looked at one after the
+//! other and each line is handed on at once, so that ten thousand take no more memory than ten.
+//!
+//! A kind that only the new revision wants to see is watched for as long as the run takes. A field
+//! that only it wants to see stays in the caches afterwards, as after a reload.
+
+use std::iter;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use crate::reconcile::controller::Logic;
+use crate::reconcile::observe::{context_of, unix_millis};
+use crate::reconcile::triggers;
+use crate::reconcile::triggers::Views;
+use crate::rollout::managed_plugin::Supervised;
+use crate::rollout::verify::{orphans, try_carried_cases};
+use crate::sandbox::candidate::Candidate;
+use crate::sandbox::error::LoadError;
+use crate::sandbox::revision::{Loaded, Revision};
+use crate::shadow::evaluate::{self, Looked};
+use crate::shadow::impact::{Noted, OVERDUE, Survey};
+use crate::shadow::summary::{Counts, Measured, Summary, Times};
+use hotshoe_core::check;
+use hotshoe_core::compare::finalizers::FinalizerChange;
+use hotshoe_core::compare::{self, Difference};
+use hotshoe_core::model::kind::ObjectRef;
+use hotshoe_core::model::object::{Key, Object};
+
+/// How long a kind that the new revision wants to see may take to be there.
+const WATCHES: Duration = Duration::from_secs(30);
+/// How often it is told how far a run has come.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// What is told of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Line {
+    /// A parent for which something would change, or the new revision would fail.
+    Parent(Box<Difference>),
+    /// How far it has come.
+    Progress {
+        /// So many parents were looked at.
+        parents: usize,
+        /// So many there are.
+        of: usize,
+    },
+    /// The last line.
+    Summary(Box<Summary>),
+}
+
+/// Why there is no run.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRun {
+    /// There is one.
+    #[error("a shadow run of {0} is under way; wait for its end, or end it, and try again")]
+    Busy(Arc<str>),
+    /// The plugin has no revision yet.
+    #[error("{0} does not decide yet, so there is nothing to compare with; `hotshoe status` says what it waits for")]
+    NothingDecides(Arc<str>),
+    /// The component did not arrive, or is too large.
+    #[error("the component cannot be read, or has more than the {limit} bytes that are accepted")]
+    NotRead {
+        /// The cap.
+        limit: u64,
+    },
+    /// The component did not come in for long.
+    #[error("the component was not there within {0:?}; send it again")]
+    Late(Duration),
+    /// The component cannot be taken.
+    #[error("{reason}: {0}", reason = .0.reason())]
+    Load(#[from] LoadError),
+    /// It wants to see a kind that cannot be seen.
+    #[error("the new revision was not run: {0}")]
+    Watches(String),
+}
+
+/// The right to run one revision in the shadow of a plugin; there is one at a time.
+pub struct Turn {
+    plugin: Arc<Supervised>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Turn {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// When somebody else has it.
+    pub fn take(plugin: &Arc<Supervised>) -> Result<Self, NotRun> {
+        let permit = plugin.shadow.clone().try_acquire_owned();
+        let busy = |_| NotRun::Busy(plugin.controller.name.clone());
+        Ok(Self { plugin: plugin.clone(), _permit: permit.map_err(busy)? })
+    }
+
+    /// Loads a component as for a reload, up to its watches, and publishes nothing.
+    ///
+    /// # Errors
+    /// When it could not be taken for a reload either, or nothing decides yet.
+    pub async fn load(self, bytes: Vec<u8>) -> Result<Shadow, NotRun> {
+        let (controller, shared) = (self.plugin.controller.clone(), self.plugin.shared.clone());
+        let plugin = self.plugin.plugin();
+        let old = controller.logic().ok_or_else(|| NotRun::NothingDecides(plugin.name.clone()))?;
+        let candidate = tokio::task::spawn_blocking(move || Candidate::of(bytes)).await;
+        let candidate = candidate.map_err(|error| LoadError::LoadFailed(error.to_string()))?;
+        old.revision.note_used(&shared.compiler);
+        let loaded = Revision::load(&shared.engine, &shared.compiler, candidate, plugin.limits.clone());
+        let Loaded { revision, cases } = loaded.await?;
+        plugin.ensure_granted(revision.descriptor())?;
+        try_carried_cases(&revision, cases).await?;
+        let name = format!("{} (shadow)", plugin.name);
+        let views = Views::under(shared.watches.clone(), name.clone());
+        let wired = views.open(&controller, plugin, revision, &[]);
+        let wired = tokio::time::timeout(WATCHES, wired).await;
+        let late = |_| NotRun::Watches(triggers::not_seen(&shared.watches, &name).unwrap_or_default());
+        let mut new = wired.map_err(late)??;
+        new.former_finalizers = self.plugin.former_finalizers(&new);
+        Ok(Shadow { _views: views, old, new, turn: self })
+    }
+}
+
+/// A revision that is ready to be run.
+pub struct Shadow {
+    // Goes before the turn, or it would end the watches of the next run.
+    _views: Views,
+    old: Arc<Logic>,
+    new: Logic,
+    turn: Turn,
+}
+
+impl Shadow {
+    /// Runs it over every parent, and tells of each that would change as it comes, of progress, and
+    /// of the whole at last. Ends early when nobody listens any more.
+    pub async fn run(self, lines: mpsc::Sender<Line>) {
+        let began = Instant::now();
+        let mut keys = self.new.parents.watched.cache.keys();
+        // Two runs can be held against each other.
+        keys.sort_unstable();
+        let mut run = Run { counts: Counts::default(), old: Times::default(), new: Times::default(), overdue: 0 };
+        let mut told = began;
+        for (number, key) in keys.iter().enumerate() {
+            if let Some(difference) = self.one(key, &mut run).await
+                && lines.send(Line::Parent(Box::new(difference))).await.is_err()
+            {
+                return;
+            }
+            if run.overdue >= OVERDUE {
+                break;
+            }
+            if told.elapsed() >= PROGRESS {
+                told = Instant::now();
+                if lines.send(Line::Progress { parents: number + 1, of: keys.len() }).await.is_err() {
+                    return;
+                }
+            }
+        }
+        let summary = self.summary(run, keys.len(), began.elapsed());
+        tracing::info!(
+            plugin = &*summary.plugin,
+            old = %self.old.revision.digest(),
+            new = %self.new.revision.digest(),
+            parents = summary.counts.parents,
+            changed = summary.counts.changed,
+            failing = summary.counts.failures.new,
+            "a component was run in the shadow of the one that decides; nothing was written"
+        );
+        // Nobody may listen any more.
+        drop(lines.send(Line::Summary(Box::new(summary))).await);
+    }
+
+    async fn one(&self, key: &Key, run: &mut Run) -> Option<Difference> {
+        let parent = self.new.parents.watched.cache.get(key)?;
+        let before = self.as_before(&parent);
+        let controller = &self.turn.plugin.controller;
+        let memory = controller.recall(&parent);
+        let now = unix_millis();
+        // At once: to wake a thread, and to be woken by it, takes longer than a short call.
+        let (old, new) = tokio::join!(
+            Looked::at(controller, &self.old, before, &memory, now, &mut run.old),
+            Looked::at(controller, &self.new, Some(parent.clone()), &memory, now, &mut run.new),
+        );
+        run.overdue += usize::from(new.is_overdue());
+        if old.is_as(&new) && self.has_the_same_rules() {
+            let side = new.judged(controller, &self.new);
+            run.counts.count(&side, &side, None);
+            return None;
+        }
+        let (old, new) = (old.judged(controller, &self.old), new.judged(controller, &self.new));
+        let there = evaluate::there(controller, &self.new, &parent);
+        let reference = self.new.resource.reference(key);
+        let context = context_of(controller, &self.new, &reference, &parent.uid);
+        let may_prune = |child: &ObjectRef| check::check_prune(child, &context).is_ok();
+        let difference = compare::compare(&reference, &old, &new, &there, may_prune);
+        run.counts.count(&old, &new, difference.as_ref());
+        difference
+    }
+
+    /// The parent as the old revision is shown it: the same object, unless the two speak of
+    /// different kinds.
+    fn as_before(&self, parent: &Arc<Object>) -> Option<Arc<Object>> {
+        if self.old.parents.watched.scope == self.new.parents.watched.scope {
+            return Some(parent.clone());
+        }
+        self.old.parents.watched.cache.get(&parent.key)
+    }
+
+    /// Whether the checks say the same of the same answer.
+    fn has_the_same_rules(&self) -> bool {
+        let (old, new) = (self.old.revision.descriptor(), self.new.revision.descriptor());
+        old.parent == new.parent && old.owns == new.owns
+    }
+
+    /// Why a reload would not take it unasked.
+    fn held(&self, survey: &Survey) -> Option<String> {
+        let taken_back =
+            self.turn.plugin.history().taken_back(self.new.revision.digest()).map(|entry| entry.message.clone());
+        taken_back
+            .map(|why| LoadError::TakenBack(why).to_string())
+            .or_else(|| orphans(&self.old, &self.new))
+            .or_else(|| survey.objection(self.new.plugin.max_losing).map(|objection| objection.why))
+    }
+
+    fn summary(&self, run: Run, parents: usize, took: Duration) -> Summary {
+        let stopped = (run.overdue >= OVERDUE).then(|| {
+            format!(
+                "{OVERDUE} calls of the new revision ran for longer than they may, so only {} of {parents} parents were looked at",
+                run.counts.parents
+            )
+        });
+        let survey = Survey {
+            parents,
+            looked_at: if stopped.is_some() { run.counts.parents } else { parents },
+            losing: Noted::counted(run.counts.parents_losing_children),
+            failing: Noted::counted(run.counts.failures.new),
+        };
+        Summary {
+            plugin: self.turn.plugin.controller.name.to_string(),
+            held: self.held(&survey),
+            counts: run.counts,
+            finalizer: finalizer_change(&self.old, &self.new),
+            old: Measured::of(&self.old.revision, run.old),
+            new: Measured::of(&self.new.revision, run.new),
+            seconds: took.as_secs_f64(),
+            stopped,
+        }
+    }
+}
+
+/// What would become of the finalizers of parents.
+pub(crate) fn finalizer_change(old: &Logic, new: &Logic) -> Option<FinalizerChange> {
+    FinalizerChange::between((old.revision.descriptor(), parents(old)), (new.revision.descriptor(), parents(new)))
+}
+
+/// Looks for them only when it is asked.
+fn parents(logic: &Logic) -> impl Iterator<Item = Arc<Object>> {
+    let cache = &logic.parents.watched.cache;
+    iter::once_with(|| cache.keys()).flatten().filter_map(|key| cache.get(&key))
+}
+
+/// What a run has found so far.
+struct Run {
+    counts: Counts,
+    old: Times,
+    new: Times,
+    overdue: usize,
+}

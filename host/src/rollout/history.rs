@@ -1,0 +1,846 @@
+//! What decided for a plugin before, and what was taken back: kept on disk, so that an earlier
+//! revision can decide again without network or compiler, also after a restart.
+//!
+//! ```text
+//! BASE/revisions/PLUGIN/history.json     newest last
+//! BASE/revisions/PLUGIN/DIGEST.wasm      those that the newest entries name
+//! ```
+//!
+//! A component is believed by its digest, which it is read back against; the history itself lies
+//! in directories that only the host's user can write: who writes there chooses what decides. Without
+//! a directory all is remembered until the process ends, but for the components.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sandbox::candidate::Candidate;
+use crate::sandbox::private_dir;
+use crate::sandbox::source;
+use crate::sandbox::whole_file::WholeFile;
+use hotshoe_core::flow::probation::Tally;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::limits::Size;
+
+/// So many components are kept: the one that decides and those before it.
+const KEPT: usize = 5;
+/// So many entries are kept.
+const ENTRIES: usize = 100;
+/// A history larger than this is not ours.
+const MAX_HISTORY: Size = Size(1024 * 1024);
+const HISTORY_FILE: &str = "history.json";
+/// A history that could not be read.
+const UNREADABLE_FILE: &str = "history.json.unreadable";
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// Which component.
+    pub digest: Digest,
+    /// Its version, as it says.
+    pub version: String,
+    /// Seconds since the epoch; in JSON as Kubernetes writes times.
+    #[serde(with = "written_time")]
+    pub at: u64,
+    /// What happened.
+    pub event: Event,
+    /// Why, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The finalizer that it holds, where it began to decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finalizer: Option<String>,
+    /// The kinds that it owns, where it began to decide.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owns: Vec<Kind>,
+    /// What the calls of the one before it had come to, where it began to decide.
+    #[serde(default, skip_serializing_if = "Tally::is_empty")]
+    pub before: Tally,
+    /// Whether it is held because it fails.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fails: bool,
+}
+
+/// What is noted of a component that begins to decide.
+#[derive(Clone, Debug, Default)]
+pub struct AtWork {
+    /// The finalizer that it holds.
+    pub finalizer: Option<String>,
+    /// The kinds that it owns.
+    pub owns: Vec<Kind>,
+    /// What the calls of the one before it had come to, against which it is held.
+    pub before: Tally,
+}
+
+impl Entry {
+    /// One of now.
+    fn of(digest: Digest, version: &str, event: Event, message: &str) -> Self {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let (version, message) = (version.to_owned(), message.to_owned());
+        let AtWork { finalizer, owns, before } = AtWork::default();
+        Self { digest, version, at, event, message, finalizer, owns, before, fails: false }
+    }
+}
+
+/// Seconds since the epoch as RFC 3339 has them. Histories of before have the number.
+mod written_time {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::cluster::events;
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Seconds(u64),
+        Time(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(at: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        match i64::try_from(*at).ok().and_then(events::at) {
+            Some(time) => serializer.serialize_str(&time),
+            None => serializer.serialize_u64(*at),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let time = match Written::deserialize(deserializer)? {
+            Written::Seconds(seconds) => return Ok(seconds),
+            Written::Time(time) => time,
+        };
+        let seconds = events::seconds(&time).and_then(|seconds| u64::try_from(seconds).ok());
+        seconds.ok_or_else(|| D::Error::custom(format_args!("{time:?} is no time since 1970")))
+    }
+}
+
+/// What happened to a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// It began to decide.
+    Published,
+    /// It decided, and was taken back; it is not taken again until somebody approves it.
+    TakenBack,
+    /// It was let decide although it had been held or taken back.
+    Approved,
+    /// It would have broken much, and did not begin to decide; it waits until somebody approves it.
+    Held,
+}
+
+/// The history of one plugin.
+#[derive(Debug, Default)]
+pub struct History {
+    dir: Option<PathBuf>,
+    entries: Vec<Entry>,
+    /// Why what happened last is not on the disk.
+    unwritten: Option<String>,
+    /// Why the component that was to be kept last is not.
+    unkept: Option<String>,
+}
+
+impl History {
+    /// Reads what there is below `base`. What cannot be read is begun anew, and logged.
+    pub fn open(base: Option<&Path>, plugin: &str) -> Self {
+        let dir = base.map(|base| base.join("revisions").join(plugin));
+        let made = dir.as_deref().map(make);
+        if let (Some(Err(error)), Some(dir)) = (&made, &dir) {
+            tracing::warn!(directory = %dir.display(), %error, "earlier revisions are not kept: give a directory that the host can write");
+            return Self { unwritten: Some(in_words(dir, error)), ..Self::default() };
+        }
+        let entries = dir.as_deref().map(read).unwrap_or_default();
+        Self { dir, entries, ..Self::default() }
+    }
+
+    /// What happened, the newest last.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Notes what happened to a component, and keeps what is needed to go back.
+    pub fn note(&mut self, digest: Digest, version: &str, event: Event, message: &str) {
+        self.add(Entry::of(digest, version, event, message));
+    }
+
+    /// Notes that a component waits for a person, because it fails or for another reason.
+    pub fn hold(&mut self, digest: Digest, version: &str, message: &str, fails: bool) {
+        self.add(Entry { fails, ..Entry::of(digest, version, Event::Held, message) });
+    }
+
+    /// Notes that somebody lets a component decide in spite of what was noted of it.
+    pub fn approve(&mut self, digest: Digest) {
+        let known = self.entries.iter().rfind(|entry| entry.digest == digest && !entry.version.is_empty());
+        let version = known.map(|entry| entry.version.clone()).unwrap_or_default();
+        self.note(digest, &version, Event::Approved, "");
+    }
+
+    /// Notes that a component decides now.
+    pub fn publish(&mut self, digest: Digest, version: &str, at_work: AtWork, message: &str) {
+        let AtWork { finalizer, owns, before } = at_work;
+        self.add(Entry { finalizer, owns, before, ..Entry::of(digest, version, Event::Published, message) });
+    }
+
+    fn add(&mut self, entry: Entry) {
+        self.entries.push(entry);
+        while self.entries.len() > ENTRIES {
+            self.entries.remove(self.least());
+        }
+        let Some(dir) = &self.dir else { return };
+        let written = self.write(dir);
+        if let Err(error) = &written {
+            tracing::warn!(directory = %dir.display(), %error, "the history of revisions is not kept");
+        }
+        self.unwritten = written.err().map(|error| in_words(dir, &error));
+    }
+
+    /// What cannot be kept on the disk, and why.
+    pub fn failing(&self) -> Option<&str> {
+        self.unwritten.as_deref().or(self.unkept.as_deref())
+    }
+
+    /// Keeps a component that decides, also where what is kept of it was spoilt meanwhile.
+    pub fn keep(&mut self, component: &Candidate) {
+        let Some(dir) = &self.dir else { return };
+        let digest = component.digest();
+        if self.component(digest, Size(component.bytes().len() as u64)).is_some() {
+            self.unkept = None;
+            return;
+        }
+        let path = component_path(dir, digest);
+        let written = make(dir).and_then(|()| WholeFile::SHARED.synced().write(&path, &[component.bytes()]));
+        if let Err(error) = &written {
+            tracing::warn!(%digest, directory = %dir.display(), %error, "the component is not kept for going back to it");
+        }
+        self.unkept = written.err().map(|error| in_words(dir, &error));
+    }
+
+    /// Whether a component is kept, as far as that is seen without reading it.
+    pub fn is_kept(&self, digest: Digest) -> bool {
+        self.dir.as_deref().is_some_and(|dir| component_path(dir, digest).is_file())
+    }
+
+    /// A component that was kept, if it is intact.
+    pub fn component(&self, digest: Digest, most: Size) -> Option<Candidate> {
+        let path = component_path(self.dir.as_deref()?, digest);
+        let bytes = source::read_whole(&path, most).ok()??;
+        Some(Candidate::of(bytes)).filter(|kept| kept.digest() == digest)
+    }
+
+    /// Whether a component was taken back, and why.
+    pub fn taken_back(&self, digest: Digest) -> Option<&Entry> {
+        self.last(digest).filter(|last| last.event == Event::TakenBack)
+    }
+
+    /// Whether a component is held, and why.
+    pub fn held(&self, digest: Digest) -> Option<&Entry> {
+        self.last(digest).filter(|last| last.event == Event::Held)
+    }
+
+    fn last(&self, digest: Digest) -> Option<&Entry> {
+        self.entries.iter().rfind(|entry| entry.digest == digest)
+    }
+
+    /// Since when a component that decides has been held against the one before it, and what the calls of that one
+    /// had come to: it began in the place of another, and neither as a way back nor because somebody said so of one
+    /// that had been taken back.
+    pub fn on_probation_since(&self, digest: Digest) -> Option<(SystemTime, Tally)> {
+        let last = self.entries.iter().rfind(|entry| entry.event == Event::Published)?;
+        let is_swap = last.digest == digest && last.message.is_empty() && !self.before(Some(digest)).is_empty();
+        let is_judged = is_swap && !self.is_approved_after_all(digest);
+        is_judged.then(|| (UNIX_EPOCH + Duration::from_secs(last.at), last.before))
+    }
+
+    /// Whether somebody said that this component may decide in spite of all, and none has begun to since: what it
+    /// would break another time is something else.
+    pub fn is_approved(&self, digest: Digest) -> bool {
+        let is_it = |entry: &&Entry| entry.digest == digest;
+        let since = self.entries.iter().rev().take_while(|entry| entry.event != Event::Published);
+        since.into_iter().find(is_it).is_some_and(|last| last.event == Event::Approved)
+    }
+
+    /// The component that began to decide last.
+    pub fn current(&self) -> Option<Digest> {
+        self.entries.iter().rfind(|entry| entry.event == Event::Published).map(|entry| entry.digest)
+    }
+
+    /// Whether somebody said so of a component that had been taken back, or held because it fails: its failures
+    /// are known.
+    pub fn is_approved_after_all(&self, digest: Digest) -> bool {
+        let last = |is_it: &dyn Fn(&Entry) -> bool| {
+            self.entries.iter().rposition(|entry| entry.digest == digest && is_it(entry))
+        };
+        let failed = last(&|entry| entry.event == Event::TakenBack || entry.fails);
+        failed.is_some() && failed < last(&|entry| entry.event == Event::Approved)
+    }
+
+    /// The components that may decide in the place of this one, the best first: those that decided
+    /// last and were neither taken back nor held since because they fail. One that was held for what it would
+    /// delete was good when it decided, and to go back is to lose what came after it.
+    pub fn before(&self, digest: Option<Digest>) -> Vec<Digest> {
+        let is_bad = |digest| self.last(digest).is_some_and(|last| last.event == Event::TakenBack || last.fails);
+        let mut good = self.published();
+        good.retain(|other| Some(*other) != digest && !is_bad(*other));
+        good
+    }
+
+    /// The finalizers that components held that decided: parents may have them still.
+    pub fn finalizers(&self) -> BTreeSet<String> {
+        self.entries.iter().filter_map(|entry| entry.finalizer.clone()).collect()
+    }
+
+    /// The kinds that components owned that decided, each in the version that was owned last: there may be
+    /// children of them still.
+    pub fn owned(&self) -> Vec<Kind> {
+        let mut found: Vec<Kind> = Vec::new();
+        for kind in self.entries.iter().rev().flat_map(|entry| &entry.owns) {
+            if !found.iter().any(|known| known.is_served_as(kind)) {
+                found.push(kind.clone());
+            }
+        }
+        found
+    }
+
+    /// The components that ever decided, the last one first.
+    pub fn published(&self) -> Vec<Digest> {
+        let mut found: Vec<Digest> = Vec::new();
+        for entry in self.entries.iter().rev().filter(|entry| entry.event == Event::Published) {
+            if !found.contains(&entry.digest) {
+                found.push(entry.digest);
+            }
+        }
+        found
+    }
+
+    /// The component that decided whose digest begins so.
+    ///
+    /// # Errors
+    /// When none does, or more than one, or it never decided.
+    pub fn find_decided(&self, prefix: &str) -> Result<Digest, String> {
+        let digest = self.find(prefix)?;
+        match self.published().contains(&digest) {
+            true => Ok(digest),
+            false => Err(format!(
+                "{digest} never decided, so nobody can go back to it; `hotshoe approve` lets a component decide that is held"
+            )),
+        }
+    }
+
+    fn find(&self, prefix: &str) -> Result<Digest, String> {
+        let prefix = prefix.strip_prefix("sha256:").unwrap_or(prefix).to_ascii_lowercase();
+        if prefix.is_empty() {
+            return Err("no digest is given, or one without digits; `hotshoe history` lists them".to_owned());
+        }
+        let mut found: Vec<Digest> = self.entries.iter().map(|entry| entry.digest).collect();
+        found.sort_unstable();
+        found.dedup();
+        found.retain(|digest| digest.full().starts_with(&prefix));
+        match *found.as_slice() {
+            [digest] => Ok(digest),
+            [] => Err(format!("no revision's digest begins with {prefix:?}; `hotshoe history` lists them")),
+            _ => Err(format!("more than one revision's digest begins with {prefix:?}; give more of it")),
+        }
+    }
+
+    /// Which entry is given up: the oldest of which a later one of the same component says the same anew, or else
+    /// that one only decided, or else the oldest; and those last that say what is kept, which finalizers parents
+    /// may have, and of which kinds there may be children.
+    fn least(&self) -> usize {
+        let needed = self.needed();
+        let said = |event: Event| match event {
+            Event::Held => Event::TakenBack,
+            event => event,
+        };
+        let is_superseded = |index: usize, entry: &Entry| {
+            let mut later = self.entries.iter().skip(index + 1);
+            later.any(|later| later.digest == entry.digest && said(later.event) == said(entry.event))
+        };
+        let can_go = self.entries.iter().enumerate().filter(|(index, _)| !needed.contains(index));
+        // Of equals, the first.
+        let least =
+            can_go.min_by_key(|(index, entry)| (!is_superseded(*index, entry), entry.event != Event::Published));
+        least.map_or(0, |(index, _)| index)
+    }
+
+    /// The last entries that name one of the components that are kept as one that decided, or a finalizer, or a
+    /// kind that was owned.
+    fn needed(&self) -> BTreeSet<usize> {
+        let kept = self.kept();
+        let published = kept.iter().filter_map(|digest| {
+            self.entries.iter().rposition(|entry| entry.digest == *digest && entry.event == Event::Published)
+        });
+        let finalizers = self.finalizers();
+        let named = finalizers
+            .iter()
+            .filter_map(|finalizer| self.entries.iter().rposition(|entry| entry.finalizer.as_ref() == Some(finalizer)));
+        let owned = self.owned();
+        let owning = owned.iter().filter_map(|kind| self.entries.iter().rposition(|entry| entry.owns.contains(kind)));
+        published.chain(named).chain(owning).collect()
+    }
+
+    /// The components that somebody may go back to: a person may want one that was taken back, the host only
+    /// another.
+    fn kept(&self) -> Vec<Digest> {
+        let good = self.before(None).into_iter().take(KEPT);
+        good.chain(self.published().into_iter().take(KEPT)).collect()
+    }
+
+    fn write(&self, dir: &Path) -> io::Result<()> {
+        let json = serde_json::to_vec_pretty(&self.entries)?;
+        make(dir)?;
+        WholeFile::SHARED.synced().write(&dir.join(HISTORY_FILE), &[&json])?;
+        self.prune(dir);
+        Ok(())
+    }
+
+    /// Removes components that nobody would go back to, but none that a history may name which cannot be read. A
+    /// failure only costs space.
+    fn prune(&self, dir: &Path) {
+        if dir.join(UNREADABLE_FILE).exists() {
+            return;
+        }
+        let kept: Vec<PathBuf> = self.kept().into_iter().map(|digest| component_path(dir, digest)).collect();
+        let Ok(entries) = fs::read_dir(dir) else { return };
+        for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+            if path.extension().is_some_and(|extension| extension == "wasm") && !kept.contains(&path) {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+}
+
+/// The directory may be gone again at any time, and the one that all plugins share. Who could write to that could
+/// exchange this one.
+fn make(dir: &Path) -> io::Result<()> {
+    dir.parent().map_or(Ok(()), private_dir::make)?;
+    private_dir::make(dir)
+}
+
+fn in_words(dir: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", dir.display())
+}
+
+fn component_path(dir: &Path, digest: Digest) -> PathBuf {
+    dir.join(digest.full()).with_extension("wasm")
+}
+
+fn read(dir: &Path) -> Vec<Entry> {
+    let path = dir.join(HISTORY_FILE);
+    let read = || -> io::Result<Vec<Entry>> {
+        let bytes = source::read_whole(&path, MAX_HISTORY)?.ok_or_else(|| io::Error::other("it is too large"))?;
+        Ok(serde_json::from_slice(&bytes)?)
+    };
+    match read() {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => {
+            tracing::warn!(
+                file = %path.display(), %error,
+                "the history of revisions cannot be read and begins anew; it is put aside as {UNREADABLE_FILE}, and as long as it lies there no component is removed"
+            );
+            // Where it cannot be moved, the next history is written over it.
+            let _ = fs::rename(&path, dir.join(UNREADABLE_FILE));
+            Vec::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    const MOST: Size = Size(1024);
+
+    fn digest(text: &str) -> Digest {
+        Digest::of(text.as_bytes())
+    }
+
+    fn holding(finalizer: &str) -> AtWork {
+        AtWork { finalizer: Some(finalizer.to_owned()), ..AtWork::default() }
+    }
+
+    fn owning(owns: Vec<Kind>) -> AtWork {
+        AtWork { owns, ..AtWork::default() }
+    }
+
+    fn published(history: &mut History, text: &str) {
+        history.keep(&Candidate::of(text.into()));
+        history.note(digest(text), "1", Event::Published, "");
+    }
+
+    #[test]
+    fn what_decided_is_there_after_a_restart() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "a");
+        published(&mut history, "b");
+        let again = History::open(Some(base.path()), "memcached");
+        assert_eq!(again.entries(), history.entries());
+        assert_eq!(again.component(digest("a"), MOST), Some(Candidate::of(b"a".to_vec())));
+        assert_eq!(again.before(Some(digest("b"))), [digest("a")]);
+        assert!(History::open(Some(base.path()), "other").entries().is_empty());
+    }
+
+    #[test]
+    fn the_finalizers_of_those_that_decided_are_known_after_a_restart() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        for (text, finalizer) in [("a", Some("example.com/a")), ("b", Some("example.com/b")), ("c", None)] {
+            history.publish(
+                digest(text),
+                "1",
+                AtWork { finalizer: finalizer.map(str::to_owned), ..AtWork::default() },
+                "",
+            );
+        }
+        let again = History::open(Some(base.path()), "memcached");
+        assert_eq!(again.finalizers(), ["example.com/a", "example.com/b"].map(str::to_owned).into());
+        assert_eq!(again.current(), Some(digest("c")));
+    }
+
+    #[test]
+    fn the_kinds_that_were_owned_are_known_after_a_restart_and_for_as_long_as_there_is_a_history() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        let kind = |version: &str, kind: &str| Kind::new("apps", version, kind);
+        history.publish(digest("a"), "1", owning(vec![kind("v1", "Deployment"), kind("v1", "DaemonSet")]), "");
+        for number in 0..2 * ENTRIES {
+            let owns = vec![kind("v2", "Deployment")];
+            history.publish(digest(&number.to_string()), "2", owning(owns), "");
+        }
+        let again = History::open(Some(base.path()), "memcached");
+        assert_eq!(again.owned(), [kind("v2", "Deployment"), kind("v1", "DaemonSet")]);
+    }
+
+    #[test]
+    fn times_are_written_as_kubernetes_does_and_read_as_numbers_too() {
+        let entry = |at: serde_json::Value| serde_json::json!({ "digest": digest("a").full(), "version": "1", "at": at, "event": "Published" });
+        for (read, at, written) in [
+            (serde_json::json!("2026-11-23T04:00:00Z"), 1_795_406_400, serde_json::json!("2026-11-23T04:00:00Z")),
+            (serde_json::json!(1), 1, serde_json::json!("1970-01-01T00:00:01Z")),
+            (serde_json::json!(u64::MAX), u64::MAX, serde_json::json!(u64::MAX)),
+        ] {
+            let known: Entry = serde_json::from_value(entry(read)).unwrap();
+            assert_eq!(known.at, at);
+            assert_eq!(serde_json::to_value(&known).unwrap(), entry(written));
+        }
+        assert!(serde_json::from_value::<Entry>(entry(serde_json::json!("yesterday"))).is_err());
+        assert!(serde_json::from_value::<Entry>(entry(serde_json::json!("1960-01-01T00:00:00Z"))).is_err());
+    }
+
+    #[test]
+    fn a_history_without_kinds_is_read() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("revisions/memcached");
+        fs::create_dir_all(&dir).unwrap();
+        let entry =
+            serde_json::json!([{ "digest": digest("a").full(), "version": "1", "at": 1, "event": "Published" }]);
+        fs::write(dir.join(HISTORY_FILE), entry.to_string()).unwrap();
+        let history = History::open(Some(base.path()), "memcached");
+        assert_eq!((history.current(), history.owned()), (Some(digest("a")), Vec::new()));
+    }
+
+    #[test]
+    fn a_kept_component_that_was_changed_is_not_used() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "a");
+        let path = component_path(history.dir.as_deref().unwrap(), digest("a"));
+        fs::write(path, "other").unwrap();
+        assert_eq!(history.component(digest("a"), MOST), None);
+    }
+
+    #[test]
+    fn a_kept_component_that_was_spoilt_or_removed_is_kept_anew() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "a");
+        let dir = history.dir.clone().unwrap();
+        let path = component_path(&dir, digest("a"));
+        let spoils: [&dyn Fn() -> io::Result<()>; 4] =
+            [&|| fs::write(&path, ""), &|| fs::write(&path, "b"), &|| fs::remove_file(&path), &|| {
+                fs::remove_dir_all(&dir)
+            }];
+        for spoil in spoils {
+            spoil().unwrap();
+            assert_eq!(history.component(digest("a"), MOST), None);
+            history.keep(&Candidate::of(b"a".to_vec()));
+            assert!(history.component(digest("a"), MOST).is_some());
+        }
+        fs::remove_dir_all(&dir).unwrap();
+        history.hold(digest("b"), "2", "it would delete much", false);
+        assert_eq!(History::open(Some(base.path()), "memcached").entries(), history.entries());
+    }
+
+    #[test]
+    fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
+        let base = tempfile::tempdir().unwrap();
+        for (number, plant) in source::FOREIGN.iter().enumerate() {
+            let mut history = History::open(Some(base.path()), "memcached");
+            published(&mut history, "a");
+            let dir = history.dir.clone().unwrap();
+            for path in [dir.join(HISTORY_FILE), component_path(&dir, digest("a"))] {
+                fs::remove_file(&path).unwrap();
+                plant(&path);
+            }
+            let mut history = History::open(Some(base.path()), "memcached");
+            assert!(history.entries().is_empty(), "{number}");
+            assert_eq!(history.component(digest("a"), MOST), None, "{number}");
+            published(&mut history, "a");
+            let again = History::open(Some(base.path()), "memcached");
+            assert_eq!((again.current(), again.is_kept(digest("a"))), (Some(digest("a")), true), "{number}");
+            assert!(again.component(digest("a"), MOST).is_some(), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_history_that_others_could_write_is_closed_to_them() {
+        let base = tempfile::tempdir().unwrap();
+        let dirs = ["revisions", "revisions/memcached"].map(|dir| base.path().join(dir));
+        fs::create_dir_all(&dirs[1]).unwrap();
+        for dir in &dirs {
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        assert_eq!(History::open(Some(base.path()), "memcached").failing(), None);
+        for dir in &dirs {
+            assert_eq!(fs::metadata(dir).unwrap().permissions().mode() & 0o777, 0o700, "{}", dir.display());
+        }
+    }
+
+    #[test]
+    fn a_history_that_somebody_else_put_there_is_neither_read_nor_written() {
+        let theirs = tempfile::tempdir().unwrap();
+        published(&mut History::open(Some(theirs.path()), "memcached"), "theirs");
+        for link in ["revisions", "revisions/memcached"] {
+            let base = tempfile::tempdir().unwrap();
+            fs::create_dir_all(base.path().join(link).parent().unwrap()).unwrap();
+            symlink(theirs.path().join(link), base.path().join(link)).unwrap();
+            let mut history = History::open(Some(base.path()), "memcached");
+            assert_eq!(history.current(), None, "{link}");
+            let why = history.failing().unwrap();
+            assert!(why.contains(link) && why.contains("another user"), "{why}");
+            published(&mut history, "ours");
+            assert!(!history.is_kept(digest("ours")));
+        }
+        assert_eq!(History::open(Some(theirs.path()), "memcached").entries().len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_until_it_can() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "a");
+        assert_eq!((history.failing(), history.is_kept(digest("a"))), (None, true));
+        // A file in the place of the directory cannot be written, whoever tries.
+        let dir = history.dir.clone().unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+        fs::write(&dir, "").unwrap();
+        assert!(!history.is_kept(digest("a")));
+        published(&mut history, "b");
+        assert!(history.failing().unwrap().contains("revisions/memcached: "), "{:?}", history.failing());
+        assert!(History::open(Some(base.path()), "memcached").failing().is_some());
+        fs::remove_file(&dir).unwrap();
+        history.hold(digest("b"), "1", "", false);
+        assert!(history.failing().is_some(), "the component still is not kept");
+        history.keep(&Candidate::of(b"b".to_vec()));
+        assert_eq!((history.failing(), history.is_kept(digest("b"))), (None, true));
+    }
+
+    #[test]
+    fn what_was_taken_back_is_not_gone_back_to_unless_it_is_approved() {
+        let mut history = History::default();
+        for text in ["a", "b", "c"] {
+            published(&mut history, text);
+        }
+        history.note(digest("b"), "1", Event::TakenBack, "it traps");
+        assert_eq!(history.taken_back(digest("b")).unwrap().message, "it traps");
+        assert_eq!(history.before(Some(digest("c"))), [digest("a")]);
+        history.note(digest("b"), "1", Event::Approved, "");
+        assert!(history.taken_back(digest("b")).is_none());
+        assert!(history.is_approved(digest("b")));
+        assert!(history.is_approved_after_all(digest("b")));
+        published(&mut history, "b");
+        assert!(!history.is_approved(digest("b")), "the next time it may break more");
+        history.note(digest("b"), "1", Event::TakenBack, "it traps");
+        assert!(!history.is_approved_after_all(digest("b")), "it was taken back once more");
+    }
+
+    #[test]
+    fn what_was_taken_back_and_its_finalizer_are_not_forgotten_for_much_that_is_said_again() {
+        let mut history = History::default();
+        history.publish(digest("bad"), "1", holding("example.com/old"), "");
+        history.note(digest("bad"), "1", Event::TakenBack, "it traps");
+        for number in 0..3 * ENTRIES {
+            history.publish(digest(["a", "b"][number % 2]), "1", holding("example.com/new"), "");
+        }
+        assert_eq!(history.entries().len(), ENTRIES);
+        assert!(history.taken_back(digest("bad")).is_some());
+        assert_eq!(history.finalizers(), ["example.com/new", "example.com/old"].map(str::to_owned).into());
+        assert_eq!(history.current(), Some(digest("b")));
+        assert_eq!(history.before(history.current()), [digest("a")]);
+    }
+
+    #[test]
+    fn what_was_taken_back_and_approved_is_not_forgotten_for_much_else_that_decided() {
+        let mut history = History::default();
+        history.publish(digest("present"), "1", AtWork::default(), "");
+        for text in ["bad", "excused"] {
+            history.publish(digest(text), "1", AtWork::default(), "");
+            history.note(digest(text), "1", Event::TakenBack, "it traps");
+        }
+        history.approve(digest("excused"));
+        for number in 0..3 * ENTRIES {
+            history.publish(digest(&number.to_string()), "2", AtWork::default(), "");
+        }
+        assert_eq!(history.entries().len(), ENTRIES);
+        assert!(history.taken_back(digest("bad")).is_some());
+        assert!(history.is_approved_after_all(digest("excused")));
+    }
+
+    #[test]
+    fn an_approval_is_over_when_another_component_begins_to_decide() {
+        let mut history = History::default();
+        published(&mut history, "a");
+        history.hold(digest("held"), "2", "it would delete much", false);
+        history.approve(digest("held"));
+        assert!(history.is_approved(digest("held")) && !history.is_approved(digest("a")));
+        published(&mut history, "b");
+        assert!(!history.is_approved(digest("held")));
+    }
+
+    #[test]
+    fn what_decides_is_not_forgotten_for_many_that_never_did() {
+        let mut history = History::default();
+        history.publish(digest("before"), "1", holding("example.com/old"), "");
+        history.publish(digest("present"), "1", AtWork::default(), "");
+        for number in 0..3 * ENTRIES {
+            history.hold(digest(&number.to_string()), "2", "it would delete much", false);
+        }
+        assert_eq!(history.entries().len(), ENTRIES);
+        assert_eq!(history.current(), Some(digest("present")));
+        assert_eq!(history.before(history.current()), [digest("before")]);
+        assert_eq!(history.finalizers(), ["example.com/old".to_owned()].into());
+        let last = (3 * ENTRIES - 1).to_string();
+        assert!(history.held(digest(&last)).is_some() && history.held(digest("0")).is_none());
+    }
+
+    #[test]
+    fn what_is_held_waits_for_a_person_also_after_a_restart() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "a");
+        history.hold(digest("b"), "2", "it would delete much", false);
+        let mut again = History::open(Some(base.path()), "memcached");
+        assert_eq!(again.held(digest("b")).unwrap().message, "it would delete much");
+        assert_eq!(again.before(Some(digest("b"))), [digest("a")]);
+        assert!(again.held(digest("a")).is_none() && again.taken_back(digest("b")).is_none());
+        again.note(digest("b"), "", Event::Approved, "");
+        assert!(again.held(digest("b")).is_none() && again.is_approved(digest("b")));
+        assert!(!again.is_approved_after_all(digest("b")), "it has not failed yet");
+        again.hold(digest("c"), "3", "it fails on 1 of 2 parents", true);
+        assert!(!again.is_approved_after_all(digest("c")));
+        again.note(digest("c"), "", Event::Approved, "");
+        assert!(again.is_approved_after_all(digest("c")), "its failures were known");
+        let restarted = History::open(Some(base.path()), "memcached");
+        assert!(restarted.is_approved_after_all(digest("c")) && !restarted.is_approved_after_all(digest("b")));
+        again.hold(digest("a"), "1", "it would delete much", false);
+        assert_eq!(again.before(Some(digest("b"))), [digest("a")], "it was good when it decided");
+        again.hold(digest("a"), "1", "it fails on 1 of 2 parents", true);
+        assert!(again.before(Some(digest("b"))).is_empty(), "nobody goes back to what fails by himself");
+    }
+
+    #[test]
+    fn only_the_last_components_are_kept() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        for number in 0..20 {
+            published(&mut history, &number.to_string());
+        }
+        let kept = (0..20).filter(|number| history.component(digest(&number.to_string()), MOST).is_some());
+        assert_eq!(kept.collect::<Vec<_>>(), [15, 16, 17, 18, 19]);
+    }
+
+    #[test]
+    fn what_was_taken_back_is_kept_for_a_person_and_the_good_ones_for_the_host() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "good");
+        for number in 0..2 * KEPT {
+            published(&mut history, &number.to_string());
+            history.note(digest(&number.to_string()), "1", Event::TakenBack, "it traps");
+        }
+        assert_eq!(history.before(None), [digest("good")]);
+        for (text, kept) in [("good", true), ("0", false), ("9", true)] {
+            assert_eq!(history.component(digest(text), MOST).is_some(), kept, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_history_that_cannot_be_read_begins_anew() {
+        let base = tempfile::tempdir().unwrap();
+        for text in ["not json", "{}", "[{}]"] {
+            let dir = base.path().join("revisions/memcached");
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join(HISTORY_FILE), text).unwrap();
+            let mut history = History::open(Some(base.path()), "memcached");
+            assert!(history.entries().is_empty());
+            published(&mut history, "a");
+            assert_eq!(History::open(Some(base.path()), "memcached").entries().len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_history_that_cannot_be_read_is_put_aside_with_all_that_it_named() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "a");
+        let dir = history.dir.clone().unwrap();
+        fs::write(dir.join(HISTORY_FILE), "not json").unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        published(&mut history, "b");
+        assert!(history.is_kept(digest("a")) && history.is_kept(digest("b")));
+        assert_eq!(fs::read_to_string(dir.join(UNREADABLE_FILE)).unwrap(), "not json");
+        fs::remove_file(dir.join(UNREADABLE_FILE)).unwrap();
+        published(&mut history, "c");
+        assert!(!history.is_kept(digest("a")), "nothing names it any more");
+    }
+
+    #[test]
+    fn what_is_approved_has_the_version_that_it_had_before() {
+        let mut history = History::default();
+        history.hold(digest("held"), "2", "it would delete much", false);
+        history.approve(digest("held"));
+        history.approve(digest("held"));
+        history.approve(digest("unknown"));
+        assert_eq!(history.entries().iter().map(|entry| &*entry.version).collect::<Vec<_>>(), ["2", "2", "2", ""]);
+    }
+
+    #[test]
+    fn nobody_goes_back_to_what_never_decided() {
+        let mut history = History::default();
+        published(&mut history, "a");
+        history.hold(digest("b"), "2", "it would delete much", false);
+        assert_eq!(history.find_decided(&digest("a").to_string()), Ok(digest("a")));
+        let why = history.find_decided(&digest("b").to_string()).unwrap_err();
+        assert!(why.contains("never decided") && why.contains("approve"), "{why}");
+        for empty in ["", "sha256:"] {
+            assert!(history.find_decided(empty).unwrap_err().contains("digits"));
+        }
+    }
+
+    #[test]
+    fn a_revision_is_named_by_the_beginning_of_its_digest() {
+        let mut history = History::default();
+        published(&mut history, "a");
+        published(&mut history, "b");
+        assert_eq!(history.find(&digest("a").to_string()), Ok(digest("a")));
+        assert_eq!(history.find(&format!("sha256:{}", digest("b").full())), Ok(digest("b")));
+        assert!(history.find("").is_err());
+        assert!(history.find("zz").unwrap_err().contains("no revision"));
+    }
+}

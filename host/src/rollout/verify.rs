@@ -1,0 +1,171 @@
+//! What a component has to show before it decides: that it passes the cases that it carries, decides one
+//! parent, and would not break much of what is there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::finalize;
+use crate::reconcile::observe::observe;
+use crate::rollout::dry_run;
+use crate::rollout::managed_plugin::Supervised;
+use crate::sandbox::cases::{Case, Verdict};
+use crate::sandbox::error::LoadError;
+use crate::sandbox::revision::Revision;
+use crate::shadow::impact;
+use crate::shadow::impact::Objection;
+use hotshoe_core::model::decision::Call;
+use hotshoe_core::model::object::Object;
+
+/// While one case is decided, the next are prepared and the last compared: so many that neither side waits for
+/// the other.
+const AT_ONCE: usize = 16;
+/// How long all the cases of a component may take.
+const CASES: Duration = Duration::from_secs(30);
+/// So many parents are asked about at most before a revision is published, until one is decided.
+const FIRST_CALLS: usize = 5;
+
+impl Supervised {
+    /// A revision that would break much waits for a person.
+    pub(crate) async fn hold(&self, logic: &Logic) -> Result<(), LoadError> {
+        let Some(present) = self.controller.logic() else { return Ok(()) };
+        let objection = match orphans(&present, logic) {
+            Some(why) => Some(Objection { why, fails: false }),
+            None => {
+                self.waits_for("the component is asked about every parent");
+                impact::survey(&self.controller, &present, logic).await.objection(logic.plugin.max_losing)
+            }
+        };
+        let Some(Objection { why, fails }) = objection else { return Ok(()) };
+        let (digest, version) = (logic.revision.digest(), logic.revision.descriptor().version.clone());
+        let is_noted = self.history().held(digest).is_some_and(|held| held.message == why);
+        if !is_noted {
+            let message = why.clone();
+            self.remember(move |history| history.hold(digest, &version, &message, fails)).await;
+        }
+        Err(LoadError::Held(why))
+    }
+}
+
+/// Whom a revision would leave with the present one's finalizer: it holds another one or none, or serves
+/// another kind, where nobody would ever take it off.
+pub(crate) fn orphans(present: &Logic, new: &Logic) -> Option<String> {
+    let change = dry_run::finalizer_change(present, new)?;
+    let finalizer = change.old.as_deref()?;
+    let (holding, strands) = (change.kept + change.stranded, change.stranded > 0);
+    let what = match (strands, change.new.as_deref()) {
+        (true, _) => {
+            let [old, next] = [present, new].map(|logic| &logic.revision.descriptor().parent);
+            format!("it serves {next} and no longer {old}")
+        }
+        (false, Some(other)) => format!("it holds the finalizer {other} and no longer {finalizer}"),
+        (false, None) => format!("it no longer holds the finalizer {finalizer}"),
+    };
+    let of_them = match strands {
+        false => "the one at work would not clean up after them any more",
+        true => "nobody would take it off, and they could not be deleted",
+    };
+    let parents = present.parents.watched.cache.len();
+    (holding > 0).then(|| format!("{what}, but {holding} of {parents} parents have {finalizer}: {of_them}"))
+}
+
+/// A component that carries cases proves itself on them.
+pub(crate) async fn try_carried_cases(
+    revision: &Arc<Revision>,
+    cases: Result<Vec<Case>, String>,
+) -> Result<(), LoadError> {
+    let cases = cases.map_err(LoadError::SelfTestFailed)?;
+    let proofs = cases.into_iter().map(|case| prove(revision.clone(), case));
+    in_time(stream::iter(proofs).buffered(AT_ONCE).try_collect()).await
+}
+
+/// A component chooses how many cases it carries, and each may take all the time of a call.
+async fn in_time(proofs: impl Future<Output = Result<(), LoadError>>) -> Result<(), LoadError> {
+    let late = |_| {
+        let message = format!("its cases take longer than {} s together; have it carry fewer", CASES.as_secs());
+        Err(LoadError::SelfTestFailed(message))
+    };
+    tokio::time::timeout(CASES, proofs).await.unwrap_or_else(late)
+}
+
+async fn prove(revision: Arc<Revision>, case: Case) -> Result<(), LoadError> {
+    let report = case.run(&revision).await;
+    if report.holds(&case) {
+        return Ok(());
+    }
+    let why = match report.verdict {
+        Verdict::Failed(message) => message,
+        _ => "it answers something else than the case expects".to_owned(),
+    };
+    Err(LoadError::SelfTestFailed(format!("case {:?}: {why}", case.name)))
+}
+
+/// A revision that cannot decide any of the first few parents that are there is not published, but for those
+/// that the one before it cannot decide either, or where a person has said that it may all the same. What it
+/// answers is not carried out.
+pub(crate) async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadError> {
+    let parents = &logic.parents.watched.cache;
+    let is_asked = |parent: &Arc<Object>| {
+        let is_called = !parent.deleting || finalize::asks_for_clean_up(logic, parent);
+        is_called && controller.recall(parent).failures == 0
+    };
+    let asked: Vec<Arc<Object>> =
+        parents.keys().iter().filter_map(|key| parents.get(key)).filter(is_asked).take(FIRST_CALLS).collect();
+    one_of(asked.into_iter().map(|parent| call_about(controller, logic, parent))).await
+}
+
+async fn call_about(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> Result<(), LoadError> {
+    let memory = controller.recall(&parent);
+    let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
+    let name = parent.key.to_string();
+    let observed = observe(logic, parent, &memory);
+    let outcome = logic.revision.decide(call, observed.shown).await;
+    outcome.map(drop).map_err(|error| LoadError::SelfTestFailed(format!("{name}: {error}")))
+}
+
+/// Makes one call after the other until one is good; one bad parent says nothing of a revision.
+///
+/// # Errors
+/// The first, where there are calls and none of them is good.
+async fn one_of<E>(calls: impl Iterator<Item = impl Future<Output = Result<(), E>>>) -> Result<(), E> {
+    let mut first = None;
+    for call in calls {
+        match call.await {
+            Ok(()) => return Ok(()),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The result of calls that end so, and how many were made.
+    async fn of_calls(results: &[Result<(), &'static str>]) -> (Result<(), &'static str>, usize) {
+        let mut made = 0;
+        let calls = results.iter().map(|result| {
+            made += 1;
+            std::future::ready(*result)
+        });
+        (one_of(calls).await, made)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cases_have_a_bound_on_their_time_together() {
+        assert!(in_time(async { Ok(()) }).await.is_ok());
+        let late = in_time(std::future::pending()).await.unwrap_err().to_string();
+        assert!(late.contains("longer than 30 s together"), "{late}");
+    }
+
+    #[tokio::test]
+    async fn one_good_call_is_enough_and_the_first_failure_is_told_where_there_is_none() {
+        assert_eq!(of_calls(&[]).await, (Ok(()), 0));
+        assert_eq!(of_calls(&[Ok(()), Err("one")]).await, (Ok(()), 1));
+        assert_eq!(of_calls(&[Err("one"), Err("two"), Ok(())]).await, (Ok(()), 3));
+        assert_eq!(of_calls(&[Err("one"), Err("two")]).await, (Err("one"), 2));
+    }
+}

@@ -1,0 +1,221 @@
+//! One call of a plugin: a fresh store, a fresh instance, one function, and away with both.
+//!
+//! Interrupting a guest is like pulling its plug: locks stay held and heaps half written. So
+//! nothing survives a call, whether it ended well or not.
+
+use std::char::DecodeUtf16Error;
+use std::str::Utf8Error;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wasmtime::{Store, Trap};
+
+use crate::reconcile::error::Error;
+use crate::sandbox::bindings::{Instance, Linked};
+use crate::sandbox::engine::Engine;
+use crate::sandbox::error::CallError;
+use crate::sandbox::executor::Lane;
+use crate::sandbox::revision::Revision;
+use crate::sandbox::store::{Breach, Level, LogLine, Sandbox};
+use hotshoe_core::check::answer;
+use hotshoe_core::model::decision::{Answer, Call, Descriptor, Failure, Observation};
+use hotshoe_core::model::limits::Limits;
+use hotshoe_core::model::sanitize;
+
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What the plugin answered.
+    pub result: Result<Answer, Failure>,
+    /// What it logged.
+    pub logs: Vec<LogLine>,
+    /// How many lines were not kept.
+    pub logs_dropped: u32,
+    /// How long it ran, instantiation included, waiting for its turn not.
+    pub elapsed: Duration,
+    /// The most linear memory that it had, bytes.
+    pub memory: usize,
+}
+
+/// A call that came to nothing, with what it logged before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct Aborted {
+    /// Why.
+    pub error: CallError,
+    /// What it logged; a panic's message is the last of it.
+    pub logs: Vec<LogLine>,
+    /// How many lines were not kept.
+    pub logs_dropped: u32,
+    /// How long it ran.
+    pub elapsed: Duration,
+    /// The most linear memory that it had, bytes.
+    pub memory: usize,
+}
+
+impl From<Aborted> for CallError {
+    fn from(aborted: Aborted) -> Self {
+        aborted.error
+    }
+}
+
+impl From<Aborted> for Error {
+    fn from(aborted: Aborted) -> Self {
+        Error::Call(aborted.error)
+    }
+}
+
+impl Revision {
+    /// Calls `reconcile` or `finalize` in a fresh instance on a decision thread.
+    ///
+    /// # Errors
+    /// When the plugin traps, reaches a limit, or answers what cannot be used. A [`Failure`] that
+    /// the plugin states is no error here.
+    pub async fn decide(self: &Arc<Self>, call: Call, observation: Arc<Observation>) -> Result<Outcome, Aborted> {
+        let revision = Arc::clone(self);
+        let work = move || {
+            let limits = revision.limits();
+            let answer =
+                |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.decide(store, call, &observation);
+            let run = Run::of(&revision.engine, &revision.linked, limits, answer);
+            run.finish(|answered| match answered {
+                Ok(answer) => Ok(Ok(answer::measure(answer, limits)?)),
+                Err(failure) => Ok(Err(answer::clean(failure))),
+            })
+        };
+        on_thread(&self.engine, self.lane, work).await
+    }
+
+    /// Gives up the calls that wait for their turn: they come back as [`CallError::Stopped`].
+    pub fn forget_waiting(&self) {
+        self.engine.threads().clear(self.lane);
+    }
+}
+
+/// Calls `describe`.
+pub(super) async fn describe(
+    engine: &Engine,
+    lane: Lane,
+    linked: &Arc<Linked>,
+    limits: &Arc<Limits>,
+) -> Result<Descriptor, CallError> {
+    let (worker, linked, limits) = (engine.clone(), Arc::clone(linked), Arc::clone(limits));
+    let work = move || {
+        let answer = |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.describe(store);
+        Run::of(&worker, &linked, &limits, answer).result
+    };
+    engine.threads().run(lane, work).await.unwrap_or(Err(CallError::Stopped))
+}
+
+async fn on_thread(
+    engine: &Engine,
+    lane: Lane,
+    work: impl FnOnce() -> Result<Outcome, Aborted> + Send + 'static,
+) -> Result<Outcome, Aborted> {
+    let stopped =
+        Aborted { error: CallError::Stopped, logs: Vec::new(), logs_dropped: 0, elapsed: Duration::ZERO, memory: 0 };
+    engine.threads().run(lane, work).await.unwrap_or(Err(stopped))
+}
+
+/// A call that is over; its instance is gone.
+struct Run<T> {
+    result: Result<T, CallError>,
+    sandbox: Sandbox,
+    elapsed: Duration,
+}
+
+impl<T> Run<T> {
+    fn of(
+        engine: &Engine,
+        linked: &Linked,
+        limits: &Arc<Limits>,
+        function: impl FnOnce(&mut Store<Sandbox>, Instance<'_>) -> wasmtime::Result<T>,
+    ) -> Self {
+        let start = Instant::now();
+        let _running = engine.clock();
+        let mut store = Sandbox::store(engine.wasm(), limits);
+        let result = match linked.instantiate(&mut store) {
+            Ok(instance) => function(&mut store, instance).map_err(|error| (Phase::Call, error)),
+            Err(error) => Err((Phase::Instantiate, error)),
+        };
+        let sandbox = store.into_data();
+        let result = result.map_err(|(phase, error)| explain(&error, phase, &sandbox, limits));
+        Self { result, sandbox, elapsed: start.elapsed() }
+    }
+
+    fn finish(self, measure: impl FnOnce(T) -> Result<Result<Answer, Failure>, CallError>) -> Result<Outcome, Aborted> {
+        let (elapsed, memory) = (self.elapsed, self.sandbox.peak_memory());
+        let Sandbox { logs, logs_dropped, .. } = self.sandbox;
+        match self.result.and_then(measure) {
+            Ok(result) => Ok(Outcome { result, logs, logs_dropped, elapsed, memory }),
+            Err(error) => Err(Aborted { error, logs, logs_dropped, elapsed, memory }),
+        }
+    }
+}
+
+/// How far a call came.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Instantiate,
+    Call,
+}
+
+/// Why a call failed, told by the types of errors and by what the limiter refused.
+fn explain(error: &wasmtime::Error, phase: Phase, sandbox: &Sandbox, limits: &Limits) -> CallError {
+    if let Some(breach) = error.downcast_ref::<Breach>() {
+        return CallError::LimitExceeded(breach.to_string());
+    }
+    if error.downcast_ref::<Trap>() == Some(&Trap::Interrupt) {
+        return CallError::DeadlineExceeded(limits.call_time.0);
+    }
+    // The guest was told that it gets no more, and did not survive that.
+    if let Some(breach) = sandbox.breach {
+        return CallError::LimitExceeded(breach.to_string());
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(trap) if is_malformed(*trap) => CallError::invalid(trap.to_string()),
+        Some(trap) => CallError::Trapped(trapped(*trap, sandbox)),
+        None if is_exhausted(error) => {
+            CallError::too_large(format!("more than {} at once (limits.boundaryBytes)", limits.boundary_bytes))
+        }
+        None if error.is::<Utf8Error>() || error.is::<DecodeUtf16Error>() => {
+            CallError::invalid("a text in it is no valid Unicode".to_owned())
+        }
+        // Links were made and imports checked at load, so only a count of instances, tables or
+        // memories can fail now.
+        None if phase == Phase::Instantiate => {
+            CallError::LimitExceeded(format!("instances, tables or memories: {error}"))
+        }
+        None => CallError::invalid(sanitize::clean(error.to_string(), 500)),
+    }
+}
+
+/// Whether the guest ran well and only its answer lies outside its memory or its type.
+fn is_malformed(trap: Trap) -> bool {
+    matches!(
+        trap,
+        Trap::StringOutOfBounds
+            | Trap::ListOutOfBounds
+            | Trap::InvalidDiscriminant
+            | Trap::InvalidChar
+            | Trap::UnalignedPointer
+    )
+}
+
+/// Whether more bytes came than may cross at once. wasmtime keeps this error's type to itself, but
+/// as a unit struct its `Debug` form is the type's name, whole and exact.
+fn is_exhausted(error: &wasmtime::Error) -> bool {
+    format!("{:?}", error.root_cause()) == "HostcallFuelExhausted"
+}
+
+/// The trap, and the last thing that the guest complained of: a panic logs its message and then
+/// executes `unreachable`.
+fn trapped(trap: Trap, sandbox: &Sandbox) -> String {
+    let complaint = sandbox.logs.last().filter(|line| line.level == Level::Error);
+    match complaint {
+        Some(line) => {
+            sanitize::clean(format!("{trap}: {}", line.message), hotshoe_core::model::limits::FAILURE_MESSAGE)
+        }
+        None => trap.to_string(),
+    }
+}

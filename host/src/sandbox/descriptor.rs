@@ -1,0 +1,244 @@
+//! What a plugin says of itself, validated once when it is loaded, so that nobody needs to doubt
+//! its form later. Whether it gets what it asks for is the grant's matter.
+
+use std::collections::HashSet;
+
+use hotshoe_core::check::pod;
+use hotshoe_core::model::decision::{Descriptor, MatchRule};
+use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::names;
+use hotshoe_core::model::{json_guard, sanitize};
+
+/// Kinds of children, and kinds that are read.
+const KINDS: usize = 32;
+/// Fields of one kind.
+const FIELDS: usize = 128;
+/// Name and version, bytes.
+const WORD: usize = 128;
+/// The domain of finalizers on parents of the core group.
+const CORE_FINALIZERS: &str = "plugin.hotshoe.dev";
+/// The configuration's schema, bytes.
+const SCHEMA: usize = 256 * 1024;
+
+/// The descriptor with its words cleaned.
+///
+/// # Errors
+/// The first thing that cannot be used, in words for the plugin's author.
+pub(super) fn validate(descriptor: Descriptor) -> Result<Descriptor, String> {
+    let Descriptor { name, version, .. } = &descriptor;
+    ensure(!name.is_empty() && !version.is_empty(), || "it names no name or no version".into())?;
+    check_kind(&descriptor.parent)?;
+    check_fields(&descriptor.parent.to_string(), &descriptor.parent_fields)?;
+    check_owned(&descriptor)?;
+    check_reads(&descriptor)?;
+    check_finalizer(&descriptor)?;
+    check_schema(&descriptor)?;
+    Ok(Descriptor {
+        name: sanitize::clean(descriptor.name, WORD),
+        version: sanitize::clean(descriptor.version, WORD),
+        ..descriptor
+    })
+}
+
+fn check_owned(descriptor: &Descriptor) -> Result<(), String> {
+    ensure(descriptor.owns.len() <= KINDS, || format!("it owns more than {KINDS} kinds"))?;
+    let mut kinds = HashSet::new();
+    for owned in &descriptor.owns {
+        check_kind(&owned.kind)?;
+        check_fields(&owned.kind.to_string(), &owned.fields)?;
+        // Each child would be a parent, whose children are parents again: no limit of one parent bounds them.
+        let is_parent = (&owned.kind.group, &owned.kind.kind) == (&descriptor.parent.group, &descriptor.parent.kind);
+        ensure(!is_parent, || format!("it owns {}, which is the kind of its own parents; own another", owned.kind))?;
+        ensure(kinds.insert((&owned.kind.group, &owned.kind.kind)), || format!("it owns {} twice", owned.kind))?;
+    }
+    Ok(())
+}
+
+fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
+    ensure(descriptor.reads.len() <= KINDS, || format!("it reads more than {KINDS} kinds"))?;
+    let mut keys = HashSet::new();
+    for read in &descriptor.reads {
+        let key = &read.key;
+        check_kind(&read.kind)?;
+        // A kind that is read is watched and cached under the host's own account, whole.
+        let is_secret = read.kind.is("", "Secret");
+        ensure(!is_secret, || {
+            "it reads Secrets as a kind, but each is read by its name and none is kept; leave them out of `reads`, and answer `needs` with the name".into()
+        })?;
+        check_fields(key, &read.fields)?;
+        ensure(names::is_visible(key, WORD), || format!("{} is no key of a read kind", shown(key)))?;
+        ensure(keys.insert(key), || format!("the key {key:?} of a read kind stands twice"))?;
+        ensure(read.selector.len() <= 1024 && names::is_selector(&read.selector), || {
+            format!("{} is no label selector", shown(&read.selector))
+        })?;
+        match &read.rule {
+            MatchRule::ParentLabel(label) => {
+                ensure(names::is_qualified(label), || format!("{} is no label key", shown(label)))?;
+            }
+            MatchRule::ParentField(path) => check_path(key, path)?,
+        }
+    }
+    Ok(())
+}
+
+/// The domain of finalizers on parents of a group.
+pub fn finalizer_domain(group: &str) -> &str {
+    if group.is_empty() { CORE_FINALIZERS } else { group }
+}
+
+fn check_finalizer(descriptor: &Descriptor) -> Result<(), String> {
+    let Some(finalizer) = &descriptor.finalizer else { return Ok(()) };
+    let group = &descriptor.parent.group;
+    let (prefix, _) = finalizer.split_once('/').unwrap_or_default();
+    // Another group's finalizer could hold up what that group's operator wants to let go, or let go what
+    // it wants to hold. The core group has no domain, and its finalizers are Kubernetes' own.
+    let own = finalizer_domain(group);
+    ensure(prefix == own && names::is_qualified(finalizer), || {
+        format!("the finalizer {} is not of the form {own}/NAME", shown(finalizer))
+    })?;
+    // Who may add a finalizer may change all of the object, and what it runs.
+    let parent = &descriptor.parent;
+    ensure(!pod::makes_pods(parent), || {
+        format!(
+            "a parent of the kind {parent} may hold no finalizer: the host's own account would have to be able to change workloads; leave the finalizer out"
+        )
+    })
+}
+
+fn check_schema(descriptor: &Descriptor) -> Result<(), String> {
+    let Some(schema) = &descriptor.config_schema else { return Ok(()) };
+    ensure(schema.len() <= SCHEMA, || format!("its configuration's schema has more than {SCHEMA} bytes"))?;
+    json_guard::check_object(schema, 64)
+        .map_err(|error| format!("its configuration's schema cannot be read: {}", sanitize::clean(error, 500)))
+}
+
+fn check_kind(kind: &Kind) -> Result<(), String> {
+    let valid = names::is_group(&kind.group) && names::is_version(&kind.version) && names::is_kind(&kind.kind);
+    ensure(valid, || format!("{} {} is no kind", shown(&kind.api_version()), shown(&kind.kind)))
+}
+
+fn check_fields(of: &str, fields: &[String]) -> Result<(), String> {
+    ensure(fields.len() <= FIELDS, || format!("it asks for more than {FIELDS} fields of {of}"))?;
+    fields.iter().try_for_each(|field| check_path(of, field))
+}
+
+fn check_path(of: &str, path: &str) -> Result<(), String> {
+    ensure(names::is_path(path), || format!("{} is no dotted path to a field of {of}", shown(path)))
+}
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+fn shown(text: &str) -> String {
+    format!("{:?}", sanitize::clean(text.to_owned(), WORD))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotshoe_core::model::decision::{OwnedKind, ReadKind, WriteVerb};
+
+    fn descriptor() -> Descriptor {
+        Descriptor {
+            name: "memcached".into(),
+            version: "0.1.0".into(),
+            parent: Kind::new("cache.example.com", "v1alpha1", "Memcached"),
+            parent_fields: vec!["metadata.annotations".into()],
+            owns: vec![OwnedKind {
+                kind: Kind::new("apps", "v1", "Deployment"),
+                verbs: vec![WriteVerb::Create],
+                fields: vec!["spec.replicas".into()],
+            }],
+            reads: vec![ReadKind {
+                key: "pods".into(),
+                kind: Kind::new("", "v1", "Pod"),
+                selector: "app=memcached".into(),
+                rule: MatchRule::ParentLabel("app.kubernetes.io/instance".into()),
+                fields: vec!["status.phase".into()],
+            }],
+            finalizer: Some("cache.example.com/finalizer".into()),
+            wants_now: false,
+            wants_attempt: false,
+            config_schema: Some(r#"{"type":"object"}"#.into()),
+        }
+    }
+
+    fn refused(change: impl FnOnce(&mut Descriptor)) -> String {
+        let mut descriptor = descriptor();
+        change(&mut descriptor);
+        validate(descriptor).unwrap_err()
+    }
+
+    #[test]
+    fn an_ordinary_descriptor_passes_unchanged() {
+        assert_eq!(validate(descriptor()), Ok(descriptor()));
+    }
+
+    #[test]
+    fn the_finalizer_is_of_the_parents_group() {
+        for finalizer in ["other.example.com/finalizer", "finalizer", "cache.example.com/", "cache.example.com/a/b"] {
+            let message = refused(|descriptor| descriptor.finalizer = Some(finalizer.into()));
+            assert!(message.ends_with("is not of the form cache.example.com/NAME"), "{message}");
+        }
+    }
+
+    #[test]
+    fn the_finalizers_of_kubernetes_itself_are_nobodys() {
+        for (finalizer, valid) in [
+            ("kubernetes.io/pvc-protection", false),
+            ("/finalizer", false),
+            ("finalizer", false),
+            ("plugin.hotshoe.dev/memcached", true),
+        ] {
+            let parent = Kind::new("", "v1", "PersistentVolumeClaim");
+            let descriptor = Descriptor { parent, finalizer: Some(finalizer.into()), ..descriptor() };
+            assert_eq!(validate(descriptor).is_ok(), valid, "{finalizer}");
+        }
+    }
+
+    #[test]
+    fn what_makes_pods_is_a_parent_without_a_finalizer_only() {
+        for (group, finalizer, kind, valid) in [
+            ("apps", "apps/demo", "Deployment", false),
+            ("apps", "apps/demo", "StatefulSet", false),
+            ("apps", "apps/demo", "DaemonSet", false),
+            ("apps", "apps/demo", "ReplicaSet", false),
+            ("batch", "batch/demo", "Job", false),
+            ("batch", "batch/demo", "CronJob", false),
+            ("", "plugin.hotshoe.dev/demo", "Pod", false),
+            ("", "plugin.hotshoe.dev/demo", "PodTemplate", false),
+            ("", "plugin.hotshoe.dev/demo", "ReplicationController", false),
+            ("", "plugin.hotshoe.dev/demo", "ConfigMap", true),
+            ("example.com", "example.com/demo", "Deployment", true),
+        ] {
+            let parent = Kind::new(group, "v1", kind);
+            let without = Descriptor { parent: parent.clone(), finalizer: None, owns: Vec::new(), ..descriptor() };
+            assert!(validate(without.clone()).is_ok(), "{parent}");
+            match validate(Descriptor { finalizer: Some(finalizer.into()), ..without }) {
+                Ok(_) => assert!(valid, "{parent}"),
+                Err(message) => {
+                    assert!(!valid && message.starts_with(&format!("a parent of the kind {parent} ")), "{message}");
+                    assert!(message.ends_with("leave the finalizer out"), "{message}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_part_is_checked() {
+        assert!(refused(|d| d.name.clear()).contains("no name"));
+        assert!(refused(|d| d.parent.kind = "".into()).contains("no kind"));
+        assert!(refused(|d| d.parent_fields.push("a..b".into())).contains("no dotted path"));
+        assert!(refused(|d| d.owns.extend(d.owns.clone())).contains("twice"));
+        assert!(refused(|d| d.owns[0].kind = d.parent.clone()).contains("the kind of its own parents"));
+        assert!(refused(|d| d.reads.extend(d.reads.clone())).contains("twice"));
+        let secrets = Kind::new("", "v1", "Secret");
+        assert!(refused(|d| d.reads[0].kind = secrets).contains("`needs`"));
+        assert!(refused(|d| d.reads[0].selector = "a=b=c".into()).contains("no label selector"));
+        assert!(refused(|d| d.reads[0].rule = MatchRule::ParentLabel("a b".into())).contains("no label key"));
+        assert!(refused(|d| d.reads[0].rule = MatchRule::ParentField(String::new())).contains("no dotted path"));
+        assert!(refused(|d| d.config_schema = Some("[]".into())).contains("schema"));
+        assert!(refused(|d| d.owns = vec![d.owns[0].clone(); 33]).contains("more than 32"));
+    }
+}

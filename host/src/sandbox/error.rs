@@ -1,0 +1,164 @@
+//! Why a component cannot be loaded, and why one call of it came to nothing.
+
+use std::time::Duration;
+
+use hotshoe_core::check::answer::AnswerError;
+
+/// Why one call of a plugin came to nothing. It costs that decision and changes nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// It ran for too long.
+    #[error("the plugin ran for longer than its {}: it may loop; raise limits.callTime if it is only slow", limit(*.0))]
+    DeadlineExceeded(Duration),
+    /// It asked for more memory, tables or instances than it may have.
+    #[error("the plugin reached its limit on {0}")]
+    LimitExceeded(String),
+    /// It trapped.
+    #[error("the plugin trapped: {0}")]
+    Trapped(String),
+    /// Its answer is too large or cannot be read.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    /// It asked for more objects again and again.
+    #[error("the plugin still needs more objects after {0} rounds (limits.requestRounds)")]
+    TooManyRounds(usize),
+    /// It failed too often, so it is not called for now.
+    // Without the time: each parent says so in an Event, and words that stay the same are one.
+    #[error("the plugin failed too often and is not called for a while; mend and reload it, or wait")]
+    CircuitOpen(Duration),
+    /// Its turn never came: the host's decision threads are gone, or the circuit opened meanwhile.
+    #[error("the host is shutting down")]
+    Stopped,
+}
+
+fn limit(duration: Duration) -> String {
+    format!("time limit of {duration:?}")
+}
+
+/// Why a component was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The bytes cannot be had.
+    #[error(
+        "cannot read the component {path}: {source}; build it with `hotshoe build`, or name another file in plugin.yaml"
+    )]
+    Unreadable {
+        /// Where it was looked for.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Larger than the cap.
+    #[error("the component has {size} bytes, more than the {limit} that are accepted (limits.componentBytes)")]
+    TooLarge {
+        /// Its size.
+        size: u64,
+        /// The cap.
+        limit: u64,
+    },
+    /// It declares more than the host keeps in memory.
+    #[error("the component declares too much: {0}")]
+    TooComplex(String),
+    /// No component at all.
+    #[error("this is no WebAssembly component: {0}; `hotshoe build` makes one of a plugin's folder")]
+    NotAComponent(String),
+    /// It imports what a plugin may not have.
+    #[error(
+        "the component imports {0}, which a plugin may not have: the only function import is hotshoe:reconciler/log; build it for wasm32-unknown-unknown, without WASI"
+    )]
+    ForbiddenImport(String),
+    /// It is a component, but no plugin.
+    #[error(
+        "the component exports {0}, and not hotshoe:reconciler/reconciler, so it is no plugin; hand your type to `hotshoe_sdk::export!`, or, without that SDK, build it for the world hotshoe:reconciler/plugin"
+    )]
+    NoPlugin(String),
+    /// It speaks another contract.
+    #[error("plugin needs {needs}, this host offers {offers}; rebuild it with that version of the contract")]
+    ContractMismatch {
+        /// What it asks for.
+        needs: String,
+        /// What there is.
+        offers: String,
+    },
+    /// The compiler failed, was killed or ran out of its limits.
+    #[error("the component cannot be compiled: {0}")]
+    CompileFailed(String),
+    /// Compiled code cannot be loaded.
+    #[error("the compiled component cannot be loaded: {0}")]
+    LoadFailed(String),
+    /// `describe` failed or answered something unusable.
+    #[error("describe failed: {0}")]
+    DescribeFailed(String),
+    /// The plugin asks for more than it was granted.
+    #[error(
+        "the plugin asks for more than it is granted: {0}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), which is seen without a restart, or take another revision"
+    )]
+    NotGranted(String),
+    /// It would change more than may be changed without asking.
+    #[error("it waits for an approval: {0}; look at it with `hotshoe shadow`, then `hotshoe approve`")]
+    Held(String),
+    /// It decided before, and did worse than the one before it.
+    #[error("it was taken back: {0}; mend it, or let it decide all the same with `hotshoe approve`")]
+    TakenBack(String),
+    /// A first call with a parent that exists, or a case that the component carries, failed.
+    #[error("it was tried and failed: {0}")]
+    SelfTestFailed(String),
+}
+
+impl CallError {
+    /// Builds the error of an answer that cannot be read, and why.
+    pub fn invalid(why: impl Into<String>) -> Self {
+        AnswerError::Invalid(why.into()).into()
+    }
+
+    /// Builds the error of an answer that is larger than the host accepts.
+    pub fn too_large(what: impl Into<String>) -> Self {
+        AnswerError::TooLarge(what.into()).into()
+    }
+
+    /// One PascalCase word for Event, condition and metric.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            CallError::DeadlineExceeded(_) => "DeadlineExceeded",
+            CallError::LimitExceeded(_) => "LimitExceeded",
+            CallError::Trapped(_) => "Trapped",
+            CallError::Answer(error) => error.reason(),
+            CallError::TooManyRounds(_) => "TooManyRounds",
+            CallError::CircuitOpen(_) => "CircuitOpen",
+            CallError::Stopped => "Stopped",
+        }
+    }
+}
+
+impl LoadError {
+    /// One PascalCase word for log, status and metric.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            LoadError::Unreadable { .. } => "Unreadable",
+            LoadError::TooLarge { .. } => "ComponentTooLarge",
+            LoadError::TooComplex(_) => "ComponentTooComplex",
+            LoadError::NotAComponent(_) => "NotAComponent",
+            LoadError::ForbiddenImport(_) => "ForbiddenImport",
+            LoadError::NoPlugin(_) => "NoPlugin",
+            LoadError::ContractMismatch { .. } => "ContractMismatch",
+            LoadError::CompileFailed(_) => "CompileFailed",
+            LoadError::LoadFailed(_) => "LoadFailed",
+            LoadError::DescribeFailed(_) => "DescribeFailed",
+            LoadError::NotGranted(_) => "NotGranted",
+            LoadError::SelfTestFailed(_) => "SelfTestFailed",
+            LoadError::Held(_) => "Held",
+            LoadError::TakenBack(_) => "TakenBack",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_circuit_is_told_in_the_same_words_however_long_it_stays_open() {
+        let words = |seconds| CallError::CircuitOpen(Duration::from_secs(seconds)).to_string();
+        assert_eq!(words(1), words(1800));
+    }
+}

@@ -1,0 +1,82 @@
+//! Native code on its way into the process: out of the cache, or out of the compiler and into the
+//! cache. Runs on a decision thread, for files are read and megabytes verified.
+
+use std::sync::Arc;
+
+use wasmtime::component::Component;
+
+use crate::sandbox::code_cache::Cache;
+use crate::sandbox::compile::Compiler;
+use crate::sandbox::engine::Engine;
+use crate::sandbox::error::LoadError;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::limits::Size;
+use hotshoe_core::model::sanitize;
+
+/// The code of one component for one engine, wherever it is.
+#[derive(Clone)]
+pub(super) struct Native {
+    engine: wasmtime::Engine,
+    cache: Option<Arc<Cache>>,
+    digest: Digest,
+    name: String,
+}
+
+impl Native {
+    pub(super) fn new(engine: &Engine, compiler: &Compiler, digest: &Digest) -> Self {
+        let name = format!("{}-{:016x}", digest.full(), engine.settings());
+        Self { engine: engine.wasm().clone(), cache: compiler.cache(), digest: *digest, name }
+    }
+
+    /// From the cache, if it is not more than may be. Code that is intact but does not load is removed.
+    pub(super) fn cached(&self, most: Size) -> Option<Component> {
+        let cache = self.cache.as_ref()?;
+        let code = cache.get(&self.name, most)?;
+        match deserialize(&self.engine, &code) {
+            Ok(component) => Some(component),
+            Err(error) => {
+                tracing::warn!(digest = %self.digest, directory = %cache.dir().display(), %error, "cached code cannot be loaded; compiling again");
+                cache.remove(&self.name);
+                None
+            }
+        }
+    }
+
+    /// It is at work, though nobody loads it now.
+    pub(super) fn note_used(&self) {
+        if let Some(cache) = &self.cache {
+            cache.note_used(&self.name);
+        }
+    }
+
+    /// From the compiler. It is kept for the next time once it has loaded.
+    ///
+    /// # Errors
+    /// Where the compiler is of another version than this process.
+    pub(super) fn compiled(&self, code: &[u8]) -> Result<Component, LoadError> {
+        let component = deserialize(&self.engine, code)
+            .map_err(|error| LoadError::LoadFailed(sanitize::clean(format!("{error:#}"), 1_000)))?;
+        if let Some(cache) = &self.cache
+            && let Err(error) = cache.put(&self.name, code)
+        {
+            tracing::warn!(
+                digest = %self.digest, directory = %cache.dir().display(), %error,
+                "a compiled component cannot be cached, and will be compiled again at the next start: let the host write the directory, or give it another one with --cache"
+            );
+        }
+        Ok(component)
+    }
+}
+
+fn deserialize(engine: &wasmtime::Engine, code: &[u8]) -> wasmtime::Result<Component> {
+    #[expect(
+        unsafe_code,
+        reason = "the bytes are native code. They come from two places only: the pipe of a child process of this \
+                  binary, or a file that carries a MAC by a key which only this user can read, verified over this \
+                  very buffer. wasmtime checks that its version and settings fit"
+    )]
+    // SAFETY: as above, the bytes were made by `Engine::precompile_component`.
+    unsafe {
+        Component::deserialize(engine, code)
+    }
+}

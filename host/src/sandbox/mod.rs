@@ -1,0 +1,29 @@
+//! *decide*: all contact with wasmtime and with plugin bytes.
+//!
+//! ```text
+//! Source ─bytes─▶ Revision::load ─▶ Slot ─▶ Revision::decide ─▶ Outcome
+//! (a file)        (Compiler, Engine)        (a fresh sandbox)
+//! ```
+//!
+//! Everything in here assumes that the component was written by somebody who wishes us harm.
+
+pub mod bindings;
+pub mod call;
+pub mod candidate;
+pub mod cases;
+pub mod code_cache;
+pub mod compile;
+pub mod contract;
+pub mod descriptor;
+pub mod engine;
+pub mod error;
+pub mod executor;
+pub mod load;
+pub mod private_dir;
+pub mod revision;
+pub mod source;
+pub mod store;
+pub mod whole_file;
+
+pub use bindings::CONTRACT;
+pub use store::{Level, LogLine};

@@ -1,0 +1,186 @@
+//! A component, loaded and found good: what a slot holds and what a call runs.
+//!
+//! ```text
+//! bytes ─▶ size ─▶ outside ─▶ its cases ──┐
+//!                (contract.rs) (cases.rs) ├─▶ link ─▶ describe ─▶ Revision, cases
+//!         cached native code, or compile ─┘         (in the sandbox)
+//!            (native.rs, compile.rs)
+//! ```
+//!
+//! A `Revision` never changes. Whoever has one may call it, also after another was published.
+
+use std::fmt;
+use std::sync::Arc;
+
+use wasmtime::component::Component;
+
+use crate::sandbox::bindings::Linked;
+use crate::sandbox::call;
+use crate::sandbox::candidate::Candidate;
+use crate::sandbox::cases::Case;
+use crate::sandbox::compile::Compiler;
+use crate::sandbox::contract;
+use crate::sandbox::descriptor;
+use crate::sandbox::engine::Engine;
+use crate::sandbox::error::LoadError;
+use crate::sandbox::executor::Lane;
+use crate::sandbox::load::Native;
+use hotshoe_core::model::decision::Descriptor;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::limits::Limits;
+use hotshoe_core::model::projection::Projection;
+
+/// A component that was loaded, and what it carries to prove itself on.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The component.
+    pub revision: Arc<Revision>,
+    /// The cases, or why they cannot be read.
+    pub cases: Result<Vec<Case>, String>,
+}
+
+/// A loaded component.
+pub struct Revision {
+    digest: Digest,
+    descriptor: Descriptor,
+    own_status: Option<Projection>,
+    limits: Arc<Limits>,
+    pub(super) engine: Engine,
+    pub(super) lane: Lane,
+    pub(super) linked: Arc<Linked>,
+}
+
+impl fmt::Debug for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Revision({} {} {})", self.descriptor.name, self.descriptor.version, self.digest)
+    }
+}
+
+impl Revision {
+    /// Loads a component completely, up to a successful `describe`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it. Nothing is left behind but what is cached.
+    pub async fn load(
+        engine: &Engine,
+        compiler: &Compiler,
+        candidate: Candidate,
+        limits: Limits,
+    ) -> Result<Loaded, LoadError> {
+        let limits = Arc::new(limits);
+        let lane = engine.threads().lane();
+        let native = Native::new(engine, compiler, &candidate.digest());
+        let (accepted, cached, most) = (limits.clone(), native.clone(), limits.native_bytes);
+        // On two threads: what is cached is our own work, whatever turns out to be wrong with the bytes now.
+        let inspected = run(engine, lane, move || Inspected::new(candidate, &accepted));
+        let cached = run(engine, engine.threads().lane(), move || cached.cached(most));
+        let (inspected, cached) = futures::try_join!(inspected, cached)?;
+        let inspected = inspected?;
+        let component = match cached {
+            Some(component) => component,
+            None => inspected.compiled(native, engine, compiler, lane, &limits).await?,
+        };
+        let linked = Linked::new(engine.linker(), &component)
+            .map(Arc::new)
+            .map_err(|error| LoadError::LoadFailed(words(&error)))?;
+        let descriptor = call::describe(engine, lane, &linked, &limits)
+            .await
+            .map_err(|failed| LoadError::DescribeFailed(failed.to_string()))?;
+        let descriptor = descriptor::validate(descriptor).map_err(LoadError::DescribeFailed)?;
+        let revision = Revision {
+            digest: inspected.candidate.digest(),
+            own_status: descriptor.own_status(),
+            descriptor,
+            limits,
+            engine: engine.clone(),
+            lane,
+            linked,
+        };
+        Ok(Loaded { revision: Arc::new(revision), cases: inspected.cases })
+    }
+
+    /// Keeps its native code in the cache, where others that are loaded would push it out while it is at work.
+    pub fn note_used(&self, compiler: &Compiler) {
+        Native::new(&self.engine, compiler, &self.digest).note_used();
+    }
+
+    /// The same component under other limits. Those that hold for its size and its compilation it has
+    /// passed already.
+    pub fn under(self: &Arc<Self>, limits: &Limits) -> Arc<Revision> {
+        if *self.limits == *limits {
+            return self.clone();
+        }
+        Arc::new(Revision {
+            digest: self.digest,
+            descriptor: self.descriptor.clone(),
+            own_status: self.own_status.clone(),
+            limits: Arc::new(limits.clone()),
+            engine: self.engine.clone(),
+            lane: self.lane,
+            linked: self.linked.clone(),
+        })
+    }
+
+    /// The SHA-256 of the component's bytes.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// What it says of itself, validated.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// What it is shown of its parents' status, where that is anything.
+    pub fn own_status(&self) -> Option<&Projection> {
+        self.own_status.as_ref()
+    }
+
+    /// What it may use.
+    pub fn limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+}
+
+/// Bytes that look like a plugin from outside.
+struct Inspected {
+    candidate: Candidate,
+    cases: Result<Vec<Case>, String>,
+}
+
+impl Inspected {
+    fn new(candidate: Candidate, limits: &Limits) -> Result<Self, LoadError> {
+        let (size, limit) = (candidate.bytes().len() as u64, limits.component_bytes.0);
+        if size > limit {
+            return Err(LoadError::TooLarge { size, limit });
+        }
+        let carried = contract::inspect(candidate.bytes(), limits)?.cases;
+        let cases = Case::carried(candidate.bytes().get(carried).unwrap_or_default());
+        Ok(Self { candidate, cases })
+    }
+
+    async fn compiled(
+        &self,
+        native: Native,
+        engine: &Engine,
+        compiler: &Compiler,
+        lane: Lane,
+        limits: &Limits,
+    ) -> Result<Component, LoadError> {
+        let code = compiler.compile(self.candidate.bytes(), limits, engine.threads().others()).await?;
+        run(engine, lane, move || native.compiled(&code)).await?
+    }
+}
+
+async fn run<T: Send + 'static>(
+    engine: &Engine,
+    lane: Lane,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, LoadError> {
+    let stopped = |_| LoadError::LoadFailed("the host is shutting down".to_owned());
+    engine.threads().run(lane, work).await.map_err(stopped)
+}
+
+fn words(error: &wasmtime::Error) -> String {
+    hotshoe_core::model::sanitize::clean(format!("{error:#}"), 1_000)
+}

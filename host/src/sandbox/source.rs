@@ -1,0 +1,562 @@
+//! Where a plugin's bytes come from: a file that somebody may replace at any time.
+//!
+//! The file is polled, for a mounted volume swaps a symlink far above it and tells nobody. Size,
+//! times and inode are only a hint that saves reading; what counts is the digest.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{Mode, OFlags};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::sandbox::candidate::Candidate;
+use crate::sandbox::error::LoadError;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::limits::Size;
+
+/// How often the file is looked at.
+pub const POLL: Duration = Duration::from_millis(250);
+
+/// A file that is followed.
+#[derive(Debug)]
+pub struct Source {
+    paths: Vec<PathBuf>,
+    cap: Size,
+    poll: Duration,
+    seen: Seen,
+    /// The file is being read.
+    reading: Option<JoinHandle<io::Result<(Candidate, Look)>>>,
+}
+
+/// What is known of the file.
+#[derive(Debug, Default)]
+struct Seen {
+    /// At the last look, and since when; it is read only when it has looked the same for a while.
+    look: Option<(Look, Instant)>,
+    /// What it looked like when it was read.
+    read: Option<Look>,
+    /// The digest that was offered last.
+    offered: Option<Digest>,
+    /// The error that was reported last, for each is told once.
+    error: Option<Told>,
+}
+
+/// An error that was reported.
+#[derive(Debug)]
+struct Told {
+    words: String,
+    /// What the file looked like; none where it was not there.
+    look: Option<Look>,
+}
+
+/// What tells one version of a file from another without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Look {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    /// Who writes a file may set the time above back, and this one not.
+    changed: (i64, i64),
+}
+
+impl Source {
+    /// Follows a file, of which at most `cap` bytes are read.
+    pub fn file(path: impl Into<PathBuf>, cap: Size) -> Self {
+        Self::first_of(vec![path.into()], cap)
+    }
+
+    /// The same, where it may be in several places: at each look, what [`chosen`] says.
+    pub fn first_of(paths: Vec<PathBuf>, cap: Size) -> Self {
+        Self { paths, cap, poll: POLL, seen: Seen::default(), reading: None }
+    }
+
+    /// The same, looked at so often.
+    #[must_use]
+    pub fn every(self, poll: Duration) -> Self {
+        Self { poll, ..self }
+    }
+
+    /// The file, as it is found now.
+    pub fn path(&self) -> &Path {
+        chosen(&self.paths)
+    }
+
+    /// What was offered last, unless it is to be offered again.
+    pub fn offered(&self) -> Option<Digest> {
+        self.seen.offered
+    }
+
+    /// Has what is there offered once more, though it was before, and an error told once more.
+    pub fn offer_again(&mut self) {
+        (self.seen.read, self.seen.offered, self.seen.error) = (None, None, None);
+    }
+
+    /// Has what is there read once more, though it looks as it did when it was read.
+    pub fn look_anew(&mut self) {
+        self.seen.read = None;
+    }
+
+    /// Follows another file from now on, or the same one up to another size, and offers it in any case.
+    pub fn redirect(&mut self, paths: Vec<PathBuf>, cap: Size) {
+        (self.paths, self.cap, self.reading) = (paths, cap, None);
+        self.offer_again();
+    }
+
+    /// Whether the file looks other than when it was read, or when it was told what is wrong with it. A look
+    /// takes microseconds.
+    pub fn has_changed(&self) -> bool {
+        let look = fs::metadata(self.path()).ok().map(|metadata| Look::from(&metadata));
+        let is_told = self.seen.error.as_ref().is_some_and(|told| told.look == look);
+        let is_read = look.is_some() && self.seen.read == look;
+        !is_told && !is_read
+    }
+
+    /// Waits for bytes that were not offered before. Nothing is lost when the future is dropped.
+    ///
+    /// # Errors
+    /// When the file is gone, unreadable or too large; each is reported once until it changes.
+    pub async fn next(&mut self) -> Result<Candidate, LoadError> {
+        loop {
+            if let Some(news) = self.look().await {
+                return news;
+            }
+            tokio::time::sleep(self.poll).await;
+        }
+    }
+
+    /// Looks once. A look at a local file takes microseconds; only a change of it is read.
+    async fn look(&mut self) -> Option<Result<Candidate, LoadError>> {
+        match self.read_when_settled().await {
+            Ok(candidate) => {
+                self.seen.error = None;
+                let candidate = candidate.filter(|candidate| self.seen.offered != Some(candidate.digest()))?;
+                self.seen.offered = Some(candidate.digest());
+                Some(Ok(candidate))
+            }
+            Err(error) => {
+                // What is there again after that is offered again: whoever was told wants to know.
+                (self.seen.read, self.seen.offered) = (None, None);
+                let told = Told { words: error.to_string(), look: self.seen.look.map(|(look, _)| look) };
+                let is_news = self.seen.error.as_ref().is_none_or(|before| before.words != told.words);
+                self.seen.error = Some(told);
+                is_news.then_some(Err(error))
+            }
+        }
+    }
+
+    async fn read_when_settled(&mut self) -> Result<Option<Candidate>, LoadError> {
+        let metadata = fs::metadata(self.path());
+        let look = metadata.as_ref().ok().map(Look::from);
+        let lasts = self.seen.lasts(look, Instant::now());
+        let metadata = metadata.map_err(|error| self.unreadable(error))?;
+        let look = Look::from(&metadata);
+        if !metadata.is_file() {
+            return Err(self.unreadable(io::Error::other("it is no regular file")));
+        }
+        let is_settled = lasts >= self.poll || is_quiet(&metadata, self.poll);
+        if self.seen.read == Some(look) || !is_settled {
+            return Ok(None);
+        }
+        if look.size > self.cap.0 {
+            return Err(LoadError::TooLarge { size: look.size, limit: self.cap.0 });
+        }
+        let read = self.read().await;
+        let (candidate, after) = read.map_err(|error| self.unreadable(error))?;
+        if after != look {
+            return Ok(None);
+        }
+        self.seen.read = Some(look);
+        Ok(Some(candidate))
+    }
+
+    /// Reads and hashes where nobody waits for it: all reconciles share one thread, and a component may
+    /// be large. Goes on with what was begun before, where that future was dropped.
+    async fn read(&mut self) -> io::Result<(Candidate, Look)> {
+        let (path, cap) = (self.path().to_owned(), self.cap);
+        let reading = self.reading.get_or_insert_with(|| tokio::task::spawn_blocking(move || read(&path, cap)));
+        let read = reading.await;
+        self.reading = None;
+        read.unwrap_or_else(|error| Err(error.into()))
+    }
+
+    fn unreadable(&self, source: io::Error) -> LoadError {
+        LoadError::Unreadable { path: self.path().display().to_string(), source }
+    }
+}
+
+impl Seen {
+    /// For how long the file has looked as it does now. Many may look at it in that time.
+    fn lasts(&mut self, look: Option<Look>, now: Instant) -> Duration {
+        let since = self.look.filter(|(before, _)| Some(*before) == look).map_or(now, |(_, since)| since);
+        self.look = look.map(|look| (look, since));
+        now.saturating_duration_since(since)
+    }
+}
+
+/// Of the places where a file may be: the first, if it is there; else the nearest of the others whose folder
+/// is there, for that is where it is put, or will be.
+pub fn chosen(paths: &[PathBuf]) -> &Path {
+    let Some((first, others)) = paths.split_first() else { return Path::new("") };
+    let elsewhere = || others.iter().find(|path| path.parent().is_some_and(Path::is_dir));
+    if first.exists() { first } else { elsewhere().unwrap_or(first) }
+}
+
+/// Opens a regular file, and nothing that has no end or that nobody writes to.
+///
+/// # Errors
+/// When it is none, or cannot be opened.
+pub fn open(path: &Path) -> io::Result<File> {
+    // Not blocking, or a pipe would hold up the thread.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+/// All bytes of a regular file; none where it has more than `most`.
+///
+/// # Errors
+/// As for [`open`], or when it cannot be read.
+pub fn read_whole(path: &Path, most: Size) -> io::Result<Option<Vec<u8>>> {
+    let file = open(path)?;
+    // Of the file that is open, for the path may lead elsewhere by now.
+    if file.metadata()?.len() > most.0 {
+        return Ok(None);
+    }
+    // It may grow while it is read.
+    let bytes = read_up_to(&file, Size(most.0.saturating_add(1)))?;
+    Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= most.0))
+}
+
+/// The bytes, no more than the cap. Room is made for as many as the file claims, for a buffer that grows needs
+/// three times as much.
+fn read_up_to(file: &File, cap: Size) -> io::Result<Vec<u8>> {
+    let claimed = file.metadata()?.len().min(cap.0);
+    let mut bytes = Vec::with_capacity(usize::try_from(claimed).unwrap_or(0));
+    file.take(cap.0).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The bytes, no more than the cap whatever the file claims, and the look of the file that was open.
+fn read(path: &Path, cap: Size) -> io::Result<(Candidate, Look)> {
+    let file = open(path)?;
+    let bytes = read_up_to(&file, cap)?;
+    let look = Look::from(&file.metadata()?);
+    Ok((Candidate::of(bytes), look))
+}
+
+/// Whether the file was left alone for so long that nobody is still writing it.
+fn is_quiet(metadata: &fs::Metadata, poll: Duration) -> bool {
+    let age = metadata.modified().ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
+    age.is_some_and(|age| age > 4 * poll)
+}
+
+impl From<&fs::Metadata> for Look {
+    fn from(metadata: &fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// Puts what must not be read in the place of a file: what nobody writes to, has no end, is larger than any
+/// memory, or is no file at all.
+#[cfg(test)]
+pub(crate) const FOREIGN: [fn(&Path); 4] = [
+    |path| rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap(),
+    |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+    |path| File::create(path).unwrap().set_len(60 << 30).unwrap(),
+    |path| std::os::unix::fs::symlink("/", path).unwrap(),
+];
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use std::fs::File;
+    use std::os::unix::fs::symlink;
+
+    struct Folder(tempfile::TempDir);
+
+    impl Folder {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn write(&self, name: &str, bytes: &[u8]) {
+            fs::write(self.path(name), bytes).unwrap();
+        }
+
+        fn source(&self) -> Source {
+            Source::file(self.path("plugin.wasm"), Size(100)).every(Duration::from_secs(60))
+        }
+    }
+
+    /// The next look at a file that was left alone for long enough since the last one.
+    async fn later(source: &mut Source) -> Option<Result<Candidate, LoadError>> {
+        tokio::time::advance(source.poll).await;
+        source.look().await
+    }
+
+    /// A file that was just written is read at the second look.
+    async fn twice(source: &mut Source) -> Option<Result<Candidate, LoadError>> {
+        match source.look().await {
+            Some(news) => Some(news),
+            None => later(source).await,
+        }
+    }
+
+    fn bytes(news: Option<Result<Candidate, LoadError>>) -> Option<Vec<u8>> {
+        news.map(|news| news.unwrap().bytes().to_vec())
+    }
+
+    #[test]
+    fn a_file_is_read_whole_or_not_at_all() {
+        let folder = Folder::new();
+        folder.write("whole", b"12345");
+        let read = |name: &str, most| read_whole(&folder.path(name), Size(most)).ok();
+        assert_eq!(read("whole", 5), Some(Some(b"12345".to_vec())));
+        assert_eq!(read("whole", 4), Some(None));
+        for (number, plant) in FOREIGN.iter().enumerate() {
+            let name = number.to_string();
+            plant(&folder.path(&name));
+            assert_eq!(read(&name, 100).flatten(), None, "{name}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_is_offered_once_it_has_settled_and_once_only() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let mut source = folder.source();
+        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(later(&mut source).await), Some(b"one".to_vec()));
+        assert_eq!(bytes(later(&mut source).await), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn looking_often_does_not_make_a_file_settle_sooner() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"half");
+        let mut source = folder.source();
+        for _ in 0..10 {
+            assert_eq!(bytes(source.look().await), None);
+            tokio::time::advance(source.poll / 20).await;
+        }
+        folder.write("plugin.wasm", b"half and half");
+        assert_eq!(bytes(source.look().await), None);
+        tokio::time::advance(source.poll - Duration::from_secs(1)).await;
+        assert_eq!(bytes(source.look().await), None);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(bytes(source.look().await), Some(b"half and half".to_vec()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_bytes_of_the_same_size_and_time_in_the_same_file_are_noticed() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let look = || Look::from(&fs::metadata(folder.path("plugin.wasm")).unwrap());
+        let before = (look(), fs::metadata(folder.path("plugin.wasm")).unwrap().modified().unwrap());
+        let mut source = folder.source();
+        assert_eq!(bytes(twice(&mut source).await), Some(b"one".to_vec()));
+        // The clock of a file system moves in small steps.
+        while look() == before.0 {
+            let mut file = File::options().write(true).open(folder.path("plugin.wasm")).unwrap();
+            std::io::Write::write_all(&mut file, b"two").unwrap();
+            file.set_modified(before.1).unwrap();
+        }
+        let now = look();
+        assert_eq!((now.inode, now.size, now.modified), (before.0.inode, before.0.size, before.0.modified));
+        assert!(source.has_changed());
+        assert_eq!(bytes(twice(&mut source).await), Some(b"two".to_vec()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_looked_at_anew_has_changed_until_it_is_read_and_is_no_news_if_it_is_the_same() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let mut source = folder.source();
+        assert!(twice(&mut source).await.is_some());
+        source.look_anew();
+        assert!(source.has_changed());
+        assert_eq!(bytes(source.look().await), None);
+        assert!(!source.has_changed());
+        assert_eq!(source.offered(), Some(Digest::of(b"one")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_old_file_is_offered_at_once() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let file = File::options().write(true).open(folder.path("plugin.wasm")).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
+        assert_eq!(bytes(folder.source().look().await), Some(b"one".to_vec()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_is_being_written_is_not_taken() {
+        let folder = Folder::new();
+        let mut source = folder.source();
+        for length in 1..5 {
+            folder.write("plugin.wasm", &b"whole"[..length]);
+            assert_eq!(bytes(later(&mut source).await), None);
+        }
+        folder.write("plugin.wasm", b"whole");
+        assert_eq!(bytes(later(&mut source).await), None);
+        assert_eq!(bytes(later(&mut source).await), Some(b"whole".to_vec()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_bytes_again_are_no_news() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let mut source = folder.source();
+        assert!(twice(&mut source).await.is_some());
+        folder.write("copy", b"one");
+        fs::rename(folder.path("copy"), folder.path("plugin.wasm")).unwrap();
+        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(later(&mut source).await), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_swapped_symlink_is_noticed() {
+        let folder = Folder::new();
+        for (version, content) in [("v1", b"one"), ("v2", b"two")] {
+            fs::create_dir(folder.path(version)).unwrap();
+            folder.write(&format!("{version}/plugin.wasm"), content);
+        }
+        symlink("v1", folder.path("current")).unwrap();
+        symlink("current/plugin.wasm", folder.path("plugin.wasm")).unwrap();
+        let mut source = folder.source();
+        assert_eq!(bytes(twice(&mut source).await), Some(b"one".to_vec()));
+        symlink("v2", folder.path("next")).unwrap();
+        fs::rename(folder.path("next"), folder.path("current")).unwrap();
+        assert_eq!(bytes(twice(&mut source).await), Some(b"two".to_vec()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_error_is_told_once_and_recovery_is_seen() {
+        let folder = Folder::new();
+        let mut source = folder.source();
+        assert_eq!(source.look().await.unwrap().unwrap_err().reason(), "Unreadable");
+        assert!(source.look().await.is_none());
+        folder.write("plugin.wasm", &[0; 101]);
+        assert!(source.look().await.is_none());
+        assert_eq!(later(&mut source).await.unwrap().unwrap_err().reason(), "ComponentTooLarge");
+        assert!(later(&mut source).await.is_none() && later(&mut source).await.is_none());
+        folder.write("plugin.wasm", b"one");
+        assert!(source.look().await.is_none());
+        assert_eq!(bytes(later(&mut source).await), Some(b"one".to_vec()));
+        fs::remove_file(folder.path("plugin.wasm")).unwrap();
+        assert_eq!(source.look().await.unwrap().unwrap_err().reason(), "Unreadable");
+        folder.write("plugin.wasm", b"one");
+        assert!(source.look().await.is_none());
+        assert_eq!(bytes(later(&mut source).await), Some(b"one".to_vec()), "the same bytes, but they were missed");
+        assert!(later(&mut source).await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_file_is_offered_whatever_is_in_it() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        folder.write("other.wasm", b"one");
+        let mut source = folder.source();
+        assert!(twice(&mut source).await.is_some());
+        source.redirect(vec![folder.path("other.wasm")], Size(2));
+        assert!(source.look().await.is_none());
+        assert_eq!(later(&mut source).await.unwrap().unwrap_err().reason(), "ComponentTooLarge");
+        source.redirect(vec![folder.path("other.wasm")], Size(3));
+        assert_eq!(bytes(source.look().await), Some(b"one".to_vec()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_comes_to_be_in_another_place_is_followed_there() {
+        let folder = Folder::new();
+        let paths = ["plugin.wasm", "near/plugin.wasm", "far/plugin.wasm"].map(|name| folder.path(name));
+        let mut source = Source::first_of(paths.to_vec(), Size(100)).every(Duration::from_secs(60));
+        assert!(source.look().await.unwrap().is_err());
+        assert_eq!(source.path(), paths[0]);
+        for (place, content) in [("far", b"one"), ("near", b"two")] {
+            fs::create_dir(folder.path(place)).unwrap();
+            folder.write(&format!("{place}/plugin.wasm"), content);
+            assert_eq!(bytes(twice(&mut source).await), Some(content.to_vec()), "{place}");
+        }
+        folder.write("plugin.wasm", b"here");
+        assert_eq!(bytes(twice(&mut source).await), Some(b"here".to_vec()));
+        fs::remove_file(folder.path("plugin.wasm")).unwrap();
+        assert_eq!(bytes(twice(&mut source).await), Some(b"two".to_vec()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_has_changed_until_it_is_read() {
+        let folder = Folder::new();
+        let mut source = folder.source();
+        assert!(source.has_changed() && source.look().await.is_some());
+        assert!(!source.has_changed(), "it is not there, and that was told");
+        folder.write("plugin.wasm", b"one");
+        assert!(source.has_changed());
+        assert!(twice(&mut source).await.is_some());
+        assert!(!source.has_changed());
+        folder.write("plugin.wasm", b"other");
+        assert!(source.has_changed());
+        fs::remove_file(folder.path("plugin.wasm")).unwrap();
+        assert!(source.has_changed() && source.look().await.is_some());
+        assert!(!source.has_changed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_cannot_be_taken_has_changed_until_that_is_told() {
+        let folder = Folder::new();
+        let mut source = folder.source();
+        for size in [101, 102] {
+            folder.write("plugin.wasm", &vec![0; size]);
+            assert!(source.has_changed() && source.look().await.is_none() && source.has_changed());
+            assert!(later(&mut source).await.unwrap().is_err() && !source.has_changed());
+            assert!(later(&mut source).await.is_none() && !source.has_changed());
+        }
+        fs::remove_file(folder.path("plugin.wasm")).unwrap();
+        folder.write("plugin.wasm", &[0; 102]);
+        assert!(source.look().await.is_none() && source.has_changed());
+        assert!(later(&mut source).await.is_some() && !source.has_changed());
+        fs::remove_file(folder.path("plugin.wasm")).unwrap();
+        fs::create_dir(folder.path("plugin.wasm")).unwrap();
+        assert!(source.has_changed() && source.look().await.unwrap().is_err());
+        assert!(!source.has_changed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_folder_in_its_place_is_an_error() {
+        let folder = Folder::new();
+        fs::create_dir(folder.path("plugin.wasm")).unwrap();
+        let mut source = folder.source();
+        let news = twice(&mut source).await;
+        assert_eq!(news.unwrap().unwrap_err().reason(), "Unreadable");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_is_being_read_is_not_lost_with_who_waited_for_it() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let mut source = folder.source();
+        assert_eq!(bytes(source.look().await), None);
+        tokio::time::advance(source.poll).await;
+        // Who reads may be done before anybody asks.
+        let at_once = source.look().now_or_never();
+        let news = if let Some(news) = at_once { news } else { source.look().await };
+        assert_eq!(bytes(news), Some(b"one".to_vec()));
+        assert_eq!(bytes(source.look().await), None);
+    }
+}

@@ -1,0 +1,290 @@
+//! What surrounds one call: the store's data, the limits that are counted in it, and what the
+//! plugin logged.
+//!
+//! A [`Store`] is made in one place, [`Sandbox::store`], so that none can exist without its limits
+//! and its deadline.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
+
+use crate::sandbox::executor;
+use crate::sandbox::executor::Others;
+use hotshoe_core::model::limits::{LOG_LINE, Limits, REST, SLOW, WALL_TIME};
+use hotshoe_core::model::sanitize;
+
+/// The period of the epoch clock, and so the precision of deadlines. Also how long a slow call runs between
+/// two rests.
+pub(super) const TICK: Duration = Duration::from_millis(5);
+
+/// How loud a log line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the words of every log")]
+pub enum Level {
+    Trace,
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+/// One line that a plugin logged, cleaned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LogLine {
+    /// How loud.
+    pub level: Level,
+    /// One line of visible characters.
+    pub message: String,
+}
+
+/// A limit that a call reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Breach {
+    Memory(hotshoe_core::model::limits::Size),
+    TableElements(u32),
+    HostCalls(u32),
+    BoundaryBytes(hotshoe_core::model::limits::Size),
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Breach::Memory(limit) => write!(f, "memory ({limit}, limits.memory)"),
+            Breach::TableElements(limit) => write!(f, "table elements ({limit}, limits.tableElements)"),
+            Breach::HostCalls(limit) => write!(f, "calls of the host ({limit}, limits.hostCalls)"),
+            Breach::BoundaryBytes(limit) => write!(f, "bytes handed to the host ({limit}, limits.boundaryBytes)"),
+        }
+    }
+}
+
+/// The data of the store of one call.
+pub(super) struct Sandbox {
+    limits: Arc<Limits>,
+    memory: usize,
+    peak: usize,
+    table_elements: usize,
+    host_calls: u32,
+    logged: usize,
+    crossed: usize,
+    slow: Option<Slow>,
+    /// The last growth that was refused. The guest saw `-1` and may have coped; where the call
+    /// failed, this is why.
+    pub(super) breach: Option<Breach>,
+    /// What was logged, within the limits.
+    pub(super) logs: Vec<LogLine>,
+    /// How many lines were not kept.
+    pub(super) logs_dropped: u32,
+}
+
+/// A call that was found slow.
+struct Slow {
+    since: Instant,
+    /// What its thread had used by then, and when it rested last.
+    began: Duration,
+    rested: Duration,
+    others: Option<Others>,
+}
+
+impl Slow {
+    fn begin() -> Self {
+        let others = executor::leave_place();
+        let now = processor_time();
+        Self { since: Instant::now(), began: now, rested: now, others }
+    }
+
+    fn used(&self) -> Duration {
+        SLOW + processor_time().saturating_sub(self.began)
+    }
+
+    /// Leaves the processor to others, if there are any. A low priority alone does that only among
+    /// the threads of this process: the next one is weighed against the process as a whole.
+    fn rest(&mut self) {
+        let used = processor_time().saturating_sub(self.rested);
+        if self.others.as_mut().is_some_and(Others::are_called) {
+            std::thread::sleep(used * REST);
+        }
+        self.rested = processor_time();
+    }
+}
+
+impl Sandbox {
+    /// A store for one call: limiter, deadline and bytes at the boundary, always all three.
+    pub(super) fn store(engine: &wasmtime::Engine, limits: &Arc<Limits>) -> Store<Sandbox> {
+        let mut store = Store::new(engine, Sandbox::new(Arc::clone(limits)));
+        store.limiter(|sandbox| sandbox);
+        store.set_hostcall_fuel(limits.boundary_bytes.bytes());
+        store.set_epoch_deadline(ticks(SLOW.min(limits.call_time.0)));
+        store.epoch_deadline_callback(|mut store| match store.data_mut().go_on() {
+            true => Ok(UpdateDeadline::Continue(1)),
+            false => Err(Trap::Interrupt.into()),
+        });
+        store
+    }
+
+    fn new(limits: Arc<Limits>) -> Self {
+        Self {
+            limits,
+            memory: 0,
+            peak: 0,
+            table_elements: 0,
+            host_calls: 0,
+            logged: 0,
+            crossed: 0,
+            slow: None,
+            breach: None,
+            logs: Vec::new(),
+            logs_dropped: 0,
+        }
+    }
+
+    /// Whether a call goes on that was found running at a tick. From [`SLOW`] on it shares the
+    /// processor, so what counts is the time that it had.
+    fn go_on(&mut self) -> bool {
+        let time = self.limits.call_time.0;
+        let slow = self.slow.get_or_insert_with(Slow::begin);
+        slow.used() < time && slow.since.elapsed() < time * WALL_TIME && {
+            slow.rest();
+            true
+        }
+    }
+
+    /// The most linear memory that the call had, in bytes.
+    pub(super) fn peak_memory(&self) -> usize {
+        self.peak
+    }
+
+    /// Takes a line. Number and size of lines are plugin-controlled: past one limit they are
+    /// dropped, past the other the call ends.
+    pub(super) fn log(&mut self, level: Level, message: String) -> Result<(), Breach> {
+        self.host_calls += 1;
+        if self.host_calls > self.limits.host_calls {
+            return Err(Breach::HostCalls(self.limits.host_calls));
+        }
+        self.crossed = self.crossed.saturating_add(message.len());
+        if self.crossed > self.limits.boundary_bytes.bytes() {
+            return Err(Breach::BoundaryBytes(self.limits.boundary_bytes));
+        }
+        self.keep(level, sanitize::clean(message, LOG_LINE));
+        Ok(())
+    }
+
+    fn keep(&mut self, level: Level, message: String) {
+        let logged = self.logged + message.len();
+        if self.logs.len() < self.limits.log_lines as usize && logged <= self.limits.log_bytes.bytes() {
+            self.logged = logged;
+            self.logs.push(LogLine { level, message });
+        } else {
+            self.logs_dropped += 1;
+        }
+    }
+}
+
+/// What this thread has used.
+fn processor_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(now).unwrap_or_default()
+}
+
+/// So many ticks that the time is over whenever in the current tick the call begins.
+fn ticks(time: Duration) -> u64 {
+    let ticks = time.as_nanos().div_ceil(TICK.as_nanos()) + 1;
+    u64::try_from(ticks).unwrap_or(u64::MAX)
+}
+
+impl ResourceLimiter for Sandbox {
+    /// Counts all memories of the call together, where wasmtime's own limiter counts each alone.
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let memory = self.memory.saturating_add(desired.saturating_sub(current));
+        if memory > self.limits.memory.bytes() {
+            self.breach = Some(Breach::Memory(self.limits.memory));
+            return Ok(false);
+        }
+        self.memory = memory;
+        self.peak = self.peak.max(memory);
+        Ok(true)
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let elements = self.table_elements.saturating_add(desired.saturating_sub(current));
+        if elements > self.limits.table_elements as usize {
+            self.breach = Some(Breach::TableElements(self.limits.table_elements));
+            return Ok(false);
+        }
+        self.table_elements = elements;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        self.limits.instances as usize
+    }
+
+    fn tables(&self) -> usize {
+        self.limits.tables as usize
+    }
+
+    fn memories(&self) -> usize {
+        self.limits.memories as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sandbox() -> Sandbox {
+        Sandbox::new(Arc::new(Limits::default()))
+    }
+
+    #[test]
+    fn log_lines_past_the_limit_are_dropped_and_counted() {
+        let mut sandbox = sandbox();
+        for n in 0..150 {
+            sandbox.log(Level::Info, format!("line {n}")).unwrap();
+        }
+        assert_eq!((sandbox.logs.len(), sandbox.logs_dropped), (100, 50));
+    }
+
+    #[test]
+    fn log_bytes_past_the_limit_are_dropped_and_counted() {
+        let mut sandbox = sandbox();
+        for _ in 0..20 {
+            sandbox.log(Level::Info, "x".repeat(10_000)).unwrap();
+        }
+        assert_eq!((sandbox.logs.len(), sandbox.logs_dropped), (8, 12));
+        assert!(sandbox.logs.iter().all(|line| line.message.len() == LOG_LINE));
+    }
+
+    #[test]
+    fn a_flood_of_host_calls_ends_the_call() {
+        let mut sandbox = sandbox();
+        let breach = (0..2_000).find_map(|_| sandbox.log(Level::Trace, String::new()).err());
+        assert_eq!(breach, Some(Breach::HostCalls(1_000)));
+    }
+
+    #[test]
+    fn a_flood_of_bytes_ends_the_call() {
+        let mut sandbox = sandbox();
+        let breach = (0..10).find_map(|_| sandbox.log(Level::Trace, "x".repeat(1 << 20)).err());
+        assert_eq!(breach, Some(Breach::BoundaryBytes(Limits::default().boundary_bytes)));
+    }
+
+    #[test]
+    fn memories_are_counted_together() {
+        let mut sandbox = sandbox();
+        assert!(sandbox.memory_growing(0, 40 << 20, None).unwrap());
+        assert!(!sandbox.memory_growing(0, 40 << 20, None).unwrap());
+        assert_eq!(sandbox.peak_memory(), 40 << 20);
+        assert!(matches!(sandbox.breach, Some(Breach::Memory(_))));
+    }
+
+    #[test]
+    fn a_deadline_never_comes_early() {
+        assert_eq!(ticks(Duration::from_millis(500)), 101);
+        assert_eq!(ticks(Duration::from_millis(1)), 2);
+    }
+}

@@ -1,0 +1,254 @@
+//! What a revision would break, asked of it alone before it is published: children that it would
+//! delete, and parents on which it fails. Nothing is compared, so it takes half of a run.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::FuturesOrdered;
+
+use crate::cluster::view::reference;
+use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::error::Error;
+use crate::reconcile::observe::{Observed, context, unix_millis};
+use crate::shadow::evaluate::{Looked, is_ours};
+use crate::shadow::summary::Times;
+use hotshoe_core::check;
+use hotshoe_core::compare::Judged;
+use hotshoe_core::model::object::{Key, Object};
+use hotshoe_core::model::sanitize;
+
+/// While one parent is decided, the next are observed and the last checked.
+const AT_ONCE: usize = 4;
+/// Ends a run after so many calls that use up their whole time: ten thousand would take an hour.
+pub(crate) const OVERDUE: usize = 20;
+/// The most that is said of a parent, bytes.
+const WORDS: usize = 500;
+
+/// What a revision would break.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// How many parents there are.
+    pub parents: usize,
+    /// How many were looked at: fewer only where the revision used up its time again and again.
+    pub looked_at: usize,
+    /// Parents of which a child that is there and is the plugin's would be deleted.
+    pub losing: Noted,
+    /// Parents on which it fails and the present revision did not at its last try.
+    pub failing: Noted,
+}
+
+/// So many parents, and the first in words: the others mostly have the same to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Noted {
+    /// How many.
+    pub count: usize,
+    /// The first, for example `default/cache: Service default/cache-service`.
+    pub first: Option<String>,
+}
+
+impl Noted {
+    /// So many, of which more is said elsewhere.
+    pub fn counted(count: usize) -> Self {
+        Self { count, first: None }
+    }
+
+    fn note(&mut self, parent: &Key, words: &str) {
+        self.count += 1;
+        self.first.get_or_insert_with(|| format!("{parent}: {words}"));
+    }
+
+    /// The first, and how many more, as the end of a sentence; nothing where the first is not known.
+    fn in_words(&self) -> String {
+        match (&self.first, self.count.saturating_sub(1)) {
+            (None, _) => String::new(),
+            (Some(first), 0) => format!(": {first}"),
+            (Some(first), more) => format!(": {first}; and {more} more"),
+        }
+    }
+}
+
+/// Why a revision should not decide unasked.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Objection {
+    /// In words.
+    pub why: String,
+    /// Whether that is because it fails: who approves it all the same knows that it does.
+    pub fails: bool,
+}
+
+impl Survey {
+    /// Why the revision should not decide unasked: it fails where the present one does not, deletes children of
+    /// more than so many parents of 100, or took too long for all of them to be looked at.
+    pub fn objection(&self, max_losing: u8) -> Option<Objection> {
+        let Survey { parents, looked_at, losing, failing } = self;
+        let fails = failing.count > 0;
+        let why = if fails {
+            let (count, first) = (failing.count, failing.in_words());
+            format!("it fails on {count} of {parents} parents on which the present one does not{first}")
+        } else if losing.count * 100 > parents * usize::from(max_losing) {
+            let (count, first) = (losing.count, losing.in_words());
+            format!(
+                "it would delete children of {count} of {parents} parents, more than {max_losing} of 100 (spec.swap.maxLosing){first}"
+            )
+        } else if looked_at < parents {
+            format!(
+                "only {looked_at} of {parents} parents could be looked at: {OVERDUE} calls ran for longer than they may"
+            )
+        } else {
+            return None;
+        };
+        Some(Objection { why, fails })
+    }
+}
+
+/// What one parent says of a revision.
+struct Found {
+    key: Key,
+    losing: Option<String>,
+    failing: Option<String>,
+    overdue: bool,
+}
+
+/// Asks a revision that is not at work about every parent that is there.
+pub async fn survey(controller: &Controller, present: &Logic, new: &Logic) -> Survey {
+    let mut keys = new.parents.watched.cache.keys();
+    // In one order, so that the same is said of the same.
+    keys.sort_unstable();
+    let mut survey = Survey::default();
+    let (mut running, mut overdue) = (FuturesOrdered::new(), 0);
+    let mut parents = keys.iter().filter_map(|key| new.parents.watched.cache.get(key));
+    loop {
+        while running.len() < AT_ONCE && overdue < OVERDUE {
+            let Some(parent) = parents.next() else { break };
+            running.push_back(look(controller, present, new, parent));
+        }
+        let Some(found) = running.next().await else {
+            // Those that are gone by now are no parents any more.
+            survey.parents = survey.looked_at + parents.count();
+            return survey;
+        };
+        overdue += usize::from(found.overdue);
+        survey.add(&found);
+    }
+}
+
+/// Whether a revision fails, too, on all of these parents that are there; not where none is.
+pub async fn fails_on_all(controller: &Controller, logic: &Logic, parents: &[Key]) -> bool {
+    let there: Vec<_> = parents.iter().filter_map(|key| logic.parents.watched.cache.get(key)).collect();
+    for parent in &there {
+        if !fails(controller, logic, parent.clone()).await {
+            return false;
+        }
+    }
+    !there.is_empty()
+}
+
+impl Survey {
+    fn add(&mut self, found: &Found) {
+        self.looked_at += 1;
+        if let Some(words) = &found.losing {
+            self.losing.note(&found.key, words);
+        }
+        if let Some(words) = &found.failing {
+            self.failing.note(&found.key, words);
+        }
+    }
+}
+
+async fn look(controller: &Controller, present: &Logic, new: &Logic, parent: Arc<Object>) -> Found {
+    let memory = controller.recall(&parent);
+    let key = parent.key.clone();
+    let looked = Looked::at(controller, new, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
+    let overdue = looked.is_overdue();
+    let mut found = Found { key, losing: None, failing: None, overdue };
+    if looked.stands(controller, present, new, &memory) {
+        return found;
+    }
+    match looked.into_parts(controller, new) {
+        None => {}
+        Some((observed, Ok(judged))) => found.losing = loses(controller, new, &observed, &judged),
+        // What the API server did not answer now says nothing of the revision.
+        Some((_, Err(Error::Api(error)))) if error.is_transient() => {}
+        Some((observed, Err(error))) => {
+            // After a start the present revision may not have tried yet.
+            let is_news = memory.failures == 0 && !fails(controller, present, observed.parent).await;
+            found.failing = is_news.then(|| sanitize::clean(error.to_string(), WORDS));
+        }
+    }
+    found
+}
+
+/// Whether a revision fails on a parent, or wishes for what was just refused.
+async fn fails(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> bool {
+    let memory = controller.recall(&parent);
+    let looked = Looked::at(controller, logic, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
+    match looked.into_parts(controller, logic) {
+        None => false,
+        Some((_, Ok(judged))) => judged.desired.iter().flatten().any(|one| memory.refused.has_refused(one)),
+        Some((_, Err(error))) => error.is_the_plugins(),
+    }
+}
+
+/// The first child that would be deleted. Of a parent that is being deleted they all are to go.
+fn loses(controller: &Controller, new: &Logic, observed: &Observed, judged: &Judged) -> Option<String> {
+    let desired = judged.desired.as_ref().filter(|_| !observed.parent.deleting)?;
+    let context = context(controller, new, observed);
+    let gone = observed.children.iter().find(|(kind, child)| {
+        is_ours(controller, child)
+            && check::check_prune(&reference(kind, &child.key), &context).is_ok()
+            && !desired.iter().any(|one| one.reference.is(kind, &child.key))
+    });
+    gone.map(|(kind, child)| reference(kind, &child.key).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_counted_and_what_they_say_is_said_once() {
+        let mut noted = Noted::default();
+        for (number, words) in [": n/p0: why", ": n/p0: why; and 1 more", ": n/p0: why; and 2 more"].iter().enumerate()
+        {
+            noted.note(&Key::new(Some("n"), &format!("p{number}")), "why");
+            assert_eq!((noted.count, &*noted.in_words()), (number + 1, *words));
+        }
+        assert_eq!(Noted::counted(3).in_words(), "");
+    }
+
+    /// Whoever publishes does so on a task of its own.
+    #[expect(dead_code, reason = "that it compiles is the test")]
+    fn a_survey_can_be_sent(controller: &Controller, logic: &Logic) -> impl Send {
+        survey(controller, logic, logic)
+    }
+
+    fn noted(count: usize) -> Noted {
+        Noted { count, first: Some("default/cache: Service default/cache".into()) }
+    }
+
+    fn found(losing: usize, failing: usize) -> Survey {
+        Survey { parents: 50, looked_at: 50, losing: noted(losing), failing: noted(failing) }
+    }
+
+    #[test]
+    fn a_revision_that_deletes_children_of_too_many_waits() {
+        assert_eq!(found(5, 0).objection(10), None);
+        let Objection { why, fails } = found(6, 0).objection(10).unwrap();
+        assert!(why.contains("6 of 50") && why.contains("default/cache") && !fails, "{why}");
+        assert_eq!(found(50, 0).objection(100), None);
+        assert!(found(1, 0).objection(0).is_some());
+    }
+
+    #[test]
+    fn a_revision_that_fails_where_the_present_one_does_not_waits() {
+        let Objection { why, fails } = found(0, 1).objection(100).unwrap();
+        assert!(why.starts_with("it fails on 1 of 50") && fails, "{why}");
+    }
+
+    #[test]
+    fn a_revision_that_could_not_be_asked_about_every_parent_waits() {
+        let ended_early = Survey { looked_at: 20, ..found(0, 0) };
+        let Objection { why, fails } = ended_early.objection(100).unwrap();
+        assert!(why.starts_with("only 20 of 50") && !fails, "{why}");
+    }
+}

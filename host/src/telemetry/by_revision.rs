@@ -1,0 +1,302 @@
+//! What is counted of each revision of a plugin, so that the one that decides can be held against
+//! the one before it on a board.
+//!
+//! A digest is a label without bound, because every reload makes another one. So no more than two
+//! revisions of a plugin have series here, the one that decides and the one before it, and the
+//! series of older ones are removed. What was counted of them is still in the totals of
+//! [`metrics`](crate::telemetry::metrics), which have no digest for the same reason and for another: a rate
+//! must not break off at a swap. `hotshoe_plugin_info` says which revision a total is about:
+//!
+//! ```text
+//! rate(controller_runtime_reconcile_errors_total[5m]) * on(controller) group_left(digest) hotshoe_plugin_info
+//! ```
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use parking_lot::{Mutex, MutexGuard};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::sandbox::revision::Revision;
+use hotshoe_core::model::digest::Digest;
+
+/// How many revisions of a plugin have series.
+const SHOWN: usize = 2;
+
+/// The revision that decides for a plugin.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Deciding {
+    controller: String,
+    digest: String,
+    version: String,
+}
+
+/// By revision and how a call ended.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ByEnd {
+    controller: String,
+    digest: String,
+    result: &'static str,
+}
+
+/// By revision and reason.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ByReason {
+    controller: String,
+    digest: String,
+    reason: &'static str,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The plugin answered, if only that it cannot decide.
+    Answered,
+    /// It came to nothing: a trap, a limit, or an answer that cannot be read.
+    Aborted,
+}
+
+impl End {
+    const ALL: [End; 2] = [End::Answered, End::Aborted];
+}
+
+/// What is counted of the revisions of every plugin.
+pub struct Tally {
+    info: Family<Deciding, Gauge>,
+    calls: Family<ByEnd, Histogram, fn() -> Histogram>,
+    failures: Family<ByReason, Counter>,
+    shown: Mutex<HashMap<String, Vec<Shown>>>,
+}
+
+/// A revision that has series.
+struct Shown {
+    digest: Digest,
+    version: String,
+    /// Its series by [`End`], for they are looked up at every call.
+    calls: [Histogram; 2],
+    /// Those that it has failed for so far.
+    reasons: BTreeSet<&'static str>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            info: Family::default(),
+            calls: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_01, 2.0, 16))),
+            failures: Family::default(),
+            shown: Mutex::default(),
+        }
+    }
+}
+
+impl Tally {
+    /// Has this be a part of what the host tells.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register("hotshoe_plugin_info", "1 for the revision that decides", self.info.clone());
+        registry.register(
+            "hotshoe_plugin_revision_call_seconds",
+            "Time of a call, by revision and how it ended; of the revision that decides and the one before it",
+            self.calls.clone(),
+        );
+        registry.register(
+            "hotshoe_plugin_revision_failures",
+            "Failed reconciles by revision and reason; of the revision that decides and the one before it",
+            self.failures.clone(),
+        );
+    }
+
+    /// A revision is about to decide.
+    pub fn decides(&self, plugin: &str, revision: &Revision) {
+        self.present(plugin, revision.digest(), &revision.descriptor().version);
+    }
+
+    fn present(&self, plugin: &str, digest: Digest, version: &str) {
+        let mut shown = self.lock();
+        let revisions = shown.entry(plugin.to_owned()).or_default();
+        if let Some(before) = revisions.first() {
+            self.info.remove(&before.deciding(plugin));
+        }
+        let present = match revisions.iter().position(|known| known.digest == digest) {
+            Some(known) => revisions.remove(known),
+            None => self.begin(plugin, digest, version),
+        };
+        self.info.get_or_create(&present.deciding(plugin)).set(1);
+        revisions.insert(0, present);
+        for old in revisions.drain(SHOWN.min(revisions.len())..) {
+            self.remove(plugin, &old);
+        }
+    }
+
+    fn begin(&self, plugin: &str, digest: Digest, version: &str) -> Shown {
+        let calls = End::ALL.map(|end| self.calls.get_or_create(&by_end(plugin, digest, end)).clone());
+        Shown { digest, version: version.to_owned(), calls, reasons: BTreeSet::new() }
+    }
+
+    /// A call ended. One of an older revision, which ended late, is not counted here.
+    pub fn called(&self, plugin: &str, digest: Digest, end: End, time: Duration) {
+        let mut shown = self.lock();
+        if let Some(revision) = find(&mut shown, plugin, digest) {
+            let [answered, aborted] = &revision.calls;
+            let ended = match end {
+                End::Answered => answered,
+                End::Aborted => aborted,
+            };
+            ended.observe(time.as_secs_f64());
+        }
+    }
+
+    /// A reconcile failed.
+    pub fn failed(&self, plugin: &str, digest: Digest, reason: &'static str) {
+        let mut shown = self.lock();
+        if let Some(revision) = find(&mut shown, plugin, digest) {
+            revision.reasons.insert(reason);
+            self.failures.get_or_create(&by_reason(plugin, digest, reason)).inc();
+        }
+    }
+
+    fn remove(&self, plugin: &str, old: &Shown) {
+        for end in End::ALL {
+            self.calls.remove(&by_end(plugin, old.digest, end));
+        }
+        for reason in &old.reasons {
+            self.failures.remove(&by_reason(plugin, old.digest, reason));
+        }
+    }
+
+    /// What a panic leaves under this lock is at worst a series too many.
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Shown>>> {
+        self.shown.lock()
+    }
+}
+
+impl Shown {
+    fn deciding(&self, plugin: &str) -> Deciding {
+        Deciding { controller: plugin.into(), digest: self.digest.to_string(), version: self.version.clone() }
+    }
+}
+
+fn find<'a>(shown: &'a mut HashMap<String, Vec<Shown>>, plugin: &str, digest: Digest) -> Option<&'a mut Shown> {
+    shown.get_mut(plugin)?.iter_mut().find(|revision| revision.digest == digest)
+}
+
+fn by_end(plugin: &str, digest: Digest, end: End) -> ByEnd {
+    let result = match end {
+        End::Answered => "answered",
+        End::Aborted => "aborted",
+    };
+    ByEnd { controller: plugin.into(), digest: digest.to_string(), result }
+}
+
+fn by_reason(plugin: &str, digest: Digest, reason: &'static str) -> ByReason {
+    ByReason { controller: plugin.into(), digest: digest.to_string(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    const CALL: Duration = Duration::from_micros(30);
+
+    fn digest(text: &str) -> Digest {
+        Digest::of(text.as_bytes())
+    }
+
+    fn told(tally: &Tally) -> String {
+        let (mut registry, mut text) = (Registry::default(), String::new());
+        tally.register(&mut registry);
+        encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    /// The lines with values about a revision.
+    fn lines_about(tally: &Tally, digest: Digest) -> Vec<String> {
+        let label = format!("digest=\"{digest}\"");
+        told(tally).lines().filter(|line| line.contains(&label)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_is_counted_names_the_revision_as_people_do() {
+        let tally = Tally::default();
+        tally.present("memcached", digest("a"), "0.1.0");
+        tally.called("memcached", digest("a"), End::Answered, CALL);
+        tally.called("memcached", digest("a"), End::Aborted, CALL);
+        tally.failed("memcached", digest("a"), "Trapped");
+        let text = told(&tally);
+        let labels = format!("controller=\"memcached\",digest=\"{}\"", digest("a"));
+        for line in [
+            format!("hotshoe_plugin_info{{{labels},version=\"0.1.0\"}} 1"),
+            format!("hotshoe_plugin_revision_call_seconds_count{{{labels},result=\"answered\"}} 1"),
+            format!("hotshoe_plugin_revision_call_seconds_count{{{labels},result=\"aborted\"}} 1"),
+            format!("hotshoe_plugin_revision_failures_total{{{labels},reason=\"Trapped\"}} 1"),
+        ] {
+            assert!(text.contains(&line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_revision_that_decides_has_an_info() {
+        let tally = Tally::default();
+        for (name, version) in [("a", "1"), ("b", "2"), ("a", "1")] {
+            tally.present("memcached", digest(name), version);
+            tally.present("other", digest("c"), "3");
+            let text = told(&tally);
+            let infos: Vec<_> = text.lines().filter(|line| line.starts_with("hotshoe_plugin_info{")).collect();
+            assert_eq!(infos.len(), 2, "one a plugin: {infos:?}");
+            assert!(infos.iter().any(|line| line.contains(&digest(name).to_string())), "{infos:?}");
+        }
+    }
+
+    #[test]
+    fn two_hundred_swaps_leave_the_series_of_two_revisions() {
+        let tally = Tally::default();
+        let mut sizes = BTreeSet::new();
+        for number in 0..200 {
+            let digest = digest(&number.to_string());
+            tally.present("memcached", digest, &format!("0.1.{number}"));
+            tally.called("memcached", digest, End::Answered, CALL);
+            tally.called("memcached", digest, End::Aborted, CALL);
+            tally.failed("memcached", digest, "Trapped");
+            tally.failed("memcached", digest, "Denied");
+            if number > 0 {
+                sizes.insert(told(&tally).lines().count());
+            }
+        }
+        assert_eq!(sizes.len(), 1, "as many lines after each swap: {sizes:?}");
+        assert!(lines_about(&tally, digest("197")).is_empty());
+        assert!(!lines_about(&tally, digest("198")).is_empty());
+    }
+
+    #[test]
+    fn a_call_of_an_older_revision_that_ends_late_brings_no_series_back() {
+        let tally = Tally::default();
+        for name in ["a", "b", "c"] {
+            tally.present("memcached", digest(name), "1");
+        }
+        tally.called("memcached", digest("a"), End::Answered, CALL);
+        tally.failed("memcached", digest("a"), "Trapped");
+        assert!(lines_about(&tally, digest("a")).is_empty());
+    }
+
+    #[test]
+    fn a_revision_that_is_gone_back_to_counts_on_and_the_one_taken_back_stays_beside_it() {
+        let tally = Tally::default();
+        tally.present("memcached", digest("a"), "1");
+        tally.failed("memcached", digest("a"), "Trapped");
+        tally.present("memcached", digest("b"), "1");
+        tally.failed("memcached", digest("b"), "Trapped");
+        tally.present("memcached", digest("a"), "1");
+        tally.failed("memcached", digest("a"), "Trapped");
+        let failures =
+            |name| lines_about(&tally, digest(name)).into_iter().find(|line| line.contains("failures_total"));
+        assert!(failures("a").unwrap().ends_with(" 2"));
+        assert!(failures("b").unwrap().ends_with(" 1"));
+    }
+}
