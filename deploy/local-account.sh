@@ -4,7 +4,7 @@
 #
 # Usage: deploy/local-account.sh KUBECONFIG_IN KUBECONFIG_OUT [RBAC]
 #   KUBECONFIG_IN   of a person who may apply RBAC
-#   KUBECONFIG_OUT  written, readable by nobody else; its context is hotshoe@CONTEXT_OF_THE_PERSON
+#   KUBECONFIG_OUT  written, readable by its owner alone; its context is hotshoe@CONTEXT_OF_THE_PERSON
 #   RBAC            what `hotshoe rbac` printed for the plugins of the host; deploy/rbac.yaml, if none is named
 # Example: deploy/local-account.sh ~/.kube/config target/run/hotshoe.kubeconfig
 # Needs kubectl. Exit code 0: the account's rights hold.
@@ -44,7 +44,7 @@ users:
 END
 mv -f "$out.new" "$out"
 
-# The API server takes a moment to see new bindings. Every host may tell Events.
+# The API server takes a moment to see new bindings. Every host may create Events.
 deadline=$((SECONDS + 20))
 until kubectl --kubeconfig "$out" auth can-i create events --all-namespaces >/dev/null 2>&1; do
     if [ $SECONDS -ge $deadline ]; then

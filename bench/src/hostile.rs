@@ -5,7 +5,7 @@
 //! changed as steadily, so that it is called again whatever the host's back-off says; where the attack
 //! is the component itself, it is replaced over and over. Every run is held against the slower of the
 //! two without an attacker right before and after it, whose spread is what this machine does to
-//! itself. In these somebody changes the attacker's parents as often and nobody serves them, so that what
+//! itself. In these a client changes the attacker's parents as often and no plugin serves them, so that what
 //! differs is the attacker alone; where it is the component itself, they are left alone in its run. Each
 //! run has a host of its own.
 

@@ -9,7 +9,7 @@
 //!     └──────────── an outside watcher says when each object is as it should be ◀────────────────┘
 //! ```
 //!
-//! | file | what is told there |
+//! | file | contents |
 //! |---|---|
 //! | `main.rs` | the command line |
 //! | `quick.rs`, `swap.rs` | which cells are run, in which order, and what is made of them |

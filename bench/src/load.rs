@@ -31,7 +31,7 @@ pub fn path(name: &str) -> String {
     format!("{}/{name}", list_path())
 }
 
-/// Creates the CRs of these numbers; how long that took. `started` is told of each before it is sent.
+/// Creates the CRs of these numbers and returns how long that took. `started` is called for each before it is sent.
 ///
 /// # Errors
 /// When one is refused.

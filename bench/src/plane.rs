@@ -111,7 +111,7 @@ impl Plane {
         &self.up.audit_log
     }
 
-    /// Processor time of all its processes, seconds: of those that were told of its folder.
+    /// Processor time of all its processes, seconds: of those that name its folder in their arguments.
     ///
     /// # Errors
     /// When `/proc` cannot be read.

@@ -18,7 +18,7 @@
 //!   any CR. Since all are decided again after a swap, such a change is decided by two revisions
 //!   between which there was no swap. A reconcile that began before the swap ends with the revision
 //!   that it began with; it cannot know a change that came after;
-//! - *unknown*: a write that shows a change or a mark that nobody made.
+//! - *unknown*: a write that shows a change or a mark that was never made.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -39,9 +39,9 @@ pub struct Seen {
 /// What was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Somebody made the change of this number.
+    /// The change of this number was made.
     Changed(u32),
-    /// The Deployment shows this change, as this revision decided it; none where the mark is nobody's.
+    /// The Deployment shows this change, as this revision decided it; none where the mark is unknown.
     Written(u32, Option<usize>),
 }
 
@@ -68,7 +68,7 @@ pub struct Findings {
     pub twice: Vec<String>,
     /// Writes by a revision that had been replaced.
     pub outdated: Vec<String>,
-    /// Writes of what nobody wished for.
+    /// Writes that no change asked for.
     pub unknown: Vec<String>,
 }
 

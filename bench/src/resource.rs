@@ -16,7 +16,7 @@ pub const API_VERSION: &str = "cache.example.com/v1alpha1";
 pub struct Memcached {
     /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// What is wished.
+    /// The desired state.
     #[serde(default)]
     pub spec: Spec,
     /// What is there.
@@ -24,7 +24,7 @@ pub struct Memcached {
     pub status: Option<Status>,
 }
 
-/// What is wished.
+/// The desired state.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Spec {

@@ -75,7 +75,7 @@ impl Trickle {
                     if on_its_way.insert(number) {
                         let name = name(number);
                         let size = self.another_size(&name, lock(board).shown.get(&name).copied());
-                        lock(board).wish(&name, size);
+                        lock(board).expect_size(&name, size);
                         sending.push(async move { resize(&plane.user, &name, size).await.map(|()| number) });
                     }
                 }
@@ -107,7 +107,7 @@ fn another(size: i32, shown: Option<i32>) -> i32 {
 async fn settled(plane: &Plane, board: &Mutex<Board>) -> Result<()> {
     let began = Instant::now();
     loop {
-        // Not held while somebody waits.
+        // Not held while a client waits.
         let laggard = lock(board).laggard();
         let Some((name, words)) = laggard else { return Ok(()) };
         if began.elapsed() > PATIENCE {
@@ -137,7 +137,7 @@ impl fmt::Display for Times {
     }
 }
 
-/// What was wished for and is not there yet, and how long the rest took.
+/// Sizes that were asked for and are not there yet, and how long the others took.
 #[derive(Default)]
 struct Board {
     waiting: HashMap<String, (i32, Instant)>,
@@ -146,13 +146,13 @@ struct Board {
 }
 
 impl Board {
-    /// Where the wish before is not there yet, its time goes on.
-    fn wish(&mut self, name: &str, size: i32) {
+    /// Keeps the start time where the size before is not there yet.
+    fn expect_size(&mut self, name: &str, size: i32) {
         let since = self.waiting.get(name).map_or_else(Instant::now, |(_, since)| *since);
         self.waiting.insert(name.to_owned(), (size, since));
     }
 
-    /// One whose child is not yet as it was wished.
+    /// Returns a parent whose child does not have the desired size yet.
     fn laggard(&self) -> Option<(String, String)> {
         let (name, (size, since)) = self.waiting.iter().next()?;
         let (shown, since) = (self.shown.get(name), since.elapsed());

@@ -1,5 +1,5 @@
 //! The outside watcher: a plain client that says when each CR is as it should be. A CR is when its
-//! Deployment and its Service are there and its status tells of them.
+//! Deployment and its Service are there and its status shows them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -138,7 +138,7 @@ impl ControlPlane {
         self.person.apply("tests", &account).await.expect("an account");
     }
 
-    /// Rights that nobody has yet.
+    /// Rights that no account has yet.
     pub async fn create_role(&self, name: &str, rules: &Value) {
         let (api_version, kind) = (CLUSTER_ROLE.api_version(), CLUSTER_ROLE.kind);
         let metadata = json!({ "name": name });

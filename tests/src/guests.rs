@@ -37,7 +37,7 @@ pub fn product(source: &str) {
     assert!(output.status.success(), "hotshoe build failed: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Builds into a folder of the tests' own, so that nobody who works on the plugin meanwhile changes
+/// Builds into a folder of the tests' own, so that work on the plugin meanwhile does not change
 /// what a test runs. Test binaries build one after the other; the second finds everything done.
 fn build(source: &str, name: &str) -> PathBuf {
     let folder = repository(PRODUCTS).join(name);

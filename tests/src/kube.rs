@@ -35,7 +35,7 @@ pub struct Kube {
     client: kube::Client,
 }
 
-/// What a watch tells, one object after the other, with the type of the event.
+/// The events of a watch, one object after the other, with the type of the event.
 pub type Changes = Pin<Box<dyn Stream<Item = (&'static str, Value)> + Send>>;
 
 impl Kube {

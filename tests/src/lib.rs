@@ -1,7 +1,7 @@
 //! The harness of the end-to-end tests: a real control plane, the host as a process of its own
 //! under its own account, and a plain client that looks at both from outside.
 //!
-//! | file | what is told there |
+//! | file | contents |
 //! |---|---|
 //! | `control_plane.rs` | the control plane of a test binary, and accounts on it |
 //! | `host.rs` | the host as a process: started, killed, asked |

@@ -211,10 +211,10 @@ impl Scene {
         found.map_err(|refused| format!("{} {}", refused.code, refused.message))
     }
 
-    /// Waits until a condition of a Memcached is as wished: status, reason, part of the message.
-    pub async fn until_said(&self, name: &str, condition: &str, wished: (&str, &str, &str)) -> Value {
-        let (status, reason, message) = wished;
-        self.until(&format!("{condition} of {name} is {wished:?}"), async || {
+    /// Waits until a condition of a Memcached is as expected: status, reason, part of the message.
+    pub async fn until_said(&self, name: &str, condition: &str, expected: (&str, &str, &str)) -> Value {
+        let (status, reason, message) = expected;
+        self.until(&format!("{condition} of {name} is {expected:?}"), async || {
             let object = self.look(&MEMCACHED, name).await?;
             let found = said(&object, condition);
             let is_it = found.0 == status && found.1 == reason && found.2.contains(message);
@@ -233,7 +233,7 @@ impl Scene {
         self.until_object(kind, name, &what, is_it).await
     }
 
-    /// Waits until a Memcached has all that was wished for, and says so of its newest generation.
+    /// Waits until a Memcached has all desired children, and says so of its newest generation.
     pub async fn available(&self, name: &str) -> Value {
         self.until(&format!("{name} is available"), async || {
             let object = self.look(&MEMCACHED, name).await?;

@@ -20,7 +20,7 @@ use crate::watcher::{Converged, Watcher};
 /// When the run is void.
 pub async fn run(subject: Subject, setup: &Setup) -> Result<Outcome> {
     let plane = Plane::up(&setup.manifests).await?;
-    // Nobody serves them yet, so this is also how fast a user is who is alone.
+    // No operator runs yet, so this is also how fast a client is that has the server for itself.
     let created = load::create(&plane.user, 0..setup.count, |_, _| ()).await?.as_secs_f64();
     let mut outcome = Outcome { created, ..Outcome::default() };
     let mut audit = audit(&plane, subject)?;

@@ -136,7 +136,7 @@ async fn swap(stand: &Stand, good: &[Vec<u8>], broken: &[Broken], swaps: usize, 
         {
             match broken {
                 Broken::Renamed(bytes) => stand.folder.put(bytes),
-                // Nobody should, and somebody will.
+                // This should not happen, and one day it will.
                 Broken::Overwritten(bytes) => drop(std::fs::write(stand.folder.component(), bytes)),
             }
         } else if let Some(number) = next_good.next()

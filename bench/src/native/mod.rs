@@ -1,9 +1,9 @@
-//! The native operator: what somebody would write who wants the same behaviour from kube-rs alone
+//! The native operator: what an author would write who wants the same behaviour from kube-rs alone
 //! and tunes it. One reconcile of each object at a time and ten at once; predicates keep echoes of
 //! its own status writes out; children and status are written only where they differ from the
 //! caches; `managedFields` are dropped from the caches and Pods kept by name only.
 //!
-//! | file | what is told there |
+//! | file | contents |
 //! |---|---|
 //! | `watch.rs` | the watches, the caches they fill, and what wakes a reconcile |
 //! | `reconcile.rs` | from caches to writes |
@@ -11,7 +11,7 @@
 //! | `difference.rs` | whether a child must be applied |
 //!
 //! It does less than the host where that only helps it: it would take over a Deployment of
-//! somebody else's that carries its labels, and counts nothing.
+//! another controller's that carries its labels, and counts nothing.
 
 mod difference;
 mod pods;

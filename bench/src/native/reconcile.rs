@@ -248,7 +248,7 @@ impl Context {
         loop {
             let seen = self.seen(&parent);
             let (decision, done) = behaviour::finalize(&parent, seen.view(self, &parent), &self.config)?;
-            self.tell(&parent, &decision).await?;
+            self.emit_event(&parent, &decision).await?;
             if let Some(newer) = self.say(&parent, &decision).await? {
                 parent = newer;
             }
@@ -259,7 +259,7 @@ impl Context {
         }
     }
 
-    async fn tell(&self, parent: &Memcached, decision: &Decision) -> Result<(), Error> {
+    async fn emit_event(&self, parent: &Memcached, decision: &Decision) -> Result<(), Error> {
         for event in &decision.events {
             let event = Event {
                 type_: EventType::Warning,

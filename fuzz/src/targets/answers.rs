@@ -105,7 +105,7 @@ fn holds(decision: &Decision) {
     }
 }
 
-/// Whoever parses it later gets one object that is not too deep, whichever way duplicates are read.
+/// A later parser gets one object that is not too deep, whichever way duplicates are read.
 fn is_object(json: &str, limit: usize) {
     assert!(json.len() <= limit);
     let value: Value = serde_json::from_str(json).expect("what passed is JSON");

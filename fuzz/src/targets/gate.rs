@@ -60,8 +60,8 @@ pub fn gate(bytes: &[u8]) {
     };
     let Ok(passed) = check(&decision, &[], &context) else { return };
     let passed = passed.expect("the decision is about children");
-    let Children::Exactly(wished) = &decision.children else { return };
-    assert_eq!(passed.len(), wished.len(), "all or nothing");
+    let Children::Exactly(desired) = &decision.children else { return };
+    assert_eq!(passed.len(), desired.len(), "all or nothing");
     for (index, desired) in passed.iter().enumerate() {
         holds(desired, &grant);
         assert!(!passed.iter().skip(index + 1).any(|other| other.reference == desired.reference));

@@ -1,4 +1,4 @@
-//! What the API server tells of objects.
+//! Objects and managedFields from the API server.
 
 use serde_json::{Map, Value};
 
@@ -143,7 +143,7 @@ pub fn ownership(bytes: &[u8]) {
     }
 }
 
-/// The entry that an apply would leave, where all lists are atomic; none where nobody owns a member.
+/// The entry that an apply would leave, where all lists are atomic; none where no member has an owner.
 fn fields_of(desired: &Value) -> Option<Value> {
     let Value::Object(members) = desired else { return None };
     if members.contains_key("apiVersion") || members.contains_key("kind") || members.contains_key("metadata") {
@@ -199,7 +199,7 @@ impl Naive {
         }
     }
 
-    /// Nobody owns what says which object it is.
+    /// The fields that identify an object have no owner.
     fn covers_object(&self, desired: &Value) -> bool {
         let Value::Object(members) = desired else { return self.covers(desired) };
         let named = |key: &str| key == "apiVersion" || key == "kind";

@@ -15,10 +15,10 @@ pub const KIND: &str = "Memcached";
 /// A set of Memcached servers.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Memcached {
-    /// What is wished.
+    /// The desired state.
     #[serde(default)]
     pub spec: MemcachedSpec,
-    /// What has been said about it.
+    /// The status as it was written last.
     #[serde(default)]
     pub status: Said,
 }

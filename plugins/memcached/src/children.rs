@@ -78,7 +78,7 @@ fn pod_security() -> PodSecurityContext {
 fn container_security() -> SecurityContext {
     SecurityContext {
         run_as_non_root: true,
-        // The image's own user is named and not numbered, so the kubelet could not tell that it
+        // The image's own user is named and not numbered, so the kubelet could not see that it
         // is not root.
         run_as_user: 1001,
         allow_privilege_escalation: false,

@@ -88,13 +88,13 @@ fn version(name: &str, storage: bool, size: Value) -> Result<CustomResourceDefin
 
 fn columns() -> Vec<CustomResourceColumnDefinition> {
     vec![
-        column("Size", "integer", ".spec.size", "The number of servers wished for."),
+        column("Size", "integer", ".spec.size", "The desired number of servers."),
         column("Ready", "integer", ".status.readyReplicas", "The number of servers that are ready."),
         column(
             "Available",
             "string",
             r#".status.conditions[?(@.type=="Available")].status"#,
-            "Whether as many servers are ready as are wished for.",
+            "Whether the desired number of servers is ready.",
         ),
         column("Age", "date", ".metadata.creationTimestamp", "The time since it was created."),
     ]
@@ -162,7 +162,7 @@ fn of<T: JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// The typed schema holds limits as floating-point numbers; nobody writes `maximum: 3.0`.
+/// The typed schema holds limits as floating-point numbers; a CRD has `maximum: 3`, not `3.0`.
 fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {

@@ -3,7 +3,7 @@
 /// The longest value of a label.
 const LONGEST: usize = 63;
 
-/// How much of a digest tells one image from another for a person.
+/// How many digits of a digest distinguish images for a reader.
 const DIGEST: usize = 12;
 
 /// The version that an image reference names, as a valid label value: its tag, or else the

@@ -1,5 +1,5 @@
 //! The logic of a Memcached operator: one Deployment and one Service for each `Memcached`, and a
-//! status that tells what was observed.
+//! a status that shows what was observed.
 //!
 //! ```text
 //!            ┌── names.rs ──── can its children be named? ─┐
@@ -8,7 +8,7 @@
 //!            └── trouble.rs ── what stands in the way? ────┘
 //! ```
 //!
-//! | file | what is told there |
+//! | file | contents |
 //! |---|---|
 //! | `api.rs` | the `Memcached` resource and the plugin's configuration |
 //! | `descriptor.rs` | what the plugin asks the host for |

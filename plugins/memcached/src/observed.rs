@@ -21,7 +21,7 @@ pub(crate) const DEPLOYMENT_FIELDS: &[&str] = &[
     "status.updatedReplicas",
 ];
 
-/// What is there for one custom resource.
+/// The observed children of one custom resource.
 pub(crate) struct Observed {
     /// Absent until the Deployment is there.
     pub(crate) rollout: Option<Rollout>,
@@ -47,7 +47,7 @@ pub(crate) struct Rollout {
 impl Observed {
     pub(crate) fn of(request: &Request<Memcached>) -> Result<Self, Failure> {
         let deployment = request.child_as::<Deployment, DeploymentView>(request.name())?;
-        // Those of a Deployment of this name that is somebody else's have the same labels.
+        // The Pods of a Deployment of this name that is not our child have the same labels.
         let pods = if deployment.is_some() { request.related(PODS)? } else { Vec::new() };
         Ok(Self {
             rollout: deployment.map(Rollout::of),

@@ -13,7 +13,7 @@ pub(crate) fn reconcile(request: &Request<Memcached>) -> Result<Answer, Failure>
     let observed = Observed::of(request)?;
     let (decision, trouble) = decide(request, &observed)?;
     let conditions = match request.parent.status.nodes {
-        // Whatever else there is to say is said next: the host asks again once this is written.
+        // The other conditions come with the next call: the host calls again once this is written.
         None => status::starting(request.name()),
         Some(_) => status::conditions(request.name(), request.parent.spec.size, &observed, trouble.as_ref()),
     };
@@ -21,8 +21,8 @@ pub(crate) fn reconcile(request: &Request<Memcached>) -> Result<Answer, Failure>
     Ok(Answer::Decided(decision.status(&status::status(&observed))?.conditions(conditions).events(events)))
 }
 
-/// What should become of the children, and what stands in the way. What only a person can put
-/// right leaves the children alone; what the API server refused is wished for again.
+/// Decides the children, and finds what stands in their way. A problem that only a person can fix
+/// leaves the children alone; a write that the API server refused stays desired.
 fn decide(request: &Request<Memcached>, observed: &Observed) -> Result<(Decision, Option<Trouble>), Failure> {
     let name = request.name();
     if let Some(trouble) = trouble::invalid_name(name) {

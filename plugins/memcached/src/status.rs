@@ -1,4 +1,4 @@
-//! Status and conditions: what was observed, never what is wished. The order of the conditions is
+//! Status and conditions: what was observed, never what is desired. The order of the conditions is
 //! always the same.
 
 use hotshoe_sdk::{Condition, Status};
@@ -19,7 +19,7 @@ pub(crate) fn status(observed: &Observed) -> MemcachedStatus {
     MemcachedStatus { nodes: observed.nodes.clone(), ready_replicas: observed.ready() }
 }
 
-/// The first word, whatever is found.
+/// Builds the conditions of a new custom resource, whatever is observed.
 pub(crate) fn starting(name: &str) -> [Condition; 3] {
     [
         Condition::new(AVAILABLE, Status::Unknown, RECONCILING, STARTING),
@@ -41,7 +41,7 @@ fn available(name: &str, size: i32, observed: &Observed, trouble: Option<&Troubl
     }
 }
 
-/// Whether the Deployment serves as wished.
+/// Builds `Available`: whether the desired number of servers is ready.
 pub(crate) fn serving(name: &str, size: i32, rollout: &Rollout) -> Condition {
     let is_available = rollout.is_available(size);
     let message = if is_available {
@@ -52,8 +52,8 @@ pub(crate) fn serving(name: &str, size: i32, rollout: &Rollout) -> Condition {
     Condition::new(AVAILABLE, is_available.into(), RECONCILING, message)
 }
 
-/// The messages carry no numbers: each step of a roll-out would cost a write that tells nothing
-/// which `Available` does not tell.
+/// Builds `Progressing`. Its messages carry no numbers: each step of a rollout would cost a write
+/// that says no more than `Available` does.
 fn progressing(name: &str, size: i32, observed: &Observed, trouble: Option<&Trouble>) -> Condition {
     if let Some(trouble) = trouble.filter(|trouble| trouble.ends_progress()) {
         return Condition::new(PROGRESSING, Status::False, trouble.reason, trouble.message.as_str());

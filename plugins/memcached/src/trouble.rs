@@ -1,14 +1,14 @@
-//! What may stand in the way, and the words for it.
+//! Problems of one custom resource, with their reasons and messages.
 
 use hotshoe_sdk::{Event, Refusal, Request};
 use k8s_openapi::api::apps::v1::Deployment;
 
 use crate::{Memcached, names, observed::Observed};
 
-/// The reason of whatever happens in the ordinary course, and of what stands in its way.
+/// The reason of conditions in the ordinary course of a reconcile.
 pub(crate) const RECONCILING: &str = "Reconciling";
 
-/// What stands in the way of one custom resource.
+/// A problem of one custom resource.
 pub(crate) struct Trouble {
     kind: Kind,
     /// One PascalCase word.
@@ -32,7 +32,7 @@ impl Trouble {
         matches!(self.kind, Kind::Selector | Kind::Foreign)
     }
 
-    /// What nobody else tells: the host has an Event for each refusal.
+    /// Returns an Event for what the host has none for: it emits one for each refused write.
     pub(crate) fn event(&self) -> Option<Event> {
         match self.kind {
             Kind::Name => Some(Event::warning(self.reason, self.message.as_str())),

@@ -3,7 +3,7 @@
 //! Every call runs in a fresh instance that is thrown away as a whole, so memory is only ever
 //! handed out, in a line, and giving it back would be work without a reader. Two things keep that
 //! frugal: the block handed out last can grow in place, which is how strings and vectors are
-//! built, and it can be taken back.
+//! built, and it can be freed.
 
 #![allow(unsafe_code, reason = "an allocator hands out raw memory")]
 
@@ -78,7 +78,7 @@ impl Bump {
 }
 
 // SAFETY: blocks never overlap, since each begins at or after the end of the one before it, and
-// only the last one is ever resized or taken back. Memory that the host adds is contiguous.
+// only the last one is ever resized or freed. Memory that the host adds is contiguous.
 unsafe impl GlobalAlloc for Bump {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let mask = layout.align() - 1;

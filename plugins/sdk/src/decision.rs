@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{Failure, Object};
 
-/// What should be. Status and conditions tell what was observed, never what is wished.
+/// The desired state. Status and conditions show what was observed, never what is desired.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// What should become of the children.
@@ -57,7 +57,7 @@ impl Decision {
         self
     }
 
-    /// Tell these events too.
+    /// Adds Events.
     #[must_use]
     pub fn events(mut self, events: impl IntoIterator<Item = Event>) -> Self {
         self.events.extend(events);
@@ -108,7 +108,7 @@ pub enum Status {
     True,
     /// It does not hold.
     False,
-    /// Nobody can say yet.
+    /// Not known yet.
     Unknown,
 }
 
@@ -151,6 +151,6 @@ impl Event {
 pub enum Severity {
     /// For the record.
     Normal,
-    /// For somebody's attention.
+    /// Needs attention.
     Warning,
 }

@@ -132,14 +132,14 @@ impl Descriptor {
         self
     }
 
-    /// Be told the time. Equal requests are then rare, so every call costs.
+    /// Asks for the time in each request. Requests are then rarely equal, so that few calls are skipped.
     #[must_use]
     pub fn wants_now(mut self) -> Self {
         self.wants_now = true;
         self
     }
 
-    /// Be told the number of tries since the last success.
+    /// Asks for the number of tries since the last success in each request.
     #[must_use]
     pub fn wants_attempt(mut self) -> Self {
         self.wants_attempt = true;

@@ -29,28 +29,28 @@ pub mod generated {
     });
 }
 
-/// A [`Reconciler`] as the contract wants it.
+/// Exports a [`Reconciler`] as the contract asks for.
 pub struct Guest<R>(PhantomData<R>);
 
 impl<R: Reconciler> export::Guest for Guest<R> {
     fn describe() -> wit::Descriptor {
-        tell_panics();
+        log_panics();
         R::describe().into()
     }
 
     fn reconcile(request: wit::Request) -> Result<wit::Answer, wit::Failure> {
-        tell_panics();
+        log_panics();
         crate::reconcile::<R>(request.into()).map(Into::into).map_err(Into::into)
     }
 
     fn finalize(request: wit::Request) -> Result<wit::Cleanup, wit::Failure> {
-        tell_panics();
+        log_panics();
         crate::finalize::<R>(request.into()).map(Into::into).map_err(Into::into)
     }
 }
 
-/// Have a panic say where and why before it traps; the trap itself carries neither.
-fn tell_panics() {
+/// Logs where and why a panic happened before it traps; the trap itself carries neither.
+fn log_panics() {
     std::panic::set_hook(Box::new(|panic| log(Level::Error, &panic.to_string())));
 }
 

@@ -59,7 +59,7 @@
 //!
 //! # Map
 //!
-//! | file | what is told there |
+//! | file | contents |
 //! |---|---|
 //! | `reconciler.rs` | the trait that a plugin implements, and how it is called |
 //! | `request.rs` | what a plugin is shown, and typed access to it |

@@ -16,9 +16,9 @@ pub enum Level {
     Debug,
     /// For the administrator, when reading along.
     Info,
-    /// Somebody may have to act.
+    /// A person may have to act.
     Warn,
-    /// Somebody has to act.
+    /// A person has to act.
     Error,
 }
 
@@ -82,13 +82,13 @@ macro_rules! info {
     ($($message:tt)+) => { $crate::log::write($crate::log::Level::Info, &::std::format!($($message)+)) };
 }
 
-/// Write a line upon which somebody may have to act, formatted as by [`format!`].
+/// Writes a line at level warn, formatted as by [`format!`].
 #[macro_export]
 macro_rules! warn {
     ($($message:tt)+) => { $crate::log::write($crate::log::Level::Warn, &::std::format!($($message)+)) };
 }
 
-/// Write a line upon which somebody has to act, formatted as by [`format!`].
+/// Writes a line at level error, formatted as by [`format!`].
 #[macro_export]
 macro_rules! error {
     ($($message:tt)+) => { $crate::log::write($crate::log::Level::Error, &::std::format!($($message)+)) };

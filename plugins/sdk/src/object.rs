@@ -83,7 +83,7 @@ impl Object {
 
     /// A desired child of kind `K` and this name, in the parent's namespace, with these fields: a type of the
     /// plugin's own with just those that it sets, or a [`serde_json::Value`]. `apiVersion`, `kind` and the name
-    /// may be left out of them. Nobody checks that Kubernetes knows such fields: have a test do so. A component
+    /// may be left out of them. Nothing checks that Kubernetes knows such fields: write a test that does. A component
     /// with types of its own is half the size of one that builds a typed Deployment.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ pub struct Metadata {
     pub name: String,
     /// Absent for cluster-scoped objects.
     pub namespace: Option<String>,
-    /// Tells an object from an earlier one of the same name.
+    /// Distinguishes an object from an earlier one of the same name.
     pub uid: String,
     /// Raised by every change of the object's desired state; absent where its kind has none.
     pub generation: Option<i64>,
@@ -146,7 +146,7 @@ pub struct Metadata {
     pub deletion_timestamp: Option<String>,
 }
 
-/// What is wrong with a text, without the line and column: nobody can look at a text that the
+/// What is wrong with a text, without the line and column: the author cannot see the text that the
 /// host made, and a message should not change with the fields around the one at fault.
 pub(crate) fn words(cause: &serde_json::Error) -> String {
     let mut words = cause.to_string();

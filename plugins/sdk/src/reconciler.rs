@@ -28,7 +28,7 @@ pub trait Reconciler: Sized {
     /// What to do before the parent goes: called instead of `reconcile` while the parent is being
     /// deleted and holds the finalizer that `describe` named, until the answer is
     /// [`Cleanup::Done`]. Beside the fields asked for, the parent shows its `status.conditions`,
-    /// so that a clean-up can tell what it has said already.
+    /// so that a clean-up sees what it reported before.
     ///
     /// # Errors
     ///

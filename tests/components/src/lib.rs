@@ -5,7 +5,7 @@
     clippy::panic,
     clippy::expect_used,
     clippy::unwrap_used,
-    reason = "who makes a component that cannot be is told by a panic in the test that wants it"
+    reason = "a component that cannot be made is reported by a panic in the test that needs it"
 )]
 
 use std::path::Path;

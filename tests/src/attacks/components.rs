@@ -41,7 +41,7 @@ pub fn loop_in_realloc() -> Vec<u8> {
     called(Guest { realloc: format!("{FOREVER} (i32.const 0)"), ..Guest::default() })
 }
 
-/// The host tells the guest that the answer was read.
+/// The host reports to the guest that the answer was read.
 pub fn loop_after_return() -> Vec<u8> {
     let name = "cabi_post_hotshoe:reconciler/reconciler@0.1.0#reconcile";
     called(Guest { fields: format!("(func (export \"{name}\") (param i32) {FOREVER})"), ..Guest::default() })
@@ -138,7 +138,7 @@ pub fn unknown_import(_: &[u8]) -> Offered {
     Offered::Bytes(text(&format!("(component {import})")))
 }
 
-/// What most toolchains import without being told to.
+/// What most toolchains import by default.
 pub fn wasi(_: &[u8]) -> Offered {
     let function = r#"(export "get-environment" (func (result (list (tuple string string)))))"#;
     Offered::Bytes(text(&format!(r#"(component (import "wasi:cli/environment@0.2.0" (instance {function})))"#)))
@@ -180,7 +180,7 @@ pub fn large_file(_: &[u8]) -> Offered {
     Offered::Hole(1 << 30)
 }
 
-/// Whoever opens it waits for a writer.
+/// A reader that opens it waits for a writer.
 pub fn pipe(_: &[u8]) -> Offered {
     Offered::Pipe
 }

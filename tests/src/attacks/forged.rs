@@ -1,4 +1,4 @@
-//! Objects that a plugin should never get written, each as the plugin wishes for it and as a request
+//! Objects that a plugin should never get written, each as the plugin desires it and as a request
 //! that would write it without any host between.
 
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub struct Forged {
     pub name: String,
     /// Its JSON.
     pub body: Value,
-    /// What would be written by whoever asks the API server directly.
+    /// What a client would write that asks the API server directly.
     pub path: String,
 }
 
@@ -95,12 +95,12 @@ pub fn cluster_role_binding(place: &Place<'_>) -> Vec<Forged> {
     here(CLUSTER_ROLE_BINDING, place, binding("ClusterRole", "cluster-admin"))
 }
 
-/// A view of every object that anybody writes.
+/// A view of every object that is written.
 pub fn webhook(place: &Place<'_>) -> Vec<Forged> {
     here(MUTATING_WEBHOOK, place, json!({ "webhooks": [] }))
 }
 
-/// Another schema for somebody's objects.
+/// Another schema for another tenant's objects.
 pub fn definition(place: &Place<'_>) -> Vec<Forged> {
     vec![Forged::new(
         CRD,
@@ -118,9 +118,9 @@ pub fn persistent_volume(place: &Place<'_>) -> Vec<Forged> {
     here(PERSISTENT_VOLUME, place, json!({ "spec": spec }))
 }
 
-/// Somebody's credentials for a storage system, used by whoever mounts the volume.
+/// Another tenant's credentials for a storage system, used by each Pod that mounts the volume.
 pub fn persistent_volume_with_secret(place: &Place<'_>) -> Vec<Forged> {
-    let secret = json!({ "namespace": SYSTEM, "name": "somebody-elses" });
+    let secret = json!({ "namespace": SYSTEM, "name": "another-tenants" });
     let source = json!({ "driver": "csi.example.com", "volumeHandle": "any", "nodeStageSecretRef": secret });
     let spec = json!({ "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "csi": source });
     here(PERSISTENT_VOLUME, place, json!({ "spec": spec }))
@@ -136,7 +136,7 @@ pub fn namespace_with_finalizer(place: &Place<'_>) -> Vec<Forged> {
     here(NAMESPACE, place, json!({ "spec": { "finalizers": ["example.com/never"] } }))
 }
 
-/// Somebody else's namespace; also as something to be read.
+/// Another tenant's namespace; also as something to be read.
 pub fn config_map_elsewhere(place: &Place<'_>) -> Vec<Forged> {
     vec![Forged::new(CONFIG_MAP, place, Some("default"), place.name, json!({ "data": { "a": "b" } }))]
 }
@@ -158,7 +158,7 @@ pub fn role_binding(place: &Place<'_>) -> Vec<Forged> {
     here(ROLE_BINDING, place, binding("ClusterRole", "admin"))
 }
 
-/// Somebody to be.
+/// An account to act as.
 pub fn service_account(place: &Place<'_>) -> Vec<Forged> {
     here(SERVICE_ACCOUNT, place, json!({}))
 }
@@ -263,9 +263,9 @@ pub fn host_network_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, |spec| spec["hostNetwork"] = true.into())
 }
 
-/// Whatever somebody has bound to that account, or lets it pull and mount.
+/// Whatever is bound to that account, or that it may pull and mount.
 pub fn other_account_pod(place: &Place<'_>) -> Vec<Forged> {
-    pod(place, |spec| spec["serviceAccountName"] = "somebody-elses".into())
+    pod(place, |spec| spec["serviceAccountName"] = "another-tenants".into())
 }
 
 /// Whatever rights the account has that every Pod may run under.
@@ -280,12 +280,12 @@ pub fn node_name_pod(place: &Place<'_>) -> Vec<Forged> {
 
 /// To be read without a right to read it.
 pub fn secret_volume_pod(place: &Place<'_>) -> Vec<Forged> {
-    pod(place, |spec| mount(spec, json!({ "secret": { "secretName": "somebody-elses" } })))
+    pod(place, |spec| mount(spec, json!({ "secret": { "secretName": "another-tenants" } })))
 }
 
 /// The same by another way.
 pub fn secret_environment_pod(place: &Place<'_>) -> Vec<Forged> {
-    let source = json!([{ "secretRef": { "name": "somebody-elses" } }]);
+    let source = json!([{ "secretRef": { "name": "another-tenants" } }]);
     pod(place, |spec| spec["containers"][0]["envFrom"] = source)
 }
 
@@ -312,14 +312,14 @@ pub fn annotated_pod(place: &Place<'_>) -> Vec<Forged> {
     forged
 }
 
-/// An address that somebody else's traffic goes to.
+/// An address that another tenant's traffic goes to.
 pub fn annotated_service(place: &Place<'_>) -> Vec<Forged> {
     let annotation = json!({ "metallb.universe.tf/loadBalancerIPs": "192.0.2.1" });
     let spec = json!({ "ports": [{ "port": 80 }], "selector": { "app": place.name } });
     here(SERVICE, place, json!({ "metadata": { "annotations": annotation }, "spec": spec }))
 }
 
-/// What matches, whoever's it is.
+/// What matches, whichever tenant it belongs to.
 fn adopting(kind: Kind, place: &Place<'_>) -> Vec<Forged> {
     let labels = json!({ "app": "ci-runner" });
     let template = json!({ "metadata": { "labels": labels }, "spec": harmless_pod() });
@@ -327,7 +327,7 @@ fn adopting(kind: Kind, place: &Place<'_>) -> Vec<Forged> {
     here(kind, place, json!({ "spec": spec }))
 }
 
-/// Whoever's Pods they are: a ReplicaSet of none deletes all that it takes.
+/// A ReplicaSet of none deletes all Pods that it adopts, whichever tenant they belong to.
 pub fn adopting_replica_set(place: &Place<'_>) -> Vec<Forged> {
     adopting(REPLICA_SET, place)
 }
@@ -365,7 +365,7 @@ pub fn claim_of_another_set(place: &Place<'_>) -> Vec<Forged> {
 }
 
 fn filled(mut claim: Value) -> Value {
-    claim["spec"]["dataSource"] = json!({ "kind": "PersistentVolumeClaim", "name": "somebody-elses" });
+    claim["spec"]["dataSource"] = json!({ "kind": "PersistentVolumeClaim", "name": "another-tenants" });
     claim
 }
 
@@ -379,10 +379,10 @@ pub fn filled_claim(place: &Place<'_>) -> Vec<Forged> {
     here(CLAIM, place, json!({ "spec": filled(claim(place.name))["spec"] }))
 }
 
-/// Somebody's volume, before they claim it.
+/// Another tenant's volume, before it is claimed.
 pub fn claim_of_volume(place: &Place<'_>) -> Vec<Forged> {
     let mut claim = claim(place.name);
-    claim["spec"]["volumeName"] = "somebody-elses".into();
+    claim["spec"]["volumeName"] = "another-tenants".into();
     here(CLAIM, place, json!({ "spec": claim["spec"] }))
 }
 

@@ -3,7 +3,7 @@
 //! It stands here once. The binary `hostile` of the tests runs every row, the benchmark runs one of
 //! each class beside a healthy plugin, and a test holds SECURITY.md to it.
 //!
-//! | file | what is told there |
+//! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the table |
 //! | `components.rs` | components that no compiler would write, made of text |
@@ -43,7 +43,7 @@ pub enum How {
     Offered(fn(&[u8]) -> Offered),
     /// The fixture's parent names it, and the fixture does it while the parent is being deleted.
     AtTheEnd(&'static str),
-    /// The fixture wishes for these objects as its children.
+    /// The fixture desires these objects as its children.
     Forged(fn(&Place<'_>) -> Vec<Forged>),
     /// The fixture asks to be shown these objects.
     Read(fn(&Place<'_>) -> Vec<Forged>),
