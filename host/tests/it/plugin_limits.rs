@@ -1,18 +1,9 @@
 //! Each limit of a call, obeyed and violated by a real component.
 
-#![allow(
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test says what is wrong by panicking"
-)]
-
-mod plugin_support;
-
 use std::time::Duration;
 
+use crate::plugin_support::{Guest, call, call_with, failure, limits, load, observation, reconcile, refusal};
 use hotshoe_core::model::decision::{Answer, Call, Children, Failure};
-use plugin_support::{Guest, call, call_with, failure, limits, load, observation, reconcile, refusal};
 
 /// Grows the memory page by page until it is refused, and then gives up.
 const EAT_MEMORY: &str = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable";

@@ -2,8 +2,6 @@
 //! world is written down as a set of tuples, one by one, and what is never allowed is struck out;
 //! then the gate must say yes to exactly those.
 
-#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
-
 use std::collections::BTreeSet;
 
 use hotshoe_core::check;

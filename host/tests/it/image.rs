@@ -1,8 +1,6 @@
 //! What the container image is built from: the part of the repository that `.dockerignore` lets through
 //! must be whole, though nobody here has a container engine.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,20 +1,11 @@
 //! The verbs of a plugin's author, on a plugin that a few lines of text make.
 
-#![allow(
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test says what is wrong by panicking"
-)]
-
-mod plugin_support;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::plugin_support::{Guest, HOTSHOE, folder, reconcile};
 use hotshoe_components::owner_of_config_maps;
-use plugin_support::{Guest, HOTSHOE, folder, reconcile};
 use tempfile::TempDir;
 
 const MANIFEST: &str =

@@ -1,14 +1,5 @@
 //! What is loaded, what is refused, and what is believed of a cache.
 
-#![allow(
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test says what is wrong by panicking"
-)]
-
-mod plugin_support;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -16,6 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::plugin_support::{
+    Guest, HOTSHOE, compiler, engine, folder, limits, load, load_with, observation, only, reconcile, refusal,
+};
 use hotshoe::sandbox::candidate::Candidate;
 use hotshoe::sandbox::cases::Case;
 use hotshoe::sandbox::compile::{Compiler, VERB};
@@ -24,9 +18,6 @@ use hotshoe::sandbox::revision::{Loaded, Revision};
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Limits;
-use plugin_support::{
-    Guest, HOTSHOE, compiler, engine, folder, limits, load, load_with, observation, only, reconcile, refusal,
-};
 
 #[tokio::test]
 async fn a_plugin_is_described_once_it_is_loaded() {

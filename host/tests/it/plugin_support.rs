@@ -1,7 +1,5 @@
 //! Components made from a few lines of text, loaded by the real loader.
 
-#![allow(dead_code, unreachable_pub, reason = "each test uses its own part of this")]
-
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -15,39 +13,39 @@ use hotshoe_core::model::decision::{Call, Document, Observation};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::limits::{Limits, Overrides};
 
-pub use hotshoe_components::{Guest, reconcile};
+pub(crate) use hotshoe_components::{Guest, reconcile};
 
 /// The binary under test.
-pub const HOTSHOE: &str = env!("CARGO_BIN_EXE_hotshoe");
+pub(crate) const HOTSHOE: &str = env!("CARGO_BIN_EXE_hotshoe");
 
 /// One engine for all tests of a file, as a host has one.
-pub fn engine() -> &'static Engine {
+pub(crate) fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| Engine::new().unwrap())
 }
 
 /// A compiler that caches below the build's own directory, so that tests share what is compiled.
-pub fn compiler() -> Compiler {
+pub(crate) fn compiler() -> Compiler {
     Compiler::new(HOTSHOE.into(), Some(Path::new(env!("CARGO_TARGET_TMPDIR"))))
 }
 
 /// Limits with these overrides, as JSON.
-pub fn limits(overrides: &str) -> Limits {
+pub(crate) fn limits(overrides: &str) -> Limits {
     Limits::with(&serde_json::from_str::<Overrides>(overrides).unwrap()).unwrap()
 }
 
 /// Loads with the limits of production.
-pub async fn load(bytes: Vec<u8>) -> Result<Arc<Revision>, LoadError> {
+pub(crate) async fn load(bytes: Vec<u8>) -> Result<Arc<Revision>, LoadError> {
     load_with(bytes, Limits::default()).await
 }
 
 /// Loads with other limits.
-pub async fn load_with(bytes: Vec<u8>, limits: Limits) -> Result<Arc<Revision>, LoadError> {
+pub(crate) async fn load_with(bytes: Vec<u8>, limits: Limits) -> Result<Arc<Revision>, LoadError> {
     Revision::load(engine(), &compiler(), Candidate::of(bytes), limits).await.map(|loaded| loaded.revision)
 }
 
 /// An observation of an object with nothing around it.
-pub fn observation() -> Arc<Observation> {
+pub(crate) fn observation() -> Arc<Observation> {
     let kind = Kind::new("example.com", "v1", "Test");
     Arc::new(Observation {
         parent: Document {
@@ -64,35 +62,35 @@ pub fn observation() -> Arc<Observation> {
 }
 
 /// Loads a guest and calls its `reconcile` once.
-pub async fn call(guest: Guest) -> Result<Outcome, Aborted> {
+pub(crate) async fn call(guest: Guest) -> Result<Outcome, Aborted> {
     call_with(guest, Limits::default()).await
 }
 
 /// The same with other limits.
-pub async fn call_with(guest: Guest, limits: Limits) -> Result<Outcome, Aborted> {
+pub(crate) async fn call_with(guest: Guest, limits: Limits) -> Result<Outcome, Aborted> {
     let revision = load_with(guest.component(), limits).await.unwrap();
     revision.decide(Call::Reconcile, observation()).await
 }
 
 /// The reason and the message of a call that came to nothing.
-pub async fn failure(guest: Guest) -> (&'static str, String) {
+pub(crate) async fn failure(guest: Guest) -> (&'static str, String) {
     let aborted = call(guest).await.unwrap_err();
     (aborted.error.reason(), aborted.to_string())
 }
 
 /// The reason and the message of a load that came to nothing.
-pub async fn refusal(bytes: Vec<u8>) -> (&'static str, String) {
+pub(crate) async fn refusal(bytes: Vec<u8>) -> (&'static str, String) {
     let error = load(bytes).await.unwrap_err();
     (error.reason(), error.to_string())
 }
 
 /// A directory that goes with the test.
-pub fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
 /// The only file with this ending in a directory.
-pub fn only(directory: &Path, ending: &str) -> PathBuf {
+pub(crate) fn only(directory: &Path, ending: &str) -> PathBuf {
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut found = files.filter(|path| path.to_string_lossy().ends_with(ending));
     let path = found.next().unwrap();

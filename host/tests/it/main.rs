@@ -1,0 +1,10 @@
+//! The host without a cluster: its program and its loader, from outside of the crate. One binary, for each would
+//! be linked with the whole host.
+
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod image;
+mod plugin_cli;
+mod plugin_limits;
+mod plugin_load;
+mod plugin_support;
