@@ -221,7 +221,7 @@ test: (stages "fmt-check" "test-core" "test-logic" "fuzz-short" "crds-check" "bu
 # The pure half of the host: what a plugin may do and what must be written, in seconds
 [group('test')]
 test-core *arguments: toolchain
-    cargo test --locked -p hotshoe-core "$@"
+    cargo test --locked -p hotshoe-core -p hotshoe-attacks "$@"
 
 # The host's own tests, without a cluster
 [group('test')]
@@ -246,7 +246,7 @@ test-e2e *arguments: build control-plane
 # A plugin that attacks, beside a healthy one: every row of the table in SECURITY.md. Part of test-e2e
 [group('test')]
 test-hostile *arguments: build control-plane
-    {{ waiting }} cargo test {{ cargo }} -p hotshoe-tests --test hostile "$@"
+    {{ waiting }} cargo test {{ cargo }} -p hotshoe-tests --test e2e hostile:: "$@"
 
 # The fuzz targets on their seeds and many changes of them, in seconds
 [group('test')]

@@ -1,10 +1,11 @@
-//! The control plane of a test binary, and accounts on it.
+//! The control planes of the tests, and accounts on them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+pub use hotshoe_attacks::kinds::SYSTEM;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -13,8 +14,6 @@ use crate::kinds::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CRD, NAMESPACE, ROLE, ROL
 use crate::kube::Kube;
 use crate::{repository, wait};
 
-/// The namespace of the host and of the plugins' ServiceAccounts.
-pub const SYSTEM: &str = "hotshoe-system";
 /// The host's account.
 pub const HOST_USER: &str = "system:serviceaccount:hotshoe-system:hotshoe";
 /// The Memcached plugin's account.
@@ -25,7 +24,7 @@ pub const CLOSED: &str = "the namespace hotshoe-system is the host's";
 const CRD_FILE: &str = "crds/cache.example.com_memcacheds.yaml";
 const RBAC_FILE: &str = "deploy/rbac.yaml";
 
-/// A control plane, which ends with the process that started it.
+/// A control plane, which ends with the process that started it. There are three, for hosts that would meet on one.
 pub struct ControlPlane {
     dir: PathBuf,
     /// The client of the person.
@@ -33,23 +32,36 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// The one of this test binary, with the CRD and the manifests of the accounts applied.
+    /// The one on which each host watches a namespace of its own.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
-        SHARED
-            .get_or_init(|| async {
-                let plane = Self::up().await;
-                plane.install_crd().await;
-                plane.install_accounts().await;
-                plane
-            })
-            .await
+        SHARED.get_or_init(|| Self::installed("shared")).await
+    }
+
+    /// The one on which a single host watches all namespaces.
+    pub async fn of_one_host() -> &'static Self {
+        static OF_ONE_HOST: OnceCell<ControlPlane> = OnceCell::const_new();
+        OF_ONE_HOST.get_or_init(|| Self::installed("one-host")).await
+    }
+
+    /// The one that a test may change as a whole.
+    pub async fn alone() -> &'static Self {
+        static ALONE: OnceCell<ControlPlane> = OnceCell::const_new();
+        ALONE.get_or_init(|| Self::installed("alone")).await
+    }
+
+    /// Starts one, and applies the CRD and the manifests of the accounts.
+    async fn installed(name: &str) -> Self {
+        let plane = Self::up(name).await;
+        plane.install_crd().await;
+        plane.install_accounts().await;
+        plane
     }
 
     /// Starts one with nothing in it.
-    async fn up() -> Self {
+    async fn up(name: &str) -> Self {
         let process = std::process::id();
-        let dir = std::env::temp_dir().join(format!("hotshoe-tests-{process}"));
+        let dir = std::env::temp_dir().join(format!("hotshoe-tests-{process}-{name}"));
         control_plane(&["up", "--owner-pid", &process.to_string()], &dir);
         let person = Kube::of(&dir.join("kubeconfig")).await;
         Self { dir, person }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+pub use hotshoe_components::reworded;
 use tempfile::TempDir;
 
 use crate::host::program;
@@ -137,26 +138,6 @@ impl Folder {
     pub fn plugin_file(&self) -> PathBuf {
         self.folder.path().join("plugin.yaml")
     }
-}
-
-/// Another revision of a component, which differs in a word of the same length: in what it says,
-/// and in the cases that it carries.
-pub fn reworded(component: &[u8], word: &str, other: &str) -> Vec<u8> {
-    assert_eq!(word.len(), other.len(), "the length of a text is part of the code");
-    let mut changed = component.to_vec();
-    let mut found = 0;
-    let mut at = 0;
-    while let Some(offset) = find(changed.get(at..).unwrap_or_default(), word.as_bytes()) {
-        changed[at + offset..at + offset + word.len()].copy_from_slice(other.as_bytes());
-        at += offset + word.len();
-        found += 1;
-    }
-    assert!(found > 0, "the component does not say {word:?}");
-    changed
-}
-
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
 }
 
 /// What is offered as a component and is none that can be taken, with the reason that is expected.

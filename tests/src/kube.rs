@@ -6,7 +6,7 @@ use std::pin::Pin;
 use futures::{Stream, StreamExt};
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
-use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, WatchEvent, WatchParams};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
@@ -157,7 +157,7 @@ impl Kube {
 
     /// Every change from now on, and first what is there.
     pub async fn watch(&self, kind: &Kind, namespace: &str) -> Changes {
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &kind.resource());
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource(kind));
         let events = api.watch(&WatchParams::default().timeout(290), "0").await.expect("a watch");
         let changes = events.filter_map(|event| async move {
             let (what, object) = match event.ok()? {
@@ -189,4 +189,14 @@ pub fn documents(manifest: &str) -> Vec<Value> {
 fn kind_of(object: &Value) -> Kind {
     let is_it = |kind: &&Kind| object["kind"] == kind.kind && object["apiVersion"] == kind.api_version();
     *crate::kinds::ALL.iter().find(is_it).unwrap_or_else(|| panic!("the tests do not know the kind of {object}"))
+}
+
+fn resource(kind: &Kind) -> ApiResource {
+    ApiResource {
+        group: kind.group.to_owned(),
+        version: kind.version.to_owned(),
+        api_version: kind.api_version(),
+        kind: kind.kind.to_owned(),
+        plural: kind.plural.to_owned(),
+    }
 }

@@ -3,39 +3,28 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `control_plane.rs` | the control plane of a test binary, and accounts on it |
+//! | `control_plane.rs` | the control planes, and accounts on them |
 //! | `host.rs` | the host as a process: started, killed, asked |
 //! | `scene.rs` | a namespace with a host at work in it: where a test begins |
 //! | `guests.rs` | components: built, changed in a word, broken |
 //! | `kube.rs` | the plain client |
-//! | `kinds.rs` | the kinds that the tests speak of |
-//! | `attacks/` | the table of attacks, and what they are made of |
 //! | `audit.rs` | who wrote what, as the API server recorded it |
 //! | `wait.rs` | waiting for a condition with a deadline |
 //!
 //! A test waits for what it expects and not for a time to pass; when a deadline ends the wait, it
 //! prints what was seen last. Only where nothing is to happen it looks on for a while.
 
-#![allow(
-    clippy::panic,
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a harness says what is wrong by panicking in the test that uses it"
-)]
-
-pub mod attacks;
 pub mod audit;
 pub mod control_plane;
 pub mod guests;
 pub mod host;
-pub mod kinds;
 pub mod kube;
 pub mod scene;
 pub mod wait;
 
 pub use control_plane::ControlPlane;
 pub use host::Host;
+pub use hotshoe_attacks::{self as attacks, kinds};
 pub use kube::{Kube, Refused};
 pub use scene::{Scene, memcached};
 pub use wait::run;

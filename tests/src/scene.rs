@@ -16,7 +16,7 @@ use crate::wait;
 /// The finalizer of the Memcached plugin.
 pub const FINALIZER: &str = "cache.example.com/finalizer";
 
-/// A namespace of its own on the control plane of the test binary.
+/// A namespace of its own.
 pub struct Scene {
     /// Where it is.
     pub plane: &'static ControlPlane,

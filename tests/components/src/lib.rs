@@ -5,6 +5,7 @@
     clippy::panic,
     clippy::expect_used,
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     reason = "a component that cannot be made is reported by a panic in the test that needs it"
 )]
 
@@ -115,4 +116,24 @@ impl Guest {
 /// The bytes of a component, or of a core module, in the text format.
 pub fn text(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// Another revision of a component, which differs in a word of the same length: in what it says,
+/// and in the cases that it carries.
+pub fn reworded(component: &[u8], word: &str, other: &str) -> Vec<u8> {
+    assert_eq!(word.len(), other.len(), "the length of a text is part of the code");
+    let mut changed = component.to_vec();
+    let mut found = 0;
+    let mut at = 0;
+    while let Some(offset) = find(changed.get(at..).unwrap_or_default(), word.as_bytes()) {
+        changed[at + offset..at + offset + word.len()].copy_from_slice(other.as_bytes());
+        at += offset + word.len();
+        found += 1;
+    }
+    assert!(found > 0, "the component does not say {word:?}");
+    changed
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|window| window == needle)
 }

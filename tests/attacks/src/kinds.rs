@@ -1,0 +1,89 @@
+//! The kinds that the tests speak of.
+
+/// The namespace of the host and of the plugins' ServiceAccounts.
+pub const SYSTEM: &str = "hotshoe-system";
+
+/// A kind as the API server serves it.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Empty for the core group.
+    pub group: &'static str,
+    /// For example `v1`.
+    pub version: &'static str,
+    /// For example `Deployment`.
+    pub kind: &'static str,
+    /// For example `deployments`.
+    pub plural: &'static str,
+}
+
+macro_rules! kinds {
+    ($($name:ident = $group:literal / $version:literal $kind:literal $plural:literal;)+) => {
+        $(
+            #[doc = concat!("`", $kind, "`")]
+            pub const $name: Kind = Kind { group: $group, version: $version, kind: $kind, plural: $plural };
+        )+
+        /// All of them.
+        pub const ALL: &[Kind] = &[$($name),+];
+    };
+}
+
+kinds! {
+    MEMCACHED = "cache.example.com" / "v1alpha1" "Memcached" "memcacheds";
+    MEMCACHED_V1 = "cache.example.com" / "v1" "Memcached" "memcacheds";
+    FAULT = "fixtures.example.com" / "v1" "Fault" "faults";
+    OLD_FAULT = "oldstyle.example.com" / "v1" "Fault" "faults";
+    UNSERVED_FAULT = "unserved.example.com" / "v1" "Fault" "faults";
+    ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
+    DEPLOYMENT = "apps" / "v1" "Deployment" "deployments";
+    REPLICA_SET = "apps" / "v1" "ReplicaSet" "replicasets";
+    STATEFUL_SET = "apps" / "v1" "StatefulSet" "statefulsets";
+    CLAIM = "" / "v1" "PersistentVolumeClaim" "persistentvolumeclaims";
+    SERVICE = "" / "v1" "Service" "services";
+    LIMIT_RANGE = "" / "v1" "LimitRange" "limitranges";
+    POD = "" / "v1" "Pod" "pods";
+    EVENT = "" / "v1" "Event" "events";
+    CONFIG_MAP = "" / "v1" "ConfigMap" "configmaps";
+    SECRET = "" / "v1" "Secret" "secrets";
+    QUOTA = "" / "v1" "ResourceQuota" "resourcequotas";
+    NAMESPACE = "" / "v1" "Namespace" "namespaces";
+    SERVICE_ACCOUNT = "" / "v1" "ServiceAccount" "serviceaccounts";
+    ROLE = "rbac.authorization.k8s.io" / "v1" "Role" "roles";
+    ROLE_BINDING = "rbac.authorization.k8s.io" / "v1" "RoleBinding" "rolebindings";
+    CLUSTER_ROLE = "rbac.authorization.k8s.io" / "v1" "ClusterRole" "clusterroles";
+    CLUSTER_ROLE_BINDING = "rbac.authorization.k8s.io" / "v1" "ClusterRoleBinding" "clusterrolebindings";
+    ADMISSION_POLICY = "admissionregistration.k8s.io" / "v1" "ValidatingAdmissionPolicy" "validatingadmissionpolicies";
+    ADMISSION_BINDING = "admissionregistration.k8s.io" / "v1" "ValidatingAdmissionPolicyBinding" "validatingadmissionpolicybindings";
+    MUTATING_WEBHOOK = "admissionregistration.k8s.io" / "v1" "MutatingWebhookConfiguration" "mutatingwebhookconfigurations";
+    PERSISTENT_VOLUME = "" / "v1" "PersistentVolume" "persistentvolumes";
+    LEASE = "coordination.k8s.io" / "v1" "Lease" "leases";
+    PLUGIN = "hotshoe.dev" / "v1alpha1" "Plugin" "plugins";
+    CRD = "apiextensions.k8s.io" / "v1" "CustomResourceDefinition" "customresourcedefinitions";
+}
+
+impl Kind {
+    /// As it stands in `apiVersion`.
+    pub fn api_version(&self) -> String {
+        match self.group {
+            "" => self.version.to_owned(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// Whether its objects live in namespaces.
+    pub fn is_namespaced(&self) -> bool {
+        let global = ["Namespace", "CustomResourceDefinition", "PersistentVolume", "Plugin"];
+        let starts = ["Cluster", "Validating", "Mutating"];
+        !(global.contains(&self.kind) || starts.iter().any(|start| self.kind.starts_with(start)))
+    }
+
+    /// The path of the list, or of one object.
+    pub fn path(&self, namespace: &str, name: Option<&str>) -> String {
+        let root = if self.group.is_empty() { "/api" } else { "/apis" };
+        let namespace = match self.is_namespaced() && !namespace.is_empty() {
+            true => format!("/namespaces/{namespace}"),
+            false => String::new(),
+        };
+        let name = name.map(|name| format!("/{name}")).unwrap_or_default();
+        format!("{root}/{}{namespace}/{}{name}", self.api_version(), self.plural)
+    }
+}

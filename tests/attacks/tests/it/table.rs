@@ -1,0 +1,29 @@
+//! The table itself: whole, and the same in SECURITY.md.
+
+use std::collections::BTreeSet;
+
+use hotshoe_attacks::{ATTACKS, How, SERVED, markdown};
+
+#[test]
+fn every_attack_has_a_name_of_its_own() {
+    let names: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.name).collect();
+    assert_eq!(names.len(), ATTACKS.len());
+}
+
+#[test]
+fn every_attack_is_stopped_somewhere_and_says_why() {
+    for attack in ATTACKS {
+        assert!(!attack.stopped.is_empty(), "{}", attack.name);
+        let is_word = attack.reason.starts_with(|first: char| first.is_ascii_uppercase());
+        let may_be_served = matches!(attack.how, How::Called(_) | How::AtTheEnd(_));
+        assert!(is_word || (attack.reason == SERVED && may_be_served), "{}", attack.name);
+    }
+}
+
+#[test]
+fn security_md_has_the_table() {
+    let security =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../SECURITY.md")).expect("SECURITY.md");
+    let table = markdown();
+    assert!(security.contains(&table), "SECURITY.md has another table than this one; put it there:\n\n{table}");
+}

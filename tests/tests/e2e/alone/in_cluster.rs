@@ -1,0 +1,156 @@
+//! The form for a cluster: the manifests, accepted by a real API server, and the program in the
+//! layout of its image, with the account, the environment and the restrictions of its Pod.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use hotshoe_tests::control_plane::SYSTEM;
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, POD};
+use hotshoe_tests::{ControlPlane, Host, Scene, memcached, repository};
+use serde_json::{Value, json};
+
+use super::run_alone;
+
+const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
+
+/// What a kubelet and a container runtime do: a root of its own that is read-only, the account and
+/// an empty folder mounted into it, and a user that is nobody.
+const CONTAINER: &str = r#"
+set -eu
+root=$1 account=$2 user=$3; shift 3
+mount --bind "$root" "$root"
+mount --bind "$account" "$root/var/run/secrets/kubernetes.io/serviceaccount"
+mount --rbind /proc "$root/proc"
+mount -t tmpfs -o mode=1777 tmpfs "$root/cache"
+mount -o remount,bind,ro "$root"
+exec chroot $user "$root" /hotshoe "$@"
+"#;
+
+/// Applies what `just deploy` applies, and returns the host's Pod once it is ready.
+async fn deploy(plane: &ControlPlane) -> Value {
+    let manifest = std::fs::read_to_string(repository("deploy/install.yaml")).expect("deploy/install.yaml");
+    plane.person.apply_manifest(&manifest).await;
+    let what = "the host's Pod is ready in the namespace that enforces `restricted`";
+    hotshoe_tests::wait::until(what, hotshoe_tests::wait::PATIENCE, async || {
+        let pods = plane.person.list(&POD, SYSTEM).await.map_err(|refused| refused.message)?;
+        let is_ready = |pod: &&Value| {
+            let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+        };
+        pods.iter().find(is_ready).cloned().ok_or_else(|| format!("{} Pods, none is ready", pods.len()))
+    })
+    .await
+}
+
+#[test]
+fn the_manifests_are_accepted_and_the_pod_is_ready() {
+    run_alone(async {
+        let plane = ControlPlane::alone().await;
+        let pod = deploy(plane).await;
+        assert_eq!(pod["spec"]["serviceAccountName"], "hotshoe");
+        // The Deployment is told of its Pod a moment later.
+        hotshoe_tests::wait::until("the Deployment counts it", hotshoe_tests::wait::PATIENCE, async || {
+            let read = plane.person.get(&DEPLOYMENT, SYSTEM, "hotshoe").await;
+            let deployment = read.map_err(|refused| refused.message)?;
+            let counts = deployment["status"]["readyReplicas"] == 1;
+            counts.then_some(()).ok_or_else(|| format!("{:#}", deployment["status"]))
+        })
+        .await;
+        let container = &pod["spec"]["containers"][0];
+        assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+        for probe in ["livenessProbe", "readinessProbe"] {
+            assert!(container[probe]["httpGet"]["path"].is_string(), "{probe} of {container:#}");
+        }
+    });
+}
+
+/// The files of the image, and the folders that a runtime makes for mounts.
+fn lay_out(root: &Path) {
+    let script = repository("deploy/image-root.sh");
+    let output = Command::new(script).arg(root).output().expect("deploy/image-root.sh runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for folder in [ACCOUNT, "proc", "cache"] {
+        std::fs::create_dir_all(root.join(folder)).expect("a folder");
+    }
+    std::fs::set_permissions(root, PermissionsExt::from_mode(0o755)).expect("permissions");
+}
+
+/// The volume that the kubelet projects for an account.
+async fn project_account(plane: &ControlPlane, folder: &Path) {
+    let token = plane.token_of(SYSTEM, "hotshoe").await;
+    let authority = std::fs::read(plane.certificate_authority()).expect("ca.crt");
+    for (file, content) in [("token", token.as_bytes()), ("ca.crt", &authority), ("namespace", SYSTEM.as_bytes())] {
+        std::fs::write(folder.join(file), content).expect("a file");
+    }
+    std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755)).expect("permissions");
+}
+
+/// The values of a container's environment, as the kubelet would fill them in.
+fn environment(container: &Value) -> Vec<(String, String)> {
+    let variables = container["env"].as_array().cloned().unwrap_or_default();
+    let value = |variable: &Value| match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
+        Some("metadata.namespace") => SYSTEM.to_owned(),
+        Some(other) => panic!("the tests do not know the field {other}"),
+        None => variable["value"].as_str().unwrap_or_default().to_owned(),
+    };
+    variables.iter().map(|variable| (variable["name"].as_str().unwrap().to_owned(), value(variable))).collect()
+}
+
+/// Whether this user may make mounts: as root, or in a user namespace of its own.
+fn unshare() -> Option<(Command, &'static str)> {
+    let works = |arguments: &[&str]| {
+        let tried = Command::new("unshare").args(arguments).arg("true").stderr(Stdio::null()).status();
+        tried.is_ok_and(|status| status.success())
+    };
+    let mut command = Command::new("unshare");
+    if works(&["--mount"]) {
+        command.arg("--mount");
+        return Some((command, "--userspec=65532:65532"));
+    }
+    if works(&["--mount", "--map-root-user"]) {
+        command.args(["--mount", "--map-root-user"]);
+        return Some((command, "--userspec=0:0"));
+    }
+    None
+}
+
+#[test]
+fn the_program_serves_in_the_layout_of_its_image_with_the_account_of_its_pod() {
+    run_alone(async {
+        let plane = ControlPlane::alone().await;
+        let pod = deploy(plane).await;
+        let container = &pod["spec"]["containers"][0];
+        let (root, account) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        // The component is a build product, and the image takes it from where those are.
+        hotshoe_tests::guests::product("plugins/memcached");
+        lay_out(root.path());
+        project_account(plane, account.path()).await;
+        let Some((mut command, user)) = unshare() else {
+            eprintln!("skipped: this machine lets nobody make mounts (unshare --mount)");
+            return;
+        };
+        command.args(["sh", "-c", CONTAINER, "sh"]).arg(root.path()).arg(account.path()).arg(user);
+        // As in the Pod, but for the port, of which a machine has only one.
+        let arguments = container["args"].as_array().expect("arguments");
+        let arguments = arguments.iter().filter_map(Value::as_str);
+        command.args(arguments.map(|argument| if argument == "0.0.0.0:8080" { "127.0.0.1:0" } else { argument }));
+        let server = plane.server();
+        let (host, port) = server.trim_start_matches("https://").rsplit_once(':').expect("an address");
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").envs(environment(container));
+        command.env("KUBERNETES_SERVICE_HOST", host).env("KUBERNETES_SERVICE_PORT", port);
+        let mut scene = Scene::new(plane, "in-cluster").await;
+        let mut host = Host::spawn(command);
+        scene.watch_log(&host);
+        host.ready().await;
+        scene.create(memcached("cache", 2)).await;
+        scene.available("cache").await;
+        scene.delete(&MEMCACHED, "cache").await;
+        scene.gone(&MEMCACHED, "cache").await;
+        let log = host.log();
+        let first: Value = serde_json::from_str(log.lines().next().expect("a line")).expect("lines of JSON");
+        assert!(first["message"].as_str().is_some_and(|message| message.contains("in-cluster")), "{first}");
+        assert!(host.stop().success(), "a signal ends it politely");
+        assert_eq!(json!(host.ended().map(|status| status.success())), json!(true));
+    });
+}

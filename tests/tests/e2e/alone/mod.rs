@@ -1,0 +1,20 @@
+//! What changes the whole control plane. It has one to itself, and one test has it after the other.
+
+mod in_cluster;
+mod outage;
+mod rbac;
+
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+
+use hotshoe_tests::{ControlPlane, run};
+
+/// Runs a test when no other of them runs, with the accounts as they are deployed.
+fn run_alone<T>(test: impl Future<Output = T>) -> T {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    run(async {
+        ControlPlane::alone().await.install_accounts().await;
+        test.await
+    })
+}

@@ -1,0 +1,172 @@
+//! The API server is away, or does not have what the host needs. One test after the other, because
+//! each of them changes the whole control plane.
+
+use std::time::{Duration, Instant};
+
+use hotshoe_tests::control_plane::SYSTEM;
+use hotshoe_tests::host::Start;
+use hotshoe_tests::kinds::{CRD, DEPLOYMENT, MEMCACHED, SERVICE};
+use hotshoe_tests::{ControlPlane, Host, Scene, memcached};
+use serde_json::json;
+
+use super::run_alone;
+
+/// How long the API server is away.
+const AWAY: Duration = Duration::from_secs(20);
+/// How soon after its return the host acts on what changed.
+const SOON: Duration = Duration::from_secs(5);
+
+async fn not_ready(host: &Host, words: &[&str]) {
+    host.until(&format!("the host is not ready and says {words:?}"), async || match host.get("/readyz").await? {
+        (503, text) if words.iter().all(|word| text.contains(word)) => Ok(()),
+        (code, text) => Err(format!("{code} {text}")),
+    })
+    .await;
+    assert_eq!(host.get("/healthz").await.expect("an answer").0, 200, "it lives");
+}
+
+#[test]
+fn the_host_acts_within_seconds_of_the_return_of_the_api_server() {
+    run_alone(async {
+        let plane = ControlPlane::alone().await;
+        let mut scene = Scene::new(plane, "away").await;
+        let host = scene.own_host().await;
+        for name in ["resized", "deleted", "drifted"] {
+            scene.create(memcached(name, 1)).await;
+            scene.available(name).await;
+        }
+        let gone = Instant::now();
+        plane.stop_api_server();
+        tokio::time::sleep(AWAY.saturating_sub(gone.elapsed())).await;
+        plane.start_api_server();
+        let back = Instant::now();
+        scene.merge(&MEMCACHED, "resized", json!({ "spec": { "size": 3 } })).await;
+        scene.delete(&MEMCACHED, "deleted").await;
+        scene.merge(&SERVICE, "drifted-service", json!({ "spec": { "selector": { "app": "other" } } })).await;
+        scene.create(memcached("new", 2)).await;
+        let patience = SOON.saturating_sub(back.elapsed());
+        scene
+            .until_within(patience, "every change was acted upon", async || {
+                let resized = scene.get(&DEPLOYMENT, "resized").await["spec"]["replicas"] == 3;
+                let put_back = scene.get(&SERVICE, "drifted-service").await["spec"]["selector"]["app"] == "memcached";
+                let made = scene.find(&DEPLOYMENT, "new").await.is_some();
+                let gone = scene.find(&MEMCACHED, "deleted").await.is_none();
+                let all = resized && put_back && made && gone;
+                all.then_some(())
+                    .ok_or_else(|| format!("resized {resized}, put back {put_back}, made {made}, gone {gone}"))
+            })
+            .await;
+        plane.restart_controllers();
+        for name in ["resized", "drifted", "new"] {
+            scene.available(name).await;
+        }
+        host.ready().await;
+        assert!(!host.log().contains("panicked"), "{}", host.log());
+    });
+}
+
+#[test]
+fn a_crash_of_the_api_server_under_load_loses_nothing() {
+    run_alone(async {
+        let plane = ControlPlane::alone().await;
+        let mut scene = Scene::new(plane, "crash").await;
+        let _host = scene.own_host().await;
+        for number in 0..30 {
+            scene.create(memcached(&format!("cache-{number}"), 1)).await;
+        }
+        plane.kill_api_server();
+        plane.start_api_server();
+        plane.restart_controllers();
+        for number in 0..30 {
+            scene.available(&format!("cache-{number}")).await;
+        }
+        let deployments = scene.list(&DEPLOYMENT).await;
+        assert_eq!(deployments.len(), 30);
+    });
+}
+
+#[test]
+fn a_kind_that_is_not_there_is_waited_for_and_named() {
+    run_alone(async {
+        let plane = ControlPlane::alone().await;
+        let name = "memcacheds.cache.example.com";
+        // Nobody is there to finalize those that are left.
+        for object in plane.person.list(&MEMCACHED, "").await.expect("a list") {
+            let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+            let (namespace, name) = (text("namespace"), text("name"));
+            let released = json!({ "metadata": { "finalizers": null } });
+            plane.person.merge(&MEMCACHED, &namespace, &name, &released).await.expect("it is released");
+        }
+        plane.person.delete(&CRD, "", name).await.expect("the CRD is deleted");
+        let mut scene = Scene::new(plane, "no-crd").await;
+        scene
+            .until("the CRD is gone", async || match plane.person.get(&CRD, "", name).await {
+                Ok(_) => Err("it is there".to_owned()),
+                Err(_) => Ok(()),
+            })
+            .await;
+        let host = scene.start().await.start();
+        scene.watch_log(&host);
+        not_ready(&host, &["Memcached", "CustomResourceDefinition"]).await;
+        plane.install_crd().await;
+        host.ready().await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        // And once more while it runs.
+        plane.person.delete(&CRD, "", name).await.expect("the CRD is deleted");
+        not_ready(&host, &["Memcached", "CustomResourceDefinition"]).await;
+        plane.install_crd().await;
+        host.ready().await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+    });
+}
+
+#[test]
+fn a_right_that_is_missing_is_named_and_waited_for() {
+    run_alone(async {
+        let plane = ControlPlane::alone().await;
+        let mut scene = Scene::new(plane, "no-rights").await;
+        plane.create_account("weak").await;
+        let kubeconfig = plane.kubeconfig_of(SYSTEM, "weak").await;
+        let host = Start::new(plane).await.namespace(&scene.namespace).kubeconfig(&kubeconfig).start();
+        scene.watch_log(&host);
+        not_ready(&host, &["forbidden", "cannot list", "system:serviceaccount:hotshoe-system:weak"]).await;
+        let (_, text) = host.get("/readyz").await.expect("an answer");
+        assert!(!text.contains("Status {"), "it is for people: {text}");
+        for resource in ["memcacheds", "deployments", "services", "pods"] {
+            host.says(&["WARN", "forbidden", resource]).await;
+        }
+        let rules = json!([{ "apiGroups": ["cache.example.com"], "resources": ["memcacheds"], "verbs": ["get", "list", "watch"] }]);
+        plane.grant("weak", "tests-weak", &rules).await;
+        not_ready(&host, &["forbidden"]).await;
+        let rules = json!([{ "apiGroups": ["apps", ""], "resources": ["deployments", "services", "pods"], "verbs": ["list", "watch"] }]);
+        plane.grant("weak", "tests-weak-more", &rules).await;
+        host.ready().await;
+        let lines = host.log().lines().filter(|line| line.contains("forbidden")).count();
+        assert!(lines <= 12, "each is said once, and not at every try: {}", host.log());
+    });
+}
+
+#[test]
+fn an_api_server_that_cannot_be_reached_is_waited_for() {
+    run_alone(async {
+        let plane = ControlPlane::alone().await;
+        let mut scene = Scene::new(plane, "unreachable").await;
+        let start = scene.start().await;
+        plane.stop_api_server();
+        let host = start.start();
+        scene.watch_log(&host);
+        not_ready(&host, &["API server"]).await;
+        host.says(&["WARN", "the API server does not answer", "Connection refused", "check its address", "127.0.0.1"])
+            .await;
+        plane.start_api_server();
+        host.says(&["INFO", "the API server answers again"]).await;
+        host.ready().await;
+        let lines = host.log().lines().filter(|line| line.contains("WARN hotshoe::cluster")).count();
+        assert_eq!(lines, 1, "one clear line, and not one for each kind: {}", host.log());
+        plane.restart_controllers();
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+    });
+}

@@ -1,0 +1,82 @@
+//! The plugin that fails in the way that its parent asks for, and namespaces in which it may.
+
+use hotshoe_tests::guests::Folder;
+use hotshoe_tests::kinds::FAULT;
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{ControlPlane, Host, Scene, repository};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+/// A namespace on a control plane on which each host watches its own.
+pub(crate) async fn scene(name: &str) -> Scene {
+    Scene::new(ControlPlane::shared().await, name).await
+}
+
+/// A namespace on a control plane that knows the kind, the account and the rights of the plugin
+/// that fails.
+pub(crate) async fn scene_with_faults(name: &str) -> Scene {
+    static READY: OnceCell<()> = OnceCell::const_new();
+    let plane = ControlPlane::shared().await;
+    READY.get_or_init(|| install_faulty(plane)).await;
+    Scene::new(plane, name).await
+}
+
+async fn install_faulty(plane: &ControlPlane) {
+    plane.install_definition(&repository("tests/fixtures/faulty/crd.yaml")).await;
+    plane.create_account("faulty").await;
+    let group = json!(["fixtures.example.com"]);
+    let of_plugin = json!([
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch", "delete"] },
+        { "apiGroups": group, "resources": ["faults/status"], "verbs": ["patch"] },
+        { "apiGroups": group, "resources": ["faults/finalizers"], "verbs": ["update"] },
+    ]);
+    let of_host = json!([
+        { "apiGroups": group, "resources": ["faults"], "verbs": ["get", "list", "watch", "patch"] },
+        { "apiGroups": group, "resources": ["faults/status"], "verbs": ["patch"] },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"] },
+    ]);
+    plane.grant("faulty", "tests-faulty", &of_plugin).await;
+    plane.grant("hotshoe", "tests-faulty-host", &of_host).await;
+    plane.allow_impersonation("faulty").await;
+}
+
+/// Serves the kind of that plugin's parents in another group, too, by this definition.
+pub(crate) async fn install_faults_of(plane: &ControlPlane, group: &str, definition: &str) {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("crd.yaml");
+    std::fs::write(&file, definition.replace(FAULT.group, group)).expect("a CRD is written");
+    plane.install_definition(&file).await;
+    let (role, groups) = (format!("tests-{group}"), json!([group]));
+    let of_plugin = json!([
+        { "apiGroups": groups, "resources": ["faults/status"], "verbs": ["patch"] },
+        { "apiGroups": groups, "resources": ["faults/finalizers"], "verbs": ["update"] },
+    ]);
+    let of_host = json!([
+        { "apiGroups": groups, "resources": ["faults"], "verbs": ["get", "list", "watch", "patch"] },
+        { "apiGroups": groups, "resources": ["faults/status"], "verbs": ["patch"] },
+    ]);
+    plane.grant("faulty", &role, &of_plugin).await;
+    plane.grant("hotshoe", &format!("{role}-host"), &of_host).await;
+}
+
+/// A parent of the plugin that fails, and how it is to fail; empty for not at all.
+pub(crate) fn fault(name: &str, fault: &str) -> Value {
+    json!({
+        "apiVersion": FAULT.api_version(), "kind": FAULT.kind,
+        "metadata": { "name": name }, "spec": { "fault": fault },
+    })
+}
+
+/// A host with the plugin in this folder.
+pub(crate) async fn start(scene: &mut Scene, folder: &Folder) -> Host {
+    let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+    scene.watch_log(&host);
+    host
+}
+
+/// Makes a parent of the plugin that fails, which does not, and waits until it is served.
+pub(crate) async fn serves(scene: &Scene, name: &str) {
+    scene.create(fault(name, "")).await;
+    scene.until_object(&FAULT, name, "is served", |object| said(object, "Kept").0 == "True").await;
+}

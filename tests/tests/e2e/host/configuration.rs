@@ -1,0 +1,220 @@
+//! What the administrator says, and what is wrong with it.
+
+use hotshoe_tests::guests::Folder;
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, SERVICE};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{Host, memcached, run};
+use serde_json::{Value, json};
+
+use crate::faults::scene;
+
+const NO_IMAGE: &str = "Failed to create Deployment for the custom resource (cache): (Unable to find MEMCACHED_IMAGE environment variable with the image)";
+
+#[test]
+fn without_an_image_nothing_is_created_and_what_is_there_is_left_alone() {
+    run(async {
+        let mut scene = scene("no-image").await;
+        let mut host = scene.start().await.image(None).ready().await;
+        scene.watch_log(&host);
+        scene.create(memcached("cache", 1)).await;
+        for (condition, status) in [("Available", "False"), ("Degraded", "True")] {
+            let object = scene.until_said("cache", condition, (status, "Reconciling", NO_IMAGE)).await;
+            assert_eq!(said(&object, condition).2, NO_IMAGE);
+        }
+        assert!(scene.list(&DEPLOYMENT).await.is_empty());
+        assert!(scene.list(&SERVICE).await.is_empty());
+        scene.event("cache", "NoImage", "MEMCACHED_IMAGE").await;
+        host.says(&["WARN", "memcached", "config.fromEnv.image", "MEMCACHED_IMAGE", "is not set"]).await;
+        host.stop();
+
+        let mut host = scene.own_host().await;
+        scene.available("cache").await;
+        let before = scene.get(&DEPLOYMENT, "cache").await;
+        host.stop();
+
+        let host = scene.start().await.image(None).ready().await;
+        scene.watch_log(&host);
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
+        scene.until_said("cache", "Degraded", ("True", "Reconciling", NO_IMAGE)).await;
+        let after = scene.get(&DEPLOYMENT, "cache").await;
+        assert_eq!(after["spec"], before["spec"]);
+        assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    });
+}
+
+#[test]
+fn another_image_is_rolled_out_in_the_same_deployment() {
+    run(async {
+        let mut scene = scene("images").await;
+        let mut host = scene.own_host().await;
+        scene.create(memcached("cache", 2)).await;
+        scene.available("cache").await;
+        let first = scene.get(&DEPLOYMENT, "cache").await;
+        let digest = "0123456789abcdef".repeat(4);
+        for (image, version) in [
+            ("registry.example.com:5000/caches/memcached".to_owned(), "latest"),
+            (format!("localhost:5000/memcached@sha256:{digest}"), "0123456789ab"),
+            (format!("memcached:1.6.40@sha256:{digest}"), "1.6.40"),
+        ] {
+            host.stop();
+            host = scene.start().await.image(Some(&image)).ready().await;
+            scene.watch_log(&host);
+            let runs = |deployment: &Value| {
+                let template = &deployment["spec"]["template"];
+                template["spec"]["containers"][0]["image"] == image.as_str()
+                    && template["metadata"]["labels"]["app.kubernetes.io/version"] == version
+                    && deployment["metadata"]["labels"]["app.kubernetes.io/version"] == version
+            };
+            let deployment = scene.until_object(&DEPLOYMENT, "cache", &format!("runs {image}"), runs).await;
+            assert_eq!(deployment["metadata"]["uid"], first["metadata"]["uid"]);
+            assert_eq!(deployment["spec"]["selector"], first["spec"]["selector"]);
+            scene.available("cache").await;
+        }
+    });
+}
+
+#[test]
+fn a_deployment_of_another_operator_with_another_selector_is_named_with_the_way_out() {
+    run(async {
+        let mut scene = scene("selector").await;
+        let parent = scene.create(memcached("cache", 1)).await;
+        let labels = json!({ "app": "memcached", "memcached_cr": "cache" });
+        let owner = json!({
+            "apiVersion": parent["apiVersion"], "kind": parent["kind"], "name": "cache",
+            "uid": parent["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
+        });
+        let deployment = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": { "name": "cache", "ownerReferences": [owner] },
+            "spec": {
+                "replicas": 0,
+                "selector": { "matchLabels": labels },
+                "template": { "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "memcached", "image": "a" }] } },
+            },
+        });
+        let theirs = scene.create(deployment).await;
+        let _host = scene.own_host().await;
+        let object = scene.until_said("cache", "Degraded", ("True", "SelectorImmutable", "spec.selector")).await;
+        assert!(said(&object, "Degraded").2.contains("delete the Deployment"), "{object:#}");
+        let now = scene.get(&DEPLOYMENT, "cache").await;
+        assert_eq!(now["metadata"]["uid"], theirs["metadata"]["uid"], "it is not made anew");
+        assert_eq!(now["spec"], theirs["spec"], "a part of it is changed");
+        scene.delete(&DEPLOYMENT, "cache").await;
+        scene.available("cache").await;
+    });
+}
+
+#[test]
+fn a_plugin_without_an_account_of_its_own_is_told_which_right_is_missing() {
+    run(async {
+        let mut scene = scene("no-account").await;
+        let folder = Folder::of_memcached();
+        folder.edit("name: memcached\n", "name: unprivileged\n");
+        scene.create(memcached("cache", 1)).await;
+        let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+        scene.watch_log(&host);
+        let object = scene.until_said("cache", "Reconciled", ("False", "Forbidden", "impersonate")).await;
+        let message = said(&object, "Reconciled").2;
+        assert!(message.contains("unprivileged") && message.contains("apply what `hotshoe rbac` prints"), "{message}");
+        assert!(scene.list(&DEPLOYMENT).await.is_empty());
+        host.says(&["WARN", "cache", "impersonate", "hotshoe rbac"]).await;
+        let (_, page) = host.ask(&["status"]);
+        assert!(page.contains("impersonate") && page.contains("hotshoe rbac"), "{page}");
+    });
+}
+
+#[test]
+fn an_account_that_may_not_create_deployments_is_told_so() {
+    run(async {
+        let mut scene = scene("no-right").await;
+        let plane = scene.plane;
+        plane.create_account("limited").await;
+        plane.allow_impersonation("limited").await;
+        let rules = json!([
+            { "apiGroups": [""], "resources": ["services"], "verbs": ["create", "patch", "delete"] },
+            { "apiGroups": ["cache.example.com"], "resources": ["memcacheds/status"], "verbs": ["patch"] },
+        ]);
+        plane.grant("limited", "tests-limited", &rules).await;
+        let folder = Folder::of_memcached();
+        folder.edit("name: memcached\n", "name: limited\n");
+        scene.create(memcached("cache", 1)).await;
+        let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+        scene.watch_log(&host);
+        let object =
+            scene.until_said("cache", "Degraded", ("True", "Reconciling", "Failed to create Deployment")).await;
+        let message = said(&object, "Degraded").2;
+        assert!(
+            message.contains("system:serviceaccount:hotshoe-system:limited") && message.contains("deployments"),
+            "{message}"
+        );
+        scene.until_object(&SERVICE, "cache-service", "is there all the same", |_| true).await;
+        let rules =
+            json!([{ "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "patch", "delete"] }]);
+        plane.grant("limited", "tests-limited-more", &rules).await;
+        scene.available("cache").await;
+    });
+}
+
+/// Starts a host that cannot work, and returns what it says about that.
+async fn refuses_to_start(plugin: &std::path::Path) -> String {
+    let scene = scene("refuses").await;
+    let mut host: Host = scene.start().await.plugins(&[plugin]).start();
+    let status = tokio::time::timeout(std::time::Duration::from_secs(20), async {
+        loop {
+            if let Some(status) = host.ended() {
+                return status;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .unwrap_or_else(|_| panic!("it goes on: {}", host.log()));
+    assert_eq!(status.code(), Some(1), "{}", host.log());
+    host.log()
+}
+
+#[test]
+fn a_plugin_yaml_with_an_unknown_key_is_refused_by_name() {
+    run(async {
+        for (what, into, key) in [
+            ("spec:\n", "spec:\n  sources: {}\n", "sources"),
+            ("metadata:\n", "metadata:\n  namespace: a\n", "namespace"),
+            ("  grants:\n", "  limits: { callTimes: 1s }\n  grants:\n", "callTimes"),
+            ("kind: Pod\n", "kind: Pod\n      labels: [a]\n", "labels"),
+            ("kind: Pod\n", "kind: Pod\n      namespaces: everywhere\n", "namespaces"),
+            ("kind: Pod\n", "kind: Pod\n      namespaces: {matchLabels: {}}\n", "matchLabels is empty"),
+            ("kind: Pod\n", "kind: Pod\n      pods: {hostNetworks: true}\n", "hostNetworks"),
+            ("image: MEMCACHED_IMAGE", "image: DATABASE_PASSWORD", "--allow-env DATABASE_PASSWORD"),
+        ] {
+            let folder = Folder::of_memcached();
+            folder.edit(what, into);
+            let said = refuses_to_start(folder.path()).await;
+            assert!(said.contains(key) && said.contains("plugin.yaml"), "{key}: {said}");
+        }
+    });
+}
+
+#[test]
+fn a_plugin_that_is_not_there_is_named() {
+    run(async {
+        let said = refuses_to_start(std::path::Path::new("/nowhere/at/all")).await;
+        assert!(said.contains("/nowhere/at/all"), "{said}");
+    });
+}
+
+#[test]
+fn a_plugin_that_asks_for_more_than_it_is_granted_does_not_start_and_says_what() {
+    run(async {
+        let mut scene = scene("grants").await;
+        let folder = Folder::of_memcached();
+        folder.edit("kind: Pod\n", "kind: Node\n");
+        let host = scene.start().await.plugins(&[folder.path()]).start();
+        scene.watch_log(&host);
+        host.says(&["NotGranted", "Pod"]).await;
+        host.until("it is not ready and says why", async || match host.get("/readyz").await? {
+            (503, text) if text.contains("Pod") && text.contains("plugin.yaml") => Ok(()),
+            (code, text) => Err(format!("{code} {text}")),
+        })
+        .await;
+    });
+}

@@ -1,0 +1,13 @@
+//! The host as a process. Each test has a host of its own, which watches a namespace of its own.
+
+mod broken;
+mod configuration;
+mod contended;
+mod crowd;
+mod granted;
+mod old_style;
+mod orphaned;
+mod restart;
+mod rights;
+mod telling;
+mod unserved;

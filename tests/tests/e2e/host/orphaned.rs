@@ -1,0 +1,47 @@
+//! Finalizers that a component held of which nobody knows any more.
+
+use std::time::Duration;
+
+use hotshoe_tests::guests::{Folder, reworded};
+use hotshoe_tests::kinds::FAULT;
+use hotshoe_tests::run;
+use hotshoe_tests::scene::said;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::faults::{fault, scene_with_faults};
+
+#[test]
+fn an_object_that_a_forgotten_component_holds_says_so() {
+    run(async {
+        let mut scene = scene_with_faults("orphaned").await;
+        // It holds no finalizer, and there is no history of one that did.
+        let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
+        folder.put(&reworded(folder.original(), "this revision works", "this revision frees"));
+        let host = scene.start().await.plugins(&[folder.path()]).cache(cache.path()).ready().await;
+        scene.watch_log(&host);
+        for (name, finalizer) in [("one", "fixtures.example.com/finalizer"), ("two", "example.com/theirs")] {
+            let mut object = fault(name, "");
+            object["metadata"]["finalizers"] = json!([finalizer]);
+            scene.create(object).await;
+            scene.until_object(&FAULT, name, "is served", |object| said(object, "Kept").0 == "True").await;
+            scene.delete(&FAULT, name).await;
+        }
+        let is_told = async || {
+            let object = scene.get(&FAULT, "one").await;
+            let (status, reason, message) = said(&object, "Reconciled");
+            let is_told =
+                (status, reason) == ("False", "CleanUpWaits") && message.contains("fixtures.example.com/finalizer");
+            is_told.then_some(()).ok_or_else(|| format!("{:#}", object["status"]))
+        };
+        scene.until_within(Duration::from_secs(75), "it is told who holds it", is_told).await;
+        scene.event("one", "CleanUpWaits", "fixtures.example.com/finalizer").await;
+        assert_eq!(said(&scene.get(&FAULT, "two").await, "Reconciled"), ("", "", ""), "that is somebody else's");
+        let released = |object: &Value| object["metadata"]["finalizers"].clone();
+        assert_eq!(released(&scene.get(&FAULT, "one").await), json!(["fixtures.example.com/finalizer"]));
+        for name in ["one", "two"] {
+            scene.merge(&FAULT, name, json!({ "metadata": { "finalizers": null } })).await;
+            scene.gone(&FAULT, name).await;
+        }
+    });
+}

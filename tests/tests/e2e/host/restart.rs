@@ -1,0 +1,266 @@
+//! The host goes and comes back.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use futures::StreamExt;
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, SERVICE};
+use hotshoe_tests::scene::{FINALIZER, is_settled, said};
+use hotshoe_tests::{Scene, memcached, run};
+use serde_json::{Value, json};
+
+use crate::faults::scene;
+
+#[test]
+fn a_deletion_while_the_host_is_down_is_carried_out_when_it_is_back() {
+    run(async {
+        let mut scene = scene("down").await;
+        let mut host = scene.own_host().await;
+        scene.create(memcached("cache", 1)).await;
+        scene.create(memcached("other", 1)).await;
+        scene.available("cache").await;
+        scene.available("other").await;
+        host.kill();
+        scene.delete(&MEMCACHED, "cache").await;
+        let held = scene.get(&MEMCACHED, "cache").await;
+        assert!(!held["metadata"]["deletionTimestamp"].is_null(), "the finalizer holds it");
+        let mut changes = scene.watch(&MEMCACHED).await;
+        let _host = scene.own_host().await;
+        let mut words: Vec<String> = Vec::new();
+        while let Some((what, object)) = changes.next().await {
+            if object["metadata"]["name"] != "cache" {
+                continue;
+            }
+            let (status, reason, _) = said(&object, "Degraded");
+            let word = format!("{status} {reason}");
+            if words.last() != Some(&word) {
+                words.push(word);
+            }
+            if what == "DELETED" {
+                break;
+            }
+        }
+        assert_eq!(words, ["False Reconciling", "Unknown Finalizing", "True Finalizing"]);
+        scene.gone(&DEPLOYMENT, "cache").await;
+        scene.gone(&SERVICE, "cache-service").await;
+        scene.event("cache", "Deleting", "is being deleted").await;
+        let events = scene.events("cache", "Deleting").await;
+        assert_eq!(events.len(), 1, "{events:#?}");
+        assert_eq!(events[0]["count"], 1, "{events:#?}");
+        assert!(is_settled(&scene.get(&MEMCACHED, "other").await));
+    });
+}
+
+#[test]
+fn children_that_lost_their_controller_while_the_host_was_down_are_taken_back_whatever_else_changed() {
+    run(async {
+        let mut scene = scene("stripped").await;
+        let mut host = scene.own_host().await;
+        let parent = scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        host.kill();
+        let mut before = Vec::new();
+        for (kind, name) in [(DEPLOYMENT, "cache"), (SERVICE, "cache-service")] {
+            let edit = json!([{ "op": "remove", "path": "/metadata/ownerReferences" }]);
+            before.push(scene.json_patch(&kind, name, edit).await["metadata"]["uid"].clone());
+        }
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2, "containerPort": 12000 } })).await;
+        let _host = scene.own_host().await;
+        scene.available("cache").await;
+        for ((kind, name), before) in [(DEPLOYMENT, "cache"), (SERVICE, "cache-service")].into_iter().zip(before) {
+            let child = scene.get(&kind, name).await;
+            assert_eq!(child["metadata"]["uid"], before, "it is the same");
+            assert_eq!(child["metadata"]["ownerReferences"][0]["uid"], parent["metadata"]["uid"], "{child:#}");
+        }
+    });
+}
+
+#[test]
+fn what_changed_while_the_host_was_down_is_put_right_when_it_is_back() {
+    run(async {
+        let mut scene = scene("changed").await;
+        let mut host = scene.own_host().await;
+        for name in ["resized", "drifted", "orphaned"] {
+            scene.create(memcached(name, 1)).await;
+            scene.available(name).await;
+        }
+        assert!(host.stop().success(), "it ends politely");
+        scene.merge(&MEMCACHED, "resized", json!({ "spec": { "size": 3 } })).await;
+        scene.merge(&DEPLOYMENT, "drifted", json!({ "spec": { "replicas": 0 } })).await;
+        scene.merge(&SERVICE, "drifted-service", json!({ "spec": { "selector": { "app": "other" } } })).await;
+        scene.delete(&SERVICE, "orphaned-service").await;
+        scene.create(memcached("new", 2)).await;
+        let _host = scene.own_host().await;
+        for name in ["resized", "drifted", "orphaned", "new"] {
+            let has_size = |object: &Value| is_settled(object);
+            scene.until_object(&MEMCACHED, name, "is settled", has_size).await;
+        }
+        let is_back = |service: &Value| service["spec"]["selector"]["app"] == "memcached";
+        scene.until_object(&SERVICE, "drifted-service", "selects the servers again", is_back).await;
+        scene.until_object(&SERVICE, "orphaned-service", "is back", |_| true).await;
+        let has_one = |deployment: &Value| deployment["spec"]["replicas"] == 1;
+        scene.until_object(&DEPLOYMENT, "drifted", "has its replica again", has_one).await;
+        scene.available("drifted").await;
+    });
+}
+
+#[test]
+fn a_host_that_is_killed_while_many_are_deleted_tells_of_each() {
+    run(async {
+        let mut scene = scene("farewell").await;
+        let names: Vec<String> = (0..60).map(|number| format!("cache-{number}")).collect();
+        let start = scene.start().await;
+        let mut host = start.ready().await;
+        scene.watch_log(&host);
+        for name in &names {
+            scene.create(memcached(name, 1)).await;
+        }
+        for name in &names {
+            scene
+                .until_object(&MEMCACHED, name, "is held", |object| {
+                    object["metadata"]["finalizers"] == json!([FINALIZER])
+                })
+                .await;
+        }
+        let all = MEMCACHED.path(&scene.namespace, None);
+        scene.person.request(http::Method::DELETE, &all, "application/json", &json!({})).await.expect("a deletion");
+        let has_begun = |object: &Value| said(object, "Degraded").1 == "Finalizing";
+        scene
+            .until("some are being cleaned up", async || {
+                let left = scene.list(&MEMCACHED).await;
+                let begun = names.len() - left.iter().filter(|object| !has_begun(object)).count();
+                if begun < 5 { Err(format!("{begun} have begun")) } else { Ok(()) }
+            })
+            .await;
+        host.kill();
+        let _host = scene.own_host().await;
+        for name in &names {
+            scene.gone(&MEMCACHED, name).await;
+        }
+        for name in &names {
+            assert_eq!(scene.events(name, "Deleting").await.len(), 1, "{name}");
+        }
+    });
+}
+
+#[test]
+fn what_is_refused_before_and_after_a_restart_is_said_all_the_time() {
+    run(async {
+        let mut scene = scene("refused").await;
+        let mut host = scene.own_host().await;
+        let theirs = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": "cache-service" },
+            "spec": { "selector": { "whose": "theirs" }, "ports": [{ "port": 80 }] },
+        });
+        scene.create(theirs).await;
+        scene.create(memcached("cache", 1)).await;
+        let is_rolled_out =
+            |object: &Value| said(object, "Degraded").1 == "Conflict" && said(object, "Progressing").0 == "False";
+        let before = scene.until_object(&MEMCACHED, "cache", "says the conflict", is_rolled_out).await;
+        host.kill();
+        let earlier = scene.recorded_writes().await.len();
+        let _host = scene.own_host().await;
+        let tried = scene
+            .until("the Service is tried again and again", async || {
+                let writes = scene.writes().split_off(earlier);
+                let services = writes.iter().filter(|entry| entry.is_about("services")).count();
+                if services < 2 { Err(format!("{writes:#?}")) } else { Ok(writes) }
+            })
+            .await;
+        assert!(!tried.iter().any(|entry| entry.is_about("memcacheds/status")), "{tried:#?}");
+        assert_eq!(scene.get(&MEMCACHED, "cache").await["status"], before["status"]);
+    });
+}
+
+/// What a person wants to be there, changed while hosts come and go.
+struct Wishes {
+    sizes: std::collections::BTreeMap<String, u64>,
+    made: usize,
+}
+
+impl Wishes {
+    async fn change(&mut self, scene: &Scene, random: u64) {
+        for _ in 0..4 {
+            let name = format!("cache-{}", self.made);
+            self.made += 1;
+            scene.create(memcached(&name, 1)).await;
+            self.sizes.insert(name, 1);
+        }
+        let names: Vec<String> = self.sizes.keys().cloned().collect();
+        let pick = |random: u64| names[usize::try_from(random).unwrap_or_default() % names.len()].clone();
+        let (resized, deleted) = (pick(random), pick(random / 7 + 1));
+        let size = random % 3 + 1;
+        scene.merge(&MEMCACHED, &resized, json!({ "spec": { "size": size } })).await;
+        self.sizes.insert(resized, size);
+        if self.sizes.len() > 4 {
+            scene.delete(&MEMCACHED, &deleted).await;
+            self.sizes.remove(&deleted);
+        }
+    }
+}
+
+#[test]
+fn a_host_that_is_killed_again_and_again_brings_about_what_is_wished() {
+    run(async {
+        let mut scene = scene("killed").await;
+        let labels = json!({ "whose": "theirs" });
+        let theirs = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": "foreign-service", "labels": labels },
+            "spec": { "selector": labels, "ports": [{ "port": 80 }] },
+        });
+        let theirs = scene.create(theirs).await;
+        scene.create(memcached("foreign", 1)).await;
+        let start = scene.start().await;
+        let mut wishes = Wishes { sizes: std::collections::BTreeMap::new(), made: 0 };
+        for round in 0..8_u64 {
+            let mut host = start.start();
+            if round % 2 == 0 {
+                host.ready().await;
+            }
+            let random = RandomState::new().hash_one(round);
+            wishes.change(&scene, random).await;
+            // Any moment will do: that is the point of it.
+            tokio::time::sleep(Duration::from_millis(random % 600)).await;
+            host.kill();
+        }
+        let _host = scene.own_host().await;
+        scene
+            .until("what is there is what is wished", async || {
+                let objects =
+                    scene.person.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
+                // The Service of that one is somebody else's, so it is never settled.
+                let ours = objects.iter().filter(|object| object["metadata"]["name"] != "foreign");
+                let found = ours.clone().map(|object| {
+                    let size = object["spec"]["size"].as_u64().unwrap_or_default();
+                    (object["metadata"]["name"].as_str().unwrap_or_default().to_owned(), size)
+                });
+                let found: std::collections::BTreeMap<_, _> = found.collect();
+                let settled = ours.clone().all(is_settled);
+                let finalizers = ours.clone().all(|object| object["metadata"]["finalizers"] == json!([FINALIZER]));
+                let is_it = found == wishes.sizes && settled && finalizers;
+                is_it.then_some(()).ok_or_else(|| format!("{found:?} for {:?}, settled: {settled}", wishes.sizes))
+            })
+            .await;
+        scene
+            .until("each has its children and there are no others", async || {
+                let mut wished: Vec<String> = wishes.sizes.keys().cloned().collect();
+                wished.push("foreign".to_owned());
+                wished.sort();
+                let mut deployments: Vec<_> = scene.list(&DEPLOYMENT).await.iter().map(name).collect();
+                deployments.sort();
+                let services: Vec<_> = scene.list(&SERVICE).await.iter().map(name).collect();
+                let mut of_services: Vec<_> =
+                    services.iter().filter_map(|name| name.strip_suffix("-service").map(str::to_owned)).collect();
+                of_services.sort();
+                let is_it = deployments == wished && of_services == wished;
+                is_it.then_some(()).ok_or_else(|| format!("{deployments:?} {of_services:?} for {wished:?}"))
+            })
+            .await;
+        let now = scene.get(&SERVICE, "foreign-service").await;
+        assert_eq!(now["metadata"]["resourceVersion"], theirs["metadata"]["resourceVersion"], "nobody touched it");
+    });
+}
+
+fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,52 @@
+//! A definition that is changed while the host runs, so that the API server knows no place for what it asks:
+//! that says nothing of the objects.
+
+use hotshoe_tests::guests::{Folder, reworded};
+use hotshoe_tests::kinds::{CRD, FAULT, UNSERVED_FAULT};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{repository, run};
+use serde_json::json;
+
+use crate::faults::{fault, install_faults_of, scene_with_faults, start};
+
+#[test]
+fn an_object_is_served_again_after_its_status_had_no_place_for_a_while() {
+    run(async {
+        let mut scene = scene_with_faults("unserved").await;
+        let definition = std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD");
+        install_faults_of(scene.plane, UNSERVED_FAULT.group, &definition).await;
+        let folder = Folder::of_faulty();
+        folder.edit(FAULT.group, UNSERVED_FAULT.group);
+        folder.put(&reworded(folder.original(), FAULT.group, UNSERVED_FAULT.group));
+        let host = start(&mut scene, &folder).await;
+        let mut object = fault("one", "");
+        object["apiVersion"] = UNSERVED_FAULT.api_version().into();
+        scene.create(object).await;
+        scene.until_object(&UNSERVED_FAULT, "one", "is served", |one| said(one, "Kept").0 == "True").await;
+
+        let crd = format!("faults.{}", UNSERVED_FAULT.group);
+        let without = json!([{ "op": "remove", "path": "/spec/versions/0/subresources" }]);
+        scene.person.json_patch(&CRD, "", &crd, &without).await.expect("the status has no place");
+        scene
+            .until("a status has no place", async || {
+                let path = format!("{}/status", UNSERVED_FAULT.path(&scene.namespace, Some("one")));
+                let tried = scene.person.request(http::Method::GET, &path, "", &json!(null)).await;
+                tried.err().filter(|refused| refused.code == 404).map(drop).ok_or_else(|| "it has one".to_owned())
+            })
+            .await;
+        // What it says of itself changes, and then what the host says of it.
+        scene.merge(&UNSERVED_FAULT, "one", json!({ "spec": { "fault": "another word" } })).await;
+        host.says(&["WARN", "one", "does not serve this kind, version or subresource"]).await;
+        scene.merge(&UNSERVED_FAULT, "one", json!({ "spec": { "fault": "other" } })).await;
+        scene.event("one", "PluginFailed", "").await;
+
+        let with = json!([{ "op": "add", "path": "/spec/versions/0/subresources", "value": { "status": {} } }]);
+        scene.person.json_patch(&CRD, "", &crd, &with).await.expect("the status has its place");
+        scene.until_said_of(&UNSERVED_FAULT, "one", "Reconciled", "False", "PluginFailed").await;
+        scene.merge(&UNSERVED_FAULT, "one", json!({ "spec": { "fault": "" } })).await;
+        let is_well = |one: &serde_json::Value| said(one, "Reconciled").0.is_empty() && said(one, "Kept").0 == "True";
+        scene.until_object(&UNSERVED_FAULT, "one", "is well", is_well).await;
+        scene.delete(&UNSERVED_FAULT, "one").await;
+        scene.gone(&UNSERVED_FAULT, "one").await;
+    });
+}

@@ -1,0 +1,177 @@
+//! Objects that should never be written. Each is denied by the gate although the account could write
+//! it, and where RBAC, Pod Security or the policy of the host's namespace can say so, forbidden by the
+//! API server although no gate stands before it.
+
+use hotshoe_tests::attacks::forged::{Forged, Place};
+use hotshoe_tests::attacks::{ATTACKS, Attack, How, Layer, named};
+use hotshoe_tests::control_plane::{CLOSED, SYSTEM};
+use hotshoe_tests::guests::{Folder, reworded};
+use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, SECRET};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{Kube, Refused, Scene, run, wait};
+use http::Method;
+use serde_json::{Value, json};
+
+use super::stand::{Stand, with_spec};
+use super::{ADMIN, HOSTILE, plane, user};
+
+/// A row that needs a plugin with another grant.
+const SECRETS_GRANTED: &str = "a ServiceAccount's token, where Secrets are granted";
+/// May write everything everywhere, as no host is to do for it: what [`ADMIN`] writes is looked through.
+const EVERYWHERE: &str = "hostile-everywhere";
+
+fn rows() -> impl Iterator<Item = (&'static Attack, fn(&Place<'_>) -> Vec<Forged>)> {
+    ATTACKS.iter().filter_map(|row| match row.how {
+        How::Forged(objects) => Some((row, objects)),
+        _ => None,
+    })
+}
+
+fn dictating(name: &str, objects: &[Forged]) -> Value {
+    let children: Vec<Value> = objects.iter().map(Forged::dictated).collect();
+    with_spec(name, json!({ "attack": "dictated", "children": children }))
+}
+
+#[test]
+fn the_gate_denies_what_the_account_would_be_allowed() {
+    run(async {
+        let stand = Stand::with("forged", ADMIN, Folder::of_hostile()).await;
+        let theirs = stand.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await;
+        let mut children = vec!["first".to_owned()];
+        for (number, (row, objects)) in rows().enumerate() {
+            if !row.stopped.contains(&Layer::Gate) || row.name == SECRETS_GRANTED {
+                continue;
+            }
+            let (name, child) = (format!("row-{number}"), format!("forged-{number}"));
+            let place = Place { namespace: &stand.scene.namespace, name: &child };
+            stand.scene.create(dictating(&name, &objects(&place))).await;
+            stand.reports(&name, row).await;
+            stand.is_well(row.name).await;
+            stand.heals(&name).await;
+            stand.forget(&name).await;
+            children.push(name);
+        }
+        let now = stand.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await;
+        assert_eq!(now["metadata"]["resourceVersion"], theirs["metadata"]["resourceVersion"]);
+        stand.wrote_only(&children).await;
+    });
+}
+
+#[test]
+fn the_name_of_somebody_elses_object_is_a_conflict_and_the_object_stays_as_it_is() {
+    run(async {
+        let stand = Stand::with("taken", ADMIN, Folder::of_hostile()).await;
+        let row = named("the name of an object that is somebody else's");
+        let How::Forged(objects) = row.how else { panic!("{}", row.name) };
+        let theirs = stand.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await;
+        let place = Place { namespace: &stand.scene.namespace, name: "any" };
+        stand.scene.create(dictating("one", &objects(&place))).await;
+        stand.scene.event("one", row.reason, "kube-root-ca.crt").await;
+        assert_eq!(stand.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await, theirs);
+        stand.is_well(row.name).await;
+        stand.heals("one").await;
+        assert_eq!(stand.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await, theirs);
+    });
+}
+
+#[test]
+fn the_gate_denies_a_token_also_where_secrets_are_granted() {
+    run(async {
+        let row = named(SECRETS_GRANTED);
+        let How::Forged(objects) = row.how else { panic!("{}", row.name) };
+        let folder = Folder::of_hostile();
+        let said = "owns too: v1 Service                                                    ";
+        let secret = format!("{:<width$}", "owns too: v1 Secret", width = said.len());
+        folder.put(&reworded(folder.original(), said, &secret));
+        folder.edit("kind: Service\n", "kind: Secret\n      names: [forged]\n");
+        let stand = Stand::with("token", ADMIN, folder).await;
+        let place = Place { namespace: &stand.scene.namespace, name: "forged" };
+        stand.scene.create(dictating("one", &objects(&place))).await;
+        stand.reports("one", row).await;
+        assert!(stand.scene.find(&SECRET, "forged").await.is_none());
+        stand.is_well(row.name).await;
+        stand.heals("one").await;
+    });
+}
+
+/// The same write, by the same account, without a host.
+async fn written(host: &Kube, plugin: &str, object: &Forged) -> Result<Value, Refused> {
+    let user = user(plugin);
+    let of = |content_type| [("Content-Type", content_type), ("Impersonate-User", user.as_str())];
+    if object.kind.plural.is_empty() && !object.path.ends_with("/scale") {
+        // A subresource that is created.
+        return host.request_with(Method::POST, &object.path, &of("application/json"), &object.applied()).await;
+    }
+    let path = format!("{}?fieldManager=hotshoe%2F{plugin}&force=true", object.path);
+    host.request_with(Method::PATCH, &path, &of("application/apply-patch+yaml"), &object.applied()).await
+}
+
+#[test]
+fn the_api_server_forbids_what_it_can_without_any_gate() {
+    run(async {
+        let plane = plane().await;
+        let scene = Scene::new(plane, "no-gate").await;
+        plane.bind(HOSTILE, "tests-hostile", &scene.namespace).await;
+        let host = Kube::of(&plane.kubeconfig_of(SYSTEM, "hotshoe").await).await;
+        // Its rights are there, and serve for what it was granted.
+        let fine = Forged {
+            path: CONFIG_MAP.path(&scene.namespace, Some("fine")),
+            kind: CONFIG_MAP,
+            namespace: None,
+            name: "fine".into(),
+            body: json!({ "data": { "a": "b" } }),
+        };
+        written(&host, HOSTILE, &fine).await.expect("what was granted is allowed");
+        for (number, (row, objects)) in rows().enumerate() {
+            let by_rbac = [Layer::Rbac, Layer::RbacByNamespace].iter().any(|layer| row.stopped.contains(layer));
+            if !by_rbac && !row.stopped.contains(&Layer::PodSecurity) {
+                continue;
+            }
+            let name = format!("forged-{number}");
+            for object in objects(&Place { namespace: &scene.namespace, name: &name }) {
+                let answer = written(&host, HOSTILE, &object).await;
+                if object.kind.kind == DEPLOYMENT.kind && !by_rbac {
+                    answer.unwrap_or_else(|refused| panic!("{}: {}", row.name, refused.message));
+                    has_no_pods(&scene, &name).await;
+                    continue;
+                }
+                let refused = answer.err().unwrap_or_else(|| panic!("{}: it is written", row.name));
+                assert_eq!(refused.code, 403, "{}: {}", row.name, refused.message);
+                let words = if by_rbac { "cannot" } else { "violates PodSecurity" };
+                assert!(refused.message.contains(words), "{}: {}", row.name, refused.message);
+            }
+        }
+    });
+}
+
+/// A workload is admitted; the Pods of it are what Pod Security is about.
+async fn has_no_pods(scene: &Scene, name: &str) {
+    let object = scene.until_said_of(&DEPLOYMENT, name, "ReplicaFailure", "True", "FailedCreate").await;
+    assert!(said(&object, "ReplicaFailure").2.contains("violates PodSecurity"), "{object:#}");
+    let pods = scene.list(&hotshoe_tests::kinds::POD).await;
+    assert!(!pods.iter().any(|pod| pod["metadata"]["name"].as_str().is_some_and(|pod| pod.starts_with(name))));
+}
+
+#[test]
+fn the_policy_forbids_the_namespace_of_the_host_to_an_account_that_may_write_everywhere() {
+    run(async {
+        let plane = plane().await;
+        let scene = Scene::new(plane, "everywhere").await;
+        plane.create_account(EVERYWHERE).await;
+        plane.allow_impersonation(EVERYWHERE).await;
+        let everything = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
+        plane.grant(EVERYWHERE, "tests-hostile-everywhere", &everything).await;
+        plane.until_closed().await;
+        let host = Kube::of(&plane.kubeconfig_of(SYSTEM, "hotshoe").await).await;
+        for (row, objects) in rows().filter(|(row, _)| row.stopped.contains(&Layer::Policy)) {
+            for object in objects(&Place { namespace: &scene.namespace, name: "any" }) {
+                // New rights take a moment to be seen.
+                wait::until(row.name, wait::PATIENCE, async || match written(&host, EVERYWHERE, &object).await {
+                    Err(Refused { code: 403, message, .. }) if message.contains(CLOSED) => Ok(()),
+                    answer => Err(format!("{answer:?}")),
+                })
+                .await;
+            }
+        }
+    });
+}

@@ -1,0 +1,73 @@
+//! A plugin that attacks, beside a healthy one in one host: every row of the table of attacks
+//! (`hotshoe_tests::attacks`) with what is said about it, what is written (nothing), and how the host,
+//! the plugin and the other plugin are afterwards.
+
+mod calls;
+mod forged;
+mod goodbye;
+mod identity;
+mod loads;
+mod patience;
+mod reads;
+mod stand;
+
+use hotshoe_tests::control_plane::SYSTEM;
+use hotshoe_tests::{ControlPlane, repository};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+/// The plugin with the rights that it was granted.
+const HOSTILE: &str = "hostile";
+/// The same plugin, whose account may do everything: what stops it is not RBAC.
+const ADMIN: &str = "hostile-admin";
+
+/// The control plane with the kind, the accounts and the rights of the plugin that attacks.
+async fn plane() -> &'static ControlPlane {
+    static READY: OnceCell<()> = OnceCell::const_new();
+    let plane = ControlPlane::shared().await;
+    READY.get_or_init(|| install(plane)).await;
+    plane
+}
+
+async fn install(plane: &ControlPlane) {
+    plane.install_definition(&repository("tests/fixtures/hostile/crd.yaml")).await;
+    for account in [HOSTILE, ADMIN] {
+        plane.create_account(account).await;
+        plane.allow_impersonation(account).await;
+    }
+    plane.create_role("tests-hostile", &rights_of_plugin()).await;
+    plane
+        .grant(ADMIN, "tests-hostile-admin", &json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]))
+        .await;
+    plane.grant("hotshoe", "tests-hostile-host", &rights_of_host()).await;
+}
+
+/// What it is granted, as RBAC: bound in one namespace only.
+fn rights_of_plugin() -> Value {
+    let group = json!(["fixtures.example.com"]);
+    let core = json!(["configmaps", "persistentvolumeclaims", "pods", "services"]);
+    let apps = json!(["deployments", "replicasets", "statefulsets"]);
+    json!([
+        { "apiGroups": [""], "resources": core, "verbs": ["create", "patch", "delete"] },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"] },
+        { "apiGroups": ["apps"], "resources": apps, "verbs": ["create", "patch", "delete"] },
+        { "apiGroups": group, "resources": ["attacks/status"], "verbs": ["patch"] },
+        { "apiGroups": group, "resources": ["attacks/finalizers"], "verbs": ["update"] },
+    ])
+}
+
+fn rights_of_host() -> Value {
+    let group = json!(["fixtures.example.com"]);
+    let watched = json!(["configmaps", "persistentvolumeclaims", "pods", "secrets", "services"]);
+    json!([
+        { "apiGroups": group, "resources": ["attacks"], "verbs": ["get", "list", "watch", "patch"] },
+        { "apiGroups": group, "resources": ["attacks/status"], "verbs": ["patch"] },
+        { "apiGroups": [""], "resources": watched, "verbs": ["get", "list", "watch"] },
+        { "apiGroups": ["apps"], "resources": ["replicasets", "statefulsets"], "verbs": ["get", "list", "watch"] },
+    ])
+}
+
+/// Its account, as the API server names it.
+fn user(plugin: &str) -> String {
+    format!("system:serviceaccount:{SYSTEM}:{plugin}")
+}

@@ -1,0 +1,215 @@
+//! Harm that takes several calls, and answers that are followed only as far as they do none.
+
+use std::time::{Duration, Instant};
+
+use hotshoe_tests::attacks::named;
+use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP};
+use hotshoe_tests::run;
+use hotshoe_tests::scene::said;
+use serde_json::{Value, json};
+
+use super::stand::{Stand, attack};
+
+/// How long something is looked at that must not happen.
+const WHILE: Duration = Duration::from_secs(4);
+
+/// No invisible or steering character.
+fn is_clean(text: &str) -> bool {
+    let steers = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    };
+    !text.contains(steers)
+}
+
+#[test]
+fn a_word_that_would_rewrite_a_terminal_is_cleaned_wherever_it_goes() {
+    run(async {
+        let stand = Stand::new("escapes").await;
+        let row = named("escape sequences in log, Event and condition");
+        stand.scene.create(attack("one", "escapes")).await;
+        let object =
+            stand.scene.until_object(&ATTACK, "one", "is served", |object| object["status"]["word"] == "escapes").await;
+        let message = said(&object, "Kept").2;
+        assert!(is_clean(message) && message.contains("red"), "{message:?}");
+        let event = stand.scene.event("one", "Escaping", "red").await;
+        assert!(is_clean(event["message"].as_str().unwrap()), "{event:#}");
+        stand.host.says(&["escapes", "forged line"]).await;
+        stand.is_well(row.name).await;
+        let row = named("escape sequences in a failure");
+        stand.scene.create(attack("two", "escapes in a failure")).await;
+        let object = stand.reports("two", row).await;
+        let message = said(&object, "Reconciled").2;
+        assert!(is_clean(message) && message.contains("red"), "{message:?}");
+        let log = stand.host.log();
+        assert!(log.lines().all(is_clean), "control characters are gone from the log");
+        assert!(!log.lines().any(|line| line.starts_with("2026-01-01T00:00:00Z ERROR")), "a line was forged");
+        stand.heals("two").await;
+    });
+}
+
+#[test]
+fn a_flood_of_log_lines_is_cut_short() {
+    run(async {
+        let stand = Stand::new("log-flood").await;
+        let row = named("flood of log lines");
+        stand.scene.create(attack("one", "log lines")).await;
+        stand
+            .scene
+            .until("it is served", async || {
+                stand.scene.find(&CONFIG_MAP, "one").await.map(drop).ok_or("no child".into())
+            })
+            .await;
+        stand.host.says(&["flood 0 "]).await;
+        let log = stand.host.log();
+        let calls = log.lines().filter(|line| line.contains("flood 0 ")).count();
+        let lines = log.lines().filter(|line| line.contains("flood ")).count();
+        assert!(lines <= 100 * calls, "{lines} lines of {calls} calls");
+        stand.is_well(row.name).await;
+        stand.heals("one").await;
+    });
+}
+
+#[test]
+fn what_a_plugin_keeps_is_gone_at_the_next_call() {
+    run(async {
+        let stand = Stand::new("hidden").await;
+        stand.scene.create(attack("one", "hidden state")).await;
+        let says_one = |object: &Value| object["status"]["word"] == "call 1 of this instance";
+        stand.scene.until_object(&ATTACK, "one", "is served", says_one).await;
+        for round in 0..10 {
+            let calls = stand.calls().await;
+            stand.scene.merge(&ATTACK, "one", json!({ "spec": { "round": round } })).await;
+            stand
+                .host
+                .until("it is called again", async || match stand.calls().await {
+                    now if now > calls => Ok(()),
+                    now => Err(format!("{now} calls")),
+                })
+                .await;
+            let object = stand.scene.get(&ATTACK, "one").await;
+            assert!(says_one(&object), "{:#}", object["status"]);
+        }
+        stand.is_well(named("state kept for the next call").name).await;
+        stand.heals("one").await;
+    });
+}
+
+#[test]
+fn a_requeue_is_neither_a_loop_nor_an_overflow() {
+    run(async {
+        let stand = Stand::new("requeue").await;
+        for (word, most) in [("soon", 6), ("never", 0)] {
+            stand.scene.create(attack(word, word)).await;
+            stand
+                .scene
+                .until("it is served", async || {
+                    stand.scene.find(&CONFIG_MAP, word).await.map(drop).ok_or("no child".to_owned())
+                })
+                .await;
+            // The calls for its own writes come first.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let before = stand.calls().await;
+            tokio::time::sleep(WHILE).await;
+            let calls = stand.calls().await - before;
+            assert!(calls <= most, "{word}: {calls} calls in {WHILE:?}");
+            stand.is_well(word).await;
+            stand.heals(word).await;
+            stand.forget(word).await;
+        }
+        let row = named("retry after u64::MAX");
+        stand.scene.create(attack("late", "retry at the end of time")).await;
+        stand.reports("late", row).await;
+        stand.is_well(row.name).await;
+        stand.heals("late").await;
+    });
+}
+
+#[test]
+fn a_plugin_that_turns_bad_after_a_hundred_calls_leaves_its_last_good_child() {
+    run(async {
+        let stand = Stand::new("hundred").await;
+        let row = named("a trap after a hundred good calls");
+        stand.scene.create(attack("one", "a hundred good calls")).await;
+        stand.scene.until_said_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
+        stand.scene.event("one", row.reason, "that was enough").await;
+        assert_eq!(stand.scene.get(&CONFIG_MAP, "one").await["data"]["calls"], "100");
+        stand.is_well(row.name).await;
+        stand.heals("one").await;
+    });
+}
+
+#[test]
+fn children_are_not_deleted_all_at_once_after_a_good_life() {
+    run(async {
+        let stand = Stand::new("prune").await;
+        let row = named("no children after a good life");
+        stand.scene.create(attack("one", "")).await;
+        stand.serves("one").await;
+        let before = stand.scene.get(&CONFIG_MAP, "one").await;
+        stand.scene.merge(&ATTACK, "one", json!({ "spec": { "attack": "nothing" } })).await;
+        stand.scene.until_said_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
+        stand.scene.event("one", row.reason, "pruneAll").await;
+        stand.is_well(row.name).await;
+        assert_eq!(stand.scene.get(&CONFIG_MAP, "one").await["metadata"], before["metadata"], "nothing was written");
+        stand.heals("one").await;
+    });
+}
+
+/// A server-side apply takes back what it leaves out, and the API server refuses a status that
+/// nothing is left of.
+#[test]
+fn a_status_that_is_left_out_is_left_alone() {
+    run(async {
+        let stand = Stand::new("silent").await;
+        stand.scene.create(attack("one", "")).await;
+        stand.serves("one").await;
+        stand.scene.merge(&ATTACK, "one", json!({ "spec": { "attack": "silence" } })).await;
+        let is_silent = |object: &Value| said(object, "Kept").0.is_empty() && object["status"]["word"] == "good";
+        stand.scene.until_object(&ATTACK, "one", "is silent", is_silent).await;
+        // Where nothing else was ever said, the host's own condition goes too.
+        stand.scene.create(attack("two", "panic")).await;
+        stand.scene.until_said_of(&ATTACK, "two", "Reconciled", "False", "Trapped").await;
+        stand.scene.merge(&ATTACK, "two", json!({ "spec": { "attack": "silence" } })).await;
+        stand.scene.until_object(&ATTACK, "two", "is well", |object| said(object, "Reconciled").0.is_empty()).await;
+        let writes = stand.scene.recorded_writes().await.len();
+        stand.scene.merge(&ATTACK, "two", json!({ "spec": { "round": 1 } })).await;
+        stand.is_well("silence").await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let later = stand.scene.recorded_writes().await;
+        let again: Vec<_> = later[writes..].iter().filter(|write| write.name == "two" || write.name == "one").collect();
+        assert!(again.is_empty(), "what is said stays as it is: {again:#?}");
+        assert!(later.iter().all(|write| write.code < 400), "{later:#?}");
+        // And it goes at once.
+        let began = Instant::now();
+        stand.forget("one").await;
+        stand.forget("two").await;
+        assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    });
+}
+
+#[test]
+fn a_plugin_that_decides_otherwise_each_time_holds_up_no_other() {
+    run(is_slowed_down("flip", "another decision at every call", 20.0));
+}
+
+#[test]
+fn a_plugin_that_never_comes_to_an_end_holds_up_no_other() {
+    run(is_slowed_down("count", "a new decision at every call, for ever", 3.0));
+}
+
+async fn is_slowed_down(attack_name: &str, row: &str, most: f64) {
+    let stand = Stand::new(attack_name).await;
+    let row = named(row);
+    stand.scene.create(attack("one", attack_name)).await;
+    stand.host.says(&["WARN", "slowed down", "one"]).await;
+    stand.is_well(row.name).await;
+    let (before, began) = (stand.scene.recorded_writes().await.len(), Instant::now());
+    tokio::time::sleep(WHILE).await;
+    let writes = stand.scene.recorded_writes().await.len() - before;
+    let rate = writes as f64 / began.elapsed().as_secs_f64();
+    println!("{}: {rate:.1} writes a second", row.name);
+    assert!(rate <= most, "{rate:.1} writes a second");
+    stand.is_well(row.name).await;
+    stand.heals("one").await;
+}

@@ -1,0 +1,91 @@
+//! What a plugin asks to be shown and was not granted: it is denied before anybody asks the API
+//! server, which would deny it as well where the account has its rights by namespace.
+
+use hotshoe_tests::attacks::forged::Place;
+use hotshoe_tests::attacks::{ATTACKS, Attack, How};
+use hotshoe_tests::control_plane::{HOST_USER, SYSTEM};
+use hotshoe_tests::guests::Folder;
+use hotshoe_tests::kinds::ATTACK;
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{Kube, run};
+use http::Method;
+use serde_json::{Value, json};
+
+use super::stand::{Stand, with_spec};
+use super::{ADMIN, HOSTILE, plane, user};
+
+fn rows() -> impl Iterator<Item = &'static Attack> {
+    ATTACKS.iter().filter(|row| matches!(row.how, How::Read(_)))
+}
+
+#[test]
+fn the_gate_denies_a_read_that_the_account_would_be_allowed() {
+    run(async {
+        let stand = Stand::with("reads", ADMIN, Folder::of_hostile()).await;
+        let mut names = Vec::new();
+        for (number, row) in rows().enumerate() {
+            let How::Read(objects) = row.how else { continue };
+            let name = format!("read-{number}");
+            let place = Place { namespace: &stand.scene.namespace, name: &name };
+            let needs: Vec<Value> = objects(&place).iter().map(|object| object.dictated()).collect();
+            stand.scene.create(with_spec(&name, json!({ "attack": "needs", "needs": needs }))).await;
+            stand.reports(&name, row).await;
+            stand.is_well(row.name).await;
+            stand.heals(&name).await;
+            stand.forget(&name).await;
+            names.push(name);
+        }
+        let reads = stand.scene.plane.audit_of(&user(ADMIN));
+        let of_rows: Vec<_> = reads.iter().filter(|entry| entry.verb == "get" && entry.by == HOST_USER).collect();
+        assert!(of_rows.is_empty(), "the API server was asked: {of_rows:#?}");
+    });
+}
+
+#[test]
+fn the_api_server_forbids_the_same_reads() {
+    run(async {
+        let plane = plane().await;
+        let stand = Stand::new("reads-direct").await;
+        let host = Kube::of(&plane.kubeconfig_of(SYSTEM, "hotshoe").await).await;
+        let user = user(HOSTILE);
+        for row in rows() {
+            let How::Read(objects) = row.how else { continue };
+            let place = Place { namespace: &stand.scene.namespace, name: "any" };
+            for object in objects(&place) {
+                let as_plugin = [("Impersonate-User", user.as_str())];
+                match host.request_with(Method::GET, &object.path, &as_plugin, &Value::Null).await {
+                    Ok(object) => panic!("{}: it is read: {object:#}", row.name),
+                    Err(refused) => assert_eq!(refused.code, 403, "{}: {}", row.name, refused.message),
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn an_object_that_is_asked_for_ten_times_is_read_once_and_counts_ten_times() {
+    run(async {
+        let stand = Stand::new("fetched").await;
+        let data = json!({ "text": "x".repeat(1_000_000) });
+        let metadata = json!({ "name": "large" });
+        stand
+            .scene
+            .create(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }))
+            .await;
+        let need = json!({ "group": "", "version": "v1", "kind": "ConfigMap", "name": "large" });
+        stand.scene.create(with_spec("greedy", json!({ "attack": "needs", "needs": vec![need; 10] }))).await;
+        let object = stand.scene.until_said_of(&ATTACK, "greedy", "Reconciled", "False", "LimitExceeded").await;
+        let message = said(&object, "Reconciled").2;
+        assert!(message.contains("limits.fetchedBytes"), "{message}");
+        // So that what comes before it is in the log too.
+        drop(stand.scene.recorded_writes().await);
+        let reads = stand.scene.plane.audit_of(&user(HOSTILE));
+        let reads = reads
+            .iter()
+            .filter(|entry| entry.verb == "get" && entry.name == "large" && entry.namespace == stand.scene.namespace);
+        let (reads, calls) = (reads.count() as u64, stand.calls().await);
+        assert!((1..=calls).contains(&reads), "{reads} reads for {calls} calls");
+        stand.is_well("an object that is asked for ten times").await;
+        stand.heals("greedy").await;
+    });
+}

@@ -1,0 +1,17 @@
+//! The host from outside, on a real control plane. One binary, so that tests which wait do it side by side: the
+//! longest chain, which begins with an `a`, is started first.
+//!
+//! | folder | what it is about |
+//! |---|---|
+//! | `alone/` | what changes the whole control plane: outages, another set of rights, a host for all namespaces in its image |
+//! | `host/` | the host as a process: many objects, restarts, configuration, broken plugins |
+//! | `hostile/` | a plugin that attacks, beside a healthy one |
+//! | `memcached/` | what the Memcached plugin does, row by row |
+//! | `rollout/` | another component takes over, is compared, or is rolled back |
+
+mod alone;
+mod faults;
+mod host;
+mod hostile;
+mod memcached;
+mod rollout;

@@ -1,0 +1,479 @@
+//! What we set is put back, what others set is left alone.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::StreamExt;
+use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MEMCACHED, SERVICE};
+use hotshoe_tests::{memcached, run};
+use serde_json::{Value, json};
+
+use super::{host, scene};
+
+/// An edit of a field that we set, by name, as a JSON patch.
+fn edits_of_the_deployment() -> Vec<(&'static str, Value)> {
+    let label = "/metadata/labels/app.kubernetes.io~1";
+    let container = "/spec/template/spec/containers/0";
+    vec![
+        ("replicas", json!([{ "op": "replace", "path": "/spec/replicas", "value": 0 }])),
+        ("image", json!([{ "op": "replace", "path": format!("{container}/image"), "value": "other:1" }])),
+        (
+            "pull policy",
+            json!([{ "op": "replace", "path": format!("{container}/imagePullPolicy"), "value": "Always" }]),
+        ),
+        ("command", json!([{ "op": "remove", "path": format!("{container}/command") }])),
+        ("argument", json!([{ "op": "replace", "path": format!("{container}/command/1"), "value": "-m=65" }])),
+        (
+            "name of the port",
+            json!([{ "op": "replace", "path": format!("{container}/ports/0/name"), "value": "other" }]),
+        ),
+        ("name", json!([{ "op": "replace", "path": format!("{container}/name"), "value": "renamed" }])),
+        ("port removed", json!([{ "op": "remove", "path": format!("{container}/ports") }])),
+        ("user", json!([{ "op": "replace", "path": format!("{container}/securityContext/runAsUser"), "value": 2002 }])),
+        ("label changed", json!([{ "op": "replace", "path": "/metadata/labels/app", "value": "other" }])),
+        ("label removed", json!([{ "op": "remove", "path": format!("{label}part-of") }])),
+        (
+            "label of the Pods",
+            json!([{ "op": "remove", "path": "/spec/template/metadata/labels/app.kubernetes.io~1version" }]),
+        ),
+        ("label of the host", json!([{ "op": "remove", "path": format!("{label}managed-by") }])),
+        (
+            "label of the plugin",
+            json!([{ "op": "replace", "path": "/metadata/labels/hotshoe.dev~1plugin", "value": "other" }]),
+        ),
+        ("all labels", json!([{ "op": "remove", "path": "/metadata/labels" }])),
+        (
+            "seccomp",
+            json!([{ "op": "replace", "path": "/spec/template/spec/securityContext", "value": { "runAsNonRoot": true, "seccompProfile": { "type": "Unconfined" } } }]),
+        ),
+    ]
+}
+
+fn edits_of_the_service() -> Vec<(&'static str, Value)> {
+    vec![
+        ("target port", json!([{ "op": "replace", "path": "/spec/ports/0/targetPort", "value": 80 }])),
+        (
+            "selector label",
+            json!([{ "op": "replace", "path": "/spec/selector/app.kubernetes.io~1instance", "value": "other" }]),
+        ),
+        ("selector", json!([{ "op": "remove", "path": "/spec/selector/app" }])),
+        ("label", json!([{ "op": "replace", "path": "/metadata/labels/app", "value": "other" }])),
+        ("type", json!([{ "op": "replace", "path": "/spec/type", "value": "NodePort" }])),
+    ]
+}
+
+/// What there is to compare after an edit was put back.
+fn substance(object: &Value) -> Value {
+    let mut spec = object["spec"].clone();
+    let labels = object["metadata"]["labels"].clone();
+    // The API server takes ports of the node back by itself, or not; nobody wished for them.
+    for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        port.as_object_mut().unwrap().remove("nodePort");
+    }
+    // A default that comes with the type and stays when the type goes.
+    spec.as_object_mut().unwrap().remove("externalTrafficPolicy");
+    json!({ "labels": labels, "spec": spec })
+}
+
+async fn every_edit_is_put_back(name: &str, kind: Kind, child: &str, edits: Vec<(&'static str, Value)>) {
+    let scene = scene(name).await;
+    scene.create(memcached("cache", 2)).await;
+    scene.available("cache").await;
+    let before = scene.get(&kind, child).await;
+    for (what, patch) in edits {
+        let edited = scene.json_patch(&kind, child, patch).await;
+        assert_ne!(substance(&edited), substance(&before), "{what} is an edit");
+        scene
+            .until(&format!("the edit of {what} is put back"), async || {
+                let now = scene.get(&kind, child).await;
+                let is_back = substance(&now) == substance(&before);
+                is_back.then_some(()).ok_or_else(|| format!("{:#}\nbefore:{:#}", substance(&now), substance(&before)))
+            })
+            .await;
+    }
+    let after = scene.get(&kind, child).await;
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"], "nothing was deleted");
+    scene.available("cache").await;
+}
+
+#[test]
+fn every_field_of_the_deployment_that_we_set_is_put_back() {
+    run(every_edit_is_put_back("drift-deployment", DEPLOYMENT, "cache", edits_of_the_deployment()));
+}
+
+#[test]
+fn every_field_of_the_service_that_we_set_is_put_back() {
+    run(every_edit_is_put_back("drift-service", SERVICE, "cache-service", edits_of_the_service()));
+}
+
+// The number of a port is also what tells one port of a list from another.
+
+#[test]
+fn the_port_of_the_container_is_put_back() {
+    let port = "/spec/template/spec/containers/0/ports/0/containerPort";
+    let edit = ("port", json!([{ "op": "replace", "path": port, "value": 1 }]));
+    run(every_edit_is_put_back("drift-container-port", DEPLOYMENT, "cache", vec![edit]));
+}
+
+#[test]
+fn the_port_of_the_service_is_put_back() {
+    let edit = ("port", json!([{ "op": "replace", "path": "/spec/ports/0/port", "value": 80 }]));
+    run(every_edit_is_put_back("drift-service-port", SERVICE, "cache-service", vec![edit]));
+}
+
+#[test]
+fn the_port_of_the_container_is_put_back_at_once_whatever_else_writes_to_the_deployment() {
+    run(async {
+        let scene = scene("drift-ports").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let before = scene.get(&DEPLOYMENT, "cache").await;
+        let port = "/spec/template/spec/containers/0/ports/0/containerPort";
+        // The deployment controller writes to it as soon as it is edited.
+        for number in 1..=8 {
+            scene.json_patch(&DEPLOYMENT, "cache", json!([{ "op": "replace", "path": port, "value": number }])).await;
+            scene
+                .until_within(Duration::from_secs(5), "the port is put back", async || {
+                    let now = scene.get(&DEPLOYMENT, "cache").await;
+                    let is_back = substance(&now) == substance(&before);
+                    is_back.then_some(()).ok_or_else(|| format!("{:#}", substance(&now)))
+                })
+                .await;
+        }
+        scene.available("cache").await;
+        assert_eq!(scene.events("cache", "Invalid").await, [] as [Value; 0]);
+    });
+}
+
+#[test]
+fn ports_that_others_added_stay_when_ours_is_put_back_and_when_it_changes_later() {
+    run(async {
+        let scene = scene("drift-added-ports").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let numbers = |deployment: &Value| {
+            let ports = deployment["spec"]["template"]["spec"]["containers"][0]["ports"].as_array().cloned();
+            let numbers = ports.unwrap_or_default().into_iter().map(|port| port["containerPort"].as_u64());
+            numbers.flatten().collect::<BTreeSet<_>>()
+        };
+        let ports = "/spec/template/spec/containers/0/ports";
+        let metrics = json!({ "containerPort": 9150, "name": "metrics" });
+        let add = json!([{ "op": "add", "path": format!("{ports}/0"), "value": metrics }]);
+        scene.json_patch(&DEPLOYMENT, "cache", add).await;
+        let edit = json!([{ "op": "replace", "path": format!("{ports}/1/containerPort"), "value": 1234 }]);
+        scene.json_patch(&DEPLOYMENT, "cache", edit).await;
+        let is_back = |now: &Value| numbers(now) == BTreeSet::from([9150, 11211]) && edits_of_ours(now) == 0;
+        scene.until_object(&DEPLOYMENT, "cache", "has its port again", is_back).await;
+        scene.available("cache").await;
+
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "containerPort": 4000 } })).await;
+        let is_changed = |now: &Value| numbers(now) == BTreeSet::from([9150, 4000]);
+        scene.until_object(&DEPLOYMENT, "cache", "has the new port", is_changed).await;
+        scene.available("cache").await;
+        assert_eq!(scene.events("cache", "Invalid").await, [] as [Value; 0]);
+    });
+}
+
+#[test]
+fn ports_that_others_added_to_the_service_stay_when_ours_is_put_back() {
+    run(async {
+        let scene = scene("drift-added-service-ports").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        // Each of more than one has a name.
+        let ports = json!([
+            { "op": "add", "path": "/spec/ports/0/name", "value": "mc" },
+            { "op": "add", "path": "/spec/ports/-", "value": { "name": "metrics", "port": 9150 } },
+        ]);
+        scene.json_patch(&SERVICE, "cache-service", ports).await;
+        let edit = json!([{ "op": "replace", "path": "/spec/ports/0/port", "value": 80 }]);
+        scene.json_patch(&SERVICE, "cache-service", edit).await;
+        let is_back = |now: &Value| {
+            let ports = now["spec"]["ports"].as_array().cloned().unwrap_or_default();
+            let numbers: BTreeSet<_> = ports.iter().filter_map(|port| port["port"].as_u64()).collect();
+            numbers == BTreeSet::from([9150, 11211]) && edits_of_ours(now) == 0
+        };
+        scene.until_object(&SERVICE, "cache-service", "has its port again", is_back).await;
+        scene.available("cache").await;
+    });
+}
+
+#[test]
+fn a_container_that_got_its_name_back_is_no_edit_of_ours() {
+    run(async {
+        let scene = scene("drift-name-noted").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let name = "/spec/template/spec/containers/0/name";
+        scene.json_patch(&DEPLOYMENT, "cache", json!([{ "op": "replace", "path": name, "value": "x" }])).await;
+        let is_back = |now: &Value| now.pointer(name) == Some(&json!("memcached")) && edits_of_ours(now) == 0;
+        scene.until_object(&DEPLOYMENT, "cache", "has its name again", is_back).await;
+    });
+}
+
+#[test]
+fn an_edit_that_comes_while_another_is_put_back_is_put_back_too() {
+    run(async {
+        let scene = scene("drift-quick").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let before = scene.get(&DEPLOYMENT, "cache").await;
+        let edit = async |path: &str, value: Value| {
+            let edit = json!([{ "op": "replace", "path": path, "value": value }]);
+            scene.json_patch(&DEPLOYMENT, "cache", edit).await;
+        };
+        for _ in 0..8 {
+            edit("/spec/template/spec/containers/0/name", json!("renamed")).await;
+            // Some of these come between what the host does for the name: it is put back, applied, and then
+            // forgotten that somebody edited it.
+            for replicas in 2..7 {
+                edit("/spec/replicas", json!(replicas)).await;
+            }
+            let is_back = |now: &Value| substance(now) == substance(&before) && edits_of_ours(now) == 0;
+            scene.until_object(&DEPLOYMENT, "cache", "is as it was", is_back).await;
+        }
+    });
+}
+
+/// How many owners are the plugin by something else than an apply: what it owns so it could never take away.
+fn edits_of_ours(object: &Value) -> usize {
+    let owners = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    owners.iter().filter(|owner| owner["manager"] == "hotshoe/memcached" && owner["operation"] != "Apply").count()
+}
+
+// An apply leaves alone what others set, also where it makes what we set impossible.
+
+fn scaled() -> (&'static str, Value) {
+    ("replicas", json!([{ "op": "replace", "path": "/spec/replicas", "value": 5 }]))
+}
+
+#[test]
+fn a_seccomp_profile_is_put_back_that_came_with_a_file_of_its_own() {
+    let profile = json!({ "type": "Localhost", "localhostProfile": "x.json" });
+    let path = "/spec/template/spec/securityContext/seccompProfile";
+    let edit = ("profile", json!([{ "op": "replace", "path": path, "value": profile }]));
+    run(every_edit_is_put_back("drift-profile", DEPLOYMENT, "cache", vec![edit, scaled()]));
+}
+
+#[test]
+fn a_container_that_was_made_privileged_is_put_back() {
+    let context = "/spec/template/spec/containers/0/securityContext";
+    let edit = json!([
+        { "op": "replace", "path": format!("{context}/allowPrivilegeEscalation"), "value": true },
+        { "op": "add", "path": format!("{context}/privileged"), "value": true },
+    ]);
+    run(every_edit_is_put_back("drift-privileged", DEPLOYMENT, "cache", vec![("privileges", edit), scaled()]));
+}
+
+#[test]
+fn a_service_that_was_opened_to_a_load_balancer_is_put_back() {
+    let edit = json!([
+        { "op": "replace", "path": "/spec/type", "value": "LoadBalancer" },
+        { "op": "add", "path": "/spec/loadBalancerSourceRanges", "value": ["10.0.0.0/8"] },
+    ]);
+    let label = json!([{ "op": "remove", "path": "/metadata/labels/app" }]);
+    run(every_edit_is_put_back("drift-balancer", SERVICE, "cache-service", vec![("type", edit), ("label", label)]));
+}
+
+#[test]
+fn what_others_added_stays_where_an_edit_beside_it_is_put_back() {
+    run(async {
+        let scene = scene("drift-beside").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let added = json!({ "readOnlyRootFilesystem": true });
+        let restricted = json!({ "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } });
+        let containers = json!([
+            { "name": "memcached", "securityContext": added },
+            { "name": "mesh", "image": "mesh", "securityContext": restricted },
+        ]);
+        let addition = json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": { "name": "cache", "annotations": { "note": "theirs" } },
+            "spec": { "revisionHistoryLimit": 3, "template": { "spec": { "containers": containers } } },
+        });
+        let before = scene.apply("injector", addition).await;
+        let container = "/spec/template/spec/containers/0/securityContext";
+        let edit = json!([
+            { "op": "replace", "path": format!("{container}/allowPrivilegeEscalation"), "value": true },
+            { "op": "add", "path": format!("{container}/privileged"), "value": true },
+        ]);
+        scene.json_patch(&DEPLOYMENT, "cache", edit).await;
+        let is_back = |now: &Value| substance(now) == substance(&before);
+        let after = scene.until_object(&DEPLOYMENT, "cache", "is as it was", is_back).await;
+        assert_eq!(after["metadata"]["annotations"]["note"], "theirs");
+        scene.available("cache").await;
+    });
+}
+
+/// Who owns what of an object, but for the times and what its controllers write.
+fn owners(object: &Value) -> Vec<(String, Value)> {
+    let entries = object["metadata"]["managedFields"].as_array().unwrap().iter();
+    let entries = entries.filter(|entry| entry["subresource"].is_null());
+    entries.map(|entry| (entry["manager"].to_string(), entry["fieldsV1"].clone())).collect()
+}
+
+#[test]
+fn what_others_added_stays_theirs_where_an_edit_cannot_be_put_back() {
+    run(async {
+        let scene = scene("drift-forbidden").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let rule = scene.forbid(&DEPLOYMENT, "object.spec.replicas != 1", "one server is too few").await;
+        let path = format!("{}?dryRun=All", DEPLOYMENT.path(&scene.namespace, Some("cache")));
+        let nothing = json!({ "metadata": { "labels": { "a": "b" } } });
+        scene
+            .until("the rule is in force", async || {
+                let tried =
+                    scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &nothing).await;
+                tried.err().map(drop).ok_or_else(|| "one is allowed".to_owned())
+            })
+            .await;
+        let edit = json!({ "spec": { "replicas": 5, "revisionHistoryLimit": 3 } });
+        let edited = scene.merge(&DEPLOYMENT, "cache", edit).await;
+        scene.until_said("cache", "Degraded", ("True", "Resizing", "one server is too few")).await;
+        // It is tried again from time to time, and each time what was claimed is given back.
+        let is_theirs = |now: &Value| owners(now) == owners(&edited);
+        scene.until_object(&DEPLOYMENT, "cache", "is owned as before", is_theirs).await;
+        scene.allow(&rule).await;
+        let is_back = |now: &Value| now["spec"]["replicas"] == 1 && now["spec"]["revisionHistoryLimit"] == 3;
+        scene.until_object(&DEPLOYMENT, "cache", "is put back, and keeps what was added", is_back).await;
+        scene.available("cache").await;
+    });
+}
+
+#[test]
+fn a_child_that_lost_the_label_of_the_plugin_is_put_back_whatever_else_was_edited() {
+    run(async {
+        let scene = scene("drift-label").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let label = "/metadata/labels/hotshoe.dev~1plugin";
+        let port = "/spec/template/spec/containers/0/ports/0/containerPort";
+        for (kind, name, port) in [(SERVICE, "cache-service", "/spec/ports/0/port"), (DEPLOYMENT, "cache", port)] {
+            let before = scene.get(&kind, name).await;
+            let mut changes = scene.watch(&kind).await;
+            let edit = json!([{ "op": "remove", "path": label }, { "op": "replace", "path": port, "value": 80 }]);
+            scene.json_patch(&kind, name, edit).await;
+            let mut was_edited = false;
+            while let Some((_, object)) = changes.next().await {
+                assert!(!object["spec"]["selector"].is_null(), "a field of ours is gone: {object:#}");
+                assert!(object["metadata"]["annotations"]["hotshoe.dev/applied"].is_string(), "{object:#}");
+                was_edited |= substance(&object) != substance(&before);
+                if was_edited && substance(&object) == substance(&before) {
+                    break;
+                }
+            }
+        }
+        scene.available("cache").await;
+    });
+}
+
+#[test]
+fn edits_that_nobody_minds_do_not_slow_down_what_is_put_back() {
+    run(async {
+        let scene = scene("edits").await;
+        scene.create(memcached("cache", 1)).await;
+        for limit in 1..=12 {
+            let generation = scene.available("cache").await["metadata"]["generation"].clone();
+            let edited = scene.merge(&DEPLOYMENT, "cache", json!({ "spec": { "revisionHistoryLimit": limit } })).await;
+            let rolled_out =
+                |deployment: &Value| deployment["status"]["observedGeneration"] == edited["metadata"]["generation"];
+            scene.until_object(&DEPLOYMENT, "cache", "is rolled out again", rolled_out).await;
+            assert_eq!(scene.available("cache").await["metadata"]["generation"], generation);
+        }
+        scene.delete(&SERVICE, "cache-service").await;
+        scene.until_object(&SERVICE, "cache-service", "is back", |_| true).await;
+        scene.available("cache").await;
+        let log = host().await.log();
+        let slowed = log.lines().find(|line| line.contains(&scene.namespace) && line.contains("slowed down"));
+        assert_eq!(slowed, None);
+    });
+}
+
+#[test]
+fn a_manual_scale_is_put_back() {
+    run(async {
+        let scene = scene("scale").await;
+        scene.create(memcached("cache", 2)).await;
+        scene.available("cache").await;
+        let path = format!("{}/scale", DEPLOYMENT.path(&scene.namespace, Some("cache")));
+        let scale = json!({ "spec": { "replicas": 5 } });
+        let scaled = scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &scale).await;
+        scaled.expect("a scale");
+        let is_back = |object: &Value| object["spec"]["replicas"] == 2;
+        scene.until_object(&DEPLOYMENT, "cache", "has two replicas again", is_back).await;
+        scene.available("cache").await;
+    });
+}
+
+#[test]
+fn who_scales_again_and_again_is_answered_as_soon_as_the_first_time() {
+    run(async {
+        let scene = scene("scales").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        for _ in 0..24 {
+            let scaled = scene.merge(&DEPLOYMENT, "cache", json!({ "spec": { "replicas": 2 } })).await;
+            let has_two_servers = |object: &Value| object["status"]["nodes"].as_array().is_some_and(|it| it.len() == 2);
+            let is_back = |object: &Value| object["spec"]["replicas"] == 1 && object["metadata"] != scaled["metadata"];
+            // Now and then a second Pod is there before it is put back, and the status tells of it.
+            scene.until_object(&DEPLOYMENT, "cache", "has one replica again", is_back).await;
+            scene.until_object(&MEMCACHED, "cache", "has one server again", |object| !has_two_servers(object)).await;
+        }
+        scene.available("cache").await;
+        let log = host().await.log();
+        let slowed = log.lines().find(|line| line.contains(&scene.namespace) && line.contains("slowed down"));
+        assert_eq!(slowed, None);
+    });
+}
+
+#[test]
+fn what_others_add_is_left_alone() {
+    run(async {
+        let scene = scene("additions").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let before = scene.recorded_writes().await;
+        let addition = json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": { "name": "cache", "annotations": { "note": "theirs" }, "labels": { "team": "theirs" } },
+            "spec": {
+                "revisionHistoryLimit": 3,
+                "template": {
+                    "metadata": { "annotations": { "injected": "yes" }, "labels": { "mesh": "yes" } },
+                    "spec": { "containers": [{ "name": "memcached", "env": [{ "name": "THEIRS", "value": "1" }] }] },
+                },
+            },
+        });
+        scene.apply("injector", addition).await;
+        scene.merge(&SERVICE, "cache-service", json!({ "metadata": { "annotations": { "note": "theirs" } } })).await;
+        let is_kept = |deployment: &Value| {
+            let template = &deployment["spec"]["template"];
+            deployment["metadata"]["annotations"]["note"] == "theirs"
+                && deployment["metadata"]["labels"]["team"] == "theirs"
+                && deployment["spec"]["revisionHistoryLimit"] == 3
+                && template["metadata"]["annotations"]["injected"] == "yes"
+                && template["metadata"]["labels"]["mesh"] == "yes"
+                && template["spec"]["containers"][0]["env"] == json!([{ "name": "THEIRS", "value": "1" }])
+        };
+        scene.available("cache").await;
+        // A resize makes the host write the Deployment, and it still keeps what it did not set.
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
+        let resized = |deployment: &Value| deployment["spec"]["replicas"] == 2;
+        let deployment = scene.until_object(&DEPLOYMENT, "cache", "has two replicas", resized).await;
+        assert!(is_kept(&deployment), "{deployment:#}");
+        scene.available("cache").await;
+        let service = scene.get(&SERVICE, "cache-service").await;
+        assert_eq!(service["metadata"]["annotations"]["note"], "theirs");
+        let writes = scene.recorded_writes().await;
+        let of = |resource: &str| {
+            let count =
+                |writes: &[hotshoe_tests::audit::Entry]| writes.iter().filter(|write| write.is_about(resource)).count();
+            count(&writes) - count(&before)
+        };
+        assert_eq!((of("deployments"), of("services")), (1, 0), "only the resize was written: {writes:#?}");
+    });
+}

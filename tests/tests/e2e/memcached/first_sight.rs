@@ -1,0 +1,146 @@
+//! From the creation of a Memcached to its first server.
+
+use futures::StreamExt;
+use hotshoe_tests::control_plane::SYSTEM;
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
+use hotshoe_tests::scene::{FINALIZER, is_settled, said};
+use hotshoe_tests::{Scene, memcached, run};
+use serde_json::{Value, json};
+
+use super::scene;
+
+/// The first status of a Memcached, when it has come to this end.
+async fn first_status(scene: &Scene, name: &str, ends: impl Fn(&Value) -> bool) -> Value {
+    let mut changes = scene.watch(&MEMCACHED).await;
+    scene.create(memcached(name, 1)).await;
+    let mut first: Option<Value> = None;
+    while let Some((_, object)) = changes.next().await {
+        if first.is_none() && !object["status"].is_null() {
+            first = Some(object.clone());
+        }
+        if ends(&object) {
+            break;
+        }
+    }
+    first.expect("a status was written")
+}
+
+fn assert_starts(first: &Value) {
+    assert_eq!(said(first, "Available"), ("Unknown", "Reconciling", "Starting reconciliation"));
+    assert_eq!(said(first, "Progressing").0, "True");
+    assert_eq!(said(first, "Degraded").0, "False");
+}
+
+#[test]
+fn the_first_status_says_that_reconciliation_starts() {
+    run(async {
+        let scene = scene("first-status").await;
+        assert_starts(&first_status(&scene, "cache", is_settled).await);
+    });
+}
+
+#[test]
+fn the_first_status_of_what_cannot_be_served_says_so_too_and_the_next_one_why_not() {
+    run(async {
+        let scene = scene("first-trouble").await;
+        let is_told = |object: &Value| said(object, "Degraded").1 == "InvalidName";
+        assert_starts(&first_status(&scene, "in.valid", is_told).await);
+        scene.event("in.valid", "InvalidName", "in.valid").await;
+        let writes = scene.recorded_writes().await;
+        let count = |resource: &str| writes.iter().filter(|write| write.is_about(resource)).count();
+        let counts = (count("memcacheds"), count("memcacheds/status"), count("events"));
+        assert_eq!((counts, writes.len()), ((1, 2, 1), 4), "{writes:#?}");
+    });
+}
+
+#[test]
+fn a_memcached_in_the_namespace_of_the_host_is_left_alone() {
+    run(async {
+        let scene = scene("beside-the-host").await;
+        let name = &scene.namespace;
+        let mut theirs = memcached(name, 1);
+        theirs["metadata"]["namespace"] = SYSTEM.into();
+        let theirs = scene.person.create(&theirs).await.expect("it is created");
+        // One that comes later is served.
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let now = scene.person.get(&MEMCACHED, SYSTEM, name).await.expect("it is there");
+        assert_eq!(now["metadata"]["resourceVersion"], theirs["metadata"]["resourceVersion"], "{now:#}");
+        let refused = scene.person.get(&DEPLOYMENT, SYSTEM, name).await.expect_err("no child was made");
+        assert_eq!(refused.code, 404);
+        scene.person.delete(&MEMCACHED, SYSTEM, name).await.expect("it is deleted");
+    });
+}
+
+#[test]
+fn the_finalizer_stands_before_any_child() {
+    run(async {
+        let scene = scene("finalizer-first").await;
+        scene.create(memcached("cache", 1)).await;
+        let object = scene.available("cache").await;
+        assert_eq!(object["metadata"]["finalizers"], json!([FINALIZER]));
+        let writes = scene.recorded_writes().await;
+        let first = |resource: &str| {
+            let found = writes.iter().find(|write| write.is_about(resource));
+            found.unwrap_or_else(|| panic!("no write of {resource} in {writes:#?}")).at.clone()
+        };
+        let finalizer = first("memcacheds");
+        for resource in ["deployments", "services", "memcacheds/status"] {
+            assert!(finalizer < first(resource), "{resource} before the finalizer in {writes:#?}");
+        }
+    });
+}
+
+#[test]
+fn a_finalizer_that_somebody_removes_is_put_back() {
+    run(async {
+        let scene = scene("finalizer-back").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        scene.merge(&MEMCACHED, "cache", json!({ "metadata": { "finalizers": null } })).await;
+        let has_it = |object: &Value| object["metadata"]["finalizers"] == json!([FINALIZER]);
+        scene.until_object(&MEMCACHED, "cache", "has its finalizer again", has_it).await;
+    });
+}
+
+#[test]
+fn a_finalizer_of_somebody_else_stays_beside_ours() {
+    run(async {
+        let scene = scene("finalizer-beside").await;
+        let mut object = memcached("cache", 1);
+        object["metadata"]["finalizers"] = json!(["example.com/theirs"]);
+        scene.create(object).await;
+        let object = scene.available("cache").await;
+        assert_eq!(object["metadata"]["finalizers"], json!(["example.com/theirs", FINALIZER]));
+        scene.merge(&MEMCACHED, "cache", json!({ "metadata": { "finalizers": [FINALIZER] } })).await;
+    });
+}
+
+#[test]
+fn each_change_of_what_is_observed_costs_one_write_and_nothing_else_costs_any() {
+    run(async {
+        let scene = scene("writes").await;
+        let mut changes = scene.watch(&MEMCACHED).await;
+        scene.create(memcached("cache", 3)).await;
+        let mut statuses: Vec<Value> = Vec::new();
+        while let Some((_, object)) = changes.next().await {
+            if !object["status"].is_null() && statuses.last() != Some(&object["status"]) {
+                statuses.push(object["status"].clone());
+            }
+            if is_settled(&object) {
+                break;
+            }
+        }
+        let writes = scene.recorded_writes().await;
+        let count = |resource: &str| writes.iter().filter(|write| write.is_about(resource)).count();
+        assert!(writes.iter().all(|write| write.code < 300), "no write is refused: {writes:#?}");
+        assert_eq!(count("memcacheds"), 1, "one patch of the finalizer: {writes:#?}");
+        assert_eq!(count("deployments"), 1, "{writes:#?}");
+        assert_eq!(count("services"), 1, "{writes:#?}");
+        assert_eq!(count("events"), 0, "{writes:#?}");
+        assert_eq!(count("memcacheds/status"), statuses.len(), "{writes:#?}\n{statuses:#?}");
+        assert_eq!(writes.len(), 3 + statuses.len(), "{writes:#?}");
+        // Start, Deployment there, and the steps of its roll-out, of which some may fall together.
+        assert!(statuses.len() <= 9, "{statuses:#?}");
+    });
+}

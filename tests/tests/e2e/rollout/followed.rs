@@ -1,0 +1,228 @@
+//! `plugin.yaml` is changed while the host runs.
+
+use hotshoe_tests::guests::{Folder, reworded};
+use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, FAULT, MEMCACHED, SERVICE};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{memcached, run};
+use serde_json::{Value, json};
+
+use crate::faults::{fault, scene, scene_with_faults, serves, start};
+
+const WORKS: &str = "this revision works";
+const NEEDS: &str = "this revision needs";
+const CONFIG_MAPS: &str = "verbs: [get, list, watch, create, update, delete]";
+const SERVICES: &str = "    - kind: Service\n      verbs: [get, list, watch, create]\n";
+
+#[test]
+fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_gives_it() {
+    run(async {
+        let mut scene = scene_with_faults("waiting-for-grant").await;
+        let services = json!([{ "apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"] }]);
+        scene.plane.grant("hotshoe", "tests-services", &services).await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        let first = host.plugin().await["digest"].clone();
+        folder.put(&reworded(folder.original(), WORKS, NEEDS));
+        let waiting = host.until_plugin("it waits", |plugin| plugin["refused"]["reason"] == "NotGranted").await;
+        let message = waiting["refused"]["message"].as_str().expect("a message");
+        for word in ["create on Service", "plugin.yaml", "hotshoe grants", "without a restart"] {
+            assert!(message.contains(word), "{message}");
+        }
+        let (_, words) = host.ask(&["status"]);
+        assert!(words.contains("not taken") && words.contains("create on Service"), "{words}");
+        let (status, words) = host.ask(&["approve", "faulty"]);
+        assert!(!status.success() && words.contains("no approval helps"), "{words}");
+        assert!(words.contains("create on Service") && words.contains("plugin.yaml"), "{words}");
+        assert_eq!((&waiting["digest"], &waiting["ready"]), (&first, &json!(true)), "{waiting:#}");
+        serves(&scene, "one").await;
+        folder.edit("  grants:\n", &format!("  grants:\n{SERVICES}"));
+        let taken = host.until_plugin("it is taken", |plugin| plugin["digest"] != first).await;
+        assert!(taken["refused"].is_null() && taken["pluginFile"]["refused"].is_null(), "{taken:#}");
+        serves(&scene, "two").await;
+        let published = host.log().lines().filter(|line| line.contains("the component decides from now on")).count();
+        assert_eq!(published, 2, "{}", host.log());
+    });
+}
+
+#[test]
+fn a_component_whose_parent_is_not_named_waits_for_it_and_then_keeps_it() {
+    run(async {
+        let mut scene = scene_with_faults("parent").await;
+        let folder = Folder::of_faulty();
+        folder.edit("kind: Fault\n", "kind: Other\n");
+        let host = scene.start().await.plugins(&[folder.path()]).start();
+        scene.watch_log(&host);
+        let waiting = host.until_plugin("it waits", |plugin| plugin["refused"]["reason"] == "NotGranted").await;
+        let message = waiting["refused"]["message"].as_str().expect("a message");
+        let asked = "Fault.fixtures.example.com as its parent, where spec.parent names Other.fixtures.example.com";
+        assert!(message.contains(asked), "{message}");
+        assert_eq!(waiting["watches"], json!([]), "nothing is watched for it: {waiting:#}");
+        folder.edit("kind: Other\n", "kind: Fault\n");
+        let taken = host.until_plugin("it is taken", |plugin| plugin["ready"] == true).await;
+        serves(&scene, "one").await;
+        // Other parents than those of the component at work take a restart.
+        folder.edit("kind: Fault\n", "kind: Other\n");
+        let refused = host.until_plugin("it is said", |plugin| plugin["pluginFile"]["refused"].is_string()).await;
+        let words = refused["pluginFile"]["refused"].as_str().unwrap_or_default();
+        assert!(words.contains(asked) && words.contains("start the host again"), "{words}");
+        assert_eq!((&refused["digest"], &refused["ready"]), (&taken["digest"], &json!(true)), "{refused:#}");
+        serves(&scene, "two").await;
+        folder.edit("kind: Other\n", "kind: Fault\n");
+        host.until_plugin("it is mended", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
+    });
+}
+
+#[test]
+fn a_plugin_yaml_that_cannot_be_used_changes_nothing_and_is_said() {
+    run(async {
+        let mut scene = scene_with_faults("broken-yaml").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        let good = std::fs::read_to_string(folder.plugin_file()).expect("plugin.yaml");
+        for (number, (what, into, words)) in [
+            ("spec:\n", "spec:\n  sauce: {}\n", "sauce"),
+            ("verbs: [get,", "verbs: [get, escalate,", "escalate"),
+            ("name: faulty\n", "name: another\n", "start the host again"),
+            ("spec:\n", "spec:\n  limits: { memory: 2Gi }\n", "limits.memory"),
+            ("apiVersion:", "\u{0}", "plugin.yaml"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            folder.edit(what, into);
+            let is_said = |plugin: &Value| {
+                plugin["pluginFile"]["refused"].as_str().is_some_and(|refused| refused.contains(words))
+            };
+            let plugin = host.until_plugin(&format!("{words} is said"), is_said).await;
+            assert_eq!(plugin["ready"], true, "{plugin:#}");
+            host.says(&["ERROR", "faulty", "plugin.yaml is not taken", words]).await;
+            let (_, shown) = host.ask(&["status"]);
+            assert!(shown.contains("plugin.yaml not taken") && shown.contains(words), "{shown}");
+            serves(&scene, &format!("fault-{number}")).await;
+            std::fs::write(folder.plugin_file(), &good).expect("plugin.yaml is mended");
+            host.until_plugin("it is mended", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
+        }
+        std::fs::remove_file(folder.plugin_file()).expect("plugin.yaml is removed");
+        host.until_plugin("it is missed", |plugin| !plugin["pluginFile"]["refused"].is_null()).await;
+        serves(&scene, "without").await;
+        std::fs::write(folder.plugin_file(), &good).expect("plugin.yaml is back");
+        host.until_plugin("it is seen", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
+        assert!(!host.log().contains("plugin.yaml has changed"), "nothing was taken: {}", host.log());
+    });
+}
+
+#[test]
+fn another_value_in_plugin_yaml_reaches_the_children_without_a_restart() {
+    run(async {
+        let mut scene = scene("value").await;
+        let folder = Folder::of_memcached();
+        let host = start(&mut scene, &folder).await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let before = (host.plugin().await, scene.get(&DEPLOYMENT, "cache").await);
+        folder.edit("fromEnv:\n      image: MEMCACHED_IMAGE", "values:\n      image: memcached:1.6.40");
+        // `hotshoe reload` waits for plugin.yaml, too.
+        let (status, words) = host.ask(&["reload", "memcached"]);
+        assert!(status.success(), "{words}");
+        let runs =
+            |deployment: &Value| deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "memcached:1.6.40";
+        let after = scene.until_object(&DEPLOYMENT, "cache", "runs the other image", runs).await;
+        assert_eq!(after["metadata"]["uid"], before.1["metadata"]["uid"]);
+        scene.available("cache").await;
+        let now = host.plugin().await;
+        assert_eq!(now["digest"], before.0["digest"], "the component is the same");
+        assert!(now["seconds"].as_u64() >= before.0["seconds"].as_u64(), "and goes on: {now:#}");
+        // What is only written differently is nothing new.
+        folder.edit("kind: Plugin\n", "kind: Plugin # as before\n");
+        let (status, words) = host.ask(&["reload", "memcached"]);
+        assert!(status.success(), "{words}");
+        let changes = host.log().lines().filter(|line| line.contains("plugin.yaml has changed")).count();
+        assert_eq!(changes, 1, "{}", host.log());
+        let lists = scene.audit().into_iter().filter(|entry| entry.verb == "list");
+        let lists: Vec<_> = lists.filter(|entry| entry.by == hotshoe_tests::control_plane::HOST_USER).collect();
+        assert!(lists.len() <= 4, "no cache was filled again: {lists:#?}");
+    });
+}
+
+#[test]
+fn what_plugin_yaml_gives_no_longer_is_denied_at_once() {
+    run(async {
+        let mut scene = scene("narrowed").await;
+        let folder = Folder::of_memcached();
+        let host = start(&mut scene, &folder).await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let names = "      kind: Service\n      names: [good-*]\n";
+        folder.edit("      kind: Service\n", names);
+        // Nothing woke the parent but plugin.yaml itself.
+        scene.until_said_of(&MEMCACHED, "cache", "Reconciled", "False", "Denied").await;
+        scene.get(&SERVICE, "cache-service").await;
+        folder.edit(names, "      kind: Service\n");
+        let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
+        scene.until_object(&MEMCACHED, "cache", "is well again", is_well).await;
+        assert!(host.plugin().await["pluginFile"]["notGranted"].is_null());
+    });
+}
+
+#[test]
+fn what_may_no_longer_be_listed_or_watched_is_no_longer_shown() {
+    run(async {
+        let mut scene = scene("unlisted").await;
+        let folder = Folder::of_memcached();
+        let host = start(&mut scene, &folder).await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        let shown =
+            |count: usize| move |object: &Value| object["status"]["nodes"].as_array().map_or(0, Vec::len) == count;
+        let all = "kind: Pod\n      verbs: [get, list, watch]";
+        for less in ["[get, watch]", "[get, list]"] {
+            let fewer = format!("kind: Pod\n      verbs: {less}");
+            folder.edit(all, &fewer);
+            scene.until_object(&MEMCACHED, "cache", "names no server", shown(0)).await;
+            folder.edit(&fewer, all);
+            scene.until_object(&MEMCACHED, "cache", "names its server again", shown(1)).await;
+        }
+        drop(host);
+    });
+}
+
+#[test]
+fn a_component_at_work_that_is_given_less_than_it_asks_for_goes_on_and_that_is_said() {
+    run(async {
+        let mut scene = scene_with_faults("less").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        serves(&scene, "one").await;
+        folder.edit(CONFIG_MAPS, "verbs: [get, list, watch, update]");
+        let plugin = host.until_plugin("it is said", |plugin| plugin["pluginFile"]["notGranted"].is_string()).await;
+        let words = plugin["pluginFile"]["notGranted"].as_str().unwrap_or_default();
+        assert!(words.contains("create, delete on ConfigMap") && words.contains("restart"), "{words}");
+        assert_eq!(plugin["ready"], true, "{plugin:#}");
+        host.says(&["WARN", "faulty", "create, delete on ConfigMap"]).await;
+        let (_, shown) = host.ask(&["status"]);
+        assert!(shown.contains("less granted") && shown.contains("create, delete"), "{shown}");
+        scene.create(fault("two", "")).await;
+        scene.until_said_of(&FAULT, "two", "Reconciled", "False", "Denied").await;
+        assert!(scene.find(&CONFIG_MAP, "two").await.is_none());
+        folder.edit("verbs: [get, list, watch, update]", CONFIG_MAPS);
+        scene.until_object(&FAULT, "two", "is served", |object| said(object, "Kept").0 == "True").await;
+        host.until_plugin("nothing is lacking", |plugin| plugin["pluginFile"]["notGranted"].is_null()).await;
+    });
+}
+
+#[test]
+fn other_limits_hold_for_the_component_at_work() {
+    run(async {
+        let mut scene = scene_with_faults("limits").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        serves(&scene, "one").await;
+        let digest = host.plugin().await["digest"].clone();
+        folder.edit("spec:\n", "spec:\n  limits: { statusBytes: 4 }\n");
+        scene.until_said_of(&FAULT, "one", "Reconciled", "False", "OutputTooLarge").await;
+        folder.edit("statusBytes: 4 }", "statusBytes: 4Ki }");
+        let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
+        scene.until_object(&FAULT, "one", "is well again", is_well).await;
+        assert_eq!(host.plugin().await["digest"], digest);
+    });
+}

@@ -1,0 +1,226 @@
+//! Another component takes over while the host runs, or does not.
+
+use std::time::Duration;
+
+use hotshoe_core::model::digest::Digest;
+use hotshoe_tests::guests::{Folder, reworded, unusable};
+use hotshoe_tests::kinds::{DEPLOYMENT, FAULT, MEMCACHED, SERVICE};
+use hotshoe_tests::scene::{is_settled, said};
+use hotshoe_tests::{Host, Scene, memcached, run};
+use serde_json::{Value, json};
+
+use crate::faults::{scene, scene_with_faults};
+
+/// What the plugin says in `Degraded` when all is well, in several wordings of one length.
+const WORDS: [&str; 4] = ["Nothing stands in", "Nowhere stands in", "No wall stands in", "No dust stands in"];
+
+async fn all_say(scene: &Scene, count: usize, word: &str) {
+    scene
+        .until(&format!("all {count} say {word:?} and are settled"), async || {
+            let objects = scene.person.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
+            let right = objects
+                .iter()
+                .filter(|object| said(object, "Degraded").2.starts_with(word) && is_settled(object))
+                .count();
+            let sample = objects.iter().map(|object| said(object, "Degraded").2.to_owned()).next();
+            if right == count { Ok(()) } else { Err(format!("{right} of {}, such as {sample:?}", objects.len())) }
+        })
+        .await;
+}
+
+async fn plugin(host: &Host, name: &str) -> Value {
+    let status = host.status().await.expect("a status");
+    let plugins = status["plugins"].as_array().cloned().unwrap_or_default();
+    plugins.into_iter().find(|plugin| plugin["name"] == name).expect("the plugin")
+}
+
+async fn children(scene: &Scene) -> Vec<Value> {
+    let mut children = Vec::new();
+    for kind in [DEPLOYMENT, SERVICE] {
+        for child in scene.list(&kind).await {
+            let metadata = &child["metadata"];
+            children.push(json!([
+                metadata["name"],
+                metadata["uid"],
+                metadata["generation"],
+                metadata["annotations"]["hotshoe.dev/applied"]
+            ]));
+        }
+    }
+    children
+}
+
+#[test]
+fn a_new_component_decides_every_parent_again_and_makes_no_child_anew() {
+    run(async {
+        let mut scene = scene("reload").await;
+        let folder = Folder::of_memcached();
+        let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+        scene.watch_log(&host);
+        for number in 0..10 {
+            scene.create(memcached(&format!("cache-{number}"), 1)).await;
+        }
+        all_say(&scene, 10, WORDS[0]).await;
+        let before = (plugin(&host, "memcached").await, children(&scene).await, scene.recorded_writes().await);
+        folder.put(&reworded(folder.original(), WORDS[0], WORDS[1]));
+        // It is noticed without being told.
+        all_say(&scene, 10, WORDS[1]).await;
+        let after = plugin(&host, "memcached").await;
+        assert_ne!(after["digest"], before.0["digest"]);
+        assert!(after["refused"].is_null(), "{after:#}");
+        assert_eq!(children(&scene).await, before.1, "no child was touched");
+        let writes = scene.recorded_writes().await;
+        let new: Vec<_> = writes[before.2.len()..].iter().collect();
+        assert_eq!(new.len(), 10, "one status each: {new:#?}");
+        assert!(new.iter().all(|write| write.is_about("memcacheds/status")), "{new:#?}");
+        // `hotshoe reload` waits for what comes of it.
+        folder.put(&reworded(folder.original(), WORDS[0], WORDS[2]));
+        let (status, said) = host.ask(&["reload", "memcached"]);
+        assert!(status.success(), "{said}");
+        all_say(&scene, 10, WORDS[2]).await;
+        let lists = scene
+            .audit()
+            .into_iter()
+            .filter(|entry| entry.verb == "list" && entry.by == hotshoe_tests::control_plane::HOST_USER);
+        let lists: Vec<_> = lists.map(|entry| entry.uri).collect();
+        assert!(lists.len() <= 4, "no cache was filled again: {lists:#?}");
+    });
+}
+
+#[test]
+fn no_change_is_lost_while_components_come_and_go_under_load() {
+    run(async {
+        let mut scene = scene("reload-load").await;
+        let folder = Folder::of_memcached();
+        let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+        scene.watch_log(&host);
+        let mut sizes = std::collections::BTreeMap::new();
+        for round in 0..8_usize {
+            for number in 0..4 {
+                let name = format!("cache-{round}-{number}");
+                scene.create(memcached(&name, 1)).await;
+                sizes.insert(name, 1_usize);
+            }
+            folder.put(&reworded(folder.original(), WORDS[0], WORDS[round % 3 + 1]));
+            for (number, (name, size)) in sizes.iter_mut().enumerate().filter(|(number, _)| number % 3 == round % 3) {
+                *size = (number + round) % 2 + 1;
+                scene.merge(&MEMCACHED, name, json!({ "spec": { "size": *size } })).await;
+            }
+            if round % 2 == 0 {
+                host.ask(&["reload", "memcached"]);
+            }
+        }
+        folder.put(&reworded(folder.original(), WORDS[0], WORDS[3]));
+        all_say(&scene, sizes.len(), WORDS[3]).await;
+        for (name, size) in sizes {
+            assert_eq!(scene.get(&DEPLOYMENT, &name).await["spec"]["replicas"], json!(size), "{name}");
+        }
+        // A write of a parent loses against the person's who edits it at that moment; nobody edits
+        // children.
+        let of_children = |resource: &str| matches!(resource, "deployments" | "services");
+        let writes = scene.recorded_writes().await;
+        let refused: Vec<_> = writes.iter().filter(|write| write.code >= 400 && of_children(&write.resource)).collect();
+        assert!(refused.is_empty(), "{refused:#?}");
+        assert!(!host.log().contains("panicked"), "{}", host.log());
+    });
+}
+
+#[test]
+fn a_component_that_cannot_be_taken_leaves_the_last_good_one_at_work() {
+    run(async {
+        let mut scene = scene("broken-reload").await;
+        let folder = Folder::of_memcached();
+        let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+        scene.watch_log(&host);
+        let good = plugin(&host, "memcached").await["digest"].clone();
+        for (number, (what, component, reason)) in unusable(folder.original()).into_iter().enumerate() {
+            folder.put(&component);
+            let (status, words) = host.ask(&["reload", "memcached"]);
+            assert!(!status.success() && words.contains(reason), "{what}: {words}");
+            let (_, words) = host.ask(&["status", "-o", "json"]);
+            let told: Value = serde_json::from_str(&words).expect("JSON");
+            let told = &told["plugins"][0];
+            assert_eq!(told["refused"]["reason"], reason, "{what}: {told:#}");
+            assert!(told["refused"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{told:#}");
+            assert_eq!(told["digest"], good, "{what}");
+            assert_eq!(told["ready"], true, "{what}: {told:#}");
+            host.says(&["ERROR", "memcached", reason]).await;
+            // The last good one is at work.
+            let name = format!("cache-{number}");
+            scene.create(memcached(&name, 1)).await;
+            scene.available(&name).await;
+        }
+        let mine = scene.list(&MEMCACHED).await;
+        assert!(mine.iter().all(|object| said(object, "Degraded").2.starts_with(WORDS[0])));
+        folder.put(folder.original());
+        let (status, words) = host.ask(&["reload", "memcached"]);
+        assert!(status.success(), "{words}");
+        assert!(plugin(&host, "memcached").await["refused"].is_null());
+    });
+}
+
+#[test]
+fn a_component_that_goes_away_leaves_the_last_good_one_at_work() {
+    run(async {
+        let mut scene = scene("gone-component").await;
+        let folder = Folder::of_memcached();
+        folder.edit("file: memcached.wasm", &format!("file: {}", folder.path().join("memcached.wasm").display()));
+        let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+        scene.watch_log(&host);
+        std::fs::remove_file(folder.path().join("memcached.wasm")).expect("it is removed");
+        let (status, words) = host.ask(&["reload", "memcached"]);
+        assert!(!status.success() && words.contains("Unreadable"), "{words}");
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+    });
+}
+
+#[test]
+fn a_host_without_a_good_component_says_so_and_starts_when_there_is_one() {
+    run(async {
+        let mut scene = scene("no-component").await;
+        let folder = Folder::of_memcached();
+        folder.put(b"not yet");
+        scene.create(memcached("cache", 1)).await;
+        let host = scene.start().await.plugins(&[folder.path()]).start();
+        scene.watch_log(&host);
+        host.until("the host says why it is not ready", async || match host.get("/readyz").await? {
+            (503, text) if text.contains("memcached") && text.contains("no WebAssembly component") => Ok(()),
+            (code, text) => Err(format!("{code} {text}")),
+        })
+        .await;
+        assert_eq!(host.get("/healthz").await.expect("an answer").0, 200);
+        folder.put(folder.original());
+        host.ready().await;
+        scene.available("cache").await;
+    });
+}
+
+#[test]
+fn a_component_that_traps_at_its_first_call_is_not_taken() {
+    run(async {
+        let mut scene = scene_with_faults("trapping").await;
+        let folder = Folder::of_faulty();
+        let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+        scene.watch_log(&host);
+        let fault = |name: &str| json!({ "apiVersion": "fixtures.example.com/v1", "kind": "Fault", "metadata": { "name": name }, "spec": { "fault": "" } });
+        scene.create(fault("one")).await;
+        let is_kept = |object: &Value| said(object, "Kept").0 == "True";
+        scene.until_object(&FAULT, "one", "is served", is_kept).await;
+        let before = scene.recorded_writes().await.len();
+        let trapping = reworded(folder.original(), "this revision works", "this revision traps");
+        folder.put(&trapping);
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains("SelfTestFailed"), "{words}");
+        let digest = Digest::of(&trapping);
+        assert!(words.contains(&format!("not taken: {digest}: ")), "{words}");
+        host.says(&["ERROR", "SelfTestFailed", &format!("digest={digest} ")]).await;
+        // The same bytes are not tried again and again.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(scene.recorded_writes().await.len(), before, "nothing was written");
+        scene.create(fault("two")).await;
+        scene.until_object(&FAULT, "two", "is served", is_kept).await;
+        let refusals = host.log().lines().filter(|line| line.contains("SelfTestFailed")).count();
+        assert!(refusals <= 2, "{}", host.log());
+    });
+}

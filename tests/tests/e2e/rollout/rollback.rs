@@ -1,0 +1,532 @@
+//! Going back to an earlier component: by hand, and by itself.
+
+use hotshoe_tests::guests::{Folder, reworded};
+use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, LIMIT_RANGE};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{Host, Scene, run};
+use serde_json::{Value, json};
+
+use crate::faults::{fault, scene_with_faults, start};
+
+const WORKS: &str = "this revision works";
+const SLIPS: &str = "this revision slips";
+const DROPS: &str = "this revision drops";
+const GRABS: &str = "this revision grabs";
+const BALKS: &str = "this revision balks";
+const RAVES: &str = "this revision raves";
+const HOLDS: &str = "this revision holds";
+const VIEWS: &str = "this revision views";
+const FREES: &str = "this revision frees";
+
+/// As people see it.
+fn short(digest: &str) -> String {
+    digest.chars().take(12).collect()
+}
+
+fn history(host: &Host) -> Vec<(String, String)> {
+    let (status, words) = host.ask(&["history", "faulty", "-o", "json"]);
+    assert!(status.success(), "{words}");
+    let history: Value = serde_json::from_str(&words).expect("JSON");
+    let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+    let entries = history["entries"].as_array().expect("entries");
+    entries.iter().map(|entry| (text(entry, "digest"), text(entry, "event"))).collect()
+}
+
+fn is_kept(object: &Value) -> bool {
+    said(object, "Kept").0 == "True"
+}
+
+#[test]
+fn a_person_goes_back_and_forth_between_components() {
+    run(async {
+        let mut scene = scene_with_faults("rollback").await;
+        let folder = Folder::of_faulty();
+        let mut host = start(&mut scene, &folder).await;
+        let first = host.digest().await;
+        let (status, words) = host.ask(&["rollback", "faulty"]);
+        assert!(!status.success() && words.contains("no earlier revision"), "{words}");
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        assert!(host.ask(&["reload", "faulty"]).0.success());
+        let second = host.digest().await;
+        let (status, words) = host.ask(&["rollback", "faulty"]);
+        assert!(status.success() && words.contains(&short(&first)), "{words}");
+        assert_eq!(host.digest().await, first);
+        let events = [(&first, "Published"), (&second, "Published"), (&first, "Published"), (&second, "TakenBack")];
+        let events: Vec<_> = events.map(|(digest, event)| (digest.clone(), event.to_owned())).into();
+        assert_eq!(history(&host), events);
+        let (_, words) = host.ask(&["history", "faulty"]);
+        assert!(words.lines().any(|line| line.starts_with('*') && line.contains(&short(&first))), "{words}");
+        // The file still has the second. It is not taken again by itself, not even by a new host.
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains("TakenBack"), "{words}");
+        host.stop();
+        let host = start(&mut scene, &folder).await;
+        assert_eq!(host.digest().await, first);
+        scene.create(fault("one", "")).await;
+        scene.until_object(&FAULT, "one", "is served", is_kept).await;
+        let (_, words) = host.ask(&["status"]);
+        assert!(words.contains("TakenBack") && words.contains(&short(&second)), "{words}");
+        let (status, words) = host.ask(&["approve", "faulty", "00000000"]);
+        assert!(!status.success() && words.contains(&short(&second)), "{words}");
+        let (status, words) = host.ask(&["approve", "faulty"]);
+        assert!(status.success(), "{words}");
+        assert_eq!(host.digest().await, second);
+        let (status, words) = host.ask(&["rollback", "faulty", "--to", &short(&first)]);
+        assert!(status.success(), "{words}");
+        assert_eq!(host.digest().await, first);
+        let (status, words) = host.ask(&["rollback", "faulty", "--to", "123456"]);
+        assert!(!status.success() && words.contains("hotshoe history"), "{words}");
+    });
+}
+
+#[test]
+fn after_going_back_twice_what_the_file_holds_is_what_can_be_approved() {
+    run(async {
+        let mut scene = scene_with_faults("rollback-twice").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        let mut digests = vec![host.digest().await];
+        for words in [SLIPS, GRABS] {
+            folder.put(&reworded(folder.original(), WORKS, words));
+            assert!(host.ask(&["reload", "faulty"]).0.success());
+            digests.push(host.digest().await);
+        }
+        for _ in 0..2 {
+            assert!(host.ask(&["rollback", "faulty"]).0.success());
+        }
+        assert_eq!(host.digest().await, digests[0]);
+        let (_, words) = host.ask(&["status"]);
+        assert!(words.contains(&short(&digests[2])), "{words}");
+        let (status, words) = host.ask(&["approve", "faulty", &short(&digests[2]).to_uppercase()]);
+        assert!(status.success(), "{words}");
+        assert_eq!(host.digest().await, digests[2]);
+        // What the file holds is gone back to, and so is not refused any more.
+        assert!(host.ask(&["rollback", "faulty"]).0.success());
+        assert!(host.ask(&["rollback", "faulty", "--to", &digests[2]]).0.success());
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(status.success() && words.contains(&short(&digests[2])), "{words}");
+    });
+}
+
+#[test]
+fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
+    run(async {
+        let mut scene = scene_with_faults("held").await;
+        let folder = Folder::of_faulty();
+        folder.edit("spec:\n", "spec:\n  pruneAll: true\n");
+        let mut host = start(&mut scene, &folder).await;
+        let first = host.digest().await;
+        for number in 0..3 {
+            scene.create(fault(&format!("fault-{number}"), "")).await;
+        }
+        for number in 0..3 {
+            scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_kept).await;
+        }
+        folder.put(&reworded(folder.original(), WORKS, DROPS));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains("Held") && words.contains("3 of 3 parents"), "{words}");
+        assert_eq!(host.digest().await, first);
+        // It is still held by a host that begins with it.
+        host.stop();
+        let host = start(&mut scene, &folder).await;
+        assert_eq!(host.digest().await, first);
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains("Held") && words.contains("3 of 3 parents"), "{words}");
+        assert_eq!(history(&host).iter().filter(|(_, event)| event == "Held").count(), 1);
+        scene.get(&CONFIG_MAP, "fault-0").await;
+        let (status, words) = host.ask(&["approve", "faulty"]);
+        assert!(status.success(), "{words}");
+        assert_ne!(host.digest().await, first);
+        for number in 0..3 {
+            let name = format!("fault-{number}");
+            scene
+                .until("the child is gone", async || match scene.find(&CONFIG_MAP, &name).await {
+                    None => Ok(()),
+                    Some(_) => Err(name.clone()),
+                })
+                .await;
+        }
+        // What it would delete the next time, nobody has approved of.
+        folder.put(folder.original());
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(status.success(), "{words}");
+        for number in 0..3 {
+            scene.until_object(&FAULT, &format!("fault-{number}"), "is served again", is_kept).await;
+        }
+        folder.put(&reworded(folder.original(), WORKS, DROPS));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains("Held") && words.contains("3 of 3 parents"), "{words}");
+        // It is the one that decided before all the same.
+        let (status, words) = host.ask(&["rollback", "faulty"]);
+        assert!(status.success(), "{words}");
+        assert_ne!(host.digest().await, first);
+    });
+}
+
+#[test]
+fn a_component_that_fails_where_the_one_at_work_does_not_waits() {
+    run(async {
+        let mut scene = scene_with_faults("held-failing").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        let first = host.digest().await;
+        for number in 0..8 {
+            scene.create(fault(&format!("fault-{number}"), if number == 7 { "slip" } else { "" })).await;
+        }
+        for number in 0..8 {
+            scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_kept).await;
+        }
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains("Held"), "{words}");
+        assert!(words.contains("fault-7"), "{words}");
+        assert_eq!(host.digest().await, first);
+    });
+}
+
+/// How it is served.
+async fn fails(scene: &Scene, name: &str) {
+    let has_failed = |object: &Value| said(object, "Reconciled").1 == "Trapped";
+    scene.until_object(&FAULT, name, "is told to have failed", has_failed).await;
+}
+
+#[test]
+fn objects_that_the_component_fails_on_do_not_keep_it_from_deciding_after_a_restart() {
+    run(async {
+        let mut scene = scene_with_faults("trapping-restart").await;
+        let folder = Folder::of_faulty();
+        let mut host = start(&mut scene, &folder).await;
+        let first = host.digest().await;
+        // The only one that is there is what it cannot decide.
+        scene.create(fault("bad-0", "trap")).await;
+        fails(&scene, "bad-0").await;
+        host.kill();
+        let mut host = start(&mut scene, &folder).await;
+        assert_eq!(host.digest().await, first);
+        scene.create(fault("good", "")).await;
+        scene.until_object(&FAULT, "good", "is served", is_kept).await;
+        for number in 1..4 {
+            scene.create(fault(&format!("bad-{number}"), "trap")).await;
+        }
+        host.kill();
+        // Nor do a few of them keep a new one from deciding.
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        let host = start(&mut scene, &folder).await;
+        assert_ne!(host.digest().await, first);
+    });
+}
+
+#[test]
+fn a_component_that_was_put_there_while_no_host_ran_has_to_prove_itself_too() {
+    run(async {
+        let mut scene = scene_with_faults("held-start").await;
+        let folder = Folder::of_faulty();
+        folder.edit("spec:\n", "spec:\n  pruneAll: true\n");
+        let mut host = start(&mut scene, &folder).await;
+        let first = host.digest().await;
+        six_are_served(&scene).await;
+        host.stop();
+        folder.put(&reworded(folder.original(), WORKS, DROPS));
+        let mut host = start(&mut scene, &folder).await;
+        assert_eq!(host.digest().await, first, "that is clear once it is ready");
+        let refused = &host.plugin().await["refused"];
+        assert_eq!(refused["reason"], "Held", "{refused:#}");
+        scene.get(&CONFIG_MAP, "fault-0").await;
+        // One that breaks nothing is taken, and stays on probation.
+        host.stop();
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        let host = start(&mut scene, &folder).await;
+        assert_ne!(host.digest().await, first);
+        all_six_slip(&scene).await;
+        until_digest(&host, &first).await;
+    });
+}
+
+#[test]
+fn a_component_that_does_worse_is_taken_back_also_after_a_restart() {
+    run(async {
+        let mut scene = scene_with_faults("relapse-restart").await;
+        let folder = Folder::of_faulty();
+        let mut host = start(&mut scene, &folder).await;
+        let first = host.digest().await;
+        six_are_served(&scene).await;
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        assert!(host.ask(&["reload", "faulty"]).0.success());
+        host.kill();
+        let host = start(&mut scene, &folder).await;
+        assert_ne!(host.digest().await, first);
+        all_six_slip(&scene).await;
+        until_digest(&host, &first).await;
+    });
+}
+
+#[test]
+fn a_component_stays_that_fails_only_where_the_one_before_it_fails_too() {
+    run(async {
+        let mut scene = scene_with_faults("no-worse").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        six_are_served(&scene).await;
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        assert!(host.ask(&["reload", "faulty"]).0.success());
+        let second = host.digest().await;
+        for number in 0..6 {
+            scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "trap" } })).await;
+        }
+        host.says(&["WARN", "the one before it fails on the same objects, so it goes on"]).await;
+        assert_eq!(host.digest().await, second);
+        assert_eq!(host.plugin().await["refused"], Value::Null);
+    });
+}
+
+#[test]
+fn what_the_administrator_takes_away_is_not_held_against_a_component() {
+    run(async {
+        let mut scene = scene_with_faults("narrowed").await;
+        let folder = Folder::of_faulty();
+        may_hold(&scene, &folder).await;
+        let host = start(&mut scene, &folder).await;
+        six_are_served(&scene).await;
+        folder.put(&reworded(folder.original(), WORKS, HOLDS));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(status.success(), "{words}");
+        let second = host.digest().await;
+        folder.edit(HOLDING, "");
+        host.until_plugin("it has less", |plugin| plugin["pluginFile"]["notGranted"].is_string()).await;
+        for number in 0..6 {
+            let name = format!("fault-{number}");
+            scene.merge(&FAULT, &name, json!({ "metadata": { "labels": { "a": "b" } } })).await;
+            let is_denied = |object: &Value| said(object, "Reconciled").1 == "Denied";
+            scene.until_object(&FAULT, &name, "is denied", is_denied).await;
+        }
+        assert_eq!(host.digest().await, second);
+        assert_eq!(host.plugin().await["refused"], Value::Null);
+    });
+}
+
+async fn until_digest(host: &Host, digest: &str) {
+    host.until("it decides", async || match host.digest().await {
+        now if now == digest => Ok(()),
+        now => Err(now),
+    })
+    .await;
+}
+
+/// Six parents that any revision serves.
+async fn six_are_served(scene: &Scene) {
+    for number in 0..6 {
+        scene.create(fault(&format!("fault-{number}"), "")).await;
+    }
+    for number in 0..6 {
+        scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_kept).await;
+    }
+}
+
+/// They become what a new revision cannot serve.
+async fn all_six_slip(scene: &Scene) {
+    for number in 0..6 {
+        scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
+    }
+}
+
+#[test]
+fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() {
+    run(async {
+        let mut scene = scene_with_faults("relapse").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        let first = host.digest().await;
+        six_are_served(&scene).await;
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(status.success(), "{words}");
+        let second = host.digest().await;
+        assert_ne!(first, second);
+        // It did well on all that was there. Now it meets what it cannot serve.
+        all_six_slip(&scene).await;
+        until_digest(&host, &first).await;
+        for number in 0..6 {
+            let is_served =
+                |object: &Value| object["status"]["word"] == "slip" && said(object, "Reconciled").0.is_empty();
+            scene.until_object(&FAULT, &format!("fault-{number}"), "is served by the first", is_served).await;
+        }
+        let status = host.status().await.expect("a status");
+        let refused = &status["plugins"][0]["refused"];
+        assert_eq!((&refused["reason"], &refused["digest"]), (&json!("TakenBack"), &json!(second)), "{status:#}");
+        assert!(refused["message"].as_str().is_some_and(|why| why.contains("calls failed")), "{refused:#}");
+        assert_eq!(history(&host)[2].1, "TakenBack");
+        host.says(&["ERROR", "TakenBack"]).await;
+        // The same bytes, written again, are not taken again.
+        folder.put(&reworded(folder.original(), WORKS, SLIPS));
+        let (_, words) = host.ask(&["reload", "faulty"]);
+        assert_eq!(host.digest().await, first, "{words}");
+        // Whoever lets it decide all the same knows what it does.
+        let (_, words) = host.ask(&["approve", "faulty"]);
+        assert_eq!(host.digest().await, second, "{words}");
+        host.until("it is not called any more", async || {
+            let status = host.status().await?;
+            let state = status["plugins"][0]["breaker"]["state"].clone();
+            if state == "open" { Ok(()) } else { Err(state.to_string()) }
+        })
+        .await;
+        assert_eq!(host.digest().await, second, "it stays");
+    });
+}
+
+#[test]
+fn a_component_whose_decisions_are_denied_is_taken_back_by_itself() {
+    is_taken_back_where_all_slip("denied-relapse", GRABS);
+}
+
+#[test]
+fn a_component_that_says_that_it_failed_is_taken_back_by_itself() {
+    is_taken_back_where_all_slip("stated-relapse", BALKS);
+}
+
+#[test]
+fn a_component_that_wishes_for_what_no_api_server_takes_is_taken_back_by_itself() {
+    is_taken_back_where_all_slip("invalid-relapse", RAVES);
+}
+
+fn is_taken_back_where_all_slip(name: &str, words: &str) {
+    run(async {
+        let mut scene = scene_with_faults(name).await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        let first = host.digest().await;
+        six_are_served(&scene).await;
+        folder.put(&reworded(folder.original(), WORKS, words));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(status.success(), "{words}");
+        all_six_slip(&scene).await;
+        until_digest(&host, &first).await;
+        host.says(&["ERROR", "TakenBack", "calls failed"]).await;
+    });
+}
+
+#[test]
+fn a_component_that_holds_no_finalizer_any_more_waits_and_lets_go_of_those_that_have_it() {
+    run(async {
+        let mut scene = scene_with_faults("freed").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        for name in ["one", "two"] {
+            scene.create(fault(name, "")).await;
+            scene.until_object(&FAULT, name, "is served", is_kept).await;
+        }
+        folder.put(&reworded(folder.original(), WORKS, FREES));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains("Held") && words.contains("2 of 2 parents"), "{words}");
+        assert!(words.contains("fixtures.example.com/finalizer"), "{words}");
+        let (status, words) = host.ask(&["approve", "faulty"]);
+        assert!(status.success(), "{words}");
+        scene.delete(&FAULT, "one").await;
+        scene.gone(&FAULT, "one").await;
+        // It is held again as soon as a revision asks for it again.
+        let (status, words) = host.ask(&["rollback", "faulty"]);
+        assert!(status.success(), "{words}");
+        scene.delete(&FAULT, "two").await;
+        scene.gone(&FAULT, "two").await;
+    });
+}
+
+/// What lets a component own a second kind.
+const HOLDING: &str = "    - kind: LimitRange\n      verbs: [get, list, watch, create, update, delete]\n";
+
+/// Lets a component own a second kind.
+async fn may_hold(scene: &Scene, folder: &Folder) {
+    let of_host = json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["get", "list", "watch"] }]);
+    let of_plugin =
+        json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["create", "patch", "delete"] }]);
+    scene.plane.grant("hotshoe", "tests-limit-ranges-host", &of_host).await;
+    scene.plane.grant("faulty", "tests-limit-ranges", &of_plugin).await;
+    folder.edit("  grants:\n", &format!("  grants:\n{HOLDING}"));
+}
+
+/// A host whose component owns a second kind, with a child of it.
+async fn holding(scene: &mut Scene, folder: &Folder) -> Host {
+    may_hold(scene, folder).await;
+    folder.put(&reworded(folder.original(), WORKS, HOLDS));
+    let host = start(scene, folder).await;
+    scene.create(fault("one", "")).await;
+    scene.until_object(&LIMIT_RANGE, "one", "is there", |_| true).await;
+    host
+}
+
+/// Waits until the child of the kind that was dropped is gone, and its watch with it.
+async fn lets_go(scene: &Scene, host: &Host) {
+    scene.gone(&LIMIT_RANGE, "one").await;
+    scene.get(&CONFIG_MAP, "one").await;
+    host.until("the kind is not watched any more", async || {
+        let plugin = host.status().await?["plugins"][0].clone();
+        let watches = plugin["watches"].as_array().cloned().unwrap_or_default();
+        let is_watched = watches.iter().any(|watch| watch["kind"] == "LimitRange");
+        if !is_watched && plugin["ready"] == true { Ok(()) } else { Err(format!("{plugin:#}")) }
+    })
+    .await;
+}
+
+#[test]
+fn a_kind_that_a_component_drops_is_watched_until_its_children_are_gone() {
+    run(async {
+        let mut scene = scene_with_faults("dropped-kind").await;
+        let folder = Folder::of_faulty();
+        let host = holding(&mut scene, &folder).await;
+        folder.put(folder.original());
+        let (_, words) = host.ask(&["reload", "faulty"]);
+        assert!(words.contains("Held"), "{words}");
+        let (status, words) = host.ask(&["approve", "faulty"]);
+        assert!(status.success(), "{words}");
+        lets_go(&scene, &host).await;
+    });
+}
+
+#[test]
+fn a_component_that_looks_at_more_than_the_metadata_of_a_kind_is_shown_it() {
+    run(async {
+        let mut scene = scene_with_faults("more-fields").await;
+        let folder = Folder::of_faulty();
+        let host = holding(&mut scene, &folder).await;
+        let limits = json!({ "spec": { "limits": [{ "type": "Pod", "max": { "cpu": "1" } }] } });
+        scene.merge(&LIMIT_RANGE, "one", limits).await;
+        scene.create(fault("two", "")).await;
+        scene.until_object(&FAULT, "two", "is served", |fault| fault["status"]["word"] == "unlimited").await;
+        assert_eq!(scene.get(&FAULT, "one").await["status"]["word"], "unlimited", "nobody asked for its spec");
+        folder.put(&reworded(folder.original(), WORKS, VIEWS));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(status.success(), "{words}");
+        scene.until_object(&FAULT, "one", "tells what is seen", |fault| fault["status"]["word"] == "limited").await;
+    });
+}
+
+#[test]
+fn children_of_a_kind_that_was_dropped_are_pruned_also_after_a_restart() {
+    run(async {
+        let mut scene = scene_with_faults("dropped-restart").await;
+        let folder = Folder::of_faulty();
+        let mut host = holding(&mut scene, &folder).await;
+        host.kill();
+        folder.put(folder.original());
+        let mut host = start(&mut scene, &folder).await;
+        let (status, words) = host.ask(&["approve", "faulty"]);
+        assert!(status.success(), "{words}");
+        host.kill();
+        let host = start(&mut scene, &folder).await;
+        lets_go(&scene, &host).await;
+    });
+}
+
+#[test]
+fn a_child_of_a_dropped_kind_that_may_not_be_deleted_any_more_stays_and_is_told_of() {
+    run(async {
+        let mut scene = scene_with_faults("dropped-grant").await;
+        let folder = Folder::of_faulty();
+        let host = holding(&mut scene, &folder).await;
+        let before = host.digest().await;
+        folder.edit(HOLDING, "");
+        folder.put(folder.original());
+        host.until_plugin("the other decides", |plugin| plugin["digest"] != before).await;
+        host.says(&["left alone", "/one: `delete` on LimitRange is not granted", "plugin.yaml"]).await;
+        scene.get(&LIMIT_RANGE, "one").await;
+    });
+}

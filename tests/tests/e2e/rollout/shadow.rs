@@ -1,0 +1,317 @@
+//! What another component would change is shown, and nothing is changed.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hotshoe_tests::guests::{Folder, reworded, unusable};
+use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{Host, Scene, memcached, run};
+use serde_json::{Value, json};
+
+use crate::faults::{fault, scene, scene_with_faults};
+
+const WORDS: [&str; 2] = ["Nothing stands in", "Nowhere stands in"];
+const REVISION: &str = "this revision works";
+
+/// A component in a file that no host follows.
+fn file(folder: &Folder, name: &str, component: &[u8]) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, component).expect("the component is written");
+    path
+}
+
+/// The document that `hotshoe shadow -o json` prints, and its exit code.
+fn shadow(host: &Host, plugin: &str, file: &Path) -> (Option<i32>, Value) {
+    let (code, printed, said) = host.ask_for_output(&["shadow", plugin, &file.to_string_lossy(), "-o", "json"]);
+    let document = serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}{said}"));
+    (code, document)
+}
+
+fn names(document: &Value) -> Vec<String> {
+    let parents = document["parents"].as_array().expect("parents");
+    let mut names: Vec<_> =
+        parents.iter().map(|parent| parent["parent"]["name"].as_str().unwrap_or_default().to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// What must be as it was after a run: the digest at work, the watches, and whether it is well.
+async fn state(host: &Host) -> Value {
+    let status = host.status().await.expect("a status");
+    let plugin = &status["plugins"][0];
+    let watches: Vec<_> =
+        plugin["watches"].as_array().expect("watches").iter().map(|watch| watch["kind"].clone()).collect();
+    json!([plugin["digest"], plugin["ready"], plugin["refused"], plugin["breaker"], watches])
+}
+
+/// Parents of the plugin that fails, each with its ConfigMap, decided by the good revision.
+async fn kept(name: &str, folder: &Folder, count: usize) -> (Scene, Host) {
+    let mut scene = scene_with_faults(name).await;
+    for number in 0..count {
+        scene.create(fault(&format!("fault-{number}"), "")).await;
+    }
+    let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+    scene.watch_log(&host);
+    for number in 0..count {
+        let is_kept = |object: &Value| said(object, "Kept").0 == "True";
+        scene.until_object(&FAULT, &format!("fault-{number}"), "is kept", is_kept).await;
+    }
+    (scene, host)
+}
+
+#[test]
+fn another_wording_is_shown_for_each_object_and_nothing_is_written() {
+    run(async {
+        let mut scene = scene("shadow").await;
+        let folder = Folder::of_memcached();
+        let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+        scene.watch_log(&host);
+        for number in 0..10 {
+            scene.create(memcached(&format!("cache-{number}"), 1)).await;
+        }
+        for number in 0..10 {
+            scene.available(&format!("cache-{number}")).await;
+        }
+        let (before, writes) = (state(&host).await, scene.recorded_writes().await.len());
+        let new = file(&folder, "new.wasm", &reworded(folder.original(), WORDS[0], WORDS[1]));
+
+        let (code, document) = shadow(&host, "memcached", &new);
+        assert_eq!(code, Some(3), "{document:#}");
+        let summary = &document["summary"];
+        assert_eq!(
+            (&summary["parents"], &summary["changed"], &summary["unchanged"]),
+            (&json!(10), &json!(10), &json!(0))
+        );
+        assert_eq!(summary["statusChanges"], 10, "{summary:#}");
+        assert_eq!(summary["children"], json!({ "created": 0, "changed": 0, "deleted": 0, "left": 0 }));
+        assert_eq!(summary["failures"], json!({ "new": 0, "both": 0, "mended": 0 }));
+        assert_eq!((&summary["old"]["calls"], &summary["new"]["calls"]), (&json!(10), &json!(10)));
+        assert_eq!(names(&document), (0..10).map(|number| format!("cache-{number}")).collect::<Vec<_>>());
+        for parent in document["parents"].as_array().expect("parents") {
+            let mut parent = parent.clone();
+            let conditions = parent.as_object_mut().and_then(|parent| parent.remove("conditions")).expect("conditions");
+            assert_eq!(conditions.as_array().map(Vec::len), Some(1), "{conditions:#}");
+            assert_eq!(conditions[0]["path"], "Degraded.message");
+            let told = |side: &str| conditions[0][side].as_str().unwrap_or_default().to_owned();
+            assert!(told("old").contains(WORDS[0]) && told("new").contains(WORDS[1]), "{conditions:#}");
+            assert_eq!(
+                parent.as_object().map(|parent| parent.keys().cloned().collect()),
+                Some(vec!["parent".to_owned()])
+            );
+        }
+
+        let (code, printed, _) = host.ask_for_output(&["shadow", "memcached", &new.to_string_lossy(), "--show", "3"]);
+        assert_eq!(code, Some(3));
+        assert!(printed.contains("10: 10 would change, 0 not"), "{printed}");
+        assert_eq!(printed.matches("~ condition Degraded.message").count(), 3, "{printed}");
+        assert!(printed.contains("7 more objects change") && printed.contains("Nothing was written."), "{printed}");
+        assert!(!printed.contains('\u{1b}'), "no colour where there is no terminal: {printed:?}");
+        let (_, printed, _) = host.ask_for_output(&["shadow", "memcached", &new.to_string_lossy(), "-o", "jsonl"]);
+        let lines: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let parents: Vec<_> = lines.iter().filter_map(|line| line["parent"]["parent"]["name"].as_str()).collect();
+        assert!(parents.len() == 10 && parents.is_sorted(), "{parents:?}");
+        assert!(lines.last().is_some_and(|line| line["summary"].is_object()), "{printed}");
+
+        assert_eq!(state(&host).await, before);
+        let after = scene.recorded_writes().await;
+        assert_eq!(after.len(), writes, "{:#?}", after.get(writes..));
+    });
+}
+
+#[test]
+fn the_same_component_changes_nothing() {
+    run(async {
+        let folder = Folder::of_faulty();
+        let (scene, host) = kept("shadow-same", &folder, 3).await;
+        scene.create(fault("rejected", "reject")).await;
+        scene.until_said_of(&FAULT, "rejected", "Reconciled", "False", "Rejected").await;
+        let same = file(&folder, "same.wasm", folder.original());
+        let (code, document) = shadow(&host, "faulty", &same);
+        let summary = &document["summary"];
+        assert_eq!(code, Some(0), "{document:#}");
+        assert_eq!((&summary["unchanged"], &document["parents"]), (&json!(4), &json!([])), "{document:#}");
+        // What both reject is no news.
+        assert_eq!(summary["failures"], json!({ "new": 0, "both": 1, "mended": 0 }));
+        assert_eq!(summary["old"]["digest"], summary["new"]["digest"]);
+    });
+}
+
+#[test]
+fn a_component_that_traps_is_told_by_the_names_of_the_objects_and_costs_nothing() {
+    run(async {
+        let folder = Folder::of_faulty();
+        let (scene, host) = kept("shadow-trap", &folder, 7).await;
+        let (before, writes) = (state(&host).await, scene.recorded_writes().await.len());
+        let new = file(&folder, "new.wasm", &reworded(folder.original(), REVISION, "this revision traps"));
+        let (code, printed, _) = host.ask_for_output(&["shadow", "faulty", &new.to_string_lossy()]);
+        assert_eq!(code, Some(4), "{printed}");
+        for number in 0..7 {
+            assert!(printed.contains(&format!("/fault-{number}: Trapped: ")), "{printed}");
+        }
+        assert!(printed.contains("7 new, 0 of both revisions"), "{printed}");
+        // More bad calls than open the circuit, and it is closed.
+        assert_eq!(state(&host).await, before);
+        assert_eq!(scene.recorded_writes().await.len(), writes);
+        assert!(!host.log().contains("Trapped"), "{}", host.log());
+        scene.create(fault("next", "")).await;
+        scene.until_object(&FAULT, "next", "is kept", |object| said(object, "Kept").0 == "True").await;
+    });
+}
+
+#[test]
+fn a_component_that_drops_a_child_is_shown_to_delete_it() {
+    run(async {
+        let folder = Folder::of_faulty();
+        folder.edit("  grants:\n", "  pruneAll: true\n  grants:\n");
+        let (scene, host) = kept("shadow-drop", &folder, 2).await;
+        let new = file(&folder, "new.wasm", &reworded(folder.original(), REVISION, "this revision drops"));
+        let (code, document) = shadow(&host, "faulty", &new);
+        assert_eq!(code, Some(3), "{document:#}");
+        let summary = &document["summary"];
+        assert_eq!((&summary["children"]["deleted"], &summary["parentsLosingChildren"]), (&json!(2), &json!(2)));
+        for (number, name) in names(&document).iter().enumerate() {
+            let deleted = &document["parents"][number]["deleted"];
+            assert_eq!(deleted[0]["kind"], CONFIG_MAP.kind, "{document:#}");
+            assert_eq!(deleted.as_array().map(Vec::len), Some(1));
+            assert!(scene.find(&CONFIG_MAP, name).await.is_some(), "{name} is still there");
+        }
+        let (_, printed, _) = host.ask_for_output(&["shadow", "faulty", &new.to_string_lossy()]);
+        assert!(printed.contains(&format!("- ConfigMap {}/fault-0", scene.namespace)), "{printed}");
+    });
+}
+
+#[test]
+fn a_component_that_drops_the_finalizer_is_shown_to_leave_it_behind() {
+    run(async {
+        let folder = Folder::of_faulty();
+        let (_scene, host) = kept("shadow-frees", &folder, 2).await;
+        let new = file(&folder, "new.wasm", &reworded(folder.original(), REVISION, "this revision frees"));
+        let (code, document) = shadow(&host, "faulty", &new);
+        assert_eq!(code, Some(3), "{document:#}");
+        let finalizer =
+            json!({ "old": "fixtures.example.com/finalizer", "new": null, "added": 0, "kept": 2, "stranded": 0 });
+        assert_eq!(document["summary"]["finalizer"], finalizer, "{document:#}");
+        let (_, printed, _) = host.ask_for_output(&["shadow", "faulty", &new.to_string_lossy()]);
+        assert!(printed.contains("2 would keep fixtures.example.com/finalizer until"), "{printed}");
+    });
+}
+
+#[test]
+fn what_the_checks_would_refuse_is_a_failure() {
+    run(async {
+        // Without a grant to prune all, an answer without any child is denied.
+        let folder = Folder::of_faulty();
+        let (_scene, host) = kept("shadow-denied", &folder, 1).await;
+        let new = file(&folder, "new.wasm", &reworded(folder.original(), REVISION, "this revision drops"));
+        let (code, document) = shadow(&host, "faulty", &new);
+        assert_eq!(code, Some(4), "{document:#}");
+        assert_eq!(document["parents"][0]["newFailure"]["reason"], "Denied", "{document:#}");
+        assert_eq!(document["summary"]["parentsLosingChildren"], 0);
+    });
+}
+
+#[test]
+fn what_is_no_component_is_an_error_and_no_change() {
+    run(async {
+        let folder = Folder::of_faulty();
+        let (_scene, host) = kept("shadow-unusable", &folder, 1).await;
+        let before = state(&host).await;
+        for (number, (what, component, reason)) in unusable(folder.original()).into_iter().enumerate() {
+            let file = file(&folder, &format!("new-{number}.wasm"), &component);
+            let (code, printed, said) = host.ask_for_output(&["shadow", "faulty", &file.to_string_lossy()]);
+            assert_eq!((code, &*printed), (Some(1), ""), "{what}: {said}");
+            assert!(said.starts_with(&format!("error: {reason}: ")), "{what}: {said}");
+        }
+        let missing = folder.path().join("missing.wasm");
+        let (code, _, said) = host.ask_for_output(&["shadow", "faulty", &missing.to_string_lossy()]);
+        assert!(code == Some(1) && said.contains("cannot read the component"), "{said}");
+        let same = file(&folder, "same.wasm", folder.original());
+        let (code, _, said) = host.ask_for_output(&["shadow", "nobody", &same.to_string_lossy()]);
+        assert!(code == Some(1) && said.contains("no plugin nobody"), "{said}");
+        assert_eq!(host.ask_for_output(&["shadow"]).0, Some(2));
+        // None of these was taken for a component that was offered to be at work.
+        assert_eq!(state(&host).await, before);
+    });
+}
+
+#[test]
+fn there_is_one_run_at_a_time_and_who_leaves_makes_room() {
+    run(async {
+        let folder = Folder::of_faulty();
+        let (_scene, host) = kept("shadow-busy", &folder, 1).await;
+        let same = file(&folder, "same.wasm", folder.original());
+        let address = host.address().expect("the host serves");
+        let mut slow = TcpStream::connect(&address).expect("a connection");
+        write!(slow, "POST /shadow/faulty HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
+            .expect("it is sent");
+        host.until("the second is told to wait", async || {
+            match host.ask_for_output(&["shadow", "faulty", &same.to_string_lossy()]) {
+                (Some(1), _, said) if said.contains("under way") => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        drop(slow);
+        host.until("there is room", async || {
+            match host.ask_for_output(&["shadow", "faulty", &same.to_string_lossy()]) {
+                (Some(0), ..) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    });
+}
+
+#[test]
+fn who_is_not_on_loopback_is_refused() {
+    run(async {
+        let Some(other) = other_address() else {
+            eprintln!("this machine has no address but loopback; the guard has unit tests");
+            return;
+        };
+        let mut scene = scene("shadow-far").await;
+        let host = scene.start().await.listen("0.0.0.0:0").ready().await;
+        scene.watch_log(&host);
+        let address = host.address().expect("the host serves");
+        let port = address.rsplit_once(':').expect("a port").1;
+        for path in ["/shadow/memcached", "/reload/memcached"] {
+            let answer = post(&format!("{other}:{port}"), path, LOCALHOST);
+            assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("port-forward"), "{path}: {answer}");
+            let answer =
+                post(&format!("127.0.0.1:{port}"), path, &format!("{LOCALHOST}Origin: https://example.com\r\n"));
+            assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("web pages"), "{path}: {answer}");
+            let answer = post(&format!("127.0.0.1:{port}"), path, "Host: example.com\r\n");
+            assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("localhost"), "{path}: {answer}");
+        }
+        let answer = post(&format!("127.0.0.1:{port}"), "/reload/memcached", LOCALHOST);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        // What it tells about itself is for all.
+        let mut stream = TcpStream::connect(format!("{other}:{port}")).expect("a connection");
+        write!(stream, "GET /healthz HTTP/1.0\r\n\r\n").expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.contains("200 OK"), "{answer}");
+    });
+}
+
+const LOCALHOST: &str = "Host: localhost\r\n";
+
+/// An address of this machine that is not loopback. Nothing is sent.
+fn other_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
+}
+
+fn post(address: &str, path: &str, headers: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
+    write!(stream, "POST {path} HTTP/1.1\r\n{headers}Content-Length: 0\r\nConnection: close\r\n\r\n")
+        .expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
