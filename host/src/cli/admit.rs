@@ -1,5 +1,5 @@
-//! Whether a host would carry out what a plugin answers to a case: by the check that stands in a
-//! host, on the grant of `plugin.yaml`.
+//! Whether a host would carry out what a plugin answers to a case, judged as a host does by the grant of
+//! `plugin.yaml`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use crate::config::{HostSettings, PluginConfig};
 use crate::sandbox::cases::Case;
 use crate::sandbox::revision::Revision;
 use hotshoe_core::check;
-use hotshoe_core::check::Context;
-use hotshoe_core::check::Violation;
-use hotshoe_core::model::decision::{Answer, Call};
+use hotshoe_core::check::grant::Grant;
+use hotshoe_core::check::{Context, Inadmissible, Present};
+use hotshoe_core::model::decision::{Answer, Call, Descriptor, Observation};
 
 /// What `plugin.yaml` says. That a host which is started without options would not take it is told,
 /// but it is no matter of the cases: their configuration stands in them.
@@ -22,16 +22,23 @@ pub(super) fn config(path: &Path) -> Option<PluginConfig> {
     PluginConfig::read(path, &open).ok()
 }
 
-/// Why a host would refuse the answer, as far as that can be told without a cluster.
-pub(super) async fn refusal(case: &Case, revision: &Arc<Revision>, config: &PluginConfig) -> Option<Violation> {
-    // A case does not say which labels namespaces have.
-    if !config.grant.namespace_labels().is_empty() {
-        return None;
-    }
-    let descriptor = revision.descriptor();
-    let observation = Arc::new(case.observation(descriptor).ok()?);
+/// Returns why a host would deny the answer to a case, as far as that is certain without a cluster.
+pub(super) async fn denial(case: &Case, revision: &Arc<Revision>, config: &PluginConfig) -> Option<Inadmissible> {
+    let observation = Arc::new(case.observation(revision.descriptor()).ok()?);
     let answer = revision.decide(case.call, observation.clone()).await.ok()?.result.ok()?;
-    let (Answer::Decided(decision) | Answer::Waiting(decision) | Answer::Done(decision)) = answer else { return None };
+    judge(case.call, answer, &observation, revision.descriptor(), config).err()
+}
+
+fn judge(
+    call: Call,
+    answer: Answer,
+    observation: &Observation,
+    descriptor: &Descriptor,
+    config: &PluginConfig,
+) -> Result<(), Inadmissible> {
+    if matches!(answer, Answer::Needs(_)) {
+        return Ok(());
+    }
     let context = Context {
         parent: &observation.parent.reference,
         uid: "",
@@ -42,10 +49,128 @@ pub(super) async fn refusal(case: &Case, revision: &Arc<Revision>, config: &Plug
         namespaced: Box::new(|kind| Some(served::by_rule(kind).namespaced)),
         label_of: Box::new(|_, _| None),
     };
-    // As in a host: deleting all children is what clean-up is for.
-    let observed = observation.children.iter().filter(|_| case.call == Call::Reconcile);
-    let observed: Vec<_> = observed.map(|child| child.reference.clone()).collect();
-    let violation = check::check(&decision, &observed, &context).err()?;
-    // Scopes are taken by rule here, so of them nothing is certain.
-    (violation.rule != "scope").then_some(violation)
+    let children: Vec<_> = observation.children.iter().map(|child| child.reference.clone()).collect();
+    let denied = check::judge(call, answer, Present { children: &children, room: None }, &context).err();
+    match denied.and_then(|denied| certain(denied, &config.grant)) {
+        Some(denied) => Err(denied),
+        None => Ok(()),
+    }
+}
+
+/// Scopes are guessed from the kind's name here, and a case does not say which labels namespaces have, so
+/// violations of the rules that rest on them are left out.
+fn certain(denied: Inadmissible, grant: &Grant) -> Option<Inadmissible> {
+    let Inadmissible::Denied(denial) = denied else { return Some(denied) };
+    let uncertain: &[&str] =
+        if grant.namespace_labels().is_empty() { &["scope"] } else { &["scope", "namespace-not-granted"] };
+    denial.without(uncertain).map(Inadmissible::Denied)
+}
+
+#[cfg(test)]
+mod tests {
+    use hotshoe_core::model::decision::{Children, Condition, Decision, Document, OwnedKind, Truth};
+    use hotshoe_core::model::kind::{Kind, ObjectRef};
+
+    use super::*;
+
+    fn document(kind: &str, name: &str) -> Document {
+        let reference = ObjectRef { kind: Kind::new("", "v1", kind), namespace: Some("n".into()), name: name.into() };
+        Document { reference, json: "{}".into() }
+    }
+
+    fn decision() -> Decision {
+        Decision {
+            children: Children::Keep,
+            status: None,
+            conditions: Vec::new(),
+            events: Vec::new(),
+            requeue_after: None,
+        }
+    }
+
+    /// Why an answer is denied about a parent with one ConfigMap, `old`; empty where it is not.
+    fn denied(call: Call, answer: Answer, namespaces: &str) -> String {
+        let kind = Kind::new("", "v1", "ConfigMap");
+        let descriptor = Descriptor {
+            name: "demo".into(),
+            version: "1".into(),
+            parent: Kind::new("example.com", "v1", "Test"),
+            parent_fields: Vec::new(),
+            owns: vec![OwnedKind { kind, verbs: Vec::new(), fields: Vec::new() }],
+            reads: Vec::new(),
+            finalizer: None,
+            wants_now: false,
+            wants_attempt: false,
+            config_schema: None,
+        };
+        let observation = Observation {
+            parent: document("Test", "one"),
+            children: vec![document("ConfigMap", "old")],
+            related: Vec::new(),
+            refusals: Vec::new(),
+            config: "{}".into(),
+            now: None,
+            attempt: None,
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("plugin.yaml");
+        let text = format!(
+            "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {{name: demo}}\nspec:\n  component: {{path: demo.wasm}}\n  grants:\n  - {{kind: ConfigMap, verbs: [create, update, delete], namespaces: {namespaces}}}\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        let config = PluginConfig::read(&path, &HostSettings::default()).unwrap();
+        judge(call, answer, &observation, &descriptor, &config).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn an_answer_that_a_host_carries_out_passes() {
+        let children = || Children::Exactly(vec![document("ConfigMap", "old")]);
+        let old = || Decision { children: children(), status: Some(r#"{"a":1}"#.into()), ..decision() };
+        assert_eq!(denied(Call::Reconcile, Answer::Decided(old()), "own"), "");
+        assert_eq!(denied(Call::Finalize, Answer::Waiting(old()), "own"), "");
+        let none = Decision { children: Children::Exactly(Vec::new()), ..decision() };
+        assert_eq!(denied(Call::Finalize, Answer::Done(none), "own"), "", "deleting all is what clean-up is for");
+        assert_eq!(denied(Call::Reconcile, Answer::Needs(Vec::new()), "own"), "");
+    }
+
+    #[test]
+    fn a_status_with_conditions_in_it_is_denied() {
+        let decision = Decision { status: Some(r#"{"conditions":[]}"#.into()), ..decision() };
+        let denied = denied(Call::Reconcile, Answer::Decided(decision), "own");
+        assert!(denied.contains("conditions belong in the list of conditions"), "{denied}");
+    }
+
+    #[test]
+    fn the_hosts_condition_is_denied_in_every_answer() {
+        let condition =
+            Condition { name: "Reconciled".into(), status: Truth::True, reason: "R".into(), message: "m".into() };
+        let decision = || Decision { conditions: vec![condition.clone()], ..decision() };
+        for (call, answer) in [
+            (Call::Reconcile, Answer::Decided(decision())),
+            (Call::Finalize, Answer::Waiting(decision())),
+            (Call::Finalize, Answer::Done(decision())),
+        ] {
+            let denied = denied(call, answer, "own");
+            assert!(denied.contains("Reconciled is the host's"), "{denied}");
+        }
+    }
+
+    #[test]
+    fn a_clean_up_that_creates_a_child_is_denied() {
+        let decision = Decision { children: Children::Exactly(vec![document("ConfigMap", "new")]), ..decision() };
+        let denied = denied(Call::Finalize, Answer::Waiting(decision), "own");
+        assert!(denied.contains("ConfigMap n/new: clean-up may not create a child"), "{denied}");
+    }
+
+    #[test]
+    fn what_labels_of_namespaces_decide_is_left_open_and_the_rest_is_not() {
+        let labelled = "{matchLabels: {a: b}}";
+        let new = |json: &str| {
+            let child = Document { json: json.into(), ..document("ConfigMap", "new") };
+            Answer::Decided(Decision { children: Children::Exactly(vec![child]), ..decision() })
+        };
+        assert_eq!(denied(Call::Reconcile, new("{}"), labelled), "");
+        let denied = denied(Call::Reconcile, new(r#"{"status":{}}"#), labelled);
+        assert!(denied.contains("belongs to its own controller"), "{denied}");
+    }
 }

@@ -71,9 +71,9 @@ impl Args {
                 accepted += 1;
             }
             if let (true, Some(config)) = (passed(&report), &config)
-                && let Some(violation) = admit::refusal(&file.case, &revision, config).await
+                && let Some(denied) = admit::denial(&file.case, &revision, config).await
             {
-                let why = clean(violation.to_string(), 1_000);
+                let why = clean(denied.to_string(), 4_000);
                 report.verdict = Verdict::Failed(format!("it answers as expected, but a host refuses that: {why}"));
             }
             if self.output == Output::Text {

@@ -119,7 +119,10 @@ impl<'a> Work<'a> {
     /// was found in sync. Checking the same wishes and comparing the same fields again would end the
     /// same.
     pub fn stands(self, decision: &Decision, memory: &Memory) -> bool {
-        memory.in_sync.is_some() && memory.in_sync == self.sync_fingerprint(&self.observed.children, decision)
+        memory.in_sync.is_some()
+            && memory.in_sync == self.sync_fingerprint(&self.observed.children, decision)
+            // All or nothing: a status that may not be written denies the children too.
+            && check::status::check(decision.status.as_deref(), &decision.conditions).is_ok()
     }
 
     /// Carries out a checked decision.

@@ -114,7 +114,7 @@ fn tell_breaker(controller: &Controller, logic: &Logic, parent: &Key, trial: Tri
     match error {
         Error::Api(_) | Error::Call(CallError::Stopped) => drop(trial),
         Error::Call(CallError::DeadlineExceeded(_)) => controller.overdue(trial),
-        Error::Call(_) | Error::Violation(_) => controller.failed(trial),
+        Error::Call(_) | Error::Denied(_) => controller.failed(trial),
         // It ran well, so it is called on.
         Error::Plugin(_) | Error::NoRoom(_) => controller.passed(trial),
     }

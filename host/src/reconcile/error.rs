@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use hotshoe_core::check::Violation;
 use hotshoe_core::check::memory_quota::NoRoom;
+use hotshoe_core::check::{Denial, Inadmissible, Violation};
 
 use crate::cluster::error::ApiError;
 use crate::sandbox::error::CallError;
@@ -42,9 +42,9 @@ pub enum Error {
     /// The plugin says that it cannot decide.
     #[error("{}", failure(.0))]
     Plugin(Failure),
-    /// The decision breaks a rule.
+    /// The decision breaks rules.
     #[error(transparent)]
-    Violation(#[from] Violation),
+    Denied(#[from] Denial),
     /// The host has no room for what it would bring about.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
@@ -56,6 +56,22 @@ pub enum Error {
 impl From<ApiError> for Error {
     fn from(error: ApiError) -> Self {
         Error::Api(Box::new(error))
+    }
+}
+
+impl From<Violation> for Error {
+    fn from(violation: Violation) -> Self {
+        Error::Denied(violation.into())
+    }
+}
+
+impl From<Inadmissible> for Error {
+    fn from(inadmissible: Inadmissible) -> Self {
+        match inadmissible {
+            Inadmissible::WrongFunction(_) => CallError::invalid(inadmissible.to_string()).into(),
+            Inadmissible::Denied(denial) => denial.into(),
+            Inadmissible::NoRoom(no_room) => no_room.into(),
+        }
     }
 }
 
@@ -78,7 +94,7 @@ impl Error {
             Error::Plugin(Failure::Retry { .. }) => "RetryRequested",
             Error::Plugin(Failure::Reject { .. }) => "Rejected",
             Error::Plugin(Failure::Other(_)) => "PluginFailed",
-            Error::Violation(_) => "Denied",
+            Error::Denied(_) => "Denied",
             Error::NoRoom(_) => "LimitExceeded",
             Error::Api(error) if error.is_transient() => "Unavailable",
             Error::Api(error) if error.code == 403 => "Forbidden",
@@ -93,7 +109,7 @@ impl Error {
             Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) | Error::NoRoom(_) => false,
             // It ran well; that it does not know how is worse than one that does.
             Error::Plugin(stated) => matches!(stated, Failure::Other(_)),
-            Error::Call(_) | Error::Violation(_) => true,
+            Error::Call(_) | Error::Denied(_) => true,
         }
     }
 
@@ -106,7 +122,7 @@ impl Error {
             Error::Plugin(Failure::Retry { after: None, .. }) => Retry::Backoff,
             Error::Plugin(Failure::Reject { .. }) => Retry::OnChange,
             // What the plugin answers may change with anything that it is shown.
-            Error::Violation(_) | Error::NoRoom(_) => Retry::Slowly,
+            Error::Denied(_) | Error::NoRoom(_) => Retry::Slowly,
             Error::Api(error) => match error.retry_after {
                 Some(after) => Retry::After(after),
                 None if error.is_transient() => Retry::Soon,

@@ -25,15 +25,12 @@ use crate::reconcile::controller::{Controller, Logic, Memory};
 use crate::reconcile::decide;
 use crate::reconcile::error::{CLEAN_UP_WAITS, Error};
 use crate::reconcile::learn::{learn_parent, was_overtaken};
-use crate::reconcile::observe::{Observed, checked, observe};
+use crate::reconcile::observe::{Observed, judge, observe};
 use crate::reconcile::outcome::{Ended, Next};
 use crate::sandbox::descriptor::finalizer_domain;
-use crate::sandbox::error::CallError;
-use hotshoe_core::check::Desired;
-use hotshoe_core::check::Violation;
-use hotshoe_core::diff::status;
+use hotshoe_core::check::{Desired, Judged, Stage};
 use hotshoe_core::flow::backoff::SOON;
-use hotshoe_core::model::decision::{Answer, Call, Decision};
+use hotshoe_core::model::decision::{Call, Decision};
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::Object;
 
@@ -64,7 +61,7 @@ pub async fn finalize(
     }
     let observed = observe(logic, parent, memory);
     let decided = decide::decide(controller, logic, Call::Finalize, &observed, memory).await?;
-    let checked = judge(controller, logic, &observed, decided.answer);
+    let checked = judge(controller, logic, Call::Finalize, &observed, decided.answer).map_err(Error::from);
     let cleanup = decide::settle(controller, logic, &observed.parent.key, decided.trial, checked)?;
     if memory.cleaning_up.is_none() {
         // Once its status says that it was begun, a plugin says nothing of that any more, and nor does the
@@ -72,9 +69,9 @@ pub async fn finalize(
         Work { controller, logic, observed: &observed }.say_first(&cleanup.decision.events, memory).await?;
         memory.cleaning_up = Some(Instant::now());
     }
-    match cleanup.done {
-        false => wait(controller, logic, &observed, cleanup, memory).await,
-        true => finish(controller, logic, &observed, cleanup, finalizer, memory).await,
+    match cleanup.stage {
+        Stage::Decided | Stage::Waiting => wait(controller, logic, &observed, cleanup, memory).await,
+        Stage::Done => finish(controller, logic, &observed, cleanup, finalizer, memory).await,
     }
 }
 
@@ -122,32 +119,14 @@ fn waits(what: &str, again: Next) -> Ended {
     Ended::Troubled { reason: CLEAN_UP_WAITS, message: format!("its clean-up is not done: {what}"), again }
 }
 
-/// A checked answer of `finalize`.
-struct Cleanup {
-    decision: Decision,
-    desired: Option<Vec<Desired>>,
-    done: bool,
-}
-
-fn judge(controller: &Controller, logic: &Logic, observed: &Observed, answer: Answer) -> Result<Cleanup, Error> {
-    let (decision, done) = match answer {
-        Answer::Waiting(decision) => (decision, false),
-        Answer::Done(decision) => (decision, true),
-        _ => return Err(CallError::invalid("finalize answered as reconcile does").into()),
-    };
-    status::check(decision.status.as_deref(), &decision.conditions)?;
-    let desired = check_cleanup(controller, logic, observed, &decision)?;
-    Ok(Cleanup { decision, desired, done })
-}
-
 async fn wait(
     controller: &Controller,
     logic: &Logic,
     observed: &Observed,
-    cleanup: Cleanup,
+    cleanup: Judged,
     memory: &mut Memory,
 ) -> Result<Ended, Error> {
-    let Cleanup { decision, desired, .. } = cleanup;
+    let Judged { decision, desired, .. } = cleanup;
     Work { controller, logic, observed }.carry_out(&decision, desired.into(), memory).await?;
     let Some(parent) = logic.parents.watched.cache.get(&observed.parent.key) else {
         return Ok(Ended::Look(Next::Wait));
@@ -162,11 +141,11 @@ async fn finish(
     controller: &Controller,
     logic: &Logic,
     observed: &Observed,
-    cleanup: Cleanup,
+    cleanup: Judged,
     finalizer: &str,
     memory: &mut Memory,
 ) -> Result<Ended, Error> {
-    let Cleanup { decision, desired, .. } = cleanup;
+    let Judged { decision, desired, .. } = cleanup;
     let left_behind = left_behind(observed, &desired);
     let written = Work { controller, logic, observed }.carry_out(&decision, desired.into(), memory).await?;
     if !left_behind.is_empty() {
@@ -194,32 +173,6 @@ async fn let_go(controller: &Controller, logic: &Logic, parent: &Object, finaliz
         Err(Error::Api(error)) if error.is_gone() => Ok(Next::Wait),
         Err(_) if was_overtaken(logic, parent) => Ok(OVERTAKEN),
         Err(error) => Err(error),
-    }
-}
-
-/// Clean-up may change and delete children; one that it creates would outlive its parent.
-///
-/// # Errors
-/// The first rule that is broken.
-pub fn check_cleanup(
-    controller: &Controller,
-    logic: &Logic,
-    observed: &Observed,
-    decision: &Decision,
-) -> Result<Option<Vec<Desired>>, Error> {
-    // Deleting all children is what clean-up is for, so the guard against it stands aside; and as none is
-    // created, there is always room.
-    let desired = checked(controller, logic, observed, decision, &[])?;
-    let created = desired
-        .iter()
-        .flatten()
-        .find(|one| !observed.children.iter().any(|(kind, child)| one.reference.is(kind, &child.key)));
-    match created {
-        Some(one) => {
-            let message = format!("{}: clean-up may not create a child", one.reference);
-            Err(Violation { rule: "create-while-deleting", message }.into())
-        }
-        None => Ok(desired),
     }
 }
 

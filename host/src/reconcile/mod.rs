@@ -29,10 +29,9 @@ use crate::reconcile::decide::Final;
 use crate::reconcile::error::{CONTENDED, Error};
 use crate::reconcile::fingerprint::{churn_basis, fingerprint, hold_basis};
 use crate::reconcile::learn::{learn_parent, was_overtaken};
-use crate::reconcile::observe::{Observed, checked, shown_parent};
+use crate::reconcile::observe::{Observed, shown_parent};
 use crate::reconcile::outcome::{Ended, Next, Pass};
-use crate::sandbox::error::CallError;
-use hotshoe_core::diff::status;
+use hotshoe_core::check::Judged;
 use hotshoe_core::flow::backoff::soon;
 use hotshoe_core::model::decision::{Answer, Call, Decision, Observation};
 use hotshoe_core::model::object::{Key, Object, ObservedChildren};
@@ -105,16 +104,16 @@ fn judge(
     answer: Answer,
     memory: &Memory,
 ) -> Result<(Decision, Wishes), Error> {
-    let Answer::Decided(decision) = answer else {
-        return Err(CallError::invalid("reconcile answered as finalize does").into());
-    };
-    // All or nothing: a status that may not be written refuses the children too.
-    status::check(decision.status.as_deref(), &decision.conditions)?;
-    if (Work { controller, logic, observed }).stands(&decision, memory) {
-        return Ok((decision, Wishes::Fulfilled));
+    match answer {
+        Answer::Decided(decision) if (Work { controller, logic, observed }).stands(&decision, memory) => {
+            Ok((decision, Wishes::Fulfilled))
+        }
+        answer => {
+            let Judged { decision, desired, .. } =
+                observe::judge(controller, logic, Call::Reconcile, observed, answer)?;
+            Ok((decision, desired.into()))
+        }
     }
-    let wishes = Wishes::from(checked(controller, logic, observed, &decision, &observed.references())?);
-    Ok((decision, wishes))
 }
 
 /// The finalizer stands before any other write. Nothing where somebody else changed the parent's meanwhile.

@@ -8,13 +8,11 @@ use serde_json::Value;
 
 use crate::cluster::view;
 use crate::reconcile::controller::{Controller, Logic, Memory};
-use crate::reconcile::error::Error;
 use hotshoe_core::check;
 use hotshoe_core::check::access_request::{Access, Request};
-use hotshoe_core::check::memory_quota;
 use hotshoe_core::check::memory_quota::Room;
-use hotshoe_core::check::{Context, Desired};
-use hotshoe_core::model::decision::{Decision, Document, Observation};
+use hotshoe_core::check::{Context, Inadmissible, Judged, Present};
+use hotshoe_core::model::decision::{Answer, Call, Document, Observation};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 use hotshoe_core::model::object::ObservedChildren;
@@ -84,25 +82,22 @@ fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
     Value::Object(members).to_string().into()
 }
 
-/// The children that a decision wishes for, as far as it may; `there` are those that it is weighed against.
+/// Returns an answer with its children completed, if it may be carried out.
 ///
 /// # Errors
-/// The first rule that is broken, or that there is no room for them.
-pub fn checked(
+/// Why it may not.
+pub fn judge(
     controller: &Controller,
     logic: &Logic,
+    call: Call,
     observed: &Observed,
-    decision: &Decision,
-    there: &[ObjectRef],
-) -> Result<Option<Vec<Desired>>, Error> {
-    let desired = check::check(decision, there, &context(controller, logic, observed))?;
-    if let Some(desired) = &desired {
-        let held = logic.owned.iter().map(|view| view.watched.cache.held_of(&logic.plugin.name)).sum();
-        let limits = &logic.plugin.limits;
-        let room = Room { held, most: limits.held_bytes.bytes(), answer: limits.boundary_bytes.bytes() };
-        memory_quota::check(&observed.shown.parent.reference, desired, &observed.children, room)?;
-    }
-    Ok(desired)
+    answer: Answer,
+) -> Result<Judged, Inadmissible> {
+    let limits = &logic.plugin.limits;
+    let held = logic.owned.iter().map(|view| view.watched.cache.held_of(&logic.plugin.name)).sum();
+    let room = Room { held, most: limits.held_bytes.bytes(), answer: limits.boundary_bytes.bytes() };
+    let present = Present { children: &observed.references(), room: Some((room, &observed.children)) };
+    check::judge(call, answer, present, &context(controller, logic, observed))
 }
 
 /// What the checks need to know.

@@ -18,6 +18,7 @@ use crate::reconcile::learn::learn_parent;
 use crate::reconcile::observe::observe;
 use crate::reconcile::outcome::{Ended, Next};
 use crate::sandbox::error::CallError;
+use hotshoe_core::check::status::RECONCILED;
 use hotshoe_core::diff::status;
 use hotshoe_core::flow::backoff::{doubled, soon};
 use hotshoe_core::flow::rate_limit::Allowance;
@@ -103,8 +104,8 @@ async fn fail(
         return Next::After(*left);
     }
     memory.failures = memory.failures.saturating_add(1);
-    if let Error::Violation(violation) = error {
-        controller.metrics.denied(plugin, violation.rule);
+    if let Error::Denied(denial) = error {
+        denial.violations().iter().for_each(|violation| controller.metrics.denied(plugin, violation.rule));
     }
     let pause = pause(error, memory);
     log(controller, digest, parent, error, pause);
@@ -181,7 +182,7 @@ async fn tell(
     let observed = observe(logic, parent.clone(), memory);
     Work { controller, logic, observed: &observed }.say_once(&event, &controller.failures, memory);
     let Some(live) = logic.parents.watched.cache.get(&parent.key) else { return true };
-    let condition = Condition { name: status::RECONCILED.into(), status: Truth::False, reason: reason.into(), message };
+    let condition = Condition { name: RECONCILED.into(), status: Truth::False, reason: reason.into(), message };
     let desired = status::host_condition(&condition, &live, &events::now());
     status::is_current(&desired, &live, HOST_MANAGER) || write_condition(controller, logic, &live, desired).await
 }

@@ -7,19 +7,18 @@ use crate::cluster::view;
 use crate::reconcile::apply::Work;
 use crate::reconcile::controller::{Controller, Logic, Memory};
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::{Observed, checked, observe_at};
+use crate::reconcile::observe::{Observed, judge, observe_at};
 use crate::reconcile::{decide, finalize};
 use crate::sandbox::error::CallError;
 use crate::shadow::summary::Times;
-use hotshoe_core::check;
-use hotshoe_core::compare::{Failed, Judged, Side};
-use hotshoe_core::diff::status;
-use hotshoe_core::model::decision::{Answer, Call, Decision};
+use hotshoe_core::check::Judged;
+use hotshoe_core::compare::{Basis, Failed, Side};
+use hotshoe_core::model::decision::{Answer, Call};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::{Object, PLUGIN_LABEL};
 
-/// The answer, and whether it rests on objects that were fetched for it.
-type Said = Result<(Answer, bool), Error>;
+/// The answer, and what it rests on.
+type Said = Result<(Answer, Basis), Error>;
 
 /// What a revision says of a parent, unchecked.
 pub(crate) struct Looked {
@@ -41,13 +40,14 @@ impl Looked {
         if parent.deleting && !finalize::asks_for_clean_up(logic, &parent) {
             return Self { said: None };
         }
-        let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
+        let call = call_of(&parent);
         let observed = observe_at(logic, parent, memory, now);
         let shown = observed.shown.clone();
         let mut fetched = false;
         let heard = |heard: decide::Heard<'_>| times.add(heard.elapsed, heard.memory);
         let answer = decide::ask(controller, logic, call, shown, &mut fetched, heard).await;
-        Self { said: Some((observed, answer.map(|answer| (answer, fetched)))) }
+        let basis = if fetched { Basis::Fetched } else { Basis::Watched };
+        Self { said: Some((observed, answer.map(|answer| (answer, basis)))) }
     }
 
     /// Whether it used up all of its time.
@@ -72,15 +72,14 @@ impl Looked {
         present.plugin.digest == new.plugin.digest
             && present.revision.descriptor().owns == new.revision.descriptor().owns
             && (Work { controller, logic: present, observed }).stands(decision, memory)
-            && status::check(decision.status.as_deref(), &decision.conditions).is_ok()
     }
 
     /// What the checks say of it.
     pub(crate) fn judged(self, controller: &Controller, logic: &Logic) -> Side {
-        let Some((observed, said)) = self.said else { return Side::Idle };
-        match said.and_then(|(answer, fetched)| judge(controller, logic, &observed, answer, fetched)) {
-            Ok(judged) => Side::Decided(Box::new(judged)),
-            Err(error) => Side::Failed(Failed::new(error.reason(), &error.to_string())),
+        match self.into_parts(controller, logic) {
+            None => Side::Idle,
+            Some((_, Ok((judged, basis)))) => Side::Decided(Box::new(judged), basis),
+            Some((_, Err(error))) => Side::Failed(Failed::new(error.reason(), &error.to_string())),
         }
     }
 
@@ -89,41 +88,16 @@ impl Looked {
         self,
         controller: &Controller,
         logic: &Logic,
-    ) -> Option<(Observed, Result<Judged, Error>)> {
+    ) -> Option<(Observed, Result<(Judged, Basis), Error>)> {
         let (observed, said) = self.said?;
-        let judged = said.and_then(|(answer, fetched)| judge(controller, logic, &observed, answer, fetched));
+        let call = call_of(&observed.parent);
+        let judged = said.and_then(|(answer, basis)| Ok((judge(controller, logic, call, &observed, answer)?, basis)));
         Some((observed, judged))
     }
 }
 
-fn judge(
-    controller: &Controller,
-    logic: &Logic,
-    observed: &Observed,
-    answer: Answer,
-    fetched: bool,
-) -> Result<Judged, Error> {
-    let (word, decision) = match (observed.parent.deleting, answer) {
-        (false, Answer::Decided(decision)) => ("decided", decision),
-        (true, Answer::Waiting(decision)) => ("waiting", decision),
-        (true, Answer::Done(decision)) => ("done", decision),
-        _ => return Err(CallError::invalid("it answered as the other function does").into()),
-    };
-    let desired = desired(controller, logic, observed, &decision)?;
-    status::check(decision.status.as_deref(), &decision.conditions)?;
-    Ok(Judged { word, fetched, decision, desired })
-}
-
-fn desired(
-    controller: &Controller,
-    logic: &Logic,
-    observed: &Observed,
-    decision: &Decision,
-) -> Result<Option<Vec<check::Desired>>, Error> {
-    if observed.parent.deleting {
-        return finalize::check_cleanup(controller, logic, observed, decision);
-    }
-    checked(controller, logic, observed, decision, &observed.references())
+fn call_of(parent: &Object) -> Call {
+    if parent.deleting { Call::Finalize } else { Call::Reconcile }
 }
 
 /// The children of a parent that are there and are the plugin's to prune.

@@ -13,7 +13,7 @@ use crate::reconcile::observe::{Observed, context, unix_millis};
 use crate::shadow::evaluate::{Looked, is_ours};
 use crate::shadow::summary::Times;
 use hotshoe_core::check;
-use hotshoe_core::compare::Judged;
+use hotshoe_core::check::Judged;
 use hotshoe_core::model::object::{Key, Object};
 use hotshoe_core::model::sanitize;
 
@@ -166,7 +166,7 @@ async fn look(controller: &Controller, present: &Logic, new: &Logic, parent: Arc
     }
     match looked.into_parts(controller, new) {
         None => {}
-        Some((observed, Ok(judged))) => found.losing = loses(controller, new, &observed, &judged),
+        Some((observed, Ok((judged, _)))) => found.losing = loses(controller, new, &observed, &judged),
         // What the API server did not answer now says nothing of the revision.
         Some((_, Err(Error::Api(error)))) if error.is_transient() => {}
         Some((observed, Err(error))) => {
@@ -184,7 +184,7 @@ async fn fails(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> b
     let looked = Looked::at(controller, logic, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
     match looked.into_parts(controller, logic) {
         None => false,
-        Some((_, Ok(judged))) => judged.desired.iter().flatten().any(|one| memory.refused.has_refused(one)),
+        Some((_, Ok((judged, _)))) => judged.desired.iter().flatten().any(|one| memory.refused.has_refused(one)),
         Some((_, Err(error))) => error.is_the_plugins(),
     }
 }

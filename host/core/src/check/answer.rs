@@ -70,10 +70,6 @@ fn measure_decision(decision: Decision, limits: &Limits) -> Result<Decision, Ans
     }
     at_most(decision.conditions.len(), CONDITIONS, "conditions", None)?;
     at_most(decision.events.len(), limits.events as usize, "events", Some(EVENTS.name))?;
-    let mut types = HashSet::new();
-    if let Some(twice) = decision.conditions.iter().find(|condition| !types.insert(&condition.name)) {
-        return Err(invalid(format!("the condition {:?} stands twice", twice.name)));
-    }
     let conditions: Vec<_> = decision.conditions.into_iter().map(measure_condition).collect::<Result<_, _>>()?;
     check_status(decision.status.as_deref(), &conditions, limits)?;
     Ok(Decision {
@@ -294,8 +290,6 @@ mod tests {
             let conditions = vec![condition(name)];
             assert_eq!(refused(Decision { conditions, ..decision() }).0, "InvalidOutput", "{name}");
         }
-        let twice = vec![condition("Available"), condition("Available")];
-        assert_eq!(refused(Decision { conditions: twice, ..decision() }).0, "InvalidOutput");
         let conditions = vec![Condition { reason: "not one word".into(), ..condition("Available") }];
         assert_eq!(refused(Decision { conditions, ..decision() }).0, "InvalidOutput");
     }

@@ -9,12 +9,18 @@ pub mod denied;
 pub mod glob;
 pub mod grant;
 pub mod json_cursor;
+pub mod judge;
 pub mod memory_quota;
 pub mod parent_kind;
 pub mod pod;
 pub mod pvc;
 pub mod selector;
 pub mod service;
+pub mod status;
+pub mod violation;
+
+pub use crate::check::judge::{Inadmissible, Judged, Present, Stage, judge};
+pub use crate::check::violation::{Denial, Violation};
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,20 +30,11 @@ use sha2::{Digest, Sha256};
 
 use crate::check::access_request::{Access, LabelOf, Request};
 use crate::check::grant::Grant;
+use crate::check::violation::Violations;
 use crate::model::decision::{Children, Decision, Descriptor, Document};
 use crate::model::kind::{Kind, ObjectRef};
 use crate::model::names::is_subdomain;
 use crate::model::object::{APPLIED_ANNOTATION, HOST_PREFIX, Key, PLUGIN_LABEL};
-
-/// A decision that the host does not carry out, and which rule it broke.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the decision is refused as a whole: {message}")]
-pub struct Violation {
-    /// A short name for logs and metrics, such as `kind-not-granted`.
-    pub rule: &'static str,
-    /// What, to which object, and what to do.
-    pub message: String,
-}
 
 /// How deep the JSON of a child may nest.
 const MAX_DEPTH: usize = 64;
@@ -78,35 +75,42 @@ pub struct Context<'a> {
     pub label_of: Box<LabelOf<'a>>,
 }
 
-/// The children to be, or `None` where they are to be left alone. `observed` are those that are there
-/// and are to be weighed against them.
+/// Returns the children as they will be written, or `None` where they are to be left alone. `observed` are
+/// those that are there and are to be weighed against them.
 ///
 /// # Errors
-/// The first rule that is broken.
+/// Every rule that is broken; of each child the first.
 pub fn check(
     decision: &Decision,
     observed: &[ObjectRef],
     context: &Context<'_>,
-) -> Result<Option<Vec<Desired>>, Violation> {
+) -> Result<Option<Vec<Desired>>, Denial> {
     let Children::Exactly(children) = &decision.children else { return Ok(None) };
-    if children.is_empty() && !observed.is_empty() && !context.grant.prune_all {
-        let message = format!(
-            "{}: an answer without any child would delete {} children; grant spec.pruneAll in plugin.yaml if that is meant",
-            context.parent,
-            observed.len()
-        );
-        return Err(broken("prune-all", message));
-    }
+    check_prune_all(children, observed, context)?;
+    let mut violations = Violations::default();
     let mut desired: Vec<Desired> = Vec::with_capacity(children.len());
     for child in children {
-        let next = check_child(child, context)?;
+        let Some(next) = violations.note(check_child(child, context)) else { continue };
         if desired.iter().any(|other| other.reference == next.reference) {
-            return Err(broken("duplicate-child", format!("{}: it is in the answer twice", next.reference)));
+            violations.add(broken("duplicate-child", format!("{}: it is in the answer twice", next.reference)));
         }
         desired.push(next);
     }
+    let desired = violations.finish(desired)?;
     check_room(&desired, observed, context)?;
     Ok(Some(desired))
+}
+
+fn check_prune_all(children: &[Document], observed: &[ObjectRef], context: &Context<'_>) -> Result<(), Violation> {
+    if !children.is_empty() || observed.is_empty() || context.grant.prune_all {
+        return Ok(());
+    }
+    let message = format!(
+        "{}: an answer without any child would delete {} children; grant spec.pruneAll in plugin.yaml if that is meant",
+        context.parent,
+        observed.len()
+    );
+    Err(broken("prune-all", message))
 }
 
 /// A plugin that may not delete could wish for other names each time, and leave more and more behind.
@@ -131,7 +135,7 @@ fn check_room(desired: &[Desired], observed: &[ObjectRef], context: &Context<'_>
 }
 
 fn broken(rule: &'static str, message: String) -> Violation {
-    Violation { rule, message }
+    Violation::new(rule, message)
 }
 
 fn check_child(child: &Document, context: &Context<'_>) -> Result<Desired, Violation> {
@@ -419,7 +423,7 @@ mod tests {
             }
         }
 
-        fn check(&self, children: &[Document], observed: usize) -> Result<Option<Vec<Desired>>, Violation> {
+        fn check(&self, children: &[Document], observed: usize) -> Result<Option<Vec<Desired>>, Denial> {
             let decision = decision(Children::Exactly(children.to_vec()));
             let there: Vec<_> = (0..observed).map(|n| child(&format!("old-{n}"), Some("n"), "{}").reference).collect();
             check(&decision, &there, &self.context())
@@ -427,7 +431,7 @@ mod tests {
 
         /// The rule that this one child breaks.
         fn broken(&self, child: &Document) -> Option<&'static str> {
-            self.check(from_ref(child), 0).err().map(|violation| violation.rule)
+            self.check(from_ref(child), 0).err().map(|denial| denial.rule())
         }
 
         fn body(&self, child: &Document) -> Value {
@@ -462,7 +466,7 @@ mod tests {
     #[test]
     fn an_answer_without_children_deletes_nothing_unless_that_is_granted() {
         let mut world = maps();
-        assert_eq!(world.check(&[], 1).unwrap_err().rule, "prune-all");
+        assert_eq!(world.check(&[], 1).unwrap_err().rule(), "prune-all");
         assert_eq!(world.check(&[], 0), Ok(Some(Vec::new())));
         assert!(world.check(&[map("{}")], 5).is_ok());
         world.grant.prune_all = true;
@@ -477,14 +481,14 @@ mod tests {
         let (new, old) = (map("{}"), child("old-0", None, "{}"));
         assert!(may_not.check(from_ref(&new), 2).is_ok());
         let violation = may_not.check(from_ref(&new), 3).unwrap_err();
-        assert_eq!(violation.rule, "too-many-children");
+        assert_eq!(violation.rule(), "too-many-children");
         assert!(
-            violation.message.contains("3 children") && violation.message.contains("it would have 4"),
+            violation.to_string().contains("3 children") && violation.to_string().contains("it would have 4"),
             "{violation}"
         );
         assert!(may_delete.check(from_ref(&new), 3).is_ok(), "they go");
         assert!(may_not.check(&[new.clone(), old.clone()], 2).is_ok(), "one of them is the same");
-        assert_eq!(may_not.check(&[new, old.clone()], 3).unwrap_err().rule, "too-many-children");
+        assert_eq!(may_not.check(&[new, old.clone()], 3).unwrap_err().rule(), "too-many-children");
         assert!(may_not.check(&[old], 9).is_ok(), "nothing is added");
     }
 
@@ -543,9 +547,9 @@ mod tests {
     fn one_bad_child_refuses_all() {
         let world = maps();
         let children = [map("{}"), child("b", Some("other"), "{}")];
-        assert_eq!(world.check(&children, 0).unwrap_err().rule, "foreign-namespace");
+        assert_eq!(world.check(&children, 0).unwrap_err().rule(), "foreign-namespace");
         let twice = [map("{}"), child("a", Some("n"), "{}")];
-        assert_eq!(world.check(&twice, 0).unwrap_err().rule, "duplicate-child");
+        assert_eq!(world.check(&twice, 0).unwrap_err().rule(), "duplicate-child");
         assert!(world.check(&[map("{}"), child("b", None, "{}")], 0).is_ok());
     }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::check::Desired;
+use crate::check::{Desired, Judged};
 use crate::compare::json_diff::{Field, Rules, cut};
 use crate::model::decision::{Decision, Event};
 use crate::model::kind::ObjectRef;
@@ -31,22 +31,18 @@ pub enum Side {
     /// It is not called: the parent is being deleted and holds no finalizer of it.
     Idle,
     /// It decided, and what it decided may be done.
-    Decided(Box<Judged>),
+    Decided(Box<Judged>, Basis),
     /// It failed, or what it decided may not be done.
     Failed(Failed),
 }
 
-/// A decision that has passed the checks.
-#[derive(Clone, Debug)]
-pub struct Judged {
-    /// The kind of answer: `decided`, `waiting` or `done`.
-    pub word: &'static str,
-    /// Whether it needed objects that had to be fetched.
-    pub fetched: bool,
-    /// The decision.
-    pub decision: Decision,
-    /// Its children as they would be written; none where all are kept.
-    pub desired: Option<Vec<Desired>>,
+/// What a decision rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// Watched objects alone.
+    Watched,
+    /// Objects too that were fetched for it.
+    Fetched,
 }
 
 /// Why a revision came to nothing.
@@ -184,13 +180,13 @@ pub fn compare(
         (Side::Failed(old), Side::Failed(new)) if old == new => return None,
         (_, Side::Failed(failed)) => found.new_failure = Some(failed.clone()),
         (_, Side::Idle) => {}
-        (_, Side::Decided(decided)) => compare_children(&mut found, old, decided, there, may_prune),
+        (_, Side::Decided(decided, _)) => compare_children(&mut found, old, decided, there, may_prune),
     }
     match old {
         Side::Failed(failed) => found.old_failure = Some(failed.clone()),
         Side::Idle => {}
-        Side::Decided(old) => {
-            if let Side::Decided(new) = new {
+        Side::Decided(old, _) => {
+            if let Side::Decided(new, _) = new {
                 compare_words(&mut found, old, new);
             }
         }
@@ -203,15 +199,15 @@ pub fn compare(
 
 impl Side {
     fn word(&self) -> Option<String> {
-        let Side::Decided(judged) = self else { return None };
+        let Side::Decided(judged, basis) = self else { return None };
         let children = if judged.desired.is_some() { "exactly" } else { "keep" };
-        let fetched = if judged.fetched { ", after needs" } else { "" };
-        Some(format!("{}: {children}{fetched}", judged.word))
+        let fetched = if *basis == Basis::Fetched { ", after needs" } else { "" };
+        Some(format!("{}: {children}{fetched}", judged.stage.as_str()))
     }
 
     fn desired(&self) -> Option<&[Desired]> {
         match self {
-            Side::Decided(judged) => judged.desired.as_deref(),
+            Side::Decided(judged, _) => judged.desired.as_deref(),
             Side::Idle | Side::Failed(_) => None,
         }
     }
@@ -320,6 +316,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::check::Stage;
     use crate::model::decision::{Children, Condition, Severity, Truth};
     use crate::model::kind::Kind;
 
@@ -344,7 +341,7 @@ mod tests {
     }
 
     fn decided(decision: Decision, desired: Option<Vec<Desired>>) -> Side {
-        Side::Decided(Box::new(Judged { word: "decided", fetched: false, decision, desired }))
+        Side::Decided(Box::new(Judged { stage: Stage::Decided, decision, desired }), Basis::Watched)
     }
 
     fn children(desired: Vec<Desired>) -> Side {
@@ -428,8 +425,9 @@ mod tests {
     #[test]
     fn clean_up_that_is_done_earlier_is_another_kind_of_answer() {
         let cleanup =
-            |word, fetched| Side::Decided(Box::new(Judged { word, fetched, decision: decision(), desired: None }));
-        let found = found(&cleanup("waiting", false), &cleanup("done", true), &[]).unwrap();
+            |stage, basis| Side::Decided(Box::new(Judged { stage, decision: decision(), desired: None }), basis);
+        let found =
+            found(&cleanup(Stage::Waiting, Basis::Watched), &cleanup(Stage::Done, Basis::Fetched), &[]).unwrap();
         assert_eq!(found.answer, Some(field("answer", Some("waiting: keep"), Some("done: keep, after needs"))));
     }
 

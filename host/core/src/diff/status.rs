@@ -6,13 +6,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::check::Violation;
+use crate::check::Denial;
+use crate::check::status::{RECONCILED, check};
 use crate::diff;
 use crate::model::decision::Condition;
 use crate::model::object::{HOST_MANAGER, Object};
-
-/// The host's own condition: whether the last decision could be carried out.
-pub const RECONCILED: &str = "Reconciled";
 
 /// The `status` of a server-side apply: `{"status": {…}}`.
 ///
@@ -29,7 +27,7 @@ pub fn desired(
     manager: &str,
     generation: i64,
     now: &str,
-) -> Result<Value, Violation> {
+) -> Result<Value, Denial> {
     let mut members = check(status, conditions)?;
     if status.is_none() {
         members = said_before(parent, manager);
@@ -107,26 +105,6 @@ fn part(node: &Value, live: &Value) -> Value {
     }
 }
 
-/// The plugin's own part of the status, if it may be written.
-///
-/// # Errors
-/// When it is no JSON object, or states what is the host's.
-pub fn check(status: Option<&str>, conditions: &[Condition]) -> Result<Map<String, Value>, Violation> {
-    let members = read(status)?;
-    if members.contains_key("conditions") {
-        return Err(violation("conditions belong in the list of conditions, not in the status".into()));
-    }
-    for (index, condition) in conditions.iter().enumerate() {
-        if condition.name == RECONCILED {
-            return Err(violation(format!("the condition {RECONCILED} is the host's")));
-        }
-        if conditions.iter().take(index).any(|other| other.name == condition.name) {
-            return Err(violation(format!("the condition {} is stated twice", condition.name)));
-        }
-    }
-    Ok(members)
-}
-
 /// The host's condition alone, for the host's own field manager.
 pub fn host_condition(condition: &Condition, parent: &Object, now: &str) -> Value {
     let stamped = stamp(condition, &live_conditions(parent), parent.generation, now);
@@ -140,15 +118,6 @@ pub fn is_current(desired: &Value, parent: &Object, manager: &str) -> bool {
     let Some(fields) = parent.owned_fields(manager, true) else { return nothing };
     let says = |live: Value| desired.get("status").is_some_and(|desired| holds(&live, desired));
     live(parent).is_some_and(says) && !diff::exceeds(fields, desired)
-}
-
-fn violation(message: String) -> Violation {
-    Violation { rule: "status", message: format!("the status cannot be written: {message}") }
-}
-
-fn read(status: Option<&str>) -> Result<Map<String, Value>, Violation> {
-    let Some(status) = status else { return Ok(Map::new()) };
-    serde_json::from_str(status).map_err(|error| violation(format!("it is no JSON object: {error}")))
 }
 
 /// The status as it is.

@@ -158,7 +158,7 @@ fn broken(objects: &[Forged]) -> Option<&'static str> {
         namespaced: Box::new(move |wanted| Some(known(wanted)?.is_namespaced())),
         label_of: Box::new(|_, _| None),
     };
-    check::check(&decision, &[], &context).err().map(|violation| violation.rule)
+    check::check(&decision, &[], &context).err().map(|denial| denial.rule())
 }
 
 #[test]

@@ -1,0 +1,251 @@
+//! Whether an answer may be carried out: asked by a reconcile, a clean-up, a shadow and `hotshoe test` alike.
+//!
+//! All or nothing: one rule that is broken denies the whole decision, the status too.
+
+use crate::check::memory_quota::{self, NoRoom, Room};
+use crate::check::status;
+use crate::check::violation::{Denial, Violation, Violations};
+use crate::check::{Context, Desired, check, in_any_version};
+use crate::model::decision::{Answer, Call, Decision};
+use crate::model::kind::ObjectRef;
+use crate::model::object::ObservedChildren;
+
+/// What an answer is weighed against.
+#[derive(Clone, Copy)]
+pub struct Present<'a> {
+    /// The children that are there.
+    pub children: &'a [ObjectRef],
+    /// What the host's memory has room for; absent where no host is at work.
+    pub room: Option<(Room, &'a ObservedChildren)>,
+}
+
+/// How far an answer says that the work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// `reconcile`: this is what should be.
+    Decided,
+    /// `finalize`: not finished.
+    Waiting,
+    /// `finalize`: finished.
+    Done,
+}
+
+impl Stage {
+    /// Returns the contract's word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Stage::Decided => "decided",
+            Stage::Waiting => "waiting",
+            Stage::Done => "done",
+        }
+    }
+}
+
+/// An answer that may be carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// How far the work is.
+    pub stage: Stage,
+    /// The decision.
+    pub decision: Decision,
+    /// The children as they will be written; absent where they are to be left alone.
+    pub desired: Option<Vec<Desired>>,
+}
+
+/// Why an answer is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Inadmissible {
+    /// It is no answer of the function that was called.
+    #[error("{0} answered as another function does")]
+    WrongFunction(&'static str),
+    /// It breaks rules.
+    #[error(transparent)]
+    Denied(#[from] Denial),
+    /// The host has no memory for its children.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
+}
+
+/// Returns the answer with its children completed, if it may be carried out.
+///
+/// # Errors
+/// Every rule that it breaks, or that it is none of `call`, or that there is no memory for its children.
+pub fn judge(call: Call, answer: Answer, present: Present<'_>, context: &Context<'_>) -> Result<Judged, Inadmissible> {
+    let (stage, decision) = staged(call, answer)?;
+    let mut violations = Violations::default();
+    if let Err(denial) = status::check(decision.status.as_deref(), &decision.conditions) {
+        violations.extend(denial);
+    }
+    let desired = match check_children(call, &decision, present, context) {
+        Ok(desired) => desired,
+        Err(denial) => {
+            violations.extend(denial);
+            None
+        }
+    };
+    let desired = violations.finish(desired)?;
+    if let (Some(desired), Some((room, held))) = (&desired, present.room) {
+        memory_quota::check(context.parent, desired, held, room)?;
+    }
+    Ok(Judged { stage, decision, desired })
+}
+
+fn staged(call: Call, answer: Answer) -> Result<(Stage, Decision), Inadmissible> {
+    match (call, answer) {
+        (Call::Reconcile, Answer::Decided(decision)) => Ok((Stage::Decided, decision)),
+        (Call::Finalize, Answer::Waiting(decision)) => Ok((Stage::Waiting, decision)),
+        (Call::Finalize, Answer::Done(decision)) => Ok((Stage::Done, decision)),
+        (Call::Reconcile, _) => Err(Inadmissible::WrongFunction("reconcile")),
+        (Call::Finalize, _) => Err(Inadmissible::WrongFunction("finalize")),
+    }
+}
+
+fn check_children(
+    call: Call,
+    decision: &Decision,
+    present: Present<'_>,
+    context: &Context<'_>,
+) -> Result<Option<Vec<Desired>>, Denial> {
+    match call {
+        Call::Reconcile => check(decision, present.children, context),
+        Call::Finalize => check_cleanup(decision, present.children, context),
+    }
+}
+
+/// Clean-up may change and delete children; one that it creates would outlive its parent. Deleting all
+/// children is what it is for, so the guard against that stands aside.
+fn check_cleanup(
+    decision: &Decision,
+    children: &[ObjectRef],
+    context: &Context<'_>,
+) -> Result<Option<Vec<Desired>>, Denial> {
+    let desired = check(decision, &[], context)?;
+    let mut violations = Violations::default();
+    let is_there = |one: &Desired| children.iter().any(|child| in_any_version(child) == in_any_version(&one.reference));
+    for one in desired.iter().flatten().filter(|one| !is_there(one)) {
+        let message = format!("{}: clean-up may not create a child", one.reference);
+        violations.add(Violation::new("create-while-deleting", message));
+    }
+    violations.finish(desired)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::check::grant::Grant;
+    use crate::model::decision::{Children, Condition, Descriptor, Document, OwnedKind, Truth};
+    use crate::model::kind::Kind;
+
+    const ROOM: Room = Room { held: 99_000, most: 100_000, answer: 50_000 };
+
+    fn reference(kind: &str, name: &str) -> ObjectRef {
+        ObjectRef { kind: Kind::new("", "v1", kind), namespace: Some("n".into()), name: name.into() }
+    }
+
+    fn child(name: &str, json: &str) -> Document {
+        Document { reference: reference("ConfigMap", name), json: json.into() }
+    }
+
+    fn exactly(children: &[Document]) -> Decision {
+        let children = Children::Exactly(children.to_vec());
+        Decision { children, status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None }
+    }
+
+    /// Judges an answer about a parent that has the ConfigMap `old`.
+    fn judged(call: Call, answer: Answer, room: Option<Room>) -> Result<Judged, Inadmissible> {
+        let rules = json!([{ "kind": "ConfigMap", "verbs": ["create", "update", "delete"] }]);
+        let rules = serde_json::from_value(rules).unwrap();
+        let grant = Grant { rules, prune_all: false, host_namespace: "host".into() };
+        let kind = Kind::new("", "v1", "ConfigMap");
+        let descriptor = Descriptor {
+            name: "demo".into(),
+            version: "1".into(),
+            parent: Kind::new("c.example.com", "v1", "Parent"),
+            parent_fields: Vec::new(),
+            owns: vec![OwnedKind { kind, verbs: Vec::new(), fields: Vec::new() }],
+            reads: Vec::new(),
+            finalizer: None,
+            wants_now: false,
+            wants_attempt: false,
+            config_schema: None,
+        };
+        let context = Context {
+            parent: &reference("Parent", "parent"),
+            uid: "u",
+            plugin: "demo",
+            grant: &grant,
+            descriptor: &descriptor,
+            most_children: 10,
+            namespaced: Box::new(|_| Some(true)),
+            label_of: Box::new(|_, _| None),
+        };
+        let held = ObservedChildren::new();
+        let children = [reference("ConfigMap", "old")];
+        judge(call, answer, Present { children: &children, room: room.map(|room| (room, &held)) }, &context)
+    }
+
+    fn denial(call: Call, answer: Answer) -> Denial {
+        match judged(call, answer, None).unwrap_err() {
+            Inadmissible::Denied(denial) => denial,
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn an_answer_is_judged_as_that_of_the_function_that_was_called() {
+        let decision = exactly(&[child("old", "{}")]);
+        for (call, answer, stage) in [
+            (Call::Reconcile, Answer::Decided(decision.clone()), Stage::Decided),
+            (Call::Finalize, Answer::Waiting(decision.clone()), Stage::Waiting),
+            (Call::Finalize, Answer::Done(decision.clone()), Stage::Done),
+        ] {
+            assert_eq!(judged(call, answer, None).unwrap().stage, stage);
+        }
+        for (call, answer) in [
+            (Call::Finalize, Answer::Decided(decision.clone())),
+            (Call::Reconcile, Answer::Waiting(decision.clone())),
+            (Call::Reconcile, Answer::Done(decision)),
+            (Call::Reconcile, Answer::Needs(Vec::new())),
+        ] {
+            let error = judged(call, answer, None).unwrap_err();
+            assert!(matches!(error, Inadmissible::WrongFunction(_)), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_status_and_children_is_reported_together() {
+        let condition = Condition {
+            name: status::RECONCILED.into(),
+            status: Truth::True,
+            reason: "R".into(),
+            message: String::new(),
+        };
+        let decision = Decision {
+            status: Some(r#"{"conditions":[]}"#.into()),
+            conditions: vec![condition],
+            ..exactly(&[child("a", r#"{"status":{}}"#), child("b", "[]"), child("c", "{}")])
+        };
+        let denial = denial(Call::Reconcile, Answer::Decided(decision));
+        let rules: Vec<_> = denial.violations().iter().map(|violation| violation.rule).collect();
+        assert_eq!(rules, ["status", "status", "status", "json"]);
+    }
+
+    #[test]
+    fn clean_up_may_change_and_delete_children_and_creates_none() {
+        assert!(judged(Call::Finalize, Answer::Done(exactly(&[])), None).is_ok());
+        assert_eq!(denial(Call::Reconcile, Answer::Decided(exactly(&[]))).rule(), "prune-all");
+        let created =
+            denial(Call::Finalize, Answer::Waiting(exactly(&["a", "old", "b"].map(|name| child(name, "{}")))));
+        assert_eq!((created.rule(), created.count()), ("create-while-deleting", 2));
+    }
+
+    #[test]
+    fn what_the_host_has_no_memory_for_breaks_no_rule_and_is_not_carried_out() {
+        let large = exactly(&[child("new", &json!({ "data": { "a": "x".repeat(2_000) } }).to_string())]);
+        let judged = |room| judged(Call::Reconcile, Answer::Decided(large.clone()), room);
+        assert!(matches!(judged(Some(ROOM)), Err(Inadmissible::NoRoom(_))));
+        assert!(judged(None).is_ok());
+    }
+}

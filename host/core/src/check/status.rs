@@ -1,0 +1,65 @@
+//! The status and conditions that a plugin states: which of them it may state.
+
+use serde_json::{Map, Value};
+
+use crate::check::violation::{Denial, Violation, Violations};
+use crate::model::decision::Condition;
+
+/// The host's own condition: whether the last decision could be carried out.
+pub const RECONCILED: &str = "Reconciled";
+
+/// Returns the members of the plugin's status, without conditions.
+///
+/// # Errors
+/// When it is no JSON object, or states what is the host's.
+pub fn check(status: Option<&str>, conditions: &[Condition]) -> Result<Map<String, Value>, Denial> {
+    let mut violations = Violations::default();
+    let members = violations.note(read(status)).unwrap_or_default();
+    if members.contains_key("conditions") {
+        violations.add(violation("conditions belong in the list of conditions, not in the status".into()));
+    }
+    for (index, condition) in conditions.iter().enumerate() {
+        if condition.name == RECONCILED {
+            violations.add(violation(format!("the condition {RECONCILED} is the host's")));
+        } else if conditions.iter().take(index).any(|other| other.name == condition.name) {
+            violations.add(violation(format!("the condition {} is stated twice", condition.name)));
+        }
+    }
+    violations.finish(members)
+}
+
+fn read(status: Option<&str>) -> Result<Map<String, Value>, Violation> {
+    let Some(status) = status else { return Ok(Map::new()) };
+    serde_json::from_str(status).map_err(|error| violation(format!("it is no JSON object: {error}")))
+}
+
+fn violation(message: String) -> Violation {
+    Violation::new("status", format!("the status cannot be written: {message}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::decision::Truth;
+
+    fn condition(name: &str) -> Condition {
+        Condition { name: name.into(), status: Truth::True, reason: "R".into(), message: "m".into() }
+    }
+
+    #[test]
+    fn a_status_is_an_object_without_conditions() {
+        assert_eq!(check(None, &[]), Ok(Map::new()));
+        assert_eq!(check(Some(r#"{"nodes":[]}"#), &[condition("Available")]).unwrap().len(), 1);
+        for wrong in ["[]", "1", "nonsense", r#"{"conditions":[]}"#] {
+            assert_eq!(check(Some(wrong), &[]).unwrap_err().rule(), "status", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_hosts_condition_and_one_that_is_stated_twice_are_both_reported() {
+        let stated = [condition("Available"), condition(RECONCILED), condition("Available")];
+        let denial = check(None, &stated).unwrap_err().to_string();
+        assert!(denial.contains("Reconciled is the host's"), "{denial}");
+        assert!(denial.contains("Available is stated twice"), "{denial}");
+    }
+}

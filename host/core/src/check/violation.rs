@@ -1,0 +1,159 @@
+//! A broken rule, and all rules that one decision breaks.
+
+use std::fmt;
+
+/// The most violations of one decision that are kept; the rest are counted.
+const KEPT: usize = 20;
+
+/// A rule that a decision breaks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Violation {
+    /// A short name for logs and metrics, such as `kind-not-granted`.
+    pub rule: &'static str,
+    /// What, to which object, and what to do.
+    pub message: String,
+}
+
+impl Violation {
+    /// Builds a violation of `rule`.
+    pub fn new(rule: &'static str, message: impl Into<String>) -> Self {
+        Self { rule, message: message.into() }
+    }
+}
+
+/// Every rule that a decision breaks, at least one. The decision is denied as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    violations: Vec<Violation>,
+    more: usize,
+}
+
+impl Denial {
+    /// Returns the violations that are kept, in the order of the answer.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// Returns the name of the first rule that is broken.
+    pub fn rule(&self) -> &'static str {
+        self.violations.first().map_or("", |first| first.rule)
+    }
+
+    /// Returns the denial without the violations of some rules, if any other is left.
+    pub fn without(mut self, rules: &[&str]) -> Option<Self> {
+        self.violations.retain(|violation| !rules.contains(&violation.rule));
+        (!self.violations.is_empty()).then_some(self)
+    }
+
+    /// Counts the violations, those included that are not kept.
+    pub fn count(&self) -> usize {
+        self.violations.len() + self.more
+    }
+}
+
+impl std::error::Error for Denial {}
+
+impl From<Violation> for Denial {
+    fn from(violation: Violation) -> Self {
+        Self { violations: vec![violation], more: 0 }
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the decision is denied as a whole: ")?;
+        if let [only] = &*self.violations
+            && self.more == 0
+        {
+            return write!(f, "{only}");
+        }
+        for (index, violation) in self.violations.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}({}) {violation}", index + 1)?;
+        }
+        if self.more > 0 {
+            write!(f, "; and {} more", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+/// Collects violations; a bounded number is kept, as a plugin chooses how many there are.
+#[derive(Debug, Default)]
+pub struct Violations {
+    kept: Vec<Violation>,
+    more: usize,
+}
+
+impl Violations {
+    /// Adds one, unless the same is there.
+    pub fn add(&mut self, violation: Violation) {
+        if self.kept.contains(&violation) {
+            return;
+        }
+        match self.kept.len() < KEPT {
+            true => self.kept.push(violation),
+            false => self.more += 1,
+        }
+    }
+
+    /// Adds the violation of a failed check and returns what a check that passed found.
+    pub fn note<T>(&mut self, checked: Result<T, Violation>) -> Option<T> {
+        checked.map_err(|violation| self.add(violation)).ok()
+    }
+
+    /// Adds all violations of a denial.
+    pub fn extend(&mut self, denial: Denial) {
+        denial.violations.into_iter().for_each(|violation| self.add(violation));
+        self.more += denial.more;
+    }
+
+    /// Returns true if no rule is broken.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Returns `passed` if no rule is broken.
+    ///
+    /// # Errors
+    /// All violations otherwise.
+    pub fn finish<T>(self, passed: T) -> Result<T, Denial> {
+        match self.is_empty() {
+            true => Ok(passed),
+            false => Err(Denial { violations: self.kept, more: self.more }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_violation_is_said_as_it_is_and_several_are_numbered() {
+        let one = Denial::from(Violation::new("a", "first"));
+        assert_eq!(one.to_string(), "the decision is denied as a whole: first");
+        let mut violations = Violations::default();
+        violations.add(Violation::new("a", "first"));
+        violations.add(Violation::new("b", "second"));
+        violations.add(Violation::new("a", "first"));
+        let denial = violations.finish(()).unwrap_err();
+        assert_eq!(denial.to_string(), "the decision is denied as a whole: (1) first; (2) second");
+        assert_eq!((denial.rule(), denial.count()), ("a", 2));
+    }
+
+    #[test]
+    fn of_a_flood_of_violations_a_bounded_number_is_kept_and_the_rest_counted() {
+        let mut violations = Violations::default();
+        (0..10_000).for_each(|number| violations.add(Violation::new("a", format!("child {number}"))));
+        let denial = violations.finish(()).unwrap_err();
+        assert_eq!((denial.violations().len(), denial.count()), (KEPT, 10_000));
+        assert!(denial.to_string().ends_with("(20) child 19; and 9980 more"), "{denial}");
+    }
+
+    #[test]
+    fn nothing_broken_passes() {
+        assert_eq!(Violations::default().finish(7), Ok(7));
+    }
+}
