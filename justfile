@@ -67,6 +67,11 @@ build-plugin name="memcached": build-host
 [group('build')]
 crds: (generated "crds" "deploy")
 
+# Write the types of typed children in the SDK, from the OpenAPI document of Kubernetes
+[group('build')]
+apply-types folder="plugins/sdk/src/apply": toolchain
+    @plugins/apply-codegen/generate.sh "$1"
+
 alias generate := crds
 alias manifests := crds
 
@@ -216,7 +221,7 @@ demo: build control-plane
 
 # Everything that CI runs
 [group('test')]
-test: (stages "fmt-check" "test-core" "test-logic" "fuzz-short" "crds-check" "build" "test-unit" "test-plugin" "lint" "control-plane" "test-e2e" "demo")
+test: (stages "fmt-check" "test-core" "test-logic" "fuzz-short" "apply-types-check" "crds-check" "build" "test-unit" "test-plugin" "lint" "control-plane" "test-e2e" "demo")
 
 # The pure half of the host: what a plugin may do and what must be written, in seconds
 [group('test')]
@@ -339,6 +344,18 @@ crds-check: (generated "target/generated" "target/generated")
     for file in crds/cache.example.com_memcacheds.yaml deploy/rbac.yaml deploy/install.yaml; do
         diff -u "$file" "target/generated/$(basename "$file")" || {
             echo "error: $file is not what its source generates; run \`just crds\` and commit" >&2
+            exit 1
+        }
+    done
+
+# Fails when the SDK's types are not those of the OpenAPI document.
+[private]
+apply-types-check: (apply-types "target/generated/apply")
+    #!/usr/bin/env bash
+    set -euo pipefail
+    for file in target/generated/apply/*; do
+        diff -u "plugins/sdk/src/apply/$(basename "$file")" "$file" || {
+            echo "error: the types of hotshoe_sdk::apply are not those of the OpenAPI document; run \`just apply-types\` and commit" >&2
             exit 1
         }
     done

@@ -1,15 +1,16 @@
 //! The desired children. They set what the operator stands for and nothing else: every field left
 //! out may be set by others, and is left alone.
 
-use hotshoe_sdk::{Failure, Object};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use hotshoe_sdk::Object;
+use hotshoe_sdk::apply::apps_v1::{Deployment, DeploymentSpec};
+use hotshoe_sdk::apply::core_v1::{
+    Capabilities, Container, ContainerPort, PodSecurityContext, PodSpec, PodTemplateSpec, SeccompProfile,
+    SecurityContext, Service, ServicePort, ServiceSpec,
+};
+use hotshoe_sdk::apply::meta_v1::{LabelSelector, ObjectMeta};
 
 use crate::{
     api::MemcachedSpec,
-    apply::{
-        self, Capabilities, Container, ContainerPort, DeploymentSpec, LabelSelector, Metadata, PodSecurityContext,
-        PodSpec, PodTemplate, SeccompProfile, SecurityContext, ServicePort, ServiceSpec,
-    },
     image,
     names::{self, Labels},
 };
@@ -25,74 +26,54 @@ const CONTAINER: &str = "memcached";
 
 const COMMAND: [&str; 5] = ["memcached", "-m=64", "-o", "modern", "-v"];
 
-pub(crate) fn desired(name: &str, spec: &MemcachedSpec, image: &str) -> Result<[Object; 2], Failure> {
+pub(crate) fn desired(name: &str, spec: &MemcachedSpec, image: &str) -> [Object; 2] {
     let (labels, selector) = (names::all(name, &image::version(image)), names::selector(name));
-    let pods = Pods { labels: &labels, selector: &selector };
-    let deployment = Object::desired::<Deployment>(name, &deployment(pods, spec, image))?;
-    let service = Object::desired::<Service>(&names::service(name), &service(pods, spec))?;
-    Ok([deployment, service])
+    let deployment = Deployment::new(name).labels(&labels).spec(
+        DeploymentSpec::new()
+            .replicas(spec.size)
+            .selector(LabelSelector::new().match_labels(&selector))
+            .template(pods(&labels, spec, image)),
+    );
+    let service = Service::new(names::service(name)).labels(&labels).spec(service(&selector, spec));
+    [deployment.into(), service.into()]
 }
 
-/// The Pods of one custom resource, by their labels. Its children have the same.
-#[derive(Clone, Copy)]
-struct Pods<'a> {
-    labels: &'a Labels,
-    selector: &'a Labels,
+fn pods(labels: &Labels, spec: &MemcachedSpec, image: &str) -> PodTemplateSpec {
+    let pod = PodSpec::new()
+        // Memcached never speaks to the API server.
+        .automount_service_account_token(false)
+        .containers([container(spec, image)])
+        .security_context(pod_security());
+    PodTemplateSpec::new().metadata(ObjectMeta::new().labels(labels)).spec(pod)
 }
 
-fn deployment<'a>(pods: Pods<'a>, spec: &MemcachedSpec, image: &'a str) -> apply::Deployment<'a> {
-    apply::Deployment {
-        metadata: Metadata { labels: pods.labels },
-        spec: DeploymentSpec {
-            replicas: spec.size,
-            selector: LabelSelector { match_labels: pods.selector },
-            template: PodTemplate {
-                metadata: Metadata { labels: pods.labels },
-                spec: PodSpec {
-                    // Memcached never speaks to the API server.
-                    automount_service_account_token: false,
-                    containers: [container(spec, image)],
-                    security_context: pod_security(),
-                },
-            },
-        },
-    }
-}
-
-fn container<'a>(spec: &MemcachedSpec, image: &'a str) -> Container<'a> {
-    Container {
-        name: CONTAINER,
-        image,
-        image_pull_policy: "IfNotPresent",
-        command: COMMAND,
-        ports: [ContainerPort { name: CONTAINER, container_port: spec.container_port, protocol: PROTOCOL }],
-        security_context: container_security(),
-    }
+fn container(spec: &MemcachedSpec, image: &str) -> Container {
+    let port = ContainerPort::new().name(CONTAINER).container_port(spec.container_port).protocol(PROTOCOL);
+    Container::new()
+        .name(CONTAINER)
+        .image(image)
+        .image_pull_policy("IfNotPresent")
+        .command(COMMAND)
+        .ports([port])
+        .security_context(container_security())
 }
 
 /// Together with [`container_security`] what the Pod Security level `restricted` wants.
 fn pod_security() -> PodSecurityContext {
-    PodSecurityContext { run_as_non_root: true, seccomp_profile: SeccompProfile { profile: "RuntimeDefault" } }
+    PodSecurityContext::new().run_as_non_root(true).seccomp_profile(SeccompProfile::new().type_("RuntimeDefault"))
 }
 
 fn container_security() -> SecurityContext {
-    SecurityContext {
-        run_as_non_root: true,
+    SecurityContext::new()
+        .run_as_non_root(true)
         // The image's own user is named and not numbered, so the kubelet could not see that it
         // is not root.
-        run_as_user: 1001,
-        allow_privilege_escalation: false,
-        capabilities: Capabilities { drop: ["ALL"] },
-    }
+        .run_as_user(1001)
+        .allow_privilege_escalation(false)
+        .capabilities(Capabilities::new().drop(["ALL"]))
 }
 
-fn service<'a>(pods: Pods<'a>, spec: &MemcachedSpec) -> apply::Service<'a> {
-    apply::Service {
-        metadata: Metadata { labels: pods.labels },
-        spec: ServiceSpec {
-            reach: "ClusterIP",
-            selector: pods.selector,
-            ports: [ServicePort { port: PORT, target_port: spec.container_port, protocol: PROTOCOL }],
-        },
-    }
+fn service(selector: &Labels, spec: &MemcachedSpec) -> ServiceSpec {
+    let port = ServicePort::new().port(PORT).target_port(spec.container_port).protocol(PROTOCOL);
+    ServiceSpec::new().type_("ClusterIP").selector(selector).ports([port])
 }

@@ -1,10 +1,10 @@
 //! What the plugin asks the host for: as little as it can do with.
 
-use hotshoe_sdk::{Descriptor, MatchRule, ResourceKind, Verb};
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{Pod, Service},
+use hotshoe_sdk::apply::{
+    apps_v1::Deployment,
+    core_v1::{Pod, Service},
 };
+use hotshoe_sdk::{Descriptor, MatchRule, ResourceKind, Verb};
 
 use crate::{api, names, observed};
 

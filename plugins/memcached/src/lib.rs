@@ -15,7 +15,6 @@
 //! | `reconcile.rs` | from an observation to a decision: begin here |
 //! | `finalize.rs` | what is said before a `Memcached` goes |
 //! | `children.rs` | the desired Deployment and Service |
-//! | `apply.rs` | the fields that are set in them |
 //! | `observed.rs` | what the plugin reads from the Deployment and the Pods |
 //! | `trouble.rs` | what may stand in the way, and the words for it |
 //! | `status.rs` | status and conditions |
@@ -24,7 +23,6 @@
 //! | `crd.rs` | the CRD, printed by the binary `crd` (feature `crd`) |
 
 pub mod api;
-mod apply;
 mod children;
 #[cfg(feature = "crd")]
 pub mod crd;

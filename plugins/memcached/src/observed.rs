@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use hotshoe_sdk::apply::{apps_v1::Deployment, core_v1::Service};
 use hotshoe_sdk::{Failure, Metadata, Request};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{Memcached, names};

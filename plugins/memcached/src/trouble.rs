@@ -1,7 +1,7 @@
 //! Problems of one custom resource, with their reasons and messages.
 
+use hotshoe_sdk::apply::apps_v1::Deployment;
 use hotshoe_sdk::{Event, Refusal, Request};
-use k8s_openapi::api::apps::v1::Deployment;
 
 use crate::{Memcached, names, observed::Observed};
 

@@ -1,8 +1,6 @@
 //! What a plugin is and what it asks for. Asking grants nothing: the administrator does.
 
-use k8s_openapi::Resource;
-
-use crate::ResourceKind;
+use crate::{Resource, ResourceKind};
 
 /// What a plugin is and what it asks for.
 #[derive(Clone, Debug, PartialEq)]

@@ -67,6 +67,7 @@
 //! | `answer.rs` | the ways in which a call may end |
 //! | `descriptor.rs` | what a plugin is and what it asks for |
 //! | `object.rs` | Kubernetes objects as they cross the border |
+//! | `apply/` | typed children: builders for the common kinds |
 //! | `label.rs` | names as label values |
 //! | `log.rs` | lines for the host's log |
 //! | `guest.rs` | the component around it all; only for Wasm |
@@ -78,6 +79,7 @@
 struct Readme;
 
 mod answer;
+pub mod apply;
 #[cfg(target_family = "wasm")]
 mod bump;
 mod decision;
@@ -95,7 +97,7 @@ pub use answer::{Answer, Cleanup, Failure, Requirement};
 pub use decision::{Children, Condition, Decision, Event, Severity, Status};
 pub use descriptor::{Descriptor, MatchRule, Owned, Read, Verb};
 pub use label::parent_label;
-pub use object::{Metadata, Object, ObjectRef, ResourceKind};
+pub use object::{Metadata, Object, ObjectRef, Resource, ResourceKind};
 pub use reconciler::{Reconciler, finalize, reconcile};
 pub use request::{Observation, Refusal, Related, Request};
 

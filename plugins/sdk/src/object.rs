@@ -1,11 +1,27 @@
 //! Kubernetes objects as they cross the border: a typed name and a body of JSON text.
 
-use k8s_openapi::Resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::Failure;
+
+/// A kind of object by its names. The builders in [`apply`](crate::apply) and the types of `k8s-openapi` have it;
+/// implement it for a type of your own to read or own a kind that neither has.
+pub trait Resource {
+    /// Empty for the core group.
+    const GROUP: &'static str;
+    /// For example `v1`.
+    const VERSION: &'static str;
+    /// For example `Deployment`.
+    const KIND: &'static str;
+}
+
+impl<K: k8s_openapi::Resource> Resource for K {
+    const GROUP: &'static str = K::GROUP;
+    const VERSION: &'static str = K::VERSION;
+    const KIND: &'static str = K::KIND;
+}
 
 /// A kind of Kubernetes object.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -70,11 +86,11 @@ impl Object {
     /// `Failure::Other` where the object has no name or cannot be written as JSON.
     pub fn of<K>(object: &K) -> Result<Self, Failure>
     where
-        K: Resource + k8s_openapi::Metadata<Ty = ObjectMeta> + Serialize,
+        K: k8s_openapi::Metadata<Ty = ObjectMeta> + Serialize,
     {
         let metadata = object.metadata();
         let Some(name) = metadata.name.clone() else {
-            return Err(Failure::other(format!("a desired {} has no name; set metadata.name", K::KIND)));
+            return Err(Failure::other(format!("a desired {} has no name; set metadata.name", <K as Resource>::KIND)));
         };
         let mut desired = Self::desired::<K>(&name, object)?;
         desired.reference.namespace.clone_from(&metadata.namespace);

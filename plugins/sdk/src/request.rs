@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use k8s_openapi::Resource;
 use serde::de::DeserializeOwned;
 
-use crate::{Failure, Object, ObjectRef, Reconciler, object};
+use crate::{Failure, Object, ObjectRef, Reconciler, Resource, object};
 
 /// What the host shows, before it is decoded. Tests build one.
 #[derive(Clone, Debug, Default, PartialEq)]
