@@ -10,6 +10,8 @@ version := `sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Car
 IMG := env("IMG", "")
 default_image := "hotshoe:" + version
 
+mdbook := "0.5.4"
+
 # One profile and one target for everything that is built for this machine, or wasmtime would be
 # compiled once for each. On Linux the binary is static.
 target := if os() == "linux" { arch() + "-unknown-linux-musl" } else { `rustc -vV | sed -n 's/^host: //p'` }
@@ -221,7 +223,7 @@ demo: build control-plane
 
 # Everything that CI runs
 [group('test')]
-test: (stages "fmt-check" "test-core" "test-logic" "fuzz-short" "apply-types-check" "crds-check" "build" "test-unit" "test-plugin" "lint" "control-plane" "test-e2e" "demo")
+test: (stages "fmt-check" "test-core" "test-logic" "fuzz-short" "apply-types-check" "crds-check" "docs" "build" "test-unit" "test-plugin" "lint" "control-plane" "test-e2e" "demo")
 
 # The pure half of the host: what a plugin may do and what must be written, in seconds
 [group('test')]
@@ -248,7 +250,7 @@ test-plugin name="memcached" *options: build-host
 test-e2e *arguments: build control-plane
     {{ waiting }} cargo test {{ cargo }} -p hotshoe-tests "$@"
 
-# A plugin that attacks, beside a healthy one: every row of the table in SECURITY.md. Part of test-e2e
+# A plugin that attacks, beside a healthy one: every row of the table in docs/src/security.md. Part of test-e2e
 [group('test')]
 test-hostile *arguments: build control-plane
     {{ waiting }} cargo test {{ cargo }} -p hotshoe-tests --test e2e hostile:: "$@"
@@ -279,6 +281,25 @@ fuzz target *options: toolchain
 [group('test')]
 test-control-plane:
     tests/control-plane/test.sh
+
+# Build the book into target/book
+[group('build')]
+docs: toolchain
+    #!/usr/bin/env bash
+    set -euo pipefail
+    mdbook=target/tools/bin/mdbook
+    if [ "$("$mdbook" --version 2>/dev/null)" != "mdbook v{{ mdbook }}" ]; then
+        echo "building mdbook {{ mdbook }} into target/tools, once: about a minute" >&2
+        # Unoptimised, for it is built more often than it runs for a second.
+        CARGO_PROFILE_DEV_DEBUG=false cargo install --quiet --locked --debug --version {{ mdbook }} mdbook --no-default-features --root target/tools
+    fi
+    "$mdbook" build docs
+    echo "the book: target/book/index.html"
+
+# Write the pages of the book that are generated from the code
+[group('build')]
+docs-generate: toolchain
+    HOTSHOE_WRITE_DOCS=1 cargo test {{ cargo }} -p hotshoe-tests --test e2e docs::reference::
 
 # Format the Rust code
 [group('test')]

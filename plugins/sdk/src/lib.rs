@@ -73,10 +73,15 @@
 //! | `guest.rs` | the component around it all; only for Wasm |
 //! | `bump.rs` | the memory of one call; only for Wasm |
 
-/// The plugin that the README writes compiles.
+/// Compiles the plugin of the book.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/src/write-a-plugin.md")]
+struct WriteAPlugin;
+
+/// Compiles the answers of the book.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/write-a-plugin/how-do-i.md")]
+struct HowDoI;
 
 mod answer;
 pub mod apply;

@@ -1,7 +1,7 @@
 //! The table of attacks: what a plugin tries, what the host says to it, and where it is stopped.
 //!
 //! It stands here once. The end-to-end tests run every row, the benchmark runs one of
-//! each class beside a healthy plugin, and a test holds SECURITY.md to it.
+//! each class beside a healthy plugin, and a test holds docs/src/security.md to it.
 //!
 //! | file | contents |
 //! |---|---|
@@ -287,7 +287,7 @@ pub fn named(name: &str) -> &'static Attack {
     ATTACKS.iter().find(|attack| attack.name == name).unwrap_or_else(|| panic!("there is no attack {name:?}"))
 }
 
-/// The table as it stands in SECURITY.md.
+/// The table as it stands in docs/src/security.md.
 pub fn markdown() -> String {
     let mut table = "| what a plugin tries | what is said | where it is stopped |\n|---|---|---|\n".to_owned();
     for attack in ATTACKS {

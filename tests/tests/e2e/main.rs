@@ -4,12 +4,14 @@
 //! | folder | what it is about |
 //! |---|---|
 //! | `alone/` | what changes the whole control plane: outages, another set of rights, a host for all namespaces in its image |
+//! | `docs/` | what the README and the book say |
 //! | `host/` | the host as a process: many objects, restarts, configuration, broken plugins |
 //! | `hostile/` | a plugin that attacks, beside a healthy one |
 //! | `memcached/` | what the Memcached plugin does, row by row |
 //! | `rollout/` | another component takes over, is compared, or is rolled back |
 
 mod alone;
+mod docs;
 mod faults;
 mod host;
 mod hostile;

@@ -620,8 +620,9 @@ mod tests {
             spans.into_iter().chain(sizes.map(|bound| row(&bound))).chain(numbers.map(|bound| row(&bound))).collect();
         let all = serde_json::to_value(Limits::default()).unwrap();
         assert_eq!(expected.len(), all.as_object().unwrap().len(), "a limit is missing above");
-        let table =
-            include_str!("../../../../plugins/README.md").lines().skip_while(|line| !line.starts_with("| limit |"));
+        let table = include_str!("../../../../docs/src/reference/limits.md")
+            .lines()
+            .skip_while(|line| !line.starts_with("| limit |"));
         let table = table.skip(2).take_while(|line| line.starts_with('|'));
         let mut written: Vec<String> =
             table.map(|line| line.rsplitn(3, '|').last().unwrap_or_default().to_owned() + "|").collect();

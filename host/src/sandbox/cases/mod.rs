@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn the_page_for_authors_shows_a_case_and_every_answer() {
-        let page = include_str!("../../../../plugins/README.md").split("\n## Cases\n").nth(1).unwrap();
+        let page = include_str!("../../../../docs/src/test-it.md").split("\n## Cases\n").nth(1).unwrap();
         let example = Case::from_yaml(page.split("```").nth(1).unwrap().trim_start_matches("yaml")).unwrap();
         let written = serde_json::to_value(&example).unwrap();
         for key in ["name", "call", "parent", "children", "refusals", "related", "config", "now", "attempt", "expect"] {

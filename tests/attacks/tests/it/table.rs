@@ -1,4 +1,4 @@
-//! The table itself: whole, and the same in SECURITY.md.
+//! The table itself: whole, and the same in docs/src/security.md.
 
 use std::collections::BTreeSet;
 
@@ -21,9 +21,12 @@ fn every_attack_is_stopped_somewhere_and_says_why() {
 }
 
 #[test]
-fn security_md_has_the_table() {
-    let security =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../SECURITY.md")).expect("SECURITY.md");
+fn the_page_on_security_has_the_table() {
+    let security = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/security.md");
+    let security = std::fs::read_to_string(security).expect("docs/src/security.md");
     let table = markdown();
-    assert!(security.contains(&table), "SECURITY.md has another table than this one; put it there:\n\n{table}");
+    assert!(
+        security.contains(&table),
+        "docs/src/security.md has another table than this one; put it there:\n\n{table}"
+    );
 }

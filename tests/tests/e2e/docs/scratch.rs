@@ -1,0 +1,158 @@
+//! A copy of the working tree in which a reader's commands run: with the host and the dependencies of the
+//! plugins already built, and with a control plane and an address of its own.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hotshoe_tests::repository;
+use tempfile::TempDir;
+
+/// How long one block may take, in seconds, and a host until it is ready.
+const PATIENCE: u32 = 300;
+
+/// Stands in the place of cargo: the host is built already, and would be compiled again for another path.
+const CARGO: &str =
+    "#!/bin/sh\ncase \"$*\" in 'build '*'-p hotshoe '*) exit 0 ;; esac\nexec \"$CARGO_OF_TEST\" \"$@\"\n";
+
+/// The copy, with what runs in it.
+pub(crate) struct Scratch {
+    root: TempDir,
+    listen: String,
+    host: Option<Child>,
+}
+
+/// How a block ended.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) output: String,
+}
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        let root = TempDir::with_prefix("hotshoe-docs-").expect("a folder");
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+        let scratch = Self { root, listen: free.to_string(), host: None };
+        scratch.copy();
+        scratch
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+
+    fn copy(&self) {
+        let root = self.root.path().display();
+        let script = format!(
+            "git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -cf - -T - | tar -xf - -C {root}
+            mkdir -p {root}/target/guests {root}/bin {root}/home
+            cp -a target/guests/release target/guests/wasm32-unknown-unknown {root}/target/guests/
+            cp -al target/control-plane target/tools {root}/target/ 2>/dev/null || cp -a target/control-plane target/tools {root}/target/
+            rm -rf {root}/target/control-plane/default
+            for host in target/release/hotshoe target/*-linux-*/release/hotshoe; do
+                mkdir -p {root}/$(dirname $host)
+                ln -f $host {root}/$host 2>/dev/null || cp $host {root}/$host
+            done"
+        );
+        let status =
+            Command::new("bash").args(["-euo", "pipefail", "-c", &script]).current_dir(repository("")).status();
+        assert!(status.expect("bash runs").success(), "the working tree cannot be copied");
+        let cargo = self.path("bin/cargo");
+        fs::write(&cargo, CARGO).expect("a script");
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("a script that runs");
+    }
+
+    /// Writes a file that a page shows.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder");
+        fs::write(path, text).expect("a file is written");
+    }
+
+    /// Builds a command that runs a block as a reader would, with one file for all that it prints.
+    fn command(&self, script: &str, output: &Path) -> Command {
+        let file = fs::File::create(output).expect("a file for what is printed");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let home = std::env::var("HOME").unwrap_or_default();
+        let of_home =
+            |variable: &str, folder: &str| std::env::var(variable).unwrap_or_else(|_| format!("{home}/{folder}"));
+        let mut command = Command::new("timeout");
+        command.args([&PATIENCE.to_string(), "bash", "-euo", "pipefail", "-c", script]);
+        command.current_dir(&self.root).stdin(Stdio::null());
+        command.stdout(file.try_clone().expect("a second handle")).stderr(file);
+        command.env("PATH", format!("{}:{path}", self.path("bin").display()));
+        command.env("CARGO_OF_TEST", cargo(&path)).env("HOTSHOE_LISTEN", &self.listen);
+        command
+            .env("CARGO_HOME", of_home("CARGO_HOME", ".cargo"))
+            .env("RUSTUP_HOME", of_home("RUSTUP_HOME", ".rustup"));
+        // A reader without a cluster, whose host keeps nothing here.
+        command.env("HOME", self.path("home")).env("HOTSHOE_CACHE", self.path("cache"));
+        for variable in ["KUBECONFIG", "HOTSHOE_CONTROL_PLANE_DIR", "MEMCACHED_IMAGE", "RUST_LOG", "CARGO_TARGET_DIR"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    /// Runs a block to its end.
+    pub(crate) fn run(&self, script: &str) -> Ended {
+        let output = self.path("output");
+        let status = self.command(script, &output).status().expect("a shell runs");
+        Ended { code: status.code(), output: text(&output) }
+    }
+
+    /// Runs a block in the reader's other terminal, in the place of what runs there, and waits until the host is ready.
+    pub(crate) fn run_host(&mut self, script: &str) {
+        self.stop_host();
+        let output = self.path("output-of-host");
+        let host = self.command(script, &output).process_group(0).spawn().expect("a shell runs");
+        self.host = Some(host);
+        let deadline = Instant::now() + Duration::from_secs(PATIENCE.into());
+        loop {
+            let seen = self.run("target/release/hotshoe status");
+            if seen.code == Some(0) {
+                return;
+            }
+            let ended = self.host.as_mut().and_then(|host| host.try_wait().ok().flatten());
+            assert!(
+                ended.is_none() && Instant::now() < deadline,
+                "the host is not ready: {}\n{}",
+                seen.output,
+                text(&output)
+            );
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    fn stop_host(&mut self) {
+        let Some(mut host) = self.host.take() else { return };
+        let group = format!("-{}", host.id());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        drop(Command::new("kill").args(["-TERM", "--", &group]).status());
+        while !matches!(host.try_wait(), Ok(Some(_))) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        drop(Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status());
+        drop(host.wait());
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.stop_host();
+        drop(self.run("target/control-plane/bin/control-plane down"));
+    }
+}
+
+/// The cargo that a command would find.
+fn cargo(path: &str) -> PathBuf {
+    let found = std::env::split_paths(path).map(|folder| folder.join("cargo")).find(|cargo| cargo.exists());
+    found.expect("cargo is on PATH")
+}
+
+fn text(path: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}
