@@ -6,6 +6,7 @@ use crate::cli::host_client::{HostOptions, read};
 use crate::cli::output::Output;
 use crate::cli::target;
 use crate::cluster::error::APPLY_RIGHTS;
+use crate::reconcile::controller::Deleting;
 use crate::reconcile::slot::Refused;
 use crate::rollout::managed_plugin::{PluginStatus, Trouble};
 use crate::server::HostStatus;
@@ -86,6 +87,12 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
     if refused > 0 {
         notes.push(format!("the API server refuses children of {refused} of {}: their Events say why", plugin.parents));
     }
+    if let Some(Deleting { count, oldest, seconds, reason }) = &plugin.deleting {
+        notes.push(format!(
+            "{count} of {} have been deleting for more than a minute; the oldest is {oldest}, for {seconds} s: {reason}",
+            plugin.parents
+        ));
+    }
     if let Some(why) = &plugin.plugin_file.refused {
         notes.push(format!("plugin.yaml not taken, what it said before holds: {why}"));
     }
@@ -131,6 +138,14 @@ mod tests {
         let noted = notes(&plugin(json!({ "parents": 5, "trouble": trouble })));
         assert!(noted[0].starts_with("fails on 2 of 5") && noted[1].contains("children of 1 of 5"), "{noted:?}");
         assert!(notes(&plugin(json!({ "parents": 5 }))).is_empty());
+    }
+
+    #[test]
+    fn deletions_that_take_long_are_noted_with_the_oldest_and_its_reason() {
+        let deleting = json!({ "count": 2, "oldest": "shop/cache", "seconds": 90, "reason": "Trapped: unreachable" });
+        let noted = notes(&plugin(json!({ "parents": 5, "deleting": deleting })));
+        let said = "2 of 5 have been deleting for more than a minute; the oldest is shop/cache, for 90 s: Trapped: unreachable";
+        assert_eq!(noted, [said]);
     }
 
     #[test]

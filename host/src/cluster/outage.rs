@@ -43,7 +43,9 @@ impl Silence {
         if error.code == 0 {
             self.note();
         }
-        ApiError { waking_up: self.is_waking_up(error.code), ..error }
+        // No API server that is still reading its RBAC objects knows of a namespace that goes.
+        let waking_up = self.is_waking_up(error.code) && !error.is_namespace_terminating();
+        ApiError { waking_up, ..error }
     }
 
     /// Whether an answer of this code is no more than a sign that the API server has just come back.
@@ -80,5 +82,14 @@ mod tests {
         assert!(!silence.judge(answer(422)).is_transient(), "that is no matter of rights");
         tokio::time::advance(WAKING_UP).await;
         assert!(!silence.judge(answer(403)).is_transient(), "by now it means it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_is_being_deleted_is_no_sign_of_waking_up() {
+        let silence = Silence::default();
+        silence.judge(answer(0));
+        let terminating = ApiError { cause: Some("NamespaceTerminating".to_owned()), ..answer(403) };
+        let judged = silence.judge(terminating);
+        assert!(judged.is_namespace_terminating() && !judged.waking_up && !judged.is_transient());
     }
 }

@@ -1,6 +1,8 @@
 //! What is written of a parent: its finalizers and the host's condition as the host, its status as
 //! the plugin. The rest of it is the user's.
 
+use std::sync::Arc;
+
 use http::Method;
 use serde_json::{Value, json};
 
@@ -10,6 +12,7 @@ use crate::cluster::client::Call;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
+use crate::cluster::shared_watch::{Role, Watched};
 use hotshoe_core::diff::status;
 use hotshoe_core::model::object::{HOST_MANAGER, Key, Lens, Object};
 
@@ -21,6 +24,46 @@ impl Writer {
     pub async fn read_parent(&self, resource: &Resource, key: &Key, lens: &Lens) -> Result<Object, ApiError> {
         let reply = self.get(resource, key, &Permit::unlimited()).await?;
         Object::read(&reply, lens).map_err(|error| unreadable(&resource.reference(key), &error))
+    }
+
+    /// Puts the reply to a write of the parent into the cache; after a conflict or silence, the live
+    /// parent, with what others did to it: the watch will not show that as news any more.
+    ///
+    /// # Errors
+    /// The error of the write, after the cache was brought up to date.
+    pub async fn learn_parent(
+        &self,
+        watched: &Watched,
+        resource: &Resource,
+        parent: &Object,
+        reply: Result<String, ApiError>,
+    ) -> Result<Arc<Object>, ApiError> {
+        let error = match reply {
+            Ok(reply) => match watched.learn(&reply, (&self.plugin, Role::Parent)) {
+                Ok(learned) => return Ok(learned),
+                Err(error) => {
+                    tracing::error!(plugin = self.plugin, object = %parent.key, "the reply to a write cannot be read: {error}");
+                    return Ok(watched.cache.get(&parent.key).unwrap_or_else(|| Arc::new(parent.clone())));
+                }
+            },
+            Err(error) => error,
+        };
+        // A failed `test` of a JSON patch is a 422, and as good as a conflict. A subresource that is not served is a
+        // 404 that names the object.
+        if !matches!(error.code, 404 | 409 | 422) && error.is_definite() {
+            return Err(error);
+        }
+        match self.read_parent(resource, &parent.key, &watched.lens()).await {
+            Ok(live) => {
+                watched.take(live);
+                Err(if error.is_gone() { error.unserved() } else { error })
+            }
+            Err(gone) if gone.is_gone() => {
+                watched.lose(parent);
+                Err(error)
+            }
+            Err(_) => Err(error),
+        }
     }
 
     /// Applies the plugin's part of a parent's status, as the plugin.
@@ -173,6 +216,14 @@ impl Writer {
     }
 }
 
+/// Whether another writer changed the finalizers since, or the parent was deleted, or made anew: then
+/// it is no wonder that ours could not be. The code of an error does not say: a failed `test` of a
+/// JSON patch is a 422 as well as the answer of a policy or a schema, which will be the same next time.
+pub fn was_overtaken(watched: &Watched, sent: &Object) -> bool {
+    let Some(live) = watched.cache.get(&sent.key) else { return true };
+    (&live.uid, &live.finalizers, live.deleting) != (&sent.uid, &sent.finalizers, sent.deleting)
+}
+
 fn identity_of(parent: &Object) -> Value {
     let mut metadata = json!({
         "name": &*parent.key.name,
@@ -187,8 +238,6 @@ fn identity_of(parent: &Object) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use futures::FutureExt;
 
     use super::*;

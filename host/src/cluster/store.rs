@@ -97,6 +97,11 @@ impl Cache {
         self.lock().objects.values().any(|object| is_it(object))
     }
 
+    /// The objects of which this is true.
+    pub fn all(&self, is_it: impl Fn(&Object) -> bool) -> Vec<Arc<Object>> {
+        self.lock().objects.values().filter(|object| is_it(object)).cloned().collect()
+    }
+
     /// What the objects that carry this plugin's label take, bytes.
     pub fn held_of(&self, plugin: &str) -> usize {
         self.lock().held.get(plugin).copied().unwrap_or_default()

@@ -4,36 +4,35 @@
 use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tracing::field::{DisplayValue, display};
 
 use crate::cluster::apply::Writer;
 use crate::cluster::discovery::{Kinds, Resource};
+use crate::cluster::events;
 use crate::cluster::events::Recorder;
 use crate::cluster::identity::Permit;
 use crate::cluster::shared_watch::Watched;
 use crate::cluster::view::{ReadView, View};
 use crate::config::PluginConfig;
+use crate::reconcile::observe::unix_millis;
+use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::queue::Queue;
-use crate::reconcile::refused_writes::Refusals;
 use crate::reconcile::slot::Slot;
 use crate::sandbox::revision::Revision;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::swap_timer::Debut;
-use hotshoe_core::diff::Unsettled;
 use hotshoe_core::flow::circuit_breaker::{Breaker, Trial, Turned};
-use hotshoe_core::flow::contention::Contention;
-use hotshoe_core::flow::flapping::Churn;
 use hotshoe_core::flow::probation::{Probation, Relapse};
 use hotshoe_core::flow::rate_limit::Allowance;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND, LOGGED_AT_ONCE, LOGGED_PER_SECOND};
-use hotshoe_core::model::object::{Key, Object, ObservedChildren};
+use hotshoe_core::model::object::{Key, Object};
 
 /// A revision with what the administrator said and the views that its descriptor asked for: what one
 /// reconcile works with from beginning to end, even if another is published meanwhile.
@@ -84,6 +83,8 @@ pub struct Controller {
     pub failures: Allowance,
     /// How many bytes of its log lines are written.
     pub lines: Allowance,
+    /// How many bytes of the host's lines about what it does for the plugin.
+    pub act_lines: Allowance,
     /// How many bytes of the host's lines about its failures: no plugin hides these behind its own lines.
     pub failure_lines: Allowance,
     /// What is known of kinds.
@@ -106,46 +107,7 @@ pub struct Controller {
     pub whole_conditions: AtomicBool,
     /// How often labels of namespaces have changed that a rule of the grant looks at.
     pub relabelled: AtomicU64,
-    memories: Mutex<HashMap<Key, Memory>>,
-}
-
-/// What is remembered of a parent. Losing it costs a decision, never correctness.
-#[derive(Clone, Debug, Default)]
-pub struct Memory {
-    /// The parent's uid: a new object of the same name begins anew.
-    pub uid: Arc<str>,
-    /// Fingerprint of an observation after which nothing remained to be done.
-    pub settled: Option<u64>,
-    /// Fingerprint of wishes and children of which every child was found as wished.
-    pub in_sync: Option<u64>,
-    /// The last wishes, and how often they were others for the same parent by the same revision.
-    pub churn: Churn,
-    /// The requeue that the last decision asked for.
-    pub requeue: Option<Duration>,
-    /// What became of refused writes.
-    pub refused: Refusals,
-    /// What was applied of late, and is undone again and again.
-    pub contention: Contention,
-    /// ObservedChildren whose last apply did not take the fields that it set.
-    pub unsettled: Vec<(Kind, Key, Unsettled)>,
-    /// Whether the last pass wrote no status, for it did not know yet what came of the children.
-    pub silent: bool,
-    /// The children as the pass under way saw or left them; none between passes.
-    pub seen: ObservedChildren,
-    /// Failures in a row.
-    pub failures: u32,
-    /// Passes in a row that met a conflict, an overload or silence.
-    pub stalls: u32,
-    /// After a failure: not to be decided before, unless this basis changes.
-    pub hold: Option<(tokio::time::Instant, u64)>,
-    /// Whether objects were fetched for the last decision, or for what failed in its place.
-    pub fetched: bool,
-    /// When its clean-up began.
-    pub cleaning_up: Option<tokio::time::Instant>,
-    /// When its turn comes to be tried while the circuit is open.
-    pub place: Option<Instant>,
-    /// Fingerprints of what was said in Events and in the host's condition.
-    pub said: Vec<u64>,
+    states: Mutex<HashMap<Key, ParentState>>,
 }
 
 impl Controller {
@@ -159,6 +121,7 @@ impl Controller {
             events: Allowance::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
             failures: Allowance::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
             lines: Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
+            act_lines: Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
             failure_lines: Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
             kinds,
             metrics,
@@ -170,7 +133,7 @@ impl Controller {
             hasher: RandomState::new(),
             whole_conditions: AtomicBool::new(false),
             relabelled: AtomicU64::new(0),
-            memories: Mutex::default(),
+            states: Mutex::default(),
         }
     }
 
@@ -273,29 +236,79 @@ impl Controller {
     }
 
     /// What is remembered of a parent, as long as it is the same object.
-    pub fn recall(&self, parent: &Object) -> Memory {
-        let memories = self.memories.lock();
-        match memories.get(&parent.key) {
-            Some(memory) if memory.uid == parent.uid => memory.clone(),
-            _ => Memory { uid: parent.uid.clone(), ..Memory::default() },
-        }
+    pub fn recall(&self, parent: &Object) -> ParentState {
+        let states = self.states.lock();
+        let known = states.get(&parent.key).filter(|state| state.uid == parent.uid);
+        known.cloned().unwrap_or_else(|| ParentState::new(parent))
     }
 
     /// How many parents fail, and of how many others children are refused.
     pub fn in_trouble(&self) -> (usize, usize) {
-        let memories = self.memories.lock();
-        let failing = memories.values().filter(|memory| memory.failures > 0).count();
-        let refused = memories.values().filter(|memory| memory.failures == 0 && !memory.refused.is_empty()).count();
+        let states = self.states.lock();
+        let failing = states.values().filter(|state| state.failures > 0).count();
+        let refused = states.values().filter(|state| state.failures == 0 && !state.refused.is_empty()).count();
         (failing, refused)
     }
 
+    /// The parents that have been deleting for longer than a minute: how many, and the oldest.
+    pub fn deleting(&self) -> Option<Deleting> {
+        let parents = self.logic()?.parents.watched.clone();
+        let since = |parent: Arc<Object>| Some((deletion_time(&parent)?, parent));
+        let latest = events::at(unix_seconds() - DELETING)?;
+        let deleting: Vec<_> = parents.cache.all(|parent| parent.deleting).into_iter().filter_map(since).collect();
+        let late: Vec<_> = deleting.into_iter().filter(|(since, _)| *since <= latest).collect();
+        let (since, oldest) = late.iter().min_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)))?;
+        let awaited = self.recall(oldest).awaited.as_deref().map_or_else(|| others(oldest), str::to_owned);
+        let seconds = u64::try_from(unix_seconds() - events::seconds(since)?).unwrap_or_default();
+        Some(Deleting { count: late.len(), oldest: oldest.key.to_string(), seconds, reason: awaited })
+    }
+
     /// Remembers.
-    pub fn remember(&self, key: &Key, memory: Memory) {
-        self.memories.lock().insert(key.clone(), memory);
+    pub fn remember(&self, key: &Key, state: ParentState) {
+        self.states.lock().insert(key.clone(), state);
     }
 
     /// The parent is gone.
     pub fn forget(&self, key: &Key) {
-        self.memories.lock().remove(key);
+        self.states.lock().remove(key);
     }
+}
+
+/// Deletions that take longer than this are shown, seconds.
+const DELETING: i64 = 60;
+
+/// Parents whose deletion takes long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Deleting {
+    /// How many.
+    pub count: usize,
+    /// The one that has been waiting longest.
+    pub oldest: String,
+    /// For how many seconds.
+    pub seconds: u64,
+    /// What it waits for.
+    pub reason: String,
+}
+
+/// When the deletion of a parent began.
+fn deletion_time(parent: &Object) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Body {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        deletion_timestamp: String,
+    }
+    serde_json::from_str(&parent.body).ok().map(|Body { metadata }| metadata.deletion_timestamp)
+}
+
+fn others(parent: &Object) -> String {
+    format!("it was not decided yet; it holds {}", parent.finalizers.join(", "))
+}
+
+fn unix_seconds() -> i64 {
+    i64::try_from(unix_millis() / 1000).unwrap_or(i64::MAX)
 }

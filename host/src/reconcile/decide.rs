@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use std::time::Instant;
 
-use crate::reconcile::controller::{Controller, Logic, Memory};
+use crate::reconcile::controller::{Controller, Logic};
 use crate::reconcile::error::Error;
 use crate::reconcile::fingerprint::{churn_basis, hold_basis, others};
 use crate::reconcile::observe::Observed;
-use crate::reconcile::outcome::Next;
+use crate::reconcile::pass::Pass;
 use crate::reconcile::requirements;
 use crate::reconcile::requirements::Room;
 use crate::sandbox::call::{Aborted, Outcome};
@@ -21,27 +21,16 @@ use hotshoe_core::flow::flapping::Wishes;
 use hotshoe_core::model::decision::{Answer, Call, Decision, Observation};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::ObjectRef;
-use hotshoe_core::model::object::{Key, Object};
-
-/// How soon a decision that rests on fetched objects is made again. They are not watched, so that
-/// a Secret is never in a cache; a look by name every so often is what tells of a change.
-pub const FETCHED: Duration = Duration::from_secs(15);
 
 /// What a log line has beside its message, bytes: when, how loud, which plugin, revision and object.
 pub const LINE: usize = 200;
 
 /// An answer that is final.
 pub struct Final<'a> {
-    /// Told to the breaker once the answer is checked.
+    /// Settled with the circuit breaker once the answer is checked.
     pub trial: Trial<'a>,
     /// The answer; never `needs`.
     pub answer: Answer,
-}
-
-/// Makes sure that a decision on fetched objects is made again soon.
-pub fn look_again(next: Next, memory: &mut Memory) -> Next {
-    memory.settled = None;
-    next.no_later_than(FETCHED)
 }
 
 /// Calls the plugin until it has decided.
@@ -49,52 +38,41 @@ pub fn look_again(next: Next, memory: &mut Memory) -> Next {
 /// # Errors
 /// When the circuit is open, the call fails, the plugin says that it cannot decide, or it needs what
 /// it may not see.
-pub async fn decide<'a>(
-    controller: &'a Controller,
-    logic: &Logic,
-    call: Call,
-    observed: &Observed,
-    memory: &mut Memory,
-) -> Result<Final<'a>, Error> {
+pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Observed) -> Result<Final<'a>, Error> {
     let Observed { parent, children, .. } = observed;
-    let basis = || hold_basis(controller, logic, parent, &parent.finalizers, children);
-    let failed = memory.hold.is_some_and(|(_, failed)| failed == basis());
-    let mut trial = admit(controller, failed, memory)?;
-    let mut decided = ask_and_tell(controller, logic, call, observed, &mut memory.fetched).await;
+    let basis = || hold_basis(pass.controller, pass.logic, parent, &parent.finalizers, children);
+    let failed = pass.state.hold.is_some_and(|(_, failed)| failed == basis());
+    let mut trial = admit(pass, failed)?;
+    let mut decided = call_once(pass, call, observed).await;
     if let Err(Error::Call(CallError::Stopped)) = decided {
         // The circuit opened before its turn came, so it has not failed by that.
         drop(trial);
-        trial = admit(controller, failed, memory)?;
-        decided = ask_and_tell(controller, logic, call, observed, &mut memory.fetched).await;
+        trial = admit(pass, failed)?;
+        decided = call_once(pass, call, observed).await;
     }
     match decided {
         Ok(answer) => {
-            controller.answered(&logic.revision);
+            pass.controller.answered(&pass.logic.revision);
             Ok(Final { trial, answer })
         }
         Err(error) => {
-            tell_breaker(controller, logic, &observed.parent.key, trial, &error);
+            settle_failed(pass, trial, &error);
             Err(error)
         }
     }
 }
 
-/// Whether the plugin is called now, as the breaker says.
-fn admit<'a>(controller: &'a Controller, failed: bool, memory: &mut Memory) -> Result<Trial<'a>, CallError> {
-    let now = Instant::now();
-    let admitted = controller.breaker.admit(now, Standing { failed, place: memory.place });
-    memory.place = admitted.as_ref().err().copied();
+/// Whether the circuit breaker lets the plugin be called now.
+fn admit<'a>(pass: &mut Pass<'a>, failed: bool) -> Result<Trial<'a>, CallError> {
+    let (now, controller) = (Instant::now(), pass.controller);
+    let admitted = controller.breaker.admit(now, Standing { failed, place: pass.state.place });
+    pass.state.place = admitted.as_ref().err().copied();
     admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
 }
 
 /// Asks, and counts and logs each call.
-async fn ask_and_tell(
-    controller: &Controller,
-    logic: &Logic,
-    call: Call,
-    observed: &Observed,
-    fetched: &mut bool,
-) -> Result<Answer, Error> {
+async fn call_once(pass: &mut Pass<'_>, call: Call, observed: &Observed) -> Result<Answer, Error> {
+    let (controller, logic) = (pass.controller, pass.logic);
     let digest = logic.revision.digest();
     let heard = |heard: Heard<'_>| {
         let end = if heard.failed { End::Aborted } else { End::Answered };
@@ -103,16 +81,18 @@ async fn ask_and_tell(
         log(controller, logic, &observed.shown.parent.reference, heard.logs);
         note_dropped(controller, digest, heard.dropped);
     };
-    ask(controller, logic, call, observed.shown.clone(), fetched, heard).await
+    ask(controller, logic, call, observed.shown.clone(), &mut pass.state.fetched, heard).await
 }
 
-/// Tells the breaker how a call failed, and holds it against the revision.
-fn tell_breaker(controller: &Controller, logic: &Logic, parent: &Key, trial: Trial<'_>, error: &Error) {
+/// Counts a failure of a call with the circuit breaker, and against the revision.
+fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
+    let controller = pass.controller;
     if error.is_the_plugins() {
-        controller.judged(controller.probation.failed(Instant::now(), logic.revision.digest(), parent, error));
+        let digest = pass.logic.revision.digest();
+        controller.judged(controller.probation.failed(Instant::now(), digest, &pass.parent.key, error));
     }
     match error {
-        Error::Api(_) | Error::Call(CallError::Stopped) => drop(trial),
+        Error::Api(_) | Error::NotGranted(_) | Error::Call(CallError::Stopped) => drop(trial),
         Error::Call(CallError::DeadlineExceeded(_)) => controller.overdue(trial),
         Error::Call(_) | Error::Denied(_) => controller.failed(trial),
         // It ran well, so it is called on.
@@ -120,47 +100,39 @@ fn tell_breaker(controller: &Controller, logic: &Logic, parent: &Key, trial: Tri
     }
 }
 
-/// What the checks say of an answer, told to the breaker and held against the revision.
+/// Counts the result of the checks with the circuit breaker, and against the revision.
 ///
 /// # Errors
 /// What the checks say.
-pub fn settle<T>(
-    controller: &Controller,
-    logic: &Logic,
-    parent: &Key,
-    trial: Trial<'_>,
-    checked: Result<T, Error>,
-) -> Result<T, Error> {
+pub fn settle<T>(pass: &Pass<'_>, trial: Trial<'_>, checked: Result<T, Error>) -> Result<T, Error> {
     match &checked {
-        Ok(_) => controller.passed(trial),
-        Err(error) => tell_breaker(controller, logic, parent, trial, error),
+        Ok(_) => pass.controller.passed(trial),
+        Err(error) => settle_failed(pass, trial, error),
     }
     checked
 }
 
-/// Notes what was wished for: a revision that wishes otherwise for the same parent again and again
-/// cannot make up its mind.
-pub fn note(controller: &Controller, logic: &Logic, observed: &Observed, decision: &Decision, memory: &mut Memory) {
-    let (now, digest) = (Instant::now(), logic.revision.digest());
+/// Notes what is desired: a revision whose answers for the same parent differ again and again cannot make up its mind.
+pub fn note(pass: &mut Pass<'_>, observed: &Observed, decision: &Decision) {
+    let (now, controller, logic) = (Instant::now(), pass.controller, pass.logic);
     let basis = churn_basis(controller, logic, &observed.parent);
     let wishes = Wishes {
         children: decision.wished_children(&controller.hasher),
         word: decision.word_to_itself(logic.revision.own_status(), &controller.hasher),
         about: others(controller, &observed.shown),
     };
-    memory.churn = memory.churn.then(basis, wishes, now);
-    if memory.churn.is_new(now) {
-        let endless = memory.churn.is_endless(now);
+    let churn = pass.state.churn.then(basis, wishes, now);
+    pass.state.churn = churn;
+    if churn.is_new(now) {
+        let (digest, endless) = (logic.revision.digest(), churn.is_endless(now));
         controller.judged(controller.probation.changed_its_mind(now, digest, &observed.parent.key, endless));
     }
 }
 
-/// A parent for which the plugin never comes to an end is decided more and more seldom.
-pub fn slow_down(controller: &Controller, logic: &Logic, parent: &Object, memory: &Memory, next: Next) -> Next {
-    let basis = || churn_basis(controller, logic, parent);
-    let Some(pause) = memory.churn.pause(Instant::now(), basis) else { return next };
-    tracing::warn!(plugin = &*controller.name, digest = %logic.revision.digest(), object = %parent.key, ?pause, "the plugin wishes otherwise for this object again and again; it is slowed down");
-    Next::After(pause)
+/// How long a parent rests for which the plugin keeps changing its mind.
+pub fn slowed(pass: &Pass<'_>) -> Option<Duration> {
+    let basis = || churn_basis(pass.controller, pass.logic, &pass.parent);
+    pass.state.churn.pause(Instant::now(), basis)
 }
 
 /// What one call took, and what the plugin said in it.

@@ -45,6 +45,9 @@ pub enum Error {
     /// The decision breaks rules.
     #[error(transparent)]
     Denied(#[from] Denial),
+    /// The grant does not let the plugin see what its decision rests on.
+    #[error("{0}")]
+    NotGranted(String),
     /// The host has no room for what it would bring about.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
@@ -95,6 +98,7 @@ impl Error {
             Error::Plugin(Failure::Reject { .. }) => "Rejected",
             Error::Plugin(Failure::Other(_)) => "PluginFailed",
             Error::Denied(_) => "Denied",
+            Error::NotGranted(_) => "NotGranted",
             Error::NoRoom(_) => "LimitExceeded",
             Error::Api(error) if error.is_transient() => "Unavailable",
             Error::Api(error) if error.code == 403 => "Forbidden",
@@ -106,7 +110,8 @@ impl Error {
     pub fn is_the_plugins(&self) -> bool {
         match self {
             // What the children of all parents take is nothing that it sees.
-            Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) | Error::NoRoom(_) => false,
+            Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) => false,
+            Error::NotGranted(_) | Error::NoRoom(_) => false,
             // It ran well; that it does not know how is worse than one that does.
             Error::Plugin(stated) => matches!(stated, Failure::Other(_)),
             Error::Call(_) | Error::Denied(_) => true,
@@ -122,7 +127,7 @@ impl Error {
             Error::Plugin(Failure::Retry { after: None, .. }) => Retry::Backoff,
             Error::Plugin(Failure::Reject { .. }) => Retry::OnChange,
             // What the plugin answers may change with anything that it is shown.
-            Error::Denied(_) | Error::NoRoom(_) => Retry::Slowly,
+            Error::Denied(_) | Error::NotGranted(_) | Error::NoRoom(_) => Retry::Slowly,
             Error::Api(error) => match error.retry_after {
                 Some(after) => Retry::After(after),
                 None if error.is_transient() => Retry::Soon,

@@ -1,5 +1,14 @@
-//! What a reconcile looks at, in numbers: whether anything has changed since is one comparison. Each says
-//! what it is about, and so what does not count.
+//! Fingerprints: whether anything has changed since, in one comparison. The table of all of them:
+//!
+//! | fingerprint | answers | changes when | but not when |
+//! |---|---|---|---|
+//! | [`fingerprint`] | has this very state been found settled before? | anything changes that the plugin sees or that our last writes left | only `now` changes |
+//! | [`hold_basis`] | may a parent that failed be decided before its time? | the parent as it is shown, its finalizers, its children as applied, the grant or the revision changes | status or read objects change |
+//! | [`churn_basis`] | has the plugin a reason to answer otherwise? | the parent but its status, or the revision changes | what is observed beside the parent changes |
+//! | [`others`] | what was an answer about, beside the parent? | children, read objects, refusals or the configuration change | the parent changes |
+//! | `sync_fingerprint` in [`apply`](crate::reconcile::apply) | are desired and observed children those that were found to agree? | desired children, their ownership or the revision changes | the parent changes |
+//! | `basis_of` in [`apply`](crate::reconcile::apply) | is a refused write tried again before its time? | the parent's generation or marks, the child or the revision changes | status changes |
+//! | `basis` in [`views`](crate::reconcile::views) | is what is remembered of parents still about this revision? | the component or `plugin.yaml` changes | anything in the cluster changes |
 
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
@@ -11,7 +20,7 @@ use hotshoe_core::model::object::Object;
 use hotshoe_core::model::object::ObservedChildren;
 
 /// What must change for a failed parent to be decided before its time: what the plugin is shown of it,
-/// or what somebody else did to its finalizers or its children, which are cared for all the same.
+/// or an edit of its finalizers or its children, which are put right all the same.
 pub fn hold_basis(
     controller: &Controller,
     logic: &Logic,
@@ -31,7 +40,7 @@ fn as_applied(controller: &Controller, children: &ObservedChildren) -> Vec<u64> 
     children.iter().map(|(_, child)| of_child(child)).collect()
 }
 
-/// What must change for other wishes to be no churn. Not the status, which may be the plugin's own words.
+/// What must change for another answer to be no change of mind. Not the status, which may be the plugin's own.
 pub fn churn_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u64 {
     controller.hasher.hash_one((parent.body_but_status(), parent.deleting, logic.basis))
 }
@@ -44,7 +53,7 @@ pub fn fingerprint(controller: &Controller, logic: &Logic, observed: &Observed) 
         logic.basis,
         visible(controller, &observed.shown),
         (parent.generation, &parent.finalizers, &parent.status, owned_fields(parent)),
-        // Whoever marks a parent may mean that what was refused is to be tried again.
+        // A label or annotation may mean that what was refused is to be tried again.
         (!observed.shown.refusals.is_empty()).then_some(parent.marks),
         as_applied(controller, &observed.children),
     ))
@@ -55,7 +64,7 @@ fn owned_fields(object: &Object) -> Vec<&str> {
 }
 
 fn visible(controller: &Controller, shown: &Observation) -> u64 {
-    controller.hasher.hash_one((&shown.parent.json, others(controller, shown), (shown.now, shown.attempt)))
+    controller.hasher.hash_one((&shown.parent.json, others(controller, shown), shown.attempt))
 }
 
 /// What is observed beside the parent.

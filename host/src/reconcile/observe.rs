@@ -1,19 +1,23 @@
 //! *observe*, from the caches to what a plugin is shown of one parent; and what the checks look at
 //! beside it. Everything is read through the grant.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::Value;
 
 use crate::cluster::view;
-use crate::reconcile::controller::{Controller, Logic, Memory};
+use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::error::Error;
+use crate::reconcile::parent_state::ParentState;
+use crate::reconcile::pass::Pass;
 use hotshoe_core::check;
-use hotshoe_core::check::access_request::{Access, Request};
+use hotshoe_core::check::access_request::{Access, Request, Verb};
 use hotshoe_core::check::memory_quota::Room;
 use hotshoe_core::check::{Context, Inadmissible, Judged, Present};
 use hotshoe_core::model::decision::{Answer, Call, Document, Observation};
-use hotshoe_core::model::kind::ObjectRef;
+use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::Object;
 use hotshoe_core::model::object::ObservedChildren;
 
@@ -25,40 +29,88 @@ pub struct Observed {
     pub children: ObservedChildren,
     /// As the plugin sees it.
     pub shown: Arc<Observation>,
+    /// That the grant does not let the plugin see all of it: it is not asked then.
+    pub denied: Option<Error>,
 }
 
 impl Observed {
-    /// Which children are there.
+    /// The references of the children that are there.
     pub fn references(&self) -> Vec<ObjectRef> {
         self.children.iter().map(|(kind, child)| view::reference(kind, &child.key)).collect()
+    }
+
+    /// A child as it was observed.
+    pub fn child(&self, child: &ObjectRef) -> Option<&Arc<Object>> {
+        self.children.iter().find(|(kind, live)| child.is(kind, &live.key)).map(|(_, live)| live)
     }
 }
 
 /// Reads everything that a decision may depend on from the caches, through the grant.
-pub fn observe(logic: &Logic, parent: Arc<Object>, memory: &Memory) -> Observed {
-    observe_at(logic, parent, memory, unix_millis())
+///
+/// # Errors
+/// When the grant does not let the plugin see all of it.
+pub fn observe(pass: &Pass<'_>) -> Result<Observed, Error> {
+    observe_parent(pass, pass.parent.clone())
+}
+
+/// The same, of the parent as a write of ours left it.
+///
+/// # Errors
+/// When the grant does not let the plugin see all of it.
+pub fn observe_parent(pass: &Pass<'_>, parent: Arc<Object>) -> Result<Observed, Error> {
+    let now = unix_millis();
+    let now = if pass.is_due { now } else { pass.state.now_to_show(now) };
+    let observed = observe_at(pass.logic, parent, &pass.state, now);
+    observed.denied.map_or(Ok(()), Err)?;
+    Ok(Observed { denied: None, ..observed })
 }
 
 /// The same at this time, milliseconds since the epoch, for two revisions that are to see the same.
-pub fn observe_at(logic: &Logic, parent: Arc<Object>, memory: &Memory, now: u64) -> Observed {
+pub fn observe_at(logic: &Logic, parent: Arc<Object>, state: &ParentState, now: u64) -> Observed {
     let document = shown_parent(logic, &parent);
     let children = view::children(&logic.owned, &parent.uid, &logic.plugin.name);
     let descriptor = logic.revision.descriptor();
+    let denied = RefCell::new(denied_kind(logic));
     let may_read = |object: &ObjectRef| {
         let namespaced = object.namespace.is_some();
         let request = Request { parent: &document.reference, object, namespaced, access: Access::Read };
-        logic.plugin.grant.authorise_watched(&request, &|namespace, key| logic.label_of(namespace, key)).is_ok()
+        let label_of = |namespace: &str, key: &str| logic.label_of(namespace, key);
+        let allowed = logic.plugin.grant.authorise_watched(&request, &label_of);
+        // A kind that is only watched until the last child of an earlier revision is pruned is not shown.
+        if let Err(violation) = &allowed
+            && descriptor.sees(&object.kind)
+        {
+            denied.borrow_mut().get_or_insert_with(|| not_granted(&object.kind, &violation.message));
+        }
+        allowed.is_ok()
     };
     let shown = Observation {
         children: view::show_children(&logic.owned, &children, &may_read),
         related: view::related(&logic.reads, &parent, &may_read),
-        parent: document,
-        refusals: memory.refused.told(),
+        refusals: state.refused.told(),
         config: logic.plugin.config.clone(),
         now: descriptor.wants_now.then_some(now),
-        attempt: descriptor.wants_attempt.then_some(memory.failures),
+        attempt: descriptor.wants_attempt.then_some(state.failures),
+        parent: document.clone(),
     };
-    Observed { parent, children, shown: Arc::new(shown) }
+    Observed { parent, children, shown: Arc::new(shown), denied: denied.into_inner() }
+}
+
+/// A kind that is not granted is denied also where no object of it is there: an empty list would say that there
+/// are none.
+fn denied_kind(logic: &Logic) -> Option<Error> {
+    let (descriptor, grant) = (logic.revision.descriptor(), &logic.plugin.grant);
+    let mut kinds =
+        descriptor.owns.iter().map(|owned| &owned.kind).chain(descriptor.reads.iter().map(|read| &read.kind));
+    let denied = kinds.find(|kind| [Verb::Get, Verb::List, Verb::Watch].iter().any(|verb| !grant.allows(*verb, kind)));
+    denied.map(|kind| not_granted(kind, &format!("{kind} may not be read")))
+}
+
+fn not_granted(kind: &Kind, why: &str) -> Error {
+    let (group, kind) = (&kind.group, &kind.kind);
+    Error::NotGranted(format!(
+        "{why}; the plugin is not asked about what it may not see; grant it below spec.grants of plugin.yaml: - {{group: \"{group}\", kind: {kind}, verbs: [get, list, watch]}}"
+    ))
 }
 
 /// The parent as the plugin is shown it.

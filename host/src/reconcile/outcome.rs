@@ -1,49 +1,65 @@
-//! One pass over one parent: what may come of it, and when the parent is looked at again.
+//! How a pass over one parent ends that does not fail.
 
-use std::time::Duration;
+use crate::reconcile::error::{CLEAN_UP_WAITS, CONTENDED};
+use crate::reconcile::parent_state::ParentState;
 
-/// When to look at a parent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// When something changes.
-    Wait,
-    /// At once: our own writes changed what the plugin sees.
-    Again,
-    /// After this long, or when something changes.
-    After(Duration),
+/// Every way in which a pass ends that does not fail. [`Requeue`](crate::reconcile::requeue::Requeue) says for
+/// each when the parent is looked at again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing is left to do but what is due later.
+    Settled,
+    /// Our own writes changed what the plugin sees.
+    Changed,
+    /// Another writer changed the parent first.
+    Overtaken,
+    /// A write met a conflict, an overload or no answer.
+    Stalled,
+    /// The parent's namespace is being deleted, and takes no new children.
+    NamespaceTerminating,
+    /// Clean-up is not done; what it waits for.
+    CleaningUp(String),
+    /// The parent is being deleted and holds this finalizer, which no component known here holds.
+    Orphaned(String),
+    /// The parent is being deleted and holds no finalizer of this plugin.
+    Released,
 }
 
-impl Next {
-    /// The same, but after this long at the latest.
-    pub fn no_later_than(self, latest: Duration) -> Self {
+/// What is wrong although the pass did not fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// One PascalCase word for Event and condition.
+    pub reason: &'static str,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Outcome {
+    /// What Event and condition say of it.
+    pub fn trouble(&self, state: &ParentState) -> Option<Trouble> {
+        let late = |what: String| {
+            let message = format!("its clean-up is not done: {what}");
+            state.until_late().is_zero().then_some(Trouble { reason: CLEAN_UP_WAITS, message })
+        };
+        let of_clean_up = match self {
+            Self::CleaningUp(what) => late(what.clone()),
+            Self::Orphaned(finalizer) => late(format!(
+                "no component of this host holds the finalizer {finalizer}; another operator may, and where none does, remove it by hand"
+            )),
+            _ => None,
+        };
+        let contended = || state.contention.told().map(|message| Trouble { reason: CONTENDED, message });
+        of_clean_up.or_else(contended)
+    }
+
+    /// What a parent that is being deleted waits for.
+    pub fn awaited(&self) -> &str {
         match self {
-            Next::Again => Next::Again,
-            Next::Wait => Next::After(latest),
-            Next::After(after) => Next::After(after.min(latest)),
+            Self::CleaningUp(what) => what,
+            Self::Orphaned(_) | Self::Released => "finalizers of others",
+            Self::NamespaceTerminating => "its namespace is being deleted",
+            Self::Stalled | Self::Overtaken => "a write is tried again",
+            Self::Settled | Self::Changed => "it is about to be decided again",
         }
     }
-}
-
-/// What came of one pass over a parent that did not fail.
-pub enum Ended {
-    /// It is looked at again.
-    Look(Next),
-    /// It is looked at again, and all is not well.
-    Troubled {
-        /// One PascalCase word for Event and condition.
-        reason: &'static str,
-        /// What is wrong.
-        message: String,
-        /// When it is looked at again.
-        again: Next,
-    },
-}
-
-/// How one pass over a parent ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pass {
-    /// When to look again.
-    pub next: Next,
-    /// Whether it failed.
-    pub failed: bool,
 }

@@ -1,338 +1,15 @@
-//! From a descriptor to open watches: which kinds, with which selector and fields, and whom a
-//! change wakes.
-//!
-//! A revision that does not decide yet opens them under a name of its own, and its changes wake nobody: what
-//! it wants to see is no part of the plugin's health, and nothing that wakes the one at work is replaced.
+//! Which parents a change wakes.
 
-use std::hash::BuildHasher;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
-use std::time::Duration;
-
-use futures::future::join_all;
-
-use crate::cluster::discovery::Resource;
-use crate::cluster::shared_watch::{Change, Health, Role, Scope, Subscriber, Watched};
-use crate::cluster::view::{ReadView, View, named_by};
-use crate::cluster::watch::Watches;
-use crate::config::PluginConfig;
-use crate::reconcile::controller::{Controller, Logic};
-use crate::sandbox::error::LoadError;
-use crate::sandbox::revision::Revision;
-use hotshoe_core::check::access_request::Verb;
-use hotshoe_core::check::grant::Grant;
-use hotshoe_core::model::decision::{Descriptor, MatchRule, ReadKind};
+use crate::cluster::shared_watch::{Change, Watched};
+use crate::cluster::view::named_by;
+use crate::reconcile::controller::Controller;
+use hotshoe_core::model::decision::MatchRule;
 use hotshoe_core::model::kind::Kind;
-use hotshoe_core::model::object::{Key, Lens, Object, PLUGIN_LABEL};
+use hotshoe_core::model::object::{Key, Object};
 use hotshoe_core::model::parent_label;
-use hotshoe_core::model::projection::Projection;
 
-/// Who opens a watch, and whom a change wakes.
-struct Interest<'a> {
-    watches: &'a Watches,
-    name: Arc<str>,
-    woken: Weak<Controller>,
-}
-
-impl<'a> Interest<'a> {
-    /// Of a plugin whose queue is to hear of changes.
-    fn of(controller: &Arc<Controller>, watches: &'a Watches) -> Self {
-        Self { watches, name: controller.name.clone(), woken: Arc::downgrade(controller) }
-    }
-}
-
-/// The watches that a revision has open that does not decide. They end with this, unless somebody else has
-/// them open, too.
-pub struct Views {
-    watches: Arc<Watches>,
-    name: Arc<str>,
-}
-
-impl Views {
-    /// None yet, under this name.
-    pub fn under(watches: Arc<Watches>, name: String) -> Self {
-        Self { watches, name: name.into() }
-    }
-
-    /// Opens the watches of a revision and waits until they are synced; also those of kinds that were `owned`
-    /// before the host was started, where children of them are left.
-    ///
-    /// # Errors
-    /// When the kind of the parents cannot hold a status.
-    pub async fn open(
-        &self,
-        controller: &Arc<Controller>,
-        plugin: Arc<PluginConfig>,
-        revision: Arc<Revision>,
-        owned: &[Kind],
-    ) -> Result<Logic, LoadError> {
-        let interest = Interest { watches: &self.watches, name: self.name.clone(), woken: Weak::new() };
-        open(controller, &interest, plugin, revision, owned).await
-    }
-}
-
-impl Drop for Views {
-    fn drop(&mut self) {
-        for watched in self.watches.all() {
-            self.watches.unsubscribe(&watched.scope, &self.name);
-        }
-    }
-}
-
-/// What cannot be seen yet of what is wanted under a name, and why.
-pub fn not_seen(watches: &Watches, name: &str) -> Option<String> {
-    let missing = watches.all().into_iter().filter(|watched| watched.is_subscribed(name));
-    let why = missing.filter_map(|watched| match watched.health() {
-        Health::Synced => None,
-        Health::Failing(why) | Health::Silent(why) => Some(why),
-        Health::Starting => Some(format!("{} is being listed", watched.scope.kind)),
-    });
-    Some(why.collect::<Vec<_>>().join("; ")).filter(|why| !why.is_empty())
-}
-
-/// Has changes of what a revision sees wake the plugin's queue, before it is published: its watches are open
-/// and synced, so nothing is waited for, and whatever changes from now on is heard. What changed before is
-/// not, so every parent must be decided after this.
-pub fn listen(controller: &Arc<Controller>, watches: &Watches, logic: &Logic) {
-    let interest = Interest::of(controller, watches);
-    let descriptor = logic.revision.descriptor();
-    let parents = open_parents(&interest, descriptor);
-    for owned in &descriptor.owns {
-        open_owned(&interest, descriptor, &owned.kind, &owned.fields);
-    }
-    for dropped in logic.owned.iter().filter(|view| !owns(descriptor, view)) {
-        open_owned(&interest, descriptor, &dropped.watched.scope.kind, &[]);
-    }
-    for read in &descriptor.reads {
-        open_read(&interest, &parents, read);
-    }
-    open_namespaces(&logic.plugin.grant, &interest, &parents);
-}
-
-/// How long the labels of namespaces are waited for when another `plugin.yaml` looks at them. Where
-/// they are not known, nothing is granted.
-const NAMESPACES: Duration = Duration::from_secs(10);
-
-/// The logic at work under another `plugin.yaml`. Its watches stay as they are but for that of the
-/// namespaces, which is not waited for at any price: what is narrowed is narrowed at once.
-pub async fn rewire(
-    controller: &Arc<Controller>,
-    watches: &Watches,
-    plugin: Arc<PluginConfig>,
-    present: &Logic,
-) -> Logic {
-    let revision = present.revision.under(&plugin.limits);
-    let namespaces = open_namespaces(&plugin.grant, &Interest::of(controller, watches), &present.parents);
-    if let Some(namespaces) = &namespaces {
-        // A time-out is told by the watch itself, in the status of the plugin.
-        drop(tokio::time::timeout(NAMESPACES, namespaces.synced()).await);
-    }
-    let basis = basis(controller, &revision, &plugin);
-    Logic { plugin, revision, basis, namespaces, ..present.clone() }
-}
-
-async fn open(
-    controller: &Arc<Controller>,
-    interest: &Interest<'_>,
-    plugin: Arc<PluginConfig>,
-    revision: Arc<Revision>,
-    owned_before: &[Kind],
-) -> Result<Logic, LoadError> {
-    let descriptor = revision.descriptor();
-    // The watch is opened under the host's own account, and a rollback does not pass the check at load.
-    if let Some(lacking) = plugin.parent_lacking(&descriptor.parent) {
-        return Err(LoadError::NotGranted(lacking));
-    }
-    let parents = open_parents(interest, descriptor);
-    let mut owned: Vec<View> =
-        descriptor.owns.iter().map(|owned| open_owned(interest, descriptor, &owned.kind, &owned.fields)).collect();
-    let reads: Vec<ReadView> = descriptor.reads.iter().map(|read| open_read(interest, &parents, read)).collect();
-    parents.watched.synced().await;
-    for view in owned.iter().chain(reads.iter().map(|read| &read.view)) {
-        view.watched.synced().await;
-    }
-    let namespaces = open_namespaces(&plugin.grant, interest, &parents);
-    if let Some(namespaces) = &namespaces {
-        namespaces.synced().await;
-    }
-    owned.extend(dropped_kinds(controller, &owned));
-    owned.extend(left_kinds(interest, &controller.name, descriptor, &plugin.grant, owned_before).await);
-    let resource = parent_resource(controller, interest.watches, &descriptor.parent).await?;
-    if !resource.has_status {
-        return Err(LoadError::DescribeFailed(format!(
-            "{} has no status subresource, so every status write would raise its generation; add `subresources: {{status: {{}}}}` to its CustomResourceDefinition",
-            descriptor.parent
-        )));
-    }
-    let basis = basis(controller, &revision, &plugin);
-    Ok(Logic { plugin, revision, basis, parents, resource, owned, reads, namespaces, former_finalizers: Vec::new() })
-}
-
-/// The parents' kind, looked at again where it had no status: its definition may have been mended since.
-async fn parent_resource(
-    controller: &Controller,
-    watches: &Watches,
-    parent: &Kind,
-) -> Result<Arc<Resource>, LoadError> {
-    let known = controller.kinds.get(parent).filter(|known| known.has_status);
-    match known {
-        Some(known) => Ok(known),
-        None => watches
-            .find_kind_anew(parent)
-            .await
-            .map_err(|error| LoadError::DescribeFailed(format!("{parent}, the kind of the parents: {error}"))),
-    }
-}
-
-fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) -> u64 {
-    controller.hasher.hash_one((revision.digest(), plugin.digest))
-}
-
-/// Ends the subscriptions that the published logic does not use. Its parents are the plugin's now.
-pub fn release(controller: &Controller, watches: &Watches) {
-    let Some(logic) = controller.logic() else { return };
-    logic.plugin.parentage.note_at_work(&controller.name, &logic.revision.descriptor().parent);
-    let owned = logic.owned.iter().map(|view| (&view.watched, Role::Child));
-    let reads = logic.reads.iter().map(|read| (&read.view.watched, Role::Read(read.read.key.clone())));
-    let namespaces = logic.namespaces.iter().map(|namespaces| (namespaces, Role::Namespace));
-    let others = std::iter::once((&logic.parents.watched, Role::Parent)).chain(namespaces);
-    let used: Vec<(&Arc<Watched>, Role)> = owned.chain(reads).chain(others).collect();
-    for watched in watches.all() {
-        let roles = used.iter().filter(|(used, _)| used.scope == watched.scope).map(|(_, role)| role.clone());
-        watches.keep(&watched.scope, &controller.name, &roles.collect::<Vec<_>>());
-    }
-}
-
-/// A kind that the new revision no longer owns is watched until no child of it remains, so that
-/// what is left can be pruned.
-fn dropped_kinds(controller: &Controller, owned: &[View]) -> Vec<View> {
-    let Some(before) = controller.logic() else { return Vec::new() };
-    let dropped = |view: &&View| {
-        !owned.iter().any(|now| now.watched.scope == view.watched.scope) && has_children(&controller.name, view)
-    };
-    before.owned.iter().filter(dropped).cloned().collect()
-}
-
-/// The same logic without the kinds that its revision does not own and of which no child is left; none where
-/// there are no such kinds.
-pub fn without_pruned(plugin: &str, logic: &Logic) -> Option<Logic> {
-    let descriptor = logic.revision.descriptor();
-    let is_used = |view: &&View| owns(descriptor, view) || has_children(plugin, view);
-    let owned: Vec<View> = logic.owned.iter().filter(is_used).cloned().collect();
-    (owned.len() < logic.owned.len()).then(|| Logic { owned, ..logic.clone() })
-}
-
-/// How long kinds are waited for that earlier revisions owned.
-const LEFT: Duration = Duration::from_secs(10);
-
-/// Kinds of which an earlier revision's children are left, for the host ended before they were pruned. Only
-/// those that may be pruned are looked for, and what cannot be seen is given up: a kind or a right that is gone
-/// must not hold up the plugin for ever.
-async fn left_kinds(
-    interest: &Interest<'_>,
-    plugin: &str,
-    descriptor: &Descriptor,
-    grant: &Grant,
-    owned_before: &[Kind],
-) -> Vec<View> {
-    let is_sought = |kind: &&Kind| {
-        !descriptor.owns.iter().any(|owned| owned.kind.is_served_as(kind))
-            && [Verb::Get, Verb::List, Verb::Watch, Verb::Delete].iter().all(|verb| grant.allows(*verb, kind))
-    };
-    let open = |kind: &Kind| open_owned(interest, descriptor, kind, &[]);
-    let mut views: Vec<View> = owned_before.iter().filter(is_sought).map(open).collect();
-    let tried = join_all(views.iter().map(|view| view.watched.tried()));
-    // Those that are late are given up, too.
-    drop(tokio::time::timeout(LEFT, tried).await);
-    views.retain(|view| view.watched.health() == Health::Synced && has_children(plugin, view));
-    views
-}
-
-fn owns(descriptor: &Descriptor, view: &View) -> bool {
-    descriptor.owns.iter().any(|owned| owned.kind == view.watched.scope.kind)
-}
-
-/// Whether children of this plugin's are there; others may watch the same kind for theirs.
-fn has_children(plugin: &str, view: &View) -> bool {
-    view.watched.cache.any(|child| child.label(PLUGIN_LABEL) == Some(plugin))
-}
-
-fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor) -> View {
-    let mut projection = Projection::new(&descriptor.parent_fields);
-    projection.add("spec");
-    let lens = Lens { projection: projection.clone(), labels: Vec::new(), status: true };
-    let scope = Scope { kind: descriptor.parent.clone(), selector: String::new() };
-    let woken = interest.woken.clone();
-    let subscriber: Subscriber = Arc::new(move |change| {
-        let Some(controller) = woken.upgrade() else { return };
-        controller.queue.add(object_of(change).key.clone());
-    });
-    View { watched: subscribe(interest, &scope, &lens, Role::Parent, subscriber), projection }
-}
-
-fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fields: &[String]) -> View {
-    let projection = Projection::new(fields);
-    let lens = Lens { projection: projection.clone(), labels: Vec::new(), status: false };
-    let scope = Scope { kind: kind.clone(), selector: PLUGIN_LABEL.to_owned() };
-    let parent = descriptor.parent.clone();
-    let woken = interest.woken.clone();
-    let subscriber: Subscriber = Arc::new(move |change| {
-        let Some(controller) = woken.upgrade() else { return };
-        for object in objects_of(change) {
-            wake_owner(&controller, &parent, object);
-        }
-    });
-    View { watched: subscribe(interest, &scope, &lens, Role::Child, subscriber), projection }
-}
-
-fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadView {
-    let projection = Projection::new(&read.fields);
-    let labels = match &read.rule {
-        MatchRule::ParentLabel(label) => vec![label.clone()],
-        MatchRule::ParentField(_) => Vec::new(),
-    };
-    let lens = Lens { projection: projection.clone(), labels, status: false };
-    let scope = Scope { kind: read.kind.clone(), selector: read.selector.clone() };
-    let (woken, parents, rule) = (interest.woken.clone(), parents.watched.clone(), read.rule.clone());
-    let subscriber: Subscriber = Arc::new(move |change| {
-        let Some(controller) = woken.upgrade() else { return };
-        for object in objects_of(change) {
-            wake_readers(&controller, &parents, &rule, object);
-        }
-    });
-    let watched = subscribe(interest, &scope, &lens, Role::Read(read.key.clone()), subscriber);
-    ReadView { read: read.clone(), view: View { watched, projection } }
-}
-
-/// Only where some rule selects namespaces are they watched, and of them no more is kept than the
-/// labels in question.
-fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Option<Arc<Watched>> {
-    let labels: Vec<String> = grant.namespace_labels().into_iter().collect();
-    if labels.is_empty() {
-        return None;
-    }
-    let lens = Lens { projection: Projection::new::<&str>(&[]), labels, status: false };
-    let scope = Scope { kind: Kind::new("", "v1", "Namespace"), selector: String::new() };
-    let (woken, parents) = (interest.woken.clone(), parents.watched.clone());
-    let subscriber: Subscriber = Arc::new(move |change| {
-        let Some(controller) = woken.upgrade() else { return };
-        let relabelled = match change {
-            Change::Applied(applied) => applied.old.as_ref().is_none_or(|old| old.labels != applied.new.labels),
-            Change::Deleted(_) => true,
-        };
-        if relabelled {
-            controller.relabelled.fetch_add(1, Ordering::AcqRel);
-            wake_all(&controller, &parents, |_| true);
-        }
-    });
-    Some(subscribe(interest, &scope, &lens, Role::Namespace, subscriber))
-}
-
-fn subscribe(interest: &Interest<'_>, scope: &Scope, lens: &Lens, role: Role, subscriber: Subscriber) -> Arc<Watched> {
-    interest.watches.subscribe(scope, lens, (&interest.name, role), subscriber)
-}
-
-fn object_of(change: &Change) -> &Object {
+/// The object that a change is about.
+pub fn object_of(change: &Change) -> &Object {
     match change {
         Change::Applied(applied) => &applied.new,
         Change::Deleted(gone) => gone,
@@ -340,7 +17,7 @@ fn object_of(change: &Change) -> &Object {
 }
 
 /// Both sides of a change: an object may have left one parent for another.
-fn objects_of(change: &Change) -> impl Iterator<Item = &Object> {
+pub fn objects_of(change: &Change) -> impl Iterator<Item = &Object> {
     let (new, old) = match change {
         Change::Applied(applied) => (Some(&*applied.new), applied.old.as_deref()),
         Change::Deleted(gone) => (None, Some(&**gone)),
@@ -348,14 +25,16 @@ fn objects_of(change: &Change) -> impl Iterator<Item = &Object> {
     new.into_iter().chain(old)
 }
 
-fn wake_owner(controller: &Controller, parent: &Kind, child: &Object) {
+/// Wakes the parent that controls a child.
+pub fn wake_owner(controller: &Controller, parent: &Kind, child: &Object) {
     let Some(owner) = &child.controller else { return };
     if *owner.kind == *parent.kind {
         controller.queue.add(Key { namespace: child.key.namespace.clone(), name: owner.name.clone() });
     }
 }
 
-fn wake_readers(controller: &Controller, parents: &Watched, rule: &MatchRule, object: &Object) {
+/// Wakes the parents that read an object.
+pub fn wake_readers(controller: &Controller, parents: &Watched, rule: &MatchRule, object: &Object) {
     match rule {
         MatchRule::ParentLabel(label) => {
             let Some(value) = object.label(label) else { return };
@@ -373,7 +52,8 @@ fn wake_readers(controller: &Controller, parents: &Watched, rule: &MatchRule, ob
     }
 }
 
-fn wake_all(controller: &Controller, parents: &Watched, reads: impl Fn(&Object) -> bool) {
+/// Wakes every parent of which this is true.
+pub fn wake_all(controller: &Controller, parents: &Watched, reads: impl Fn(&Object) -> bool) {
     for key in parents.cache.keys() {
         if parents.cache.get(&key).is_some_and(|parent| reads(&parent)) {
             controller.queue.add(key);

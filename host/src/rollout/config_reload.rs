@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use crate::config::PluginConfig;
-use crate::reconcile::triggers;
+use crate::reconcile::views;
 use crate::rollout::managed_plugin::{PluginFile, Supervised};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
@@ -69,9 +69,9 @@ impl Supervised {
         let controller = &self.controller;
         controller.writer.pace.set(&plugin.limits);
         if let Some(present) = controller.logic() {
-            let logic = triggers::rewire(controller, &self.shared.watches, plugin.clone(), &present).await;
+            let logic = views::rewire(controller, &self.shared.watches, plugin.clone(), &present).await;
             controller.publish(Arc::new(logic));
-            triggers::release(controller, &self.shared.watches);
+            views::release(controller, &self.shared.watches);
         }
         tracing::info!(plugin = &*plugin.name, "plugin.yaml has changed; what it says holds from now on");
         tell_unset(&plugin);

@@ -23,8 +23,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::reconcile::controller::Logic;
 use crate::reconcile::observe::{context_of, unix_millis};
-use crate::reconcile::triggers;
-use crate::reconcile::triggers::Views;
+use crate::reconcile::views;
+use crate::reconcile::views::Views;
 use crate::rollout::managed_plugin::Supervised;
 use crate::rollout::verify::{orphans, try_carried_cases};
 use crate::sandbox::candidate::Candidate;
@@ -123,7 +123,7 @@ impl Turn {
         let views = Views::under(shared.watches.clone(), name.clone());
         let wired = views.open(&controller, plugin, revision, &[]);
         let wired = tokio::time::timeout(WATCHES, wired).await;
-        let late = |_| NotRun::Watches(triggers::not_seen(&shared.watches, &name).unwrap_or_default());
+        let late = |_| NotRun::Watches(views::not_seen(&shared.watches, &name).unwrap_or_default());
         let mut new = wired.map_err(late)??;
         new.former_finalizers = self.plugin.former_finalizers(&new);
         Ok(Shadow { _views: views, old, new, turn: self })

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::reconcile::controller::Logic;
 use crate::reconcile::slot::Refused;
-use crate::reconcile::triggers;
-use crate::reconcile::triggers::Views;
+use crate::reconcile::views;
+use crate::reconcile::views::Views;
 use crate::rollout::history::{AtWork, Entry, Event, History};
 use crate::rollout::managed_plugin::{State, Supervised};
 use crate::rollout::verify::{first_call, try_carried_cases};
@@ -256,12 +256,12 @@ impl Supervised {
             _ => self.beginning(digest, start, before.is_some()),
         };
         self.controller.probation.begin(std::time::Instant::now(), digest, beginning);
-        triggers::listen(&self.controller, &self.shared.watches, &logic);
+        views::listen(&self.controller, &self.shared.watches, &logic);
         self.controller.publish(Arc::new(logic));
         let is_restored = matches!(start, Start::Restore);
         let state = State { since: Some(Instant::now()), before, is_restored, ..State::default() };
         let gone = std::mem::replace(&mut *self.state.lock(), state);
-        triggers::release(&self.controller, &self.shared.watches);
+        views::release(&self.controller, &self.shared.watches);
         self.controller.metrics.revision(plugin, "Published");
         stopwatch.over(Stage::Publish);
         tracing::info!(plugin, %digest, version, before = replaced.map(display), swapped = ?stopwatch.elapsed(), parents, "the component decides from now on");
@@ -319,9 +319,9 @@ impl Supervised {
         // What began under another revision may still make one.
         let (_, running) = self.controller.queue.depth();
         let Some(present) = self.controller.logic().filter(|_| running == 0) else { return };
-        if let Some(logic) = triggers::without_pruned(&self.controller.name, &present) {
+        if let Some(logic) = views::without_pruned(&self.controller.name, &present) {
             self.controller.slot.rewire(Arc::new(logic));
-            triggers::release(&self.controller, &self.shared.watches);
+            views::release(&self.controller, &self.shared.watches);
         }
     }
 }

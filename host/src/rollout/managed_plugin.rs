@@ -14,9 +14,9 @@ use crate::cluster::events::Recorder;
 use crate::cluster::shared_watch::{Health, Watched};
 use crate::cluster::watch::Watches;
 use crate::config::{HostSettings, PluginConfig};
-use crate::reconcile::controller::Controller;
+use crate::reconcile::controller::{Controller, Deleting};
 use crate::reconcile::slot::Refused;
-use crate::reconcile::triggers;
+use crate::reconcile::views;
 use crate::rollout::history::History;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
@@ -165,6 +165,9 @@ pub struct PluginStatus {
     /// How many of them are in trouble.
     #[serde(default)]
     pub trouble: Trouble,
+    /// Parents that have been deleting for longer than a minute.
+    #[serde(default)]
+    pub deleting: Option<Deleting>,
     /// How many wait for a reconcile.
     pub queued: usize,
     /// How many are being reconciled.
@@ -263,7 +266,7 @@ impl Supervised {
     /// The revision that is being taken, and what it waits for.
     fn taking(&self) -> Option<Taking> {
         let Taking { digest, waits_for } = self.state.lock().taking.clone()?;
-        let waits_for = match triggers::not_seen(&self.shared.watches, &self.candidate_name()) {
+        let waits_for = match views::not_seen(&self.shared.watches, &self.candidate_name()) {
             Some(why) => format!("{waits_for}: {why}"),
             None => waits_for,
         };
@@ -345,6 +348,7 @@ impl Supervised {
             history_failing: self.history_failing.lock().clone(),
             parents: logic.map_or(0, |logic| logic.parents.watched.cache.len()),
             trouble: Trouble { failing: failing_on, refused: refused_of },
+            deleting: self.controller.deleting(),
             queued,
             running,
             unable: self.controller.writer.unable(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::reconcile::slot::Refused;
-use crate::reconcile::triggers::Views;
+use crate::reconcile::views::Views;
 use crate::rollout::history::{Event, History};
 use crate::rollout::install::{Start, waits};
 use crate::rollout::managed_plugin::Supervised;

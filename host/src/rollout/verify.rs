@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::reconcile::controller::{Controller, Logic};
 use crate::reconcile::finalize;
-use crate::reconcile::observe::observe;
+use crate::reconcile::observe::{observe_at, unix_millis};
 use crate::rollout::dry_run;
 use crate::rollout::managed_plugin::Supervised;
 use crate::sandbox::cases::{Case, Verdict};
@@ -120,7 +120,11 @@ async fn call_about(controller: &Controller, logic: &Logic, parent: Arc<Object>)
     let memory = controller.recall(&parent);
     let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
     let name = parent.key.to_string();
-    let observed = observe(logic, parent, &memory);
+    let observed = observe_at(logic, parent, &memory, unix_millis());
+    // That is no fault of the revision, and the parent says it.
+    if observed.denied.is_some() {
+        return Ok(());
+    }
     let outcome = logic.revision.decide(call, observed.shown).await;
     outcome.map(drop).map_err(|error| LoadError::SelfTestFailed(format!("{name}: {error}")))
 }

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use crate::cluster::view;
-use crate::reconcile::apply::Work;
-use crate::reconcile::controller::{Controller, Logic, Memory};
+use crate::reconcile::apply;
+use crate::reconcile::controller::{Controller, Logic};
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::{Observed, judge, observe_at};
+use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::{decide, finalize};
 use crate::sandbox::error::CallError;
 use crate::shadow::summary::Times;
@@ -32,7 +33,7 @@ impl Looked {
         controller: &Controller,
         logic: &Logic,
         parent: Option<Arc<Object>>,
-        memory: &Memory,
+        state: &ParentState,
         now: u64,
         times: &mut Times,
     ) -> Self {
@@ -41,7 +42,10 @@ impl Looked {
             return Self { said: None };
         }
         let call = call_of(&parent);
-        let observed = observe_at(logic, parent, memory, now);
+        let mut observed = observe_at(logic, parent, state, now);
+        if let Some(denied) = observed.denied.take() {
+            return Self { said: Some((observed, Err(denied))) };
+        }
         let shown = observed.shown.clone();
         let mut fetched = false;
         let heard = |heard: decide::Heard<'_>| times.add(heard.elapsed, heard.memory);
@@ -67,11 +71,11 @@ impl Looked {
 
     /// Whether it wishes for nothing but what is there already, found so under the same rules when the
     /// present revision wished for it: the checks would say the same again.
-    pub(crate) fn stands(&self, controller: &Controller, present: &Logic, new: &Logic, memory: &Memory) -> bool {
+    pub(crate) fn stands(&self, controller: &Controller, present: &Logic, new: &Logic, state: &ParentState) -> bool {
         let Some((observed, Ok((Answer::Decided(decision), _)))) = &self.said else { return false };
         present.plugin.digest == new.plugin.digest
             && present.revision.descriptor().owns == new.revision.descriptor().owns
-            && (Work { controller, logic: present, observed }).stands(decision, memory)
+            && apply::stands(controller, present, &observed.children, decision, state.in_sync)
     }
 
     /// What the checks say of it.

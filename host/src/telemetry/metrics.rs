@@ -68,6 +68,7 @@ pub struct Metrics {
     seconds: Seconds,
     depth: Family<ByController, Gauge>,
     active: Family<ByController, Gauge>,
+    deleting: Family<ByController, Gauge>,
     calls: Seconds,
     swaps: Family<ByReason, Counter>,
     swap_seconds: Seconds,
@@ -91,6 +92,7 @@ impl Default for Metrics {
             seconds: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 2.0, 14))),
             depth: Family::default(),
             active: Family::default(),
+            deleting: Family::default(),
             calls: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_01, 2.0, 16))),
             swaps: Family::default(),
             swap_seconds: Family::new_with_constructor(swap_histogram),
@@ -117,6 +119,11 @@ impl Metrics {
         registry.register("controller_runtime_reconcile_time_seconds", "Time of a reconcile", self.seconds.clone());
         registry.register("workqueue_depth", "Parents that wait for a reconcile", self.depth.clone());
         registry.register("controller_runtime_active_workers", "Reconciles that run", self.active.clone());
+        registry.register(
+            "hotshoe_plugin_parents_deleting",
+            "Parents that have been deleting for longer than a minute",
+            self.deleting.clone(),
+        );
         registry.register("hotshoe_plugin_call_seconds", "Time of a call of the plugin", self.calls.clone());
         registry.register("hotshoe_plugin_revisions", "Revisions by what became of them", self.swaps.clone());
         registry.register(
@@ -183,6 +190,11 @@ impl Metrics {
         let gauge = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
         self.depth.get_or_create(&by(plugin)).set(gauge(waiting));
         self.active.get_or_create(&by(plugin)).set(gauge(running));
+    }
+
+    /// So many parents of a plugin have been deleting for longer than a minute.
+    pub fn deleting(&self, plugin: &str, parents: usize) {
+        self.deleting.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
     }
 
     /// A revision was published, or refused for this reason.
@@ -268,6 +280,7 @@ mod tests {
         metrics.reconciled("memcached", "success", Duration::from_millis(3));
         metrics.failed("memcached", Digest::of(b""), "Trapped");
         metrics.queue("memcached", 1, 2);
+        metrics.deleting("memcached", 3);
         metrics.breaker("memcached", State::Open);
         metrics.opened("memcached");
         metrics.delayed_read("memcached");
@@ -284,6 +297,7 @@ mod tests {
             r#"controller_runtime_reconcile_errors_total{controller="memcached",reason="Trapped"} 1"#,
             r#"hotshoe_denied_total{controller="memcached",rule="pod-token"} 1"#,
             r#"workqueue_depth{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_parents_deleting{controller="memcached"} 3"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="open"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="closed"} 0"#,
             r#"hotshoe_plugin_breaker_openings_total{controller="memcached"} 1"#,

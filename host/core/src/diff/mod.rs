@@ -6,6 +6,7 @@
 //! `hotshoe.dev/applied` equals the digest of what is desired. No defaults and no quantities are
 //! compared, and what others add stays.
 
+pub mod changed_fields;
 pub mod claim_fields;
 pub mod conflict;
 pub mod renamed_elements;

@@ -260,6 +260,11 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
+    /// Whether it declares that it owns or reads objects of a kind.
+    pub fn sees(&self, kind: &Kind) -> bool {
+        self.owns.iter().any(|owned| owned.kind == *kind) || self.reads.iter().any(|read| read.kind == *kind)
+    }
+
     /// What the plugin is shown of what it says itself of a parent.
     pub fn own_status(&self) -> Option<Projection> {
         let is_status = |path: &&String| *path == "status" || path.starts_with("status.");

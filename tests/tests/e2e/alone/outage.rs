@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::host::Start;
-use hotshoe_tests::kinds::{CRD, DEPLOYMENT, MEMCACHED, SERVICE};
+use hotshoe_tests::kinds::{CRD, DEPLOYMENT, MEMCACHED, NAMESPACE, SERVICE};
 use hotshoe_tests::{ControlPlane, Host, Scene, memcached};
 use serde_json::json;
 
@@ -168,5 +168,50 @@ fn an_api_server_that_cannot_be_reached_is_waited_for() {
         plane.restart_controllers();
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
+    });
+}
+
+/// How long the API server is dead in the tests of deletions that follow its return.
+const DEAD: Duration = Duration::from_secs(5);
+/// Within the half minute after the return in which an API server may still be waking up.
+const STILL_WAKING: Duration = Duration::from_secs(6);
+
+#[test]
+fn parents_whose_namespace_is_deleted_soon_after_a_crash_of_the_api_server_go() {
+    run_alone(async {
+        let plane = ControlPlane::alone().await;
+        let mut scene = Scene::new(plane, "crash-then-delete").await;
+        let _host = scene.own_host().await;
+        for number in 0..10 {
+            scene.create(memcached(&format!("cache-{number}"), 1)).await;
+        }
+        for number in 0..10 {
+            scene.available(&format!("cache-{number}")).await;
+        }
+        plane.kill_api_server();
+        tokio::time::sleep(DEAD).await;
+        plane.start_api_server();
+        tokio::time::sleep(STILL_WAKING).await;
+        let namespace = scene.namespace.clone();
+        plane.person.delete(&NAMESPACE, "", &namespace).await.expect("the namespace is deleted");
+        for number in 0..10 {
+            // The namespace's controller may have been faster.
+            for (kind, name) in
+                [(&DEPLOYMENT, format!("cache-{number}")), (&SERVICE, format!("cache-{number}-service"))]
+            {
+                drop(plane.person.delete(kind, &namespace, &name).await);
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for number in 0..10 {
+            drop(plane.person.delete(&MEMCACHED, &namespace, &format!("cache-{number}")).await);
+        }
+        scene
+            .until("all Memcacheds are gone", async || match scene.list(&MEMCACHED).await.len() {
+                0 => Ok(()),
+                left => Err(format!("{left} are left")),
+            })
+            .await;
+        plane.restart_controllers();
     });
 }

@@ -1,0 +1,200 @@
+//! Which fields of a child a write changes, by name: for the log, which shows no values. Pure.
+//!
+//! What was desired before is remembered in one number for each leaf, for nothing else of it is needed.
+
+use std::hash::{BuildHasher, RandomState};
+
+use serde_json::Value;
+
+use crate::check::Desired;
+use crate::model::managed_fields::Fields;
+
+/// So many fields of a child are named.
+const NAMED: usize = 10;
+
+/// What was desired of the children of one parent, in fingerprints.
+#[derive(Clone, Debug, Default)]
+pub struct DesiredBefore(Vec<Known>);
+
+#[derive(Clone, Debug)]
+struct Known {
+    child: u64,
+    digest: u64,
+    leaves: Box<[u64]>,
+}
+
+impl DesiredBefore {
+    /// Remembers what is desired now, and returns the fields of each child that differ from before; no entry where
+    /// nothing is known of a child. `hasher` is the same each time.
+    pub fn replace(&mut self, desired: &[Desired], hasher: &RandomState) -> Vec<Option<Vec<String>>> {
+        let mut before = std::mem::take(&mut self.0);
+        let mut changed = Vec::with_capacity(desired.len());
+        for one in desired {
+            let (child, digest) = (hasher.hash_one(&one.reference), hasher.hash_one(&one.digest));
+            let known = before.iter().position(|known| known.child == child).map(|at| before.swap_remove(at));
+            changed.push(match known {
+                Some(known) if known.digest == digest => {
+                    self.0.push(known);
+                    Some(Vec::new())
+                }
+                known => {
+                    let leaves = leaves(&one.body, hasher);
+                    let differ = known.map(|known| differing(&known.leaves, &leaves));
+                    let leaves = leaves.into_iter().map(|(leaf, _)| leaf).collect();
+                    self.0.push(Known { child, digest, leaves });
+                    differ
+                }
+            });
+        }
+        changed
+    }
+}
+
+/// The desired leaves that another field manager took over, by its edit.
+pub fn taken_over(fields: Option<&str>, desired: &Value) -> Vec<String> {
+    let mut taken = Vec::new();
+    match fields.and_then(|fields| Fields::read(fields).ok()) {
+        Some(fields) => walk_owned(&fields, desired, "", &mut taken),
+        None => return taken,
+    }
+    named(taken)
+}
+
+fn walk_owned(node: &Fields<'_>, desired: &Value, path: &str, taken: &mut Vec<String>) {
+    if node.is_leaf() || taken.len() > NAMED {
+        return;
+    }
+    match desired {
+        Value::Object(members) => {
+            let is_identity = |key: &str| match path {
+                "" => matches!(key, "apiVersion" | "kind"),
+                "metadata" => matches!(key, "name" | "namespace"),
+                _ => false,
+            };
+            for (key, value) in members.iter().filter(|(key, _)| !is_identity(key)) {
+                let below = member(path, key);
+                match node.member(key) {
+                    Some(node) => walk_owned(node, value, &below, taken),
+                    None => taken.push(below),
+                }
+            }
+        }
+        Value::Array(elements) => {
+            for (index, element) in elements.iter().enumerate() {
+                let below = element_path(path, index, element);
+                match node.element(element) {
+                    Some(node) => walk_owned(node, element, &below, taken),
+                    None => taken.push(below),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The leaves that are new or have another value. Only the number is known of those that are gone.
+fn differing(before: &[u64], now: &[(u64, String)]) -> Vec<String> {
+    let differ: Vec<String> =
+        now.iter().filter(|(leaf, _)| !before.contains(leaf)).map(|(_, path)| path.clone()).collect();
+    if differ.is_empty() {
+        return vec!["fewer fields".to_owned()];
+    }
+    named(differ)
+}
+
+fn named(mut fields: Vec<String>) -> Vec<String> {
+    let more = fields.len().saturating_sub(NAMED);
+    fields.truncate(NAMED);
+    if more > 0 {
+        fields.push(format!("and {more} more"));
+    }
+    fields
+}
+
+fn leaves(body: &Value, hasher: &RandomState) -> Vec<(u64, String)> {
+    let mut leaves = Vec::new();
+    collect(body, String::new(), hasher, &mut leaves);
+    // The digest over everything is no field that was desired.
+    leaves.retain(|(_, path)| !path.ends_with("annotations.hotshoe.dev/applied"));
+    leaves
+}
+
+fn collect(value: &Value, path: String, hasher: &RandomState, leaves: &mut Vec<(u64, String)>) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            members.iter().for_each(|(key, value)| collect(value, member(&path, key), hasher, leaves));
+        }
+        Value::Array(elements) if !elements.is_empty() => {
+            for (index, element) in elements.iter().enumerate() {
+                collect(element, element_path(&path, index, element), hasher, leaves);
+            }
+        }
+        leaf => leaves.push((hasher.hash_one((&path, leaf)), path)),
+    }
+}
+
+fn member(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn element_path(path: &str, index: usize, element: &Value) -> String {
+    match element.get("name").and_then(Value::as_str) {
+        Some(name) => format!("{path}[{name}]"),
+        None => format!("{path}[{index}]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::kind::{Kind, ObjectRef};
+
+    fn desired(body: Value) -> Desired {
+        let kind = Kind::new("apps", "v1", "Deployment");
+        let reference = ObjectRef { kind, namespace: Some("n".into()), name: "a".into() };
+        let digest = body.to_string().into();
+        Desired { reference, body: Arc::new(body), digest }
+    }
+
+    fn deployment(replicas: u32, image: &str) -> Desired {
+        let containers = json!([{ "name": "main", "image": image, "args": ["-v"] }]);
+        desired(json!({ "spec": { "replicas": replicas, "template": { "spec": { "containers": containers } } } }))
+    }
+
+    #[test]
+    fn the_fields_are_named_that_are_desired_otherwise_than_before() {
+        let (mut before, hasher) = (DesiredBefore::default(), RandomState::new());
+        let mut changed = |desired: Desired| before.replace(&[desired], &hasher).remove(0);
+        assert_eq!(changed(deployment(1, "a")), None, "nothing is known yet");
+        assert_eq!(changed(deployment(1, "a")), Some(vec![]));
+        assert_eq!(changed(deployment(2, "a")), Some(vec!["spec.replicas".to_owned()]));
+        assert_eq!(changed(deployment(2, "b")), Some(vec!["spec.template.spec.containers[main].image".to_owned()]));
+        assert_eq!(changed(desired(json!({ "spec": { "replicas": 2 } }))), Some(vec!["fewer fields".to_owned()]));
+        let many: serde_json::Map<_, _> = (0..100).map(|n| (n.to_string(), json!(n))).collect();
+        let named = changed(desired(json!({ "data": many }))).unwrap();
+        assert_eq!((named.len(), named.last().map(String::as_str)), (11, Some("and 90 more")));
+    }
+
+    #[test]
+    fn a_child_that_is_no_longer_desired_is_forgotten() {
+        let (mut before, hasher) = (DesiredBefore::default(), RandomState::new());
+        before.replace(&[deployment(1, "a")], &hasher);
+        before.replace(&[], &hasher);
+        assert!(before.0.is_empty());
+    }
+
+    #[test]
+    fn the_fields_are_named_that_another_manager_took_over() {
+        let fields = r#"{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"main\"}":{".":{},"f:name":{},"f:args":{}}}}}}}"#;
+        let desired = deployment(1, "a");
+        let taken = ["spec.replicas", "spec.template.spec.containers[main].image"];
+        let mut found = taken_over(Some(fields), &desired.body);
+        found.sort();
+        assert_eq!(found, taken);
+        assert!(taken_over(None, &desired.body).is_empty());
+    }
+}

@@ -1,0 +1,85 @@
+//! Kubernetes Events of one pass: which are news, how many are written, and which come before all else.
+
+use std::hash::BuildHasher;
+use std::time::Instant;
+
+use crate::cluster::events::Note;
+use crate::reconcile::error::Error;
+use crate::reconcile::pass::Pass;
+use hotshoe_core::flow::rate_limit::Allowance;
+use hotshoe_core::model::decision::Event;
+
+/// After so many failures in a row, the Events of a clean-up no longer hold it up.
+const TRIES: u32 = 3;
+
+/// Records the Events of a decision. One that was emitted before is emitted again only where a timer of the plugin
+/// asked for the decision: to decide an unchanged state anew, for reasons of the host, is no news.
+pub fn emit(pass: &mut Pass<'_>, events: &[Event]) {
+    let controller = pass.controller;
+    for event in events {
+        if is_news(pass, event) || pass.is_due {
+            record(pass, event, &controller.events);
+        }
+    }
+}
+
+/// Records an Event about a failure unless it was said before.
+pub fn warn_once(pass: &mut Pass<'_>, event: &Event) {
+    let controller = pass.controller;
+    if is_news(pass, event) {
+        record(pass, event, &controller.failures);
+    }
+}
+
+/// Writes the Events with which a clean-up begins, before anything else: once the status says that it began, a
+/// plugin emits them no more. Where the API server takes none, they are queued after a few tries.
+///
+/// # Errors
+/// What passes by itself.
+pub async fn emit_first(pass: &mut Pass<'_>, events: &[Event]) -> Result<(), Error> {
+    let controller = pass.controller;
+    for event in events {
+        match controller.recorder.ensure(&note(pass, event)).await {
+            Err(error) if pass.state.failures < TRIES => return Err(error.into()),
+            Err(_) => {
+                if is_news(pass, event) {
+                    record(pass, event, &controller.events);
+                }
+            }
+            Ok(()) => drop(is_news(pass, event)),
+        }
+    }
+    // They are emitted by now, whatever asked for this pass.
+    pass.is_due = false;
+    Ok(())
+}
+
+fn is_news(pass: &mut Pass<'_>, event: &Event) -> bool {
+    let said = pass.controller.hasher.hash_one((event.severity.as_str(), &event.reason, &event.message));
+    pass.state.is_news(said)
+}
+
+fn record(pass: &Pass<'_>, event: &Event, allowance: &Allowance) {
+    if !allowance.take(1) || !pass.controller.recorder.record(note(pass, event)) {
+        note_dropped(pass, allowance);
+    }
+}
+
+fn note(pass: &Pass<'_>, event: &Event) -> Note {
+    Note {
+        about: pass.reference(),
+        uid: pass.parent.uid.to_string(),
+        plugin: pass.controller.name.clone(),
+        digest: pass.logic.revision.digest(),
+        event: event.clone(),
+    }
+}
+
+fn note_dropped(pass: &Pass<'_>, allowance: &Allowance) {
+    let plugin = &*pass.controller.name;
+    pass.controller.metrics.event_dropped(plugin);
+    if let Some(dropped) = allowance.dropped(1, Instant::now()) {
+        let digest = pass.logic.revision.digest();
+        tracing::warn!(plugin, %digest, dropped, "there are more Events than are written; some were dropped");
+    }
+}

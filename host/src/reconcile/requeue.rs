@@ -1,0 +1,276 @@
+//! When a parent is looked at again: the one place that decides it, for every way in which a pass may end.
+
+use std::time::Duration;
+
+use crate::reconcile::error::{Error, Retry};
+use crate::reconcile::outcome::Outcome;
+use crate::reconcile::parent_state::ParentState;
+use crate::sandbox::error::CallError;
+use hotshoe_core::flow::backoff::{SOON, doubled, soon};
+
+const BACKOFF: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_secs(300);
+/// The most that a plugin or the API server puts off a try for.
+const AFTER_MAX: Duration = Duration::from_secs(3600);
+/// A decision that rests on fetched objects is made again after this long. They are not watched, so that a
+/// Secret is never in a cache; reading them by name every so often is what notices a change.
+pub const FETCHED: Duration = Duration::from_secs(15);
+/// How long a parent rests whose namespace is being deleted.
+const TERMINATING: Duration = Duration::from_secs(10);
+/// How long clean-up waits that does not say for how long.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A parent that only this plugin can release is looked at this often, whatever else is said.
+const RELEASE: Duration = Duration::from_secs(300);
+
+/// When to look at a parent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requeue {
+    /// When something changes.
+    OnChange,
+    /// At once.
+    AtOnce,
+    /// After this long, or when something changes.
+    After(Duration),
+}
+
+/// The end of a pass, with what decides beside it when the parent is looked at again.
+pub struct Ending<'a> {
+    /// How it ended.
+    pub result: &'a Result<Outcome, Error>,
+    /// Whether Event and condition say what came of it, or never can.
+    pub is_reported: bool,
+    /// Whether the parent is being deleted and holds a finalizer that only this plugin removes.
+    pub is_held: bool,
+    /// Whether its deletion began during the pass. The reply to a write of ours may have shown that, and then no
+    /// watch wakes anything.
+    pub was_deleted: bool,
+    /// How long the parent is not decided again, because the plugin keeps changing its mind.
+    pub slowed: Option<Duration>,
+}
+
+impl Requeue {
+    /// When a parent is looked at again after a pass.
+    ///
+    /// A parent that is being deleted and holds our finalizer always has a due time: without one, a fault of the
+    /// host or an answer of the API server that was misread keeps it for ever.
+    pub fn after(ending: &Ending<'_>, state: &ParentState) -> Self {
+        let due = match ending.result {
+            Ok(outcome) => after_outcome(outcome, state),
+            Err(error) => after_failure(error, state, ending.is_held),
+        };
+        let due = if ending.is_reported { due } else { due.no_later_than(soon(state.failures)) };
+        match ending.slowed.map_or(due, Self::After) {
+            _ if ending.was_deleted => Self::AtOnce,
+            Self::OnChange if ending.is_held => Self::After(RELEASE),
+            due => due,
+        }
+    }
+
+    fn no_later_than(self, latest: Duration) -> Self {
+        match self {
+            Self::AtOnce => Self::AtOnce,
+            Self::OnChange => Self::After(latest),
+            Self::After(after) => Self::After(after.min(latest)),
+        }
+    }
+}
+
+impl From<Option<Duration>> for Requeue {
+    fn from(due: Option<Duration>) -> Self {
+        due.map_or(Self::OnChange, Self::After)
+    }
+}
+
+fn after_outcome(outcome: &Outcome, state: &ParentState) -> Requeue {
+    match outcome {
+        Outcome::Settled if state.fetched => Requeue::from(state.next_due()).no_later_than(FETCHED),
+        Outcome::Settled => state.next_due().into(),
+        Outcome::Changed => Requeue::AtOnce,
+        Outcome::Overtaken => Requeue::After(SOON),
+        Outcome::Stalled => Requeue::After(soon(state.stalls)),
+        Outcome::NamespaceTerminating => Requeue::After(TERMINATING),
+        Outcome::CleaningUp(_) => {
+            let again = Requeue::After(state.until_timer().unwrap_or(PATIENCE));
+            state.until_late_only().map_or(again, |left| again.no_later_than(left))
+        }
+        Outcome::Orphaned(_) => state.until_late_only().into(),
+        Outcome::Released => Requeue::OnChange,
+    }
+}
+
+fn after_failure(error: &Error, state: &ParentState, is_held: bool) -> Requeue {
+    match error {
+        Error::Api(api) if api.is_gone() || api.is_namespace_terminating() => Requeue::After(TERMINATING),
+        Error::Call(CallError::CircuitOpen(left)) => Requeue::After(*left),
+        _ => pause(error, state, is_held).into(),
+    }
+}
+
+/// How long a parent that failed is not decided again; `None` until something changes.
+pub fn pause(error: &Error, state: &ParentState, is_held: bool) -> Option<Duration> {
+    let failures = state.failures;
+    let grown = |first: Duration| doubled(first, failures.saturating_sub(1), BACKOFF_MAX);
+    let pause = match error.retry() {
+        Retry::Soon => Some(soon(failures)),
+        Retry::Backoff => Some(grown(BACKOFF)),
+        Retry::Slowly => Some(grown(10 * BACKOFF)),
+        // The plugin or the API server chooses it, so it is clamped, and comes no sooner than what passes by itself.
+        Retry::After(after) => Some(after.clamp(soon(failures), AFTER_MAX)),
+        // A deletion that is rejected waits for a person, who may not know that the plugin has to be asked again.
+        Retry::OnChange => is_held.then_some(RELEASE),
+    };
+    match error {
+        // The missing object may exist by then, and no watch notices that.
+        Error::Plugin(_) if state.fetched => Some(pause.map_or(FETCHED, |pause| pause.min(FETCHED))),
+        _ => pause,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hotshoe_core::check::Violation;
+    use hotshoe_core::check::memory_quota::NoRoom;
+    use hotshoe_core::model::decision::Failure;
+
+    use super::*;
+    use crate::cluster::error::ApiError;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    fn outcomes() -> Vec<Outcome> {
+        let all = vec![
+            Outcome::Settled,
+            Outcome::Changed,
+            Outcome::Overtaken,
+            Outcome::Stalled,
+            Outcome::NamespaceTerminating,
+            Outcome::CleaningUp("children".to_owned()),
+            Outcome::Orphaned("example.com/former".to_owned()),
+            Outcome::Released,
+        ];
+        // Another outcome has to be added above, too.
+        for outcome in &all {
+            match outcome {
+                Outcome::Settled | Outcome::Changed | Outcome::Overtaken | Outcome::Stalled => {}
+                Outcome::NamespaceTerminating | Outcome::CleaningUp(_) => {}
+                Outcome::Orphaned(_) | Outcome::Released => {}
+            }
+        }
+        all
+    }
+
+    fn api_errors() -> impl Iterator<Item = Error> {
+        let codes = [0, 400, 401, 403, 404, 408, 409, 410, 413, 422, 429, 500, 503, 504];
+        let causes = [None, Some("NamespaceTerminating"), Some("FieldManagerConflict"), Some("FieldValueInvalid")];
+        let patience = [None, Some(Duration::ZERO), Some(Duration::MAX)];
+        codes.into_iter().flat_map(move |code| {
+            causes.into_iter().flat_map(move |cause| {
+                patience.into_iter().flat_map(move |retry_after| {
+                    [false, true].into_iter().flat_map(move |waking_up| {
+                        let error = ApiError::new("apply", "a Service".into(), code, "", String::new());
+                        let cause = cause.map(str::to_owned);
+                        let error = ApiError { cause, retry_after, waking_up, ..error };
+                        [error.clone().into(), error.unserved().into()]
+                    })
+                })
+            })
+        })
+    }
+
+    fn errors() -> Vec<Error> {
+        let text = String::new;
+        let retry = |after| Error::Plugin(Failure::Retry { message: text(), after });
+        let mut errors: Vec<Error> = vec![
+            CallError::Stopped.into(),
+            CallError::CircuitOpen(Duration::ZERO).into(),
+            CallError::CircuitOpen(Duration::from_secs(60)).into(),
+            CallError::DeadlineExceeded(Duration::ZERO).into(),
+            CallError::Trapped(text()).into(),
+            CallError::TooManyRounds(5).into(),
+            retry(None),
+            retry(Some(Duration::ZERO)),
+            retry(Some(Duration::MAX)),
+            Error::Plugin(Failure::Reject { message: text(), field: None }),
+            Error::Plugin(Failure::Other(text())),
+            Violation { rule: "status", message: text() }.into(),
+            Error::NoRoom(NoRoom { parent: text(), more: 1, held: 1, most: 1 }),
+            Error::NotGranted(text()),
+        ];
+        errors.extend(api_errors());
+        errors
+    }
+
+    fn states() -> Vec<ParentState> {
+        let now = tokio::time::Instant::now();
+        let mut states = Vec::new();
+        for failures in [0, 1, 7, u32::MAX] {
+            for fetched in [false, true] {
+                for timer in [None, Some(now), Some(now + DAY)] {
+                    for cleaning_up in [None, Some(now)] {
+                        let stalls = failures;
+                        states.push(ParentState {
+                            failures,
+                            stalls,
+                            fetched,
+                            timer,
+                            cleaning_up,
+                            ..ParentState::default()
+                        });
+                    }
+                }
+            }
+        }
+        states
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_a_pass_ends_a_parent_that_waits_for_our_finalizer_has_a_due_time() {
+        let endings: Vec<_> = outcomes().into_iter().map(Ok).chain(errors().into_iter().map(Err)).collect();
+        for result in &endings {
+            for state in states() {
+                for (is_reported, was_deleted) in [(true, false), (false, false), (true, true), (false, true)] {
+                    for slowed in [None, Some(Duration::from_secs(60))] {
+                        let ending = Ending { result, is_reported, is_held: true, was_deleted, slowed };
+                        match Requeue::after(&ending, &state) {
+                            Requeue::OnChange => panic!("{result:?} leaves {state:?} without a due time"),
+                            Requeue::After(after) => assert!(after <= DAY, "{result:?}: {after:?}"),
+                            Requeue::AtOnce => {}
+                        }
+                    }
+                }
+            }
+        }
+        for error in errors() {
+            for state in states() {
+                let pause = pause(&error, &state, true);
+                assert!(pause.is_some_and(|pause| pause <= AFTER_MAX), "{error:?} is not tried again: {pause:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_reported_is_tried_again_soon_whatever_failed() {
+        for error in errors() {
+            let result = Err(error);
+            let ending =
+                Ending { result: &result, is_reported: false, is_held: false, was_deleted: false, slowed: None };
+            let state = ParentState { failures: 3, ..ParentState::default() };
+            let due = Requeue::after(&ending, &state);
+            assert!(matches!(due, Requeue::After(after) if after <= soon(3)), "{result:?}: {due:?}");
+        }
+    }
+
+    #[test]
+    fn a_retry_at_once_that_fails_each_time_waits_as_for_what_passes_by_itself() {
+        let paused = |after: Duration, failures| {
+            let failure = Failure::Retry { message: "now".into(), after: Some(after) };
+            pause(&Error::Plugin(failure), &ParentState { failures, ..ParentState::default() }, false).unwrap()
+        };
+        for failures in [1, 2, 3, 4, 1_000] {
+            assert_eq!(paused(Duration::ZERO, failures), soon(failures), "{failures}");
+        }
+        assert!(paused(Duration::ZERO, u32::MAX) >= Duration::from_secs(2));
+        assert_eq!(paused(Duration::from_secs(5), 1_000), Duration::from_secs(5));
+        assert_eq!(paused(Duration::MAX, 1), AFTER_MAX);
+    }
+}

@@ -1,0 +1,66 @@
+//! The workers of one plugin: they take parents from its queue, reconcile a bounded number at once, and put each
+//! back for when it is looked at again.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use tokio::sync::Semaphore;
+
+use crate::config::CONCURRENCY;
+use crate::reconcile::controller::Controller;
+use crate::reconcile::requeue::Requeue;
+use crate::reconcile::{Reconciled, reconcile};
+use hotshoe_core::model::object::Key;
+
+/// How long a parent rests whose reconcile panicked: a fault of the host, not of the plugin.
+const AFTER_PANIC: Duration = Duration::from_secs(30);
+
+/// Reconciles the parents of a queue, for as long as the host runs.
+pub async fn run(controller: Arc<Controller>) {
+    let slots = Arc::new(Semaphore::new(CONCURRENCY));
+    while let Ok(slot) = slots.clone().acquire_owned().await {
+        let key = controller.queue.next().await;
+        let controller = controller.clone();
+        tokio::spawn(async move {
+            let again = work(&controller, &key).await;
+            controller.queue.done(&key, again);
+            drop(slot);
+        });
+    }
+}
+
+async fn work(controller: &Controller, key: &Key) -> Option<Duration> {
+    let began = Instant::now();
+    let outcome = AssertUnwindSafe(reconcile(controller, key)).catch_unwind().await;
+    let (result, again) = match outcome {
+        Ok(Reconciled { failed: true, requeue }) => ("error", delay(requeue)),
+        Ok(Reconciled { requeue, .. }) => (result(requeue), delay(requeue)),
+        Err(_) => {
+            tracing::error!(plugin = &*controller.name, object = %key, "a reconcile panicked; this is a fault of the host");
+            ("panic", Some(AFTER_PANIC))
+        }
+    };
+    controller.metrics.reconciled(&controller.name, result, began.elapsed());
+    again
+}
+
+/// The word of controller-runtime's metric for it.
+fn result(requeue: Requeue) -> &'static str {
+    match requeue {
+        Requeue::OnChange => "success",
+        Requeue::AtOnce => "requeue",
+        Requeue::After(_) => "requeue_after",
+    }
+}
+
+fn delay(requeue: Requeue) -> Option<Duration> {
+    match requeue {
+        Requeue::OnChange => None,
+        // Behind the others that wait: writes of one object that follow each other closely find
+        // the API server's own cache stale, and cost it a second try each.
+        Requeue::AtOnce => Some(Duration::ZERO),
+        Requeue::After(after) => Some(after),
+    }
+}
