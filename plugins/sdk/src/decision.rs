@@ -64,7 +64,8 @@ impl Decision {
         self
     }
 
-    /// Decide again after this long, even if nothing changes.
+    /// Decide again after this long, even if nothing changes: a due requeue is always a call, and an Event that it
+    /// emits again is counted again. A decision that something else asks for takes its place.
     #[must_use]
     pub fn requeue_after(mut self, after: Duration) -> Self {
         self.requeue_after = Some(after);

@@ -130,7 +130,8 @@ impl Descriptor {
         self
     }
 
-    /// Asks for the time in each request. Requests are then rarely equal, so that few calls are skipped.
+    /// Asks for the time in each request. That time has passed is alone no reason for a call: ask for one with
+    /// [`Decision::requeue_after`](crate::Decision::requeue_after).
     #[must_use]
     pub fn wants_now(mut self) -> Self {
         self.wants_now = true;

@@ -1,5 +1,6 @@
 //! The host as a process. Each test has a host of its own, which watches a namespace of its own.
 
+mod acts;
 mod broken;
 mod configuration;
 mod contended;
@@ -10,4 +11,5 @@ mod orphaned;
 mod restart;
 mod rights;
 mod telling;
+mod timers;
 mod unserved;

@@ -155,7 +155,7 @@ fn what_plugin_yaml_gives_no_longer_is_denied_at_once() {
         let names = "      kind: Service\n      names: [good-*]\n";
         folder.edit("      kind: Service\n", names);
         // Nothing woke the parent but plugin.yaml itself.
-        scene.until_said_of(&MEMCACHED, "cache", "Reconciled", "False", "Denied").await;
+        scene.until_said_of(&MEMCACHED, "cache", "Reconciled", "False", "NotGranted").await;
         scene.get(&SERVICE, "cache-service").await;
         folder.edit(names, "      kind: Service\n");
         let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
@@ -165,22 +165,34 @@ fn what_plugin_yaml_gives_no_longer_is_denied_at_once() {
 }
 
 #[test]
-fn what_may_no_longer_be_listed_or_watched_is_no_longer_shown() {
+fn a_read_that_is_no_longer_granted_is_no_empty_list_and_the_parent_says_which_and_recovers() {
     run(async {
         let mut scene = scene("unlisted").await;
         let folder = Folder::of_memcached();
         let host = start(&mut scene, &folder).await;
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
-        let shown =
-            |count: usize| move |object: &Value| object["status"]["nodes"].as_array().map_or(0, Vec::len) == count;
-        let all = "kind: Pod\n      verbs: [get, list, watch]";
-        for less in ["[get, watch]", "[get, list]"] {
-            let fewer = format!("kind: Pod\n      verbs: {less}");
-            folder.edit(all, &fewer);
-            scene.until_object(&MEMCACHED, "cache", "names no server", shown(0)).await;
-            folder.edit(&fewer, all);
-            scene.until_object(&MEMCACHED, "cache", "names its server again", shown(1)).await;
+        let all = "    - group: \"\"\n      kind: Pod\n      verbs: [get, list, watch]\n";
+        for less in [all.replace("[get, list, watch]", "[get, watch]"), all.replace("list, ", "list]#"), String::new()]
+        {
+            folder.edit(all, &format!("{less}    #\n"));
+            let denied = scene.until_said_of(&MEMCACHED, "cache", "Reconciled", "False", "NotGranted").await;
+            let message = said(&denied, "Reconciled").2;
+            assert!(message.contains("Pod") && message.contains("verbs: [get, list, watch]"), "{message}");
+            assert_eq!(
+                denied["status"]["nodes"].as_array().map(Vec::len),
+                Some(1),
+                "its servers are there: {denied:#}"
+            );
+            scene.create(memcached("new", 1)).await;
+            scene.until_said_of(&MEMCACHED, "new", "Reconciled", "False", "NotGranted").await;
+            assert!(scene.find(&DEPLOYMENT, "new").await.is_none(), "it is not decided");
+            folder.edit(&format!("{less}    #\n"), all);
+            let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
+            scene.until_object(&MEMCACHED, "cache", "is well again", is_well).await;
+            scene.available("new").await;
+            scene.delete(&MEMCACHED, "new").await;
+            scene.gone(&MEMCACHED, "new").await;
         }
         drop(host);
     });

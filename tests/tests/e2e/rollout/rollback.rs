@@ -296,8 +296,8 @@ fn what_the_administrator_takes_away_is_not_held_against_a_component() {
         for number in 0..6 {
             let name = format!("fault-{number}");
             scene.merge(&FAULT, &name, json!({ "metadata": { "labels": { "a": "b" } } })).await;
-            let is_denied = |object: &Value| said(object, "Reconciled").1 == "Denied";
-            scene.until_object(&FAULT, &name, "is denied", is_denied).await;
+            let is_denied = |object: &Value| said(object, "Reconciled").1 == "NotGranted";
+            scene.until_object(&FAULT, &name, "is not decided", is_denied).await;
         }
         assert_eq!(host.digest().await, second);
         assert_eq!(host.plugin().await["refused"], Value::Null);
