@@ -87,16 +87,17 @@ fn is_reason(literal: &str) -> bool {
         && literal.chars().all(|letter| letter.is_ascii_alphabetic())
 }
 
-/// The reasons that functions named `reason…` return, and those that are constants of the module of reasons.
+/// The reasons that functions named `reason…` return, and those that a `Reason` is written as.
 fn reasons_in(source: &str) -> Vec<String> {
-    let bodies = source.split("fn reason").skip(1).filter_map(|rest| {
-        let indentation =
-            if source.contains(&format!("    pub fn reason{}", rest.lines().next()?)) { "\n    }" } else { "\n}" };
+    let of_type = source.split("impl Reason {").skip(1).flat_map(|rest| rest.split("fn as_str").skip(1));
+    let bodies = source.split("fn reason").skip(1).chain(of_type).filter_map(|rest| {
         let (head, body) = rest.split_once('{')?;
-        head.contains("&'static str").then(|| body.split(indentation).next())?
+        // The function ends with a brace at its own depth: of a method at four blanks, else at none.
+        let end = if head.contains("self") { "\n    }" } else { "\n}" };
+        head.contains("&'static str").then(|| body.split(end).next())?
     });
-    let of_functions = bodies.flat_map(|body| body.split('"').skip(1).step_by(2)).filter(|word| is_reason(word));
-    of_functions.map(str::to_owned).collect()
+    let words = bodies.flat_map(|body| body.split('"').skip(1).step_by(2)).filter(|word| is_reason(word));
+    words.map(str::to_owned).collect()
 }
 
 /// The reasons in the first column of a page's tables.
