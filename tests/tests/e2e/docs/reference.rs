@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory};
 use hotshoe::cli::Cli;
-use hotshoe::telemetry::metrics::Metrics;
 use hotshoe_tests::repository;
 
 use super::read;
@@ -28,38 +27,54 @@ fn is_generated(page: &str, generated: &str) {
     }
 }
 
-/// Prints the help of a verb as a terminal of 100 columns shows it, whatever the environment is.
-fn help(mut command: Command, name: &str) -> String {
-    command = command.term_width(100).mut_args(|argument| argument.hide_env_values(true)).bin_name(name);
-    let text = command.render_long_help().to_string();
+/// What `--help` prints on a terminal of 100 columns, whatever the environment is.
+fn help(command: &Command, verb: Option<&str>) -> String {
+    let words = ["hotshoe"].into_iter().chain(verb).chain(["--help"]);
+    let text = command.clone().try_get_matches_from(words).expect_err("help is no match").to_string();
     let lines: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
     format!("```text\n{}\n```\n", lines.join("\n"))
 }
 
 #[test]
 fn the_page_on_the_command_line_has_every_verb() {
-    let command = Cli::command();
-    let mut page = help(command.clone(), "hotshoe");
+    let of_verb = |verb: Command| verb.term_width(100).mut_args(|argument| argument.hide_env_values(true));
+    let command = Cli::command().term_width(100).mut_subcommands(of_verb);
+    let mut page = help(&command, None);
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
-        let name = format!("hotshoe {}", verb.get_name());
-        write!(page, "\n## {name}\n\n{}", help(verb.clone(), &name)).expect("a string grows");
+        let name = verb.get_name();
+        write!(page, "\n## hotshoe {name}\n\n{}", help(&command, Some(name))).expect("a string grows");
     }
     is_generated("docs/src/reference/command-line.md", &page);
 }
 
+/// The name, the help and the type of each metric that a source registers. A registry itself shows only those that
+/// have been counted.
+fn metrics_in(source: &str) -> impl Iterator<Item = String> {
+    source.split("registry.register(").skip(1).map(move |rest| {
+        let words: Vec<&str> = rest.split('"').collect();
+        let [_, name, _, help, field, ..] = words[..] else { panic!("no name and help in {rest}") };
+        let field =
+            field.split("self.").nth(1).and_then(|field| field.split('.').next()).expect("a field of the metrics");
+        let declared = |line: &&str| line.trim_start().starts_with(&format!("{field}: "));
+        let of_type = source.lines().find(declared).expect("the field has a type");
+        let (kind, total) = match of_type {
+            counter if counter.contains("Counter") => ("counter", "_total"),
+            gauge if gauge.contains("Gauge") => ("gauge", ""),
+            _ => ("histogram", ""),
+        };
+        format!("| `{name}{total}` | {kind} | {help} |\n")
+    })
+}
+
 #[test]
 fn the_page_on_metrics_has_every_metric() {
-    let text = Metrics::default().encode();
-    let mut page = "| metric | type | what it counts |\n|---|---|---|\n".to_owned();
-    let mut rows = BTreeSet::new();
-    for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
-        let (name, what) = help.split_once(' ').expect("a name and what it is");
-        let kind = text.lines().find_map(|line| line.strip_prefix(&format!("# TYPE {name} "))).expect("a type");
-        let total = if kind == "counter" { "_total" } else { "" };
-        rows.insert(format!("| `{name}{total}` | {kind} | {} |\n", what.trim_end_matches('.')));
-    }
-    page.extend(rows);
-    is_generated("docs/src/reference/metrics.md", &page);
+    let sources = ["metrics.rs", "by_revision.rs"].map(|file| read(&Path::new("host/src/telemetry").join(file)));
+    let rows: BTreeSet<String> = sources.iter().flat_map(|source| metrics_in(source)).collect();
+    assert!(rows.len() > 15, "{rows:?}");
+    is_generated(
+        "docs/src/reference/metrics.md",
+        &format!("| metric | type | what it counts |\n|---|---|---|\n{}", rows.into_iter().collect::<String>()),
+    );
 }
 
 /// The sources of the host and of its core, without their tests.
