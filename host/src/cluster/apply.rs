@@ -18,11 +18,7 @@ use crate::cluster::rate_limit::Pace;
 use crate::cluster::shared_watch::Role;
 use crate::cluster::view::View;
 use hotshoe_core::check;
-use hotshoe_core::diff;
-use hotshoe_core::diff::claim_fields;
-use hotshoe_core::diff::claim_fields::{Claim, Taken};
-use hotshoe_core::diff::renamed_elements;
-use hotshoe_core::diff::{Apply, Plan, Precondition, Repair};
+use hotshoe_core::diff::{Apply, Plan, Precondition};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::{Controller, Key, Object, PLUGIN_LABEL, plugin_manager};
 
@@ -30,9 +26,6 @@ pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
-/// So often a child is read anew when somebody else was faster to write it: its controllers do as soon as it
-/// is edited.
-const OVERTAKEN: u32 = 5;
 
 /// Writes on behalf of one plugin.
 pub struct Writer {
@@ -87,12 +80,12 @@ pub struct Parent<'a> {
     pub uid: &'a str,
 }
 
-/// Where a child is written: how its kind is served, and the cache that is to know; and the right to write.
+/// What every write of one child needs: the store that learns the reply, how its kind is served, and the permit.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    view: &'a View,
-    resource: &'a Resource,
-    permit: &'a Permit,
+pub(super) struct Target<'a> {
+    pub(super) view: &'a View,
+    pub(super) resource: &'a Resource,
+    pub(super) permit: &'a Permit,
 }
 
 impl Writer {
@@ -127,8 +120,8 @@ impl Writer {
         let view = views.iter().find(|view| view.watched.scope.kind == reference.kind);
         let result = match (view, self.kinds.get(&reference.kind)) {
             (Some(view), Some(resource)) => {
-                let place = Place { view, resource: &resource, permit };
-                self.apply(&apply, place, parent).await.map(Some)
+                let target = Target { view, resource: &resource, permit };
+                self.apply(&apply, target, parent).await.map(Some)
             }
             // check() has passed only kinds that are owned and known.
             _ => Err(unknown_kind(&reference).into()),
@@ -136,19 +129,19 @@ impl Writer {
         Written { reference, digest, result }
     }
 
-    async fn apply(&self, apply: &Apply, place: Place<'_>, parent: Parent<'_>) -> Result<Arc<Object>, WriteError> {
+    async fn apply(&self, apply: &Apply, target: Target<'_>, parent: Parent<'_>) -> Result<Arc<Object>, WriteError> {
         let key = check::key(&apply.desired.reference);
-        let known = place.view.watched.cache.get(&key);
-        let error = match self.bring_about(apply, known.as_deref(), place).await {
+        let known = target.view.watched.cache.get(&key);
+        let error = match self.bring_about(apply, known.as_deref(), target).await {
             Ok(object) => return Ok(object),
             Err(error) if error.code == 409 || !error.is_definite() => error,
             Err(error) => return Err(error.into()),
         };
         // A conflict is judged, and a write of unknown outcome decided again, on the live object.
-        let Some(live) = self.read_live(&key, place).await? else { return Err(error.into()) };
+        let Some(live) = self.read_live(&key, target).await? else { return Err(error.into()) };
         let precondition = match ours(&live, &apply.desired.digest, &self.manager, parent) {
             Err(WriteError::Conflict { .. })
-                if self.lost_its_controller(&live) && self.is_no_older(&key, parent, place).await? =>
+                if self.lost_its_controller(&live) && self.is_no_older(&key, parent, target).await? =>
             {
                 Precondition::Uid(live.uid.clone())
             }
@@ -158,9 +151,9 @@ impl Writer {
             return Err(error.into());
         }
         let apply = Apply { precondition, desired: apply.desired.clone() };
-        let applied = self.bring_about(&apply, Some(&live), place).await;
+        let applied = self.bring_about(&apply, Some(&live), target).await;
         if applied.is_err() && live.label(PLUGIN_LABEL).is_none() {
-            self.label_as_ours(&apply.desired.reference, &live, place).await?;
+            self.label_as_ours(&apply.desired.reference, &live, target).await?;
         }
         Ok(applied?)
     }
@@ -174,11 +167,11 @@ impl Writer {
 
     /// Whether a child was made while this parent was there. What is older is what a former one of its name
     /// left behind, maybe on purpose, and would go with this one.
-    async fn is_no_older(&self, child: &Key, parent: Parent<'_>, place: Place<'_>) -> Result<bool, ApiError> {
+    async fn is_no_older(&self, child: &Key, parent: Parent<'_>, target: Target<'_>) -> Result<bool, ApiError> {
         let Some(kind) = self.kinds.get(&parent.reference.kind) else { return Ok(false) };
         let parent_key = check::key(parent.reference);
-        let made = self.get(place.resource, child, place.permit);
-        let began = self.get(&kind, &parent_key, place.permit);
+        let made = self.get(target.resource, child, target.permit);
+        let began = self.get(&kind, &parent_key, target.permit);
         match futures::future::try_join(made, began).await {
             Ok((made, began)) => {
                 let (made, began) = (Birth::of(&made), Birth::of(&began));
@@ -190,200 +183,23 @@ impl Writer {
         }
     }
 
-    /// Applies a child. In one that is ours and as it is known, what would make two of one element, or makes
-    /// the wish impossible, is put right.
-    async fn bring_about(
-        &self,
-        apply: &Apply,
-        known: Option<&Object>,
-        place: Place<'_>,
-    ) -> Result<Arc<Object>, ApiError> {
-        let Some(known) = known.filter(|_| apply.precondition != Precondition::Absent) else {
-            return self.try_apply(apply, place).await;
-        };
-        let renamed = self.rename_back(apply, known, place).await?;
-        match self.try_apply(apply, place).await {
-            // What was never applied has nothing of ours that somebody could have spoilt: a part of it would be
-            // changed, and the rest refused once more.
-            Err(refusal) if refusal.is_of_fields() && self.has_applied(known) => {
-                let applied = self.repair(apply, refusal, place).await?;
-                self.forget_edits(apply, place).await;
-                Ok(applied)
-            }
-            Ok(applied) if renamed => {
-                self.forget_edits(apply, place).await;
-                Ok(applied)
-            }
-            applied => applied,
-        }
-    }
-
-    /// Whether a child was applied before, also where somebody took our ownership away.
-    fn has_applied(&self, child: &Object) -> bool {
-        child.applied.is_some() || child.owned_fields(&self.manager, false).is_some()
-    }
-
-    /// What was put back has been applied by now, so that it is no edit of ours any more: the next apply could not
-    /// take it away. What somebody changed since the apply is in the reply, so that does not tell whether it took.
-    async fn forget_edits(&self, apply: &Apply, place: Place<'_>) {
-        let find = |_: &Object, live: &Value| claim_fields::without_edits(live, &self.manager).into_iter().collect();
-        if let Err(error) = self.put_back(apply, find, place).await {
-            let child = &apply.desired.reference;
-            tracing::warn!(plugin = self.plugin, %child, "what was put back stays noted as an edit: {error}");
-        }
-    }
-
-    /// Puts back elements of ours that lost their keys, and applies again. Only after a refusal: where it is
-    /// not known which one was edited, a list loses what others added to it.
-    ///
-    /// # Errors
-    /// The refusal, where nothing helps.
-    async fn repair(&self, apply: &Apply, refusal: ApiError, place: Place<'_>) -> Result<Arc<Object>, ApiError> {
-        let find = |object: &Object, live: &Value| {
-            diff::repairs(object.owned_fields(&self.manager, false).unwrap_or("{}"), &apply.desired.body, live)
-        };
-        if self.put_back(apply, find, place).await?.is_none() {
-            return self.clear_the_way(apply, refusal, place).await;
-        }
-        match self.try_apply(apply, place).await {
-            Err(refusal) if refusal.is_of_fields() => self.clear_the_way(apply, refusal, place).await,
-            applied => applied,
-        }
-    }
-
-    /// Takes away what others set together with an edit of ours, and more of what they set the further it
-    /// is from it, until our wish is possible. What was claimed in vain is given back.
-    ///
-    /// # Errors
-    /// The refusal, where nothing helps.
-    async fn clear_the_way(&self, apply: &Apply, refusal: ApiError, place: Place<'_>) -> Result<Arc<Object>, ApiError> {
-        let mut taken = Vec::new();
-        let applied = self.apply_claiming(apply, refusal, &mut taken, place).await;
-        if applied.is_err() && !taken.is_empty() {
-            let find =
-                |_: &Object, live: &Value| claim_fields::give_back(live, &self.manager, &taken).into_iter().collect();
-            if let Err(error) = self.put_back(apply, find, place).await {
-                let child = &apply.desired.reference;
-                tracing::warn!(plugin = self.plugin, %child, "fields of others could not be given back to them: {error}");
-            }
-        }
-        applied
-    }
-
-    async fn apply_claiming(
-        &self,
-        apply: &Apply,
-        mut refusal: ApiError,
-        taken: &mut Vec<Taken>,
-        place: Place<'_>,
-    ) -> Result<Arc<Object>, ApiError> {
-        let mut reach = 0;
-        while let Some(claim) = self.claim(apply, reach, place).await? {
-            reach = claim.reach + 1;
-            taken.extend(claim.taken);
-            match self.try_apply(apply, place).await {
-                Err(error) if error.is_of_fields() => refusal = error,
-                applied => return applied,
-            }
-        }
-        Err(refusal)
-    }
-
-    /// Claims what may stand in the way, as far as there is anything that is not claimed yet.
-    async fn claim(&self, apply: &Apply, reach: usize, place: Place<'_>) -> Result<Option<Claim>, ApiError> {
-        let mut claim = None;
-        let find = |_: &Object, live: &Value| {
-            claim = claim_fields::claim(live, &self.manager, &apply.desired, reach);
-            claim.iter().map(|claim| claim.owners.clone()).collect()
-        };
-        let claimed = self.put_back(apply, find, place).await?;
-        Ok(claim.filter(|_| claimed.is_some()))
-    }
-
-    /// Gives an element of ours its name back, where it is known that somebody took it away: an apply
-    /// would go through, and make a second one. Says whether one was.
-    async fn rename_back(&self, apply: &Apply, known: &Object, place: Place<'_>) -> Result<bool, ApiError> {
-        let is_unchanged = known.applied.as_deref() == Some(&*apply.desired.digest);
-        let fields = known.owned_fields(&self.manager, false).filter(|_| is_unchanged);
-        if fields.is_some_and(|fields| renamed_elements::is_missing(fields, &apply.desired.body)) {
-            let find = |_: &Object, live: &Value| renamed_elements::doubles(&apply.desired.body, live);
-            return Ok(self.put_back(apply, find, place).await?.is_some());
-        }
-        Ok(false)
-    }
-
-    /// Replaces parts of a child that is ours, as it is now. Nothing where there are none, or where that is
-    /// refused: the apply meets the same.
-    ///
-    /// # Errors
-    /// What passes by itself.
-    async fn put_back(
-        &self,
-        apply: &Apply,
-        mut find: impl FnMut(&Object, &Value) -> Vec<Repair>,
-        place: Place<'_>,
-    ) -> Result<Option<Arc<Object>>, ApiError> {
-        for _ in 0..OVERTAKEN {
-            match self.try_put_back(apply, &mut find, place).await {
-                Err(error) if error.is_failed_test() => {}
-                Err(error) if !error.is_transient() => return Ok(None),
-                tried => return tried,
-            }
-        }
-        let target = apply.desired.reference.to_string();
-        Err(ApiError::new("repair", target, 409, "Conflict", "somebody else was faster each time".into()))
-    }
-
-    async fn try_put_back(
-        &self,
-        apply: &Apply,
-        find: &mut impl FnMut(&Object, &Value) -> Vec<Repair>,
-        place: Place<'_>,
-    ) -> Result<Option<Arc<Object>>, ApiError> {
-        let reference = &apply.desired.reference;
-        let text = self.get(place.resource, &check::key(reference), place.permit).await?;
-        let object = Object::read(&text, &place.view.watched.lens()).map_err(|error| unreadable(reference, &error))?;
-        let live: Value = serde_json::from_str(&text).map_err(|error| unreadable(reference, &error))?;
-        let repairs = find(&object, &live);
-        if repairs.is_empty() || Precondition::Uid(object.uid.clone()) != apply.precondition {
-            return Ok(None);
-        }
-        self.replace(reference, &object, repairs, place).await.map(Some)
-    }
-
-    /// Replaces parts of a child in the version that was seen.
-    async fn replace(
-        &self,
-        reference: &ObjectRef,
-        seen: &Object,
-        repairs: Vec<Repair>,
-        place: Place<'_>,
-    ) -> Result<Arc<Object>, ApiError> {
-        let version = seen.resource_version.to_string();
-        let mut patch = vec![json!({ "op": "test", "path": "/metadata/resourceVersion", "value": version })];
-        patch.extend(
-            repairs.into_iter().map(|repair| json!({ "op": "replace", "path": repair.pointer, "value": repair.value })),
-        );
-        self.change("repair", reference, JSON_PATCH, &Value::Array(patch), place).await
-    }
-
     /// Labels a child that is ours and cannot be made what we desire, for one that another operator made:
     /// only what carries our label is watched and shown to the plugin. No apply of the label alone: it would
     /// give up every other field of ours.
-    async fn label_as_ours(&self, reference: &ObjectRef, live: &Object, place: Place<'_>) -> Result<(), ApiError> {
+    async fn label_as_ours(&self, reference: &ObjectRef, live: &Object, target: Target<'_>) -> Result<(), ApiError> {
         let label = json!({ "metadata": { "uid": &*live.uid, "labels": { PLUGIN_LABEL: self.plugin } } });
-        self.change("label", reference, MERGE_PATCH, &label, place).await.map(drop)
+        self.change("label", reference, MERGE_PATCH, &label, target).await.map(drop)
     }
 
-    async fn change(
+    pub(super) async fn change(
         &self,
         verb: &'static str,
         reference: &ObjectRef,
         content_type: &'static str,
         patch: &Value,
-        place: Place<'_>,
+        target: Target<'_>,
     ) -> Result<Arc<Object>, ApiError> {
-        let path = place.resource.path(&check::key(reference), None);
+        let path = target.resource.path(&check::key(reference), None);
         let call = Call {
             verb,
             target: reference,
@@ -393,23 +209,23 @@ impl Writer {
             body: patch.to_string().into_bytes(),
         };
         self.pace.write().await;
-        let reply = self.send(call, &self.identity, place.permit).await?;
-        self.learn(place.view, &reply).map_err(|error| unreadable(reference, &error))
+        let reply = self.send(call, &self.identity, target.permit).await?;
+        self.learn(target.view, &reply).map_err(|error| unreadable(reference, &error))
     }
 
-    async fn try_apply(&self, apply: &Apply, place: Place<'_>) -> Result<Arc<Object>, ApiError> {
+    pub(super) async fn try_apply(&self, apply: &Apply, target: Target<'_>) -> Result<Arc<Object>, ApiError> {
         let key = check::key(&apply.desired.reference);
         let call = Call {
             verb: "apply",
             target: &apply.desired.reference,
             method: Method::PATCH,
-            uri: format!("{}?{}", place.resource.path(&key, None), apply_body::query(&self.manager)),
+            uri: format!("{}?{}", target.resource.path(&key, None), apply_body::query(&self.manager)),
             content_type: APPLY,
             body: apply_body::conditional(&apply.desired.body, &apply.precondition),
         };
         self.pace.write().await;
-        let reply = self.send(call, &self.identity, place.permit).await?;
-        self.learn(place.view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
+        let reply = self.send(call, &self.identity, target.permit).await?;
+        self.learn(target.view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
     }
 
     fn learn(&self, view: &View, reply: &str) -> serde_json::Result<Arc<Object>> {
@@ -421,7 +237,7 @@ impl Writer {
         let view = views.iter().find(|view| view.watched.scope.kind == kind);
         let result = match (view, self.kinds.get(&kind)) {
             (Some(view), Some(resource)) => {
-                self.delete(&reference, &child, Place { view, resource: &resource, permit }).await
+                self.delete(&reference, &child, Target { view, resource: &resource, permit }).await
             }
             _ => Err(unknown_kind(&reference)),
         };
@@ -429,7 +245,7 @@ impl Writer {
     }
 
     /// Deletes the very object that was observed, and nothing that came after it.
-    async fn delete(&self, reference: &ObjectRef, child: &Object, place: Place<'_>) -> Result<(), ApiError> {
+    async fn delete(&self, reference: &ObjectRef, child: &Object, target: Target<'_>) -> Result<(), ApiError> {
         let options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -440,24 +256,24 @@ impl Writer {
             verb: "delete",
             target: reference,
             method: Method::DELETE,
-            uri: place.resource.path(&child.key, None),
+            uri: target.resource.path(&child.key, None),
             content_type: JSON,
             body: options.to_string().into_bytes(),
         };
         self.pace.delete().await;
-        let reply = match self.send(call, &self.identity, place.permit).await {
+        let reply = match self.send(call, &self.identity, target.permit).await {
             Ok(reply) => reply,
             Err(error) if error.is_gone() => String::new(),
             Err(error) if error.code == 409 => {
-                drop(self.read_live(&child.key, place).await?);
+                drop(self.read_live(&child.key, target).await?);
                 return Err(error);
             }
             Err(error) => return Err(error),
         };
         // An object that finalizers hold comes back as itself, one that is gone as a Status.
         let is_object = reply.contains("\"deletionTimestamp\"");
-        if !is_object || self.learn(place.view, &reply).is_err() {
-            place.view.watched.lose(child);
+        if !is_object || self.learn(target.view, &reply).is_err() {
+            target.view.watched.lose(child);
         }
         Ok(())
     }
@@ -466,8 +282,8 @@ impl Writer {
     ///
     /// # Errors
     /// When the API server refuses or does not answer.
-    async fn read_live(&self, key: &Key, place: Place<'_>) -> Result<Option<Arc<Object>>, ApiError> {
-        let Place { view, resource, permit } = place;
+    async fn read_live(&self, key: &Key, target: Target<'_>) -> Result<Option<Arc<Object>>, ApiError> {
+        let Target { view, resource, permit } = target;
         let reply = match self.get(resource, key, permit).await {
             Ok(reply) => reply,
             Err(error) if error.is_gone() => {

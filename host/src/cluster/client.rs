@@ -20,6 +20,8 @@ use crate::cluster::write_slots::InFlight;
 
 /// A reply larger than this is not read: the API server's own limit on an object is 1.5 MiB.
 const MAX_REPLY: usize = 4 * 1024 * 1024;
+/// At most this many complaints of one refusal are kept.
+const CAUSES: usize = 16;
 /// What the API server calls us in its audit log and where no field manager is named.
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("hotshoe/", env!("CARGO_PKG_VERSION")));
 /// The name of the context that a Pod has.
@@ -187,6 +189,7 @@ struct Details {
 #[serde(default)]
 struct Cause {
     reason: String,
+    field: String,
 }
 
 impl Call<'_> {
@@ -212,8 +215,10 @@ impl Call<'_> {
             .unwrap_or_else(|_| Status { message: body.chars().take(500).collect(), ..Status::default() });
         let details = status.details.unwrap_or_default();
         let names_none = details.name.is_empty();
+        let fields = details.causes.iter().map(|cause| cause.field.clone()).filter(|field| !field.is_empty());
         let error = ApiError {
             retry_after: retry_after.or(details.retry_after_seconds.map(Duration::from_secs)),
+            fields: fields.take(CAUSES).collect(),
             cause: details.causes.into_iter().map(|cause| cause.reason).find(|reason| !reason.is_empty()),
             ..ApiError::new(self.verb, self.target.to_string(), code, &status.reason, status.message)
         };

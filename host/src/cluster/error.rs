@@ -8,6 +8,9 @@ pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac` prints for all plugins
 /// The longest reason of an Event, bytes: the API server's bound.
 const REASON: usize = 128;
 
+/// The API server's word for a field that is another field manager's.
+const FIELD_CONFLICT: &str = "FieldManagerConflict";
+
 /// What a 404 means that is about no object, for who reads it.
 const UNSERVED: &str =
     "the API server does not serve this kind, version or subresource: see its CustomResourceDefinition";
@@ -30,6 +33,8 @@ pub struct ApiError {
     pub retry_after: Option<Duration>,
     /// The cause that the API server names, such as `NamespaceTerminating`.
     pub cause: Option<String>,
+    /// Paths of the fields that the API server complains about, such as `spec.type`.
+    pub fields: Vec<String>,
     /// It has just come back, and forbids what it may allow in a moment.
     pub waking_up: bool,
     /// It has no place for such an object at the moment.
@@ -42,7 +47,31 @@ impl ApiError {
     /// plugins are told it.
     pub fn new(verb: &'static str, target: String, code: u16, reason: &str, message: String) -> Self {
         let reason = if is_word(reason) { reason } else { reason_of(code, &message) }.to_owned();
-        Self { verb, target, code, reason, message, retry_after: None, cause: None, waking_up: false, unserved: false }
+        Self {
+            verb,
+            target,
+            code,
+            reason,
+            message,
+            retry_after: None,
+            cause: None,
+            fields: Vec::new(),
+            waking_up: false,
+            unserved: false,
+        }
+    }
+
+    /// Blames `conflict`, the fields of other field managers that make what was applied invalid, and not the plugin:
+    /// the object is valid without them.
+    #[must_use]
+    pub fn because_of(self, conflict: &str) -> Self {
+        let message = format!(
+            "other field managers set what does not go with what the plugin sets: {conflict}; remove that from the \
+             object, or let those field managers do so: {}",
+            self.message
+        );
+        let cause = Some(FIELD_CONFLICT.to_owned());
+        Self { reason: FIELD_CONFLICT.to_owned(), cause, message, ..self }
     }
 
     /// It is the answer to a request for what has no place in the API.
@@ -110,7 +139,7 @@ impl ApiError {
 
     /// An apply that was not forced sets what another field manager owns.
     pub fn is_of_ownership(&self) -> bool {
-        self.code == 409 && self.cause.as_deref() == Some("FieldManagerConflict")
+        self.code == 409 && self.cause.as_deref() == Some(FIELD_CONFLICT)
     }
 
     /// Whether it is known that nothing was written.
@@ -215,6 +244,17 @@ mod tests {
         let of = |message: &str| ApiError::new("apply", "a Deployment".into(), 400, "BadRequest", message.into());
         assert!(of("unknown field").is_invalid());
         assert!(!of("admission webhook \"a.example.com\" denied the request: no").is_invalid());
+    }
+
+    #[test]
+    fn a_refusal_because_of_other_field_managers_is_no_fault_of_what_was_sent() {
+        let refusal = ApiError::new("apply", "a Deployment".into(), 422, "Invalid", "no".into());
+        let refusal = ApiError { cause: Some("FieldValueInvalid".into()), ..refusal };
+        assert!(refusal.is_invalid());
+        let conflict = refusal.because_of("spec.paused by kubectl-edit");
+        assert_eq!(conflict.reason, "FieldManagerConflict");
+        assert!(conflict.message.contains("spec.paused by kubectl-edit") && conflict.message.ends_with(": no"));
+        assert!(conflict.is_definite() && !conflict.is_invalid() && !conflict.is_of_ownership());
     }
 
     fn forbidden(message: &str) -> ApiError {

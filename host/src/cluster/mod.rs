@@ -17,6 +17,7 @@ pub mod outage;
 pub mod parent;
 pub mod rate_limit;
 pub mod raw_object;
+pub mod repair;
 pub mod served;
 pub mod shared_watch;
 pub mod store;

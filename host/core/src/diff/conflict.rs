@@ -1,24 +1,47 @@
-//! Who undoes what was applied to a child, and in which fields: what the plugin wishes for and owns no more,
-//! and who owns it by now, as `managedFields` say.
+//! Which field managers stand in the way of an apply: who changes a child back each time ([`undone`]), and whose
+//! fields make what is desired invalid ([`beside`]), as its `managedFields` say.
 //!
-//! Beside *apply*; pure. It is asked only of a child that is slowed down (see [`contention`](crate::flow::contention)).
+//! Pure. Asked only of a child whose apply is delayed (see [`contention`](crate::flow::contention)) or refused.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::diff;
-use crate::model::managed_fields::Fields;
+use crate::model::managed_fields::{Fields, Step};
 use crate::model::object::FieldManager;
 
-/// So many fields are named.
+/// At most this many fields are named.
 const NAMED: usize = 3;
+/// At most this many fields of others are compared with what the API server complained about.
+const CANDIDATES: usize = 256;
 /// In lists with more elements than this, which a plugin chooses, none is looked for.
 const ELEMENTS: usize = 32;
 
-/// The fields of `desired` that `manager` applied and owns no more, and who owns them: `spec.replicas by
-/// somebody`. Nothing where it owns all of them.
-pub fn named(managers: &[FieldManager], manager: &str, desired: &Value) -> Option<String> {
-    let mut own = None;
-    let mut others = Vec::new();
+/// Returns the fields of `desired` that `manager` applied and no longer owns, each with the field manager that owns
+/// it now: `spec.replicas by kubectl-edit`. Returns nothing if `manager` owns all of them.
+pub fn undone(managers: &[FieldManager], manager: &str, desired: &Value) -> Option<String> {
+    let (own, others) = read(managers, manager);
+    let mut found = Vec::new();
+    find(own.as_ref(), &borrowed(&others), desired, String::new(), &mut found);
+    (!found.is_empty()).then(|| found.join(", "))
+}
+
+/// Returns the fields that other field managers set beside fields of `desired` that `manager` does not own, or not
+/// any more, and about which the API server complained; `refused` are the paths in its complaint. A union shows it:
+/// who sets `seccompProfile.type` to `Localhost` sets `localhostProfile` too, and an apply of another type leaves
+/// `localhostProfile` there and is refused because of it.
+pub fn beside(managers: &[FieldManager], manager: &str, desired: &Value, refused: &[String]) -> Option<String> {
+    let (own, others) = read(managers, manager);
+    let mut found = Vec::new();
+    find_beside(own.as_ref(), &borrowed(&others), desired, String::new(), &mut found);
+    found.retain(|(path, _)| refused.iter().any(|refused| is_about(refused, path)));
+    found.truncate(NAMED);
+    let found: Vec<_> = found.into_iter().map(|(path, owner)| format!("{path} by {owner}")).collect();
+    (!found.is_empty()).then(|| found.join(", "))
+}
+
+/// What `manager` applied, and what each other field manager owns.
+fn read<'a>(managers: &'a [FieldManager], manager: &str) -> (Option<Fields<'a>>, Vec<(&'a str, Fields<'a>)>) {
+    let (mut own, mut others) = (None, Vec::new());
     for one in managers {
         match Fields::read(&one.fields) {
             Ok(fields) if one.applied && one.manager == manager => own = Some(fields),
@@ -26,10 +49,11 @@ pub fn named(managers: &[FieldManager], manager: &str, desired: &Value) -> Optio
             Err(_) => {}
         }
     }
-    let others: Vec<_> = others.iter().map(|(name, fields)| (*name, fields)).collect();
-    let mut found = Vec::new();
-    find(own.as_ref(), &others, desired, String::new(), &mut found);
-    (!found.is_empty()).then(|| found.join(", "))
+    (own, others)
+}
+
+fn borrowed<'f, 'a>(others: &'f [(&'a str, Fields<'a>)]) -> Vec<(&'f str, &'f Fields<'a>)> {
+    others.iter().map(|(name, fields)| (*name, fields)).collect()
 }
 
 type Others<'f, 'a> = [(&'f str, &'f Fields<'a>)];
@@ -74,6 +98,64 @@ fn find_owned(others: &Others<'_, '_>, desired: &Value, path: String, found: &mu
     if found.len() == before {
         found.push(words(&path, others));
     }
+}
+
+/// Collects the fields of others in every struct of which a field is not ours.
+fn find_beside(
+    own: Option<&Fields<'_>>,
+    others: &Others<'_, '_>,
+    desired: &Value,
+    path: String,
+    found: &mut Vec<(String, String)>,
+) {
+    if others.is_empty() || own.is_some_and(Fields::is_leaf) || found.len() >= CANDIDATES {
+        return;
+    }
+    match desired {
+        Value::Object(members) => {
+            // Labels and annotations make nothing else invalid.
+            for (key, value) in members.iter().filter(|(key, _)| !path.is_empty() || *key != "metadata") {
+                let others = below(others, |fields| fields.member(key));
+                find_beside(own.and_then(|own| own.member(key)), &others, value, member(&path, key), found);
+            }
+            if members.keys().any(|key| !is_identity(&path, key) && own.is_none_or(|own| own.member(key).is_none())) {
+                add_undesired(others, members, &path, found);
+            }
+        }
+        Value::Array(elements) if elements.len() <= ELEMENTS => {
+            for (index, element) in elements.iter().enumerate() {
+                let others = below(others, |fields| fields.element(element));
+                let own = own.and_then(|own| own.element(element));
+                find_beside(own, &others, element, format!("{path}[{index}]"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn add_undesired(others: &Others<'_, '_>, desired: &Map<String, Value>, path: &str, found: &mut Vec<(String, String)>) {
+    for (owner, fields) in others {
+        for (step, _) in fields.steps() {
+            if let Step::Member(name) = step
+                && !desired.contains_key(name)
+                && found.len() < CANDIDATES
+            {
+                found.push((member(path, name), (*owner).to_owned()));
+            }
+        }
+    }
+}
+
+/// Whether the path in a complaint is that of a field, of what is around it or of what is in it. Places in lists
+/// are not compared, for others may have added elements; nor is case, for the API server writes
+/// `spec.LoadBalancerSourceRanges`.
+fn is_about(refused: &str, path: &str) -> bool {
+    let mut names = names(refused).zip(names(path));
+    !refused.is_empty() && names.all(|(refused, name)| refused.eq_ignore_ascii_case(name))
+}
+
+fn names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('.').map(|part| part.split('[').next().unwrap_or(part))
 }
 
 /// What others own of a part of what they own; all, where that is not divided.
@@ -133,9 +215,9 @@ mod tests {
         })
     }
 
-    /// Who undid what, where our own entry is this one and another manager has this.
-    fn undone(own: Value, other: Value) -> Option<String> {
-        named(&[manager("other", false, other), manager(MANAGER, true, own)], MANAGER, &desired())
+    /// What is reported if our own entry is this one and another manager has this.
+    fn undone_by(own: Value, other: Value) -> Option<String> {
+        undone(&[manager("other", false, other), manager(MANAGER, true, own)], MANAGER, &desired())
     }
 
     fn all() -> Value {
@@ -152,7 +234,7 @@ mod tests {
         let other =
             json!({ "f:metadata": { "f:annotations": { ".": {}, "f:deployment.kubernetes.io/revision": {} } } });
         let words = "metadata.annotations[deployment.kubernetes.io/revision] by other";
-        assert_eq!(undone(own, other).as_deref(), Some(words));
+        assert_eq!(undone_by(own, other).as_deref(), Some(words));
     }
 
     #[test]
@@ -161,28 +243,28 @@ mod tests {
         own["f:spec"]["f:containers"]["k:{\"name\":\"one\"}"] = json!({ ".": {}, "f:name": {} });
         own["f:spec"].as_object_mut().unwrap().remove("f:replicas");
         let other = json!({ "f:spec": { "f:containers": { "k:{\"name\":\"one\"}": { "f:image": {} } } } });
-        assert_eq!(undone(own, other).as_deref(), Some("spec.containers[0].image by other, spec.replicas"));
+        assert_eq!(undone_by(own, other).as_deref(), Some("spec.containers[0].image by other, spec.replicas"));
     }
 
     #[test]
     fn the_only_field_of_ours_in_a_part_is_named_and_not_the_part_unless_that_is_owned_as_one() {
         let mut own = all();
         own["f:metadata"] = json!({ "f:labels": {} });
-        let by = |fields: Value| undone(own.clone(), json!({ "f:metadata": { "f:annotations": fields } }));
+        let by = |fields: Value| undone_by(own.clone(), json!({ "f:metadata": { "f:annotations": fields } }));
         assert_eq!(by(json!({ ".": {}, "f:note": {} })).as_deref(), Some("metadata.annotations.note by other"));
         assert_eq!(by(json!({})).as_deref(), Some("metadata.annotations by other"));
     }
 
     #[test]
     fn where_nothing_is_undone_nothing_is_named() {
-        assert_eq!(undone(all(), json!({ "f:spec": { "f:replicas": {} } })), None);
+        assert_eq!(undone_by(all(), json!({ "f:spec": { "f:replicas": {} } })), None);
     }
 
     #[test]
     fn who_applied_under_our_name_otherwise_is_another_and_where_nothing_is_ours_it_is_all() {
         let updated = manager(MANAGER, false, json!({ "f:spec": { "f:replicas": {} } }));
-        assert_eq!(named(&[updated], MANAGER, &desired()).as_deref(), Some("spec.replicas by hotshoe/demo"));
-        assert_eq!(named(&[], MANAGER, &desired()).as_deref(), Some("all of it"));
+        assert_eq!(undone(&[updated], MANAGER, &desired()).as_deref(), Some("spec.replicas by hotshoe/demo"));
+        assert_eq!(undone(&[], MANAGER, &desired()).as_deref(), Some("all of it"));
     }
 
     #[test]
@@ -191,9 +273,58 @@ mod tests {
         let ports: Vec<_> = (0..20_000).map(|n| json!({ "port": n })).collect();
         let desired = json!({ "data": members, "ports": ports });
         let own = json!({ "f:data": { "f:none": {} }, "f:ports": { "k:{\"port\":1}": {} } });
-        let said = named(&[manager(MANAGER, true, own)], MANAGER, &desired).unwrap();
+        let said = undone(&[manager(MANAGER, true, own)], MANAGER, &desired).unwrap();
         assert_eq!(said.split(", ").count(), NAMED);
         let own = json!({ "f:data": {}, "f:ports": { "k:{\"port\":1}": {} } });
-        assert_eq!(named(&[manager(MANAGER, true, own)], MANAGER, &desired).as_deref(), Some("ports"));
+        assert_eq!(undone(&[manager(MANAGER, true, own)], MANAGER, &desired).as_deref(), Some("ports"));
+    }
+
+    /// A Deployment with a container that must not gain privileges, and a seccomp profile.
+    fn restricted() -> Value {
+        let container = json!({ "name": "one", "securityContext": { "allowPrivilegeEscalation": false } });
+        let context = json!({ "seccompProfile": { "type": "RuntimeDefault" }, "runAsNonRoot": true });
+        json!({ "apiVersion": "apps/v1", "spec": { "replicas": 1, "containers": [container], "securityContext": context } })
+    }
+
+    fn blocked(own: Value, other: Value, refused: &str) -> Option<String> {
+        let managers = [manager("editor", false, other), manager(MANAGER, true, own)];
+        beside(&managers, MANAGER, &restricted(), &[refused.into()])
+    }
+
+    const ONE: &str = r#"k:{"name":"one"}"#;
+
+    #[test]
+    fn a_field_beside_one_that_was_taken_from_us_is_named_with_its_owner() {
+        let own = json!({ "f:spec": { "f:replicas": {}, "f:securityContext": { "f:runAsNonRoot": {} } } });
+        let profile = json!({ "f:seccompProfile": { "f:type": {}, "f:localhostProfile": {} } });
+        let other = json!({ "f:spec": { "f:securityContext": profile, "f:paused": {} } });
+        let named = blocked(own, other, "spec.securityContext.seccompProfile.localhostProfile");
+        assert_eq!(named.as_deref(), Some("spec.securityContext.seccompProfile.localhostProfile by editor"));
+    }
+
+    #[test]
+    fn a_complaint_about_a_struct_names_what_others_set_in_it_wherever_in_its_list_it_is() {
+        let own = json!({ "f:spec": { "f:replicas": {}, "f:containers": { ONE: { ".": {}, "f:name": {} } } } });
+        let context = json!({ "f:allowPrivilegeEscalation": {}, "f:privileged": {} });
+        let other = json!({ "f:spec": { "f:containers": { ONE: { "f:securityContext": context } } } });
+        let named = blocked(own, other, "spec.containers[3].SecurityContext");
+        assert_eq!(named.as_deref(), Some("spec.containers[0].securityContext.privileged by editor"));
+    }
+
+    #[test]
+    fn what_others_set_beside_what_is_ours_or_elsewhere_than_the_complaint_is_not_named() {
+        let context = json!({ "f:seccompProfile": { "f:type": {} }, "f:runAsNonRoot": {} });
+        let own = json!({ "f:spec": { "f:replicas": {}, "f:containers": {}, "f:securityContext": context } });
+        let other = json!({ "f:spec": { "f:paused": {} } });
+        assert_eq!(blocked(own, other.clone(), "spec"), None, "every field that is desired is ours");
+        assert_eq!(blocked(json!({ "f:spec": { "f:containers": {} } }), other.clone(), "spec.replicas"), None);
+        assert_eq!(blocked(json!({ "f:spec": { "f:containers": {} } }), other, ""), None);
+    }
+
+    #[test]
+    fn however_much_others_set_a_few_fields_are_named() {
+        let many: Map<String, Value> = (0..50_000).map(|n| (format!("f:key{n}"), json!({}))).collect();
+        let named = blocked(json!({ "f:metadata": {} }), json!({ "f:spec": many }), "spec").unwrap();
+        assert_eq!(named.split(", ").count(), NAMED);
     }
 }

@@ -7,8 +7,8 @@
 //! compared, and what others add stays.
 
 pub mod changed_fields;
-pub mod claim_fields;
 pub mod conflict;
+pub mod own_edits;
 pub mod renamed_elements;
 pub mod status;
 
@@ -25,7 +25,7 @@ use crate::model::object::{Object, ObservedChildren, PLUGIN_LABEL};
 
 /// So many pairs of an element of a list and another, or a key of it, are compared: a plugin chooses how long its
 /// lists are, and a person who edits one object how many owners' keys it has.
-pub const PAIRS: usize = 4096;
+const PAIRS: usize = 4096;
 
 /// Under which condition a child is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -151,7 +151,7 @@ fn step(key: &str) -> Step<'_> {
 }
 
 /// Whether a list element has the keys of this node; one that it leaves out is the API server's to fill in.
-pub fn has_keys(element: &Map<String, Value>, key: &str) -> bool {
+fn has_keys(element: &Map<String, Value>, key: &str) -> bool {
     let Some(keys) = key.strip_prefix("k:") else { return false };
     let mut reader = serde_json::Deserializer::from_str(keys);
     let agrees = KeysOf(element).deserialize(&mut reader);

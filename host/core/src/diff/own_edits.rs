@@ -1,0 +1,59 @@
+//! What a repair leaves behind in `managedFields`: a JSON patch makes its fields ours by an *update*, and fields
+//! that are ours by an update stay when a later apply leaves them out.
+//!
+//! Pure. Only our own entry is dropped, after the apply that owns the same fields; those of other field managers
+//! are never written.
+
+use serde_json::Value;
+
+use crate::diff::Repair;
+
+const MANAGED_FIELDS: &str = "/metadata/managedFields";
+
+/// Returns `managedFields` without the updates by `manager`; nothing if there are none, or if it applied nothing.
+pub fn without_edits(live: &Value, manager: &str) -> Option<Repair> {
+    let entries = live.pointer(MANAGED_FIELDS)?.as_array()?;
+    let has_applied = entries.iter().any(|entry| entry["manager"] == manager && entry["operation"] == "Apply");
+    let kept: Vec<Value> = entries.iter().filter(|entry| !is_edit(entry, manager)).cloned().collect();
+    (has_applied && kept.len() < entries.len())
+        .then(|| Repair { pointer: MANAGED_FIELDS.to_owned(), value: kept.into() })
+}
+
+/// Whether an entry is an update by `manager` of the object itself, and not of a subresource.
+fn is_edit(entry: &Value, manager: &str) -> bool {
+    let is_of_object = entry["subresource"].as_str().unwrap_or_default().is_empty();
+    entry["manager"] == manager && entry["operation"] != "Apply" && is_of_object
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const MANAGER: &str = "hotshoe/demo";
+
+    fn entry(manager: &str, operation: &str, subresource: &str) -> Value {
+        json!({ "manager": manager, "operation": operation, "subresource": subresource, "fieldsV1": { "f:spec": {} } })
+    }
+
+    fn object(entries: &[Value]) -> Value {
+        json!({ "metadata": { "managedFields": entries } })
+    }
+
+    #[test]
+    fn our_updates_go_and_everything_else_stays() {
+        let kept =
+            [entry(MANAGER, "Apply", ""), entry("kubectl-edit", "Update", ""), entry(MANAGER, "Update", "status")];
+        let with_edit = [&kept[..], &[entry(MANAGER, "Update", "")]].concat();
+        let repair = Repair { pointer: MANAGED_FIELDS.into(), value: kept.to_vec().into() };
+        assert_eq!(without_edits(&object(&with_edit), MANAGER), Some(repair));
+        assert_eq!(without_edits(&object(&kept), MANAGER), None);
+    }
+
+    #[test]
+    fn an_object_that_we_never_applied_needs_no_repair() {
+        assert_eq!(without_edits(&json!({ "metadata": {} }), MANAGER), None);
+        assert_eq!(without_edits(&object(&[entry(MANAGER, "Update", "")]), MANAGER), None, "it was never applied");
+    }
+}
