@@ -8,8 +8,7 @@ use serde::Deserialize;
 
 use crate::config::file;
 use crate::sandbox::cases::Case;
-use crate::sandbox::source;
-use crate::sandbox::whole_file::WholeFile;
+use crate::sandbox::safe_file;
 use hotshoe_core::model::limits::{COMPONENT_BYTES, Limits, Overrides};
 
 const MANIFEST: &str = "plugin.yaml";
@@ -174,7 +173,7 @@ pub(super) fn shown(path: &Path) -> &Path {
 /// When it is no regular file, or too large.
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let (most, shown) = (COMPONENT_BYTES.cap, path.display());
-    source::read_whole(path, most)
+    safe_file::read_whole(path, most)
         .with_context(|| format!("cannot read the component {shown}"))?
         .with_context(|| format!("{shown} is larger than any component may be: {most} (limits.componentBytes)"))
 }
@@ -182,7 +181,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// Writes a file, and the folders that it lies in where they are missing.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
-        .and_then(|()| WholeFile::SHARED.write(path, &[bytes]))
+        .and_then(|()| safe_file::replace(path, safe_file::SHARED, &[bytes]))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

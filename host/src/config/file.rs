@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, MessageFormatter, SnippetMode, UserMessageFormatter};
 
-use crate::sandbox::source;
+use crate::sandbox::safe_file;
 use hotshoe_core::model::limits::Size;
 
 /// What it is called in a plugin's folder.
@@ -21,7 +21,7 @@ pub const MOST: Size = Size(1 << 20);
 /// When it is no regular file, too large, or no text.
 pub fn read(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
-    let bytes = source::read_whole(path, MOST)
+    let bytes = safe_file::read_whole(path, MOST)
         .with_context(|| format!("cannot read {shown}: name a plugin's folder or its {NAME}"))?
         .with_context(|| format!("{shown} has more than the {MOST} bytes that are read"))?;
     String::from_utf8(bytes).with_context(|| format!("{shown} is no text"))

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::sandbox::error::LoadError;
-use crate::sandbox::source;
+use crate::sandbox::followed_file;
 use hotshoe_core::check::glob;
 use hotshoe_core::check::grant;
 use hotshoe_core::check::grant::Grant;
@@ -200,7 +200,7 @@ impl PluginConfig {
 
     /// The component's file, as it is found now.
     pub fn component_path(&self) -> &Path {
-        source::chosen(&self.component)
+        followed_file::chosen(&self.component)
     }
 }
 

@@ -23,8 +23,8 @@ use crate::config::file;
 use crate::rollout::managed_plugin::{Reply, Request, Supervised, Wish};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
-use crate::sandbox::source;
-use crate::sandbox::source::Source;
+use crate::sandbox::followed_file;
+use crate::sandbox::followed_file::FollowedFile;
 use hotshoe_core::flow::probation::Relapse;
 
 /// So long what is being taken does not give way to a newer file: where files come faster than they compile,
@@ -37,9 +37,9 @@ const PRUNED: Duration = Duration::from_secs(5);
 struct Following {
     supervised: Arc<Supervised>,
     /// `plugin.yaml`.
-    plugin_file: Source,
+    plugin_file: FollowedFile,
     /// The component.
-    component: Source,
+    component: FollowedFile,
     /// The revision that is being taken.
     taking: Option<Taking>,
     /// The file of the component is about to be offered again.
@@ -75,8 +75,8 @@ enum Interrupted {
 pub(crate) async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Receiver<Request>) {
     let plugin = supervised.plugin();
     let mut following = Following {
-        plugin_file: Source::file(&plugin.path, file::MOST),
-        component: Source::first_of(plugin.component.clone(), plugin.limits.component_bytes),
+        plugin_file: FollowedFile::file(&plugin.path, file::MOST),
+        component: FollowedFile::first_of(plugin.component.clone(), plugin.limits.component_bytes),
         taking: None,
         offers_again: false,
         asked: Vec::new(),
@@ -84,7 +84,7 @@ pub(crate) async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Rece
     };
     // A file that is read and brings no news wakes nobody, and may be all that somebody waits for. Those who
     // ask often must not put it off.
-    let mut looks = interval(source::POLL);
+    let mut looks = interval(followed_file::POLL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut prunings = interval(PRUNED);
     prunings.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -19,9 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::sandbox::candidate::Candidate;
-use crate::sandbox::private_dir;
-use crate::sandbox::source;
-use crate::sandbox::whole_file::WholeFile;
+use crate::sandbox::safe_file;
 use hotshoe_core::flow::probation::Tally;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
@@ -211,7 +209,8 @@ impl History {
             return;
         }
         let path = component_path(dir, digest);
-        let written = make(dir).and_then(|()| WholeFile::SHARED.synced().write(&path, &[component.bytes()]));
+        let written =
+            make(dir).and_then(|()| safe_file::replace_durably(&path, safe_file::SHARED, &[component.bytes()]));
         if let Err(error) = &written {
             tracing::warn!(%digest, directory = %dir.display(), %error, "the component is not kept for going back to it");
         }
@@ -226,7 +225,7 @@ impl History {
     /// A component that was kept, if it is intact.
     pub fn component(&self, digest: Digest, most: Size) -> Option<Candidate> {
         let path = component_path(self.dir.as_deref()?, digest);
-        let bytes = source::read_whole(&path, most).ok()??;
+        let bytes = safe_file::read_whole(&path, most).ok()??;
         Some(Candidate::of(bytes)).filter(|kept| kept.digest() == digest)
     }
 
@@ -391,7 +390,7 @@ impl History {
     fn write(&self, dir: &Path) -> io::Result<()> {
         let json = serde_json::to_vec_pretty(&self.entries)?;
         make(dir)?;
-        WholeFile::SHARED.synced().write(&dir.join(HISTORY_FILE), &[&json])?;
+        safe_file::replace_durably(&dir.join(HISTORY_FILE), safe_file::SHARED, &[&json])?;
         self.prune(dir);
         Ok(())
     }
@@ -415,8 +414,8 @@ impl History {
 /// The directory may be gone again at any time, and the one that all plugins share. Who could write to that could
 /// exchange this one.
 fn make(dir: &Path) -> io::Result<()> {
-    dir.parent().map_or(Ok(()), private_dir::make)?;
-    private_dir::make(dir)
+    dir.parent().map_or(Ok(()), safe_file::make_private_dir)?;
+    safe_file::make_private_dir(dir)
 }
 
 fn in_words(dir: &Path, error: &io::Error) -> String {
@@ -430,7 +429,7 @@ fn component_path(dir: &Path, digest: Digest) -> PathBuf {
 fn read(dir: &Path) -> Vec<Entry> {
     let path = dir.join(HISTORY_FILE);
     let read = || -> io::Result<Vec<Entry>> {
-        let bytes = source::read_whole(&path, MAX_HISTORY)?.ok_or_else(|| io::Error::other("it is too large"))?;
+        let bytes = safe_file::read_whole(&path, MAX_HISTORY)?.ok_or_else(|| io::Error::other("it is too large"))?;
         Ok(serde_json::from_slice(&bytes)?)
     };
     match read() {
@@ -580,7 +579,7 @@ mod tests {
     #[test]
     fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
         let base = tempfile::tempdir().unwrap();
-        for (number, plant) in source::FOREIGN.iter().enumerate() {
+        for (number, plant) in safe_file::FOREIGN.iter().enumerate() {
             let mut history = History::open(Some(base.path()), "memcached");
             published(&mut history, "a");
             let dir = history.dir.clone().unwrap();

@@ -14,9 +14,7 @@ use std::time::SystemTime;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-use crate::sandbox::private_dir;
-use crate::sandbox::source;
-use crate::sandbox::whole_file::WholeFile;
+use crate::sandbox::safe_file;
 use hotshoe_core::model::limits::Size;
 
 /// Begins every file; its version goes up when the layout changes.
@@ -43,7 +41,7 @@ impl Cache {
     /// When it cannot be written or belongs to somebody else.
     pub(super) fn open(base: &Path) -> io::Result<Self> {
         let dir = base.join("compiled");
-        private_dir::make(&dir)?;
+        safe_file::make_private_dir(&dir)?;
         let key = read_key(&dir).or_else(|_| make_key(&dir))?;
         Ok(Self { dir, key })
     }
@@ -57,7 +55,7 @@ impl Cache {
     pub(super) fn get(&self, name: &str, most: Size) -> Option<Vec<u8>> {
         let path = self.path(name);
         // One open file, read once: what is verified cannot be exchanged before it is loaded.
-        let mut bytes = match source::read_whole(&path, Size(most.0.saturating_add(HEADER as u64))) {
+        let mut bytes = match safe_file::read_whole(&path, Size(most.0.saturating_add(HEADER as u64))) {
             Ok(Some(bytes)) if self.verify(name, &bytes).is_some() => bytes,
             // Another plugin of the same component may have more. What is compiled takes its place.
             Ok(None) => return None,
@@ -75,7 +73,7 @@ impl Cache {
 
     /// What is used counts as new. Where that cannot be noted, it costs a compilation later.
     pub(super) fn note_used(&self, name: &str) {
-        let _ = source::open(&self.path(name)).and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = safe_file::open(&self.path(name)).and_then(|file| file.set_modified(SystemTime::now()));
     }
 
     /// Stores code under a name, whole or not at all.
@@ -85,7 +83,7 @@ impl Cache {
     pub(super) fn put(&self, name: &str, code: &[u8]) -> io::Result<()> {
         self.restore()?;
         let mac = self.mac(name, code).finalize().into_bytes();
-        let written = WholeFile::PRIVATE.write(&self.path(name), &[MAGIC, &mac, code]);
+        let written = safe_file::replace(&self.path(name), safe_file::PRIVATE, &[MAGIC, &mac, code]);
         self.prune();
         written
     }
@@ -93,7 +91,7 @@ impl Cache {
     /// The directory may be gone again at any time, and the key with it; what is stored from now on is to be
     /// good after a restart, too.
     fn restore(&self) -> io::Result<()> {
-        private_dir::make(&self.dir)?;
+        safe_file::make_private_dir(&self.dir)?;
         if self.dir.join(KEY_FILE).exists() { Ok(()) } else { plant_key(&self.dir, &self.key) }
     }
 
@@ -138,7 +136,7 @@ impl Cache {
 
 /// The key, unless others could have read or planted it.
 fn read_key(dir: &Path) -> io::Result<[u8; 32]> {
-    let mut file = source::open(&dir.join(KEY_FILE))?;
+    let mut file = safe_file::open(&dir.join(KEY_FILE))?;
     let metadata = file.metadata()?;
     let private =
         metadata.len() == 32 && metadata.mode() & 0o077 == 0 && metadata.uid() == rustix::process::geteuid().as_raw();
@@ -161,17 +159,10 @@ fn make_key(dir: &Path) -> io::Result<[u8; 32]> {
 /// Puts a key where there is none that is any good.
 fn plant_key(dir: &Path, key: &[u8; 32]) -> io::Result<()> {
     let path = dir.join(KEY_FILE);
-    let temporary = dir.join(format!(".{KEY_FILE}.{}.tmp", std::process::id()));
-    WholeFile::PRIVATE.write(&temporary, &[key])?;
-    let is_bad = path.exists() && read_key(dir).is_err();
-    let removed = if is_bad { fs::remove_file(&path) } else { Ok(()) };
-    // Unlike a rename, a link does not replace the key that another host made meanwhile.
-    let linked = removed.and_then(|()| fs::hard_link(&temporary, &path));
-    fs::remove_file(&temporary)?;
-    match linked {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
+    if path.exists() && read_key(dir).is_err() {
+        fs::remove_file(&path)?;
     }
+    safe_file::create(&path, safe_file::PRIVATE, key)
 }
 
 #[cfg(test)]
@@ -252,7 +243,7 @@ mod tests {
     fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
         let base = tempfile::tempdir().unwrap();
         let cache = Cache::open(base.path()).unwrap();
-        for (number, plant) in source::FOREIGN.iter().enumerate() {
+        for (number, plant) in safe_file::FOREIGN.iter().enumerate() {
             let _ = fs::remove_file(cache.path("a"));
             plant(&cache.path("a"));
             cache.note_used("a");
@@ -275,7 +266,7 @@ mod tests {
     fn a_key_that_is_no_file_of_ours_is_replaced() {
         let base = tempfile::tempdir().unwrap();
         let key = base.path().join("compiled").join(KEY_FILE);
-        for (number, plant) in source::FOREIGN.iter().enumerate() {
+        for (number, plant) in safe_file::FOREIGN.iter().enumerate() {
             Cache::open(base.path()).unwrap().put("a", b"code").unwrap();
             fs::remove_file(&key).unwrap();
             plant(&key);

@@ -18,12 +18,11 @@ pub mod descriptor;
 pub mod engine;
 pub mod error;
 pub mod executor;
+pub mod followed_file;
 pub mod load;
-pub mod private_dir;
 pub mod revision;
-pub mod source;
+pub mod safe_file;
 pub mod store;
-pub mod whole_file;
 
 pub use bindings::CONTRACT;
 pub use store::{Level, LogLine};

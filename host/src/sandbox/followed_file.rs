@@ -3,18 +3,18 @@
 //! The file is polled, for a mounted volume swaps a symlink far above it and tells nobody. Size,
 //! times and inode are only a hint that saves reading; what counts is the digest.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{Mode, OFlags};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
+use crate::sandbox::safe_file::{open, read_up_to};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
 
@@ -23,7 +23,7 @@ pub const POLL: Duration = Duration::from_millis(250);
 
 /// A file that is followed.
 #[derive(Debug)]
-pub struct Source {
+pub struct FollowedFile {
     paths: Vec<PathBuf>,
     cap: Size,
     poll: Duration,
@@ -64,7 +64,7 @@ struct Look {
     changed: (i64, i64),
 }
 
-impl Source {
+impl FollowedFile {
     /// Follows a file, of which at most `cap` bytes are read.
     pub fn file(path: impl Into<PathBuf>, cap: Size) -> Self {
         Self::first_of(vec![path.into()], cap)
@@ -206,41 +206,6 @@ pub fn chosen(paths: &[PathBuf]) -> &Path {
     if first.exists() { first } else { elsewhere().unwrap_or(first) }
 }
 
-/// Opens a regular file, and nothing that has no end or that nobody writes to.
-///
-/// # Errors
-/// When it is none, or cannot be opened.
-pub fn open(path: &Path) -> io::Result<File> {
-    // Not blocking, or a pipe would hold up the thread.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
-}
-
-/// All bytes of a regular file; none where it has more than `most`.
-///
-/// # Errors
-/// As for [`open`], or when it cannot be read.
-pub fn read_whole(path: &Path, most: Size) -> io::Result<Option<Vec<u8>>> {
-    let file = open(path)?;
-    // Of the file that is open, for the path may lead elsewhere by now.
-    if file.metadata()?.len() > most.0 {
-        return Ok(None);
-    }
-    // It may grow while it is read.
-    let bytes = read_up_to(&file, Size(most.0.saturating_add(1)))?;
-    Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= most.0))
-}
-
-/// The bytes, no more than the cap. Room is made for as many as the file claims, for a buffer that grows needs
-/// three times as much.
-fn read_up_to(file: &File, cap: Size) -> io::Result<Vec<u8>> {
-    let claimed = file.metadata()?.len().min(cap.0);
-    let mut bytes = Vec::with_capacity(usize::try_from(claimed).unwrap_or(0));
-    file.take(cap.0).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 /// The bytes, no more than the cap whatever the file claims, and the look of the file that was open.
 fn read(path: &Path, cap: Size) -> io::Result<(Candidate, Look)> {
     let file = open(path)?;
@@ -267,16 +232,6 @@ impl From<&fs::Metadata> for Look {
     }
 }
 
-/// Puts what must not be read in the place of a file: what nobody writes to, has no end, is larger than any
-/// memory, or is no file at all.
-#[cfg(test)]
-pub(crate) const FOREIGN: [fn(&Path); 4] = [
-    |path| rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap(),
-    |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
-    |path| File::create(path).unwrap().set_len(60 << 30).unwrap(),
-    |path| std::os::unix::fs::symlink("/", path).unwrap(),
-];
-
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
@@ -300,19 +255,19 @@ mod tests {
             fs::write(self.path(name), bytes).unwrap();
         }
 
-        fn source(&self) -> Source {
-            Source::file(self.path("plugin.wasm"), Size(100)).every(Duration::from_secs(60))
+        fn source(&self) -> FollowedFile {
+            FollowedFile::file(self.path("plugin.wasm"), Size(100)).every(Duration::from_secs(60))
         }
     }
 
     /// The next look at a file that was left alone for long enough since the last one.
-    async fn later(source: &mut Source) -> Option<Result<Candidate, LoadError>> {
+    async fn later(source: &mut FollowedFile) -> Option<Result<Candidate, LoadError>> {
         tokio::time::advance(source.poll).await;
         source.look().await
     }
 
     /// A file that was just written is read at the second look.
-    async fn twice(source: &mut Source) -> Option<Result<Candidate, LoadError>> {
+    async fn twice(source: &mut FollowedFile) -> Option<Result<Candidate, LoadError>> {
         match source.look().await {
             Some(news) => Some(news),
             None => later(source).await,
@@ -321,20 +276,6 @@ mod tests {
 
     fn bytes(news: Option<Result<Candidate, LoadError>>) -> Option<Vec<u8>> {
         news.map(|news| news.unwrap().bytes().to_vec())
-    }
-
-    #[test]
-    fn a_file_is_read_whole_or_not_at_all() {
-        let folder = Folder::new();
-        folder.write("whole", b"12345");
-        let read = |name: &str, most| read_whole(&folder.path(name), Size(most)).ok();
-        assert_eq!(read("whole", 5), Some(Some(b"12345".to_vec())));
-        assert_eq!(read("whole", 4), Some(None));
-        for (number, plant) in FOREIGN.iter().enumerate() {
-            let name = number.to_string();
-            plant(&folder.path(&name));
-            assert_eq!(read(&name, 100).flatten(), None, "{name}");
-        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -486,7 +427,7 @@ mod tests {
     async fn a_file_that_comes_to_be_in_another_place_is_followed_there() {
         let folder = Folder::new();
         let paths = ["plugin.wasm", "near/plugin.wasm", "far/plugin.wasm"].map(|name| folder.path(name));
-        let mut source = Source::first_of(paths.to_vec(), Size(100)).every(Duration::from_secs(60));
+        let mut source = FollowedFile::first_of(paths.to_vec(), Size(100)).every(Duration::from_secs(60));
         assert!(source.look().await.unwrap().is_err());
         assert_eq!(source.path(), paths[0]);
         for (place, content) in [("far", b"one"), ("near", b"two")] {

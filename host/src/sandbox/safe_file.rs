@@ -1,0 +1,226 @@
+//! Files and directories on which the host relies although others may write near them: what is read is a regular file
+//! of bounded size, what is replaced is replaced whole, and what is private is ours alone.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+use hotshoe_core::model::limits::Size;
+
+/// Mode of a file that others may read, as far as the umask allows.
+pub const SHARED: u32 = 0o666;
+/// Mode of a file for its owner alone.
+pub const PRIVATE: u32 = 0o600;
+const PRIVATE_DIR: u32 = 0o700;
+
+/// Opens a regular file, and nothing that has no end or that nobody writes to.
+///
+/// # Errors
+/// If it is no regular file, or cannot be opened.
+pub fn open(path: &Path) -> io::Result<File> {
+    // Not blocking, or a pipe would hold up the thread.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+/// Reads a regular file; returns nothing if it is larger than `most`.
+///
+/// # Errors
+/// As [`open`], or if it cannot be read.
+pub fn read_whole(path: &Path, most: Size) -> io::Result<Option<Vec<u8>>> {
+    let file = open(path)?;
+    // Of the file that is open, for the path may lead elsewhere by now.
+    if file.metadata()?.len() > most.0 {
+        return Ok(None);
+    }
+    // It may grow while it is read.
+    let bytes = read_up_to(&file, Size(most.0.saturating_add(1)))?;
+    Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= most.0))
+}
+
+/// Reads at most `cap` bytes. Reserves as many as the file claims to have, for a buffer that grows needs three times
+/// as much.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn read_up_to(file: &File, cap: Size) -> io::Result<Vec<u8>> {
+    let claimed = file.metadata()?.len().min(cap.0);
+    let mut bytes = Vec::with_capacity(usize::try_from(claimed).unwrap_or(0));
+    file.take(cap.0).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Replaces a file by `parts`, one after the other: who reads it meanwhile gets the old content or all of the new one.
+///
+/// # Errors
+/// If it cannot be written; then the old content is still there.
+pub fn replace(path: &Path, mode: u32, parts: &[&[u8]]) -> io::Result<()> {
+    let temporary = write_beside(path, mode, parts)?;
+    temporary.persist(path).map(drop).map_err(|error| error.error)
+}
+
+/// Does the same as [`replace`], and returns when the new content survives a crash of the machine.
+///
+/// # Errors
+/// As [`replace`].
+pub fn replace_durably(path: &Path, mode: u32, parts: &[&[u8]]) -> io::Result<()> {
+    let temporary = write_beside(path, mode, parts)?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(path).map_err(|error| error.error)?;
+    File::open(folder(path))?.sync_all()
+}
+
+/// Creates a file, unless there is one by now: then that one stays.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn create(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    match write_beside(path, mode, &[bytes])?.persist_noclobber(path) {
+        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn write_beside(path: &Path, mode: u32, parts: &[&[u8]]) -> io::Result<tempfile::NamedTempFile> {
+    let permissions = Permissions::from_mode(mode);
+    let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(folder(path))?;
+    parts.iter().try_for_each(|part| file.write_all(part))?;
+    Ok(file)
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes a directory of which the content is trusted, with missing ones above it. One that exists must be ours; loose
+/// permissions of it are tightened. Those above it may be shared.
+///
+/// # Errors
+/// If it cannot be made, or another user may have chosen what is in it.
+pub fn make_private_dir(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(PRIVATE_DIR).create(dir)?;
+    // Of a link itself and not of its target: who made the link chose that.
+    let metadata = fs::symlink_metadata(dir)?;
+    if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other(format!(
+            "{} is no directory, or belongs to another user; remove it, or give the host another cache directory",
+            dir.display()
+        )));
+    }
+    if metadata.mode() & 0o777 != PRIVATE_DIR {
+        fs::set_permissions(dir, Permissions::from_mode(PRIVATE_DIR))?;
+    }
+    Ok(())
+}
+
+/// Puts what must not be read in the place of a file: what nobody writes to, has no end, is larger than any
+/// memory, or is no file at all.
+#[cfg(test)]
+pub(crate) const FOREIGN: [fn(&Path); 4] = [
+    |path| rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap(),
+    |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+    |path| File::create(path).unwrap().set_len(60 << 30).unwrap(),
+    |path| std::os::unix::fs::symlink("/", path).unwrap(),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("whole"), b"12345").unwrap();
+        let read = |name: &str, most| read_whole(&dir.path().join(name), Size(most)).ok();
+        assert_eq!(read("whole", 5), Some(Some(b"12345".to_vec())));
+        assert_eq!(read("whole", 4), Some(None));
+        for (number, plant) in FOREIGN.iter().enumerate() {
+            let name = number.to_string();
+            plant(&dir.path().join(&name));
+            assert_eq!(read(&name, 100).flatten(), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_replaced_and_nothing_else_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file.json");
+        replace(&path, SHARED, &[b"the first, which is longer"]).unwrap();
+        replace_durably(&path, SHARED, &[b"the ", b"second"]).unwrap();
+        create(&path, SHARED, b"the third").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"the second");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_stays_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("folder");
+        fs::create_dir_all(path.join("with something in it")).unwrap();
+        for replaced in [replace(&path, SHARED, &[b"bytes"]), replace_durably(&path, SHARED, &[b"bytes"])] {
+            assert!(replaced.is_err());
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_private_file_is_its_owners_even_in_place_of_one_that_was_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        fs::write(&path, "open").unwrap();
+        replace(&path, PRIVATE, &[b"closed"]).unwrap();
+        assert_eq!(mode(&path), PRIVATE);
+        replace(&path, SHARED, &[b"open"]).unwrap();
+        assert_ne!(mode(&path), PRIVATE, "as far as the umask allows");
+    }
+
+    fn mode(dir: &Path) -> u32 {
+        fs::metadata(dir).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_missing_is_made_and_what_others_may_enter_is_closed() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("a/b");
+        make_private_dir(&dir).unwrap();
+        assert_eq!(mode(&dir), PRIVATE_DIR);
+        for loose in [0o777, 0o750, 0o600] {
+            fs::set_permissions(&dir, fs::Permissions::from_mode(loose)).unwrap();
+            make_private_dir(&dir).unwrap();
+            assert_eq!(mode(&dir), PRIVATE_DIR, "{loose:o}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_directory_of_ours_is_refused_by_name() {
+        let base = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let link = base.path().join("link");
+        symlink(elsewhere.path(), &link).unwrap();
+        let refused = make_private_dir(&link).unwrap_err().to_string();
+        assert!(refused.contains(&*link.to_string_lossy()) && refused.contains("another user"), "{refused}");
+        assert_eq!(mode(elsewhere.path()), 0o755, "what is not ours stays as it is");
+        let file = base.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(make_private_dir(&file).is_err());
+    }
+
+    #[test]
+    fn a_directory_of_another_user_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("theirs");
+        fs::create_dir(&dir).unwrap();
+        std::os::unix::fs::chown(&dir, Some(65_534), None).unwrap();
+        assert!(make_private_dir(&dir).unwrap_err().to_string().contains("another user"));
+    }
+}
