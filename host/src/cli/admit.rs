@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::cli::inspect::note_options;
-use crate::cluster::served;
+use crate::cluster::discovery;
 use crate::config::{HostSettings, PluginConfig};
 use crate::sandbox::cases::Case;
 use crate::sandbox::revision::Revision;
@@ -46,7 +46,7 @@ fn judge(
         grant: &config.grant,
         descriptor,
         most_children: config.limits.children as usize,
-        namespaced: Box::new(|kind| Some(served::by_rule(kind).namespaced)),
+        namespaced: Box::new(|kind| Some(discovery::conventional(kind).namespaced)),
         label_of: Box::new(|_, _| None),
     };
     let children: Vec<_> = observation.children.iter().map(|child| child.reference.clone()).collect();

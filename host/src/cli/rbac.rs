@@ -12,8 +12,8 @@ use crate::cli::inspect::Asked;
 use crate::cli::run::namespace;
 use crate::cli::{stderr, stdout};
 use crate::cluster::client::{Cluster, ConnectOptions};
+use crate::cluster::discovery;
 use crate::cluster::discovery::Kinds;
-use crate::cluster::served;
 use crate::config::HOST_NAMESPACE;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::names;
@@ -80,7 +80,7 @@ impl Args {
         );
         ensure_apart(&self.host_account, plugins.iter().map(|asked| &*asked.config.name))?;
         let served = self.served(&plugins).await;
-        let served = |kind: &Kind| served.get(kind).cloned().unwrap_or_else(|| served::by_rule(kind));
+        let served = |kind: &Kind| served.get(kind).cloned().unwrap_or_else(|| discovery::conventional(kind));
         let place = Place { namespace: self.namespace, account: self.host_account, watched: self.watched };
         let plugins: Vec<Plugin<'_>> = plugins.iter().map(Asked::as_plugin).collect();
         let rights = rbac::rights(&plugins, &place, &served);
@@ -108,7 +108,7 @@ impl Args {
         };
         let kinds = Kinds::default();
         for kind in plugins.iter().flat_map(|asked| rbac::kinds(&asked.as_plugin())) {
-            match served::by_discovery(&cluster, &kinds, &kind).await {
+            match discovery::find_in_any_version(&cluster, &kinds, &kind).await {
                 Ok(served) => drop(known.insert(kind, served)),
                 Err(error) if error.code == 0 => {
                     stderr::line(format_args!(

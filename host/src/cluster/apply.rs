@@ -1,5 +1,6 @@
-//! The only code that writes children. Every write takes an identity and a permit, and every
-//! reply goes into the cache, so that nothing is decided on a view older than our own writes.
+//! Writes children; nothing else does, but for the [repairs](crate::cluster::repair) that an apply needs. Every write
+//! takes an identity and a permit, and every reply goes into the store, so that nothing is decided on a view older than
+//! our own writes.
 
 use std::sync::Arc;
 
@@ -10,11 +11,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cluster::apply_body;
-use crate::cluster::client::{Call, Cluster};
+use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
-use crate::cluster::rate_limit::Pace;
+use crate::cluster::rate_limit::RateLimit;
 use crate::cluster::shared_watch::Role;
 use crate::cluster::view::View;
 use hotshoe_core::check;
@@ -34,19 +35,19 @@ pub struct Writer {
     pub(super) identity: Identity,
     pub(super) plugin: String,
     pub(super) manager: String,
-    pub(crate) pace: Pace,
-    /// Why the host may not act as the plugin, as of its last request.
+    pub(crate) rate_limit: RateLimit,
+    /// Why the last request as the plugin could not be made as the plugin.
     pub(super) unable: Mutex<Option<String>>,
 }
 
-/// What became of one child.
+/// The result of the write of one child.
 #[derive(Clone, Debug)]
-pub struct Written {
-    /// Which child.
+pub struct ChildWrite {
+    /// The child.
     pub reference: ObjectRef,
-    /// Digest of what was to be applied; empty for a deletion.
+    /// Digest of the desired child; empty for a deletion.
     pub digest: Box<str>,
-    /// The object as the API server has it now, or why not.
+    /// The object as the API server has it now, nothing after a deletion, or the error.
     pub result: Result<Option<Arc<Object>>, WriteError>,
 }
 
@@ -55,13 +56,12 @@ pub struct Written {
 pub enum WriteError {
     /// The API server refused or did not answer.
     Api(Box<ApiError>),
-    /// The name is taken by an object that is not this parent's child, or another plugin's; nothing of
-    /// it was changed.
+    /// An object of this name exists that is not this parent's child, or is another plugin's; it was not changed.
     Conflict {
-        /// Whose it is.
+        /// What the object belongs to instead.
         holder: String,
     },
-    /// The name is still held by the child of a former parent of this name, until it is collected.
+    /// The child of a former parent of this name is not garbage-collected yet.
     Collecting,
 }
 
@@ -71,10 +71,10 @@ impl From<ApiError> for WriteError {
     }
 }
 
-/// Whose children are written.
+/// The parent of the children that are written.
 #[derive(Clone, Copy)]
 pub struct Parent<'a> {
-    /// The parent.
+    /// Its reference.
     pub reference: &'a ObjectRef,
     /// Its uid.
     pub uid: &'a str,
@@ -89,24 +89,24 @@ pub(super) struct Target<'a> {
 }
 
 impl Writer {
-    /// For a plugin with this ServiceAccount.
-    pub fn new(cluster: &Cluster, kinds: Arc<Kinds>, plugin: &str, identity: Identity, pace: Pace) -> Self {
+    /// Creates the writer of a plugin with this ServiceAccount.
+    pub fn new(cluster: &Cluster, kinds: Arc<Kinds>, plugin: &str, identity: Identity, rate_limit: RateLimit) -> Self {
         let (cluster, manager) = (cluster.of(plugin), plugin_manager(plugin));
-        Self { cluster, kinds, identity, plugin: plugin.to_owned(), manager, pace, unable: Mutex::default() }
+        Self { cluster, kinds, identity, plugin: plugin.to_owned(), manager, rate_limit, unable: Mutex::default() }
     }
 
-    /// Why the host may not act as the plugin, so that nothing of it is written; nothing where it may.
+    /// Returns why the host may not act as the plugin, if so: then nothing of the plugin is written.
     pub fn unable(&self) -> Option<String> {
         self.unable.lock().clone()
     }
 
-    /// The plugin's field manager.
+    /// Returns the plugin's field manager.
     pub fn manager(&self) -> &str {
         &self.manager
     }
 
-    /// Carries out a plan. One child's failure does not stop its siblings.
-    pub async fn write(&self, plan: Plan, views: &[View], parent: Parent<'_>, permit: &Permit) -> Vec<Written> {
+    /// Executes a plan. One child's failure does not stop its siblings.
+    pub async fn write(&self, plan: Plan, views: &[View], parent: Parent<'_>, permit: &Permit) -> Vec<ChildWrite> {
         let applies = join_all(plan.apply.into_iter().map(|apply| self.write_child(apply, views, parent, permit)));
         let prunes = join_all(plan.prune.into_iter().map(|(kind, child)| self.prune(kind, child, views, permit)));
         let (mut written, pruned) = futures::future::join(applies, prunes).await;
@@ -114,7 +114,7 @@ impl Writer {
         written
     }
 
-    async fn write_child(&self, apply: Apply, views: &[View], parent: Parent<'_>, permit: &Permit) -> Written {
+    async fn write_child(&self, apply: Apply, views: &[View], parent: Parent<'_>, permit: &Permit) -> ChildWrite {
         let reference = apply.desired.reference.clone();
         let digest = apply.desired.digest.clone();
         let view = views.iter().find(|view| view.watched.scope.kind == reference.kind);
@@ -123,10 +123,10 @@ impl Writer {
                 let target = Target { view, resource: &resource, permit };
                 self.apply(&apply, target, parent).await.map(Some)
             }
-            // check() has passed only kinds that are owned and known.
+            // The check admits only kinds that are owned and known.
             _ => Err(unknown_kind(&reference).into()),
         };
-        Written { reference, digest, result }
+        ChildWrite { reference, digest, result }
     }
 
     async fn apply(&self, apply: &Apply, target: Target<'_>, parent: Parent<'_>) -> Result<Arc<Object>, WriteError> {
@@ -137,7 +137,7 @@ impl Writer {
             Err(error) if error.code == 409 || !error.is_definite() => error,
             Err(error) => return Err(error.into()),
         };
-        // A conflict is judged, and a write of unknown outcome decided again, on the live object.
+        // A conflict is judged on the live object; after a write of unknown outcome it goes into the store.
         let Some(live) = self.read_live(&key, target).await? else { return Err(error.into()) };
         let precondition = match ours(&live, &apply.desired.digest, &self.manager, parent) {
             Err(WriteError::Conflict { .. })
@@ -158,15 +158,15 @@ impl Writer {
         Ok(applied?)
     }
 
-    /// Whether it may be a child whose controller somebody took away before something else was desired. Who
-    /// can forge that can write to the child itself.
+    /// Whether it may be a child whose controller reference was removed before something else was desired. Only a
+    /// writer that can write the child itself can forge that.
     fn lost_its_controller(&self, live: &Object) -> bool {
         let is_labelled = live.label(PLUGIN_LABEL) == Some(&self.plugin);
         live.controller.is_none() && is_labelled && live.owned_fields(&self.manager, false).is_some()
     }
 
-    /// Whether a child was made while this parent was there. What is older is what a former one of its name
-    /// left behind, maybe on purpose, and would go with this one.
+    /// Whether a child was created while this parent existed. An older one was left behind by a former parent of this
+    /// name, maybe on purpose, and would be deleted with this parent.
     async fn is_no_older(&self, child: &Key, parent: Parent<'_>, target: Target<'_>) -> Result<bool, ApiError> {
         let Some(kind) = self.kinds.get(&parent.reference.kind) else { return Ok(false) };
         let parent_key = check::key(parent.reference);
@@ -183,9 +183,9 @@ impl Writer {
         }
     }
 
-    /// Labels a child that is ours and cannot be made what we desire, for one that another operator made:
-    /// only what carries our label is watched and shown to the plugin. No apply of the label alone: it would
-    /// give up every other field of ours.
+    /// Labels a child of another operator that this plugin takes over and cannot apply: only children with our label
+    /// are watched and shown to the plugin. Not by an apply of the label alone, which would give up all our other
+    /// fields.
     async fn label_as_ours(&self, reference: &ObjectRef, live: &Object, target: Target<'_>) -> Result<(), ApiError> {
         let label = json!({ "metadata": { "uid": &*live.uid, "labels": { PLUGIN_LABEL: self.plugin } } });
         self.change("label", reference, MERGE_PATCH, &label, target).await.map(drop)
@@ -200,7 +200,7 @@ impl Writer {
         target: Target<'_>,
     ) -> Result<Arc<Object>, ApiError> {
         let path = target.resource.path(&check::key(reference), None);
-        let call = Call {
+        let call = ApiCall {
             verb,
             target: reference,
             method: Method::PATCH,
@@ -208,14 +208,14 @@ impl Writer {
             content_type,
             body: patch.to_string().into_bytes(),
         };
-        self.pace.write().await;
+        self.rate_limit.write().await;
         let reply = self.send(call, &self.identity, target.permit).await?;
         self.learn(target.view, &reply).map_err(|error| unreadable(reference, &error))
     }
 
     pub(super) async fn try_apply(&self, apply: &Apply, target: Target<'_>) -> Result<Arc<Object>, ApiError> {
         let key = check::key(&apply.desired.reference);
-        let call = Call {
+        let call = ApiCall {
             verb: "apply",
             target: &apply.desired.reference,
             method: Method::PATCH,
@@ -223,7 +223,7 @@ impl Writer {
             content_type: APPLY,
             body: apply_body::conditional(&apply.desired.body, &apply.precondition),
         };
-        self.pace.write().await;
+        self.rate_limit.write().await;
         let reply = self.send(call, &self.identity, target.permit).await?;
         self.learn(target.view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
     }
@@ -232,7 +232,7 @@ impl Writer {
         view.watched.learn(reply, (&self.plugin, Role::Child))
     }
 
-    async fn prune(&self, kind: Kind, child: Arc<Object>, views: &[View], permit: &Permit) -> Written {
+    async fn prune(&self, kind: Kind, child: Arc<Object>, views: &[View], permit: &Permit) -> ChildWrite {
         let reference = crate::cluster::view::reference(&kind, &child.key);
         let view = views.iter().find(|view| view.watched.scope.kind == kind);
         let result = match (view, self.kinds.get(&kind)) {
@@ -241,10 +241,10 @@ impl Writer {
             }
             _ => Err(unknown_kind(&reference)),
         };
-        Written { reference, digest: "".into(), result: result.map(|()| None).map_err(WriteError::from) }
+        ChildWrite { reference, digest: "".into(), result: result.map(|()| None).map_err(WriteError::from) }
     }
 
-    /// Deletes the very object that was observed, and nothing that came after it.
+    /// Deletes the version of the object that was observed, and no later one.
     async fn delete(&self, reference: &ObjectRef, child: &Object, target: Target<'_>) -> Result<(), ApiError> {
         let options = json!({
             "apiVersion": "v1",
@@ -252,7 +252,7 @@ impl Writer {
             "propagationPolicy": "Background",
             "preconditions": { "uid": &*child.uid, "resourceVersion": child.resource_version.to_string() },
         });
-        let call = Call {
+        let call = ApiCall {
             verb: "delete",
             target: reference,
             method: Method::DELETE,
@@ -260,7 +260,7 @@ impl Writer {
             content_type: JSON,
             body: options.to_string().into_bytes(),
         };
-        self.pace.delete().await;
+        self.rate_limit.delete().await;
         let reply = match self.send(call, &self.identity, target.permit).await {
             Ok(reply) => reply,
             Err(error) if error.is_gone() => String::new(),
@@ -270,7 +270,7 @@ impl Writer {
             }
             Err(error) => return Err(error),
         };
-        // An object that finalizers hold comes back as itself, one that is gone as a Status.
+        // The reply is the object if it has finalizers, and a Status if it is gone.
         let is_object = reply.contains("\"deletionTimestamp\"");
         if !is_object || self.learn(target.view, &reply).is_err() {
             target.view.watched.lose(child);
@@ -278,10 +278,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads an object past the cache, and puts it there.
+    /// Reads an object from the API server and stores it.
     ///
     /// # Errors
-    /// When the API server refuses or does not answer.
+    /// If the API server refuses or does not answer.
     async fn read_live(&self, key: &Key, target: Target<'_>) -> Result<Option<Arc<Object>>, ApiError> {
         let Target { view, resource, permit } = target;
         let reply = match self.get(resource, key, permit).await {
@@ -296,38 +296,38 @@ impl Writer {
         };
         let reference = resource.reference(key);
         let live = Object::read(&reply, &view.watched.lens()).map_err(|error| unreadable(&reference, &error))?;
-        // Objects of others stay out of the cache of our children.
+        // Objects of others stay out of the store of our children.
         if live.label(PLUGIN_LABEL).is_some() {
             view.watched.take(live.clone());
         }
         Ok(Some(Arc::new(live)))
     }
 
-    /// A kind as the API server serves it.
+    /// Returns a kind as the API server serves it.
     ///
     /// # Errors
-    /// When it has none such (404), or does not answer.
+    /// If the API server does not serve it (404), or does not answer.
     pub async fn find_kind(&self, kind: &Kind) -> Result<Arc<Resource>, ApiError> {
         self.kinds.find(&self.cluster, kind).await
     }
 
-    /// Reads a child past the cache, as the host.
+    /// Reads a child from the API server, as the host.
     ///
     /// # Errors
-    /// What the API server said; 404 where there is none.
+    /// The API server's error; 404 if there is none.
     pub async fn read_child(&self, reference: &ObjectRef) -> Result<String, ApiError> {
         let resource = self.find_kind(&reference.kind).await?;
         self.get(&resource, &check::key(reference), &Permit::unlimited()).await
     }
 
-    /// Reads an object that a plugin needs, under the plugin's own account.
+    /// Reads an object that a plugin requires, as the plugin.
     ///
     /// # Errors
-    /// What the API server said; 404 where there is none.
+    /// The API server's error; 404 if there is none.
     pub async fn read_as_plugin(&self, reference: &ObjectRef) -> Result<String, ApiError> {
         let resource = self.kinds.find(&self.cluster, &reference.kind).await?;
         let key = check::key(reference);
-        self.pace.read().await;
+        self.rate_limit.read().await;
         self.get_as(&self.identity, &resource, &key, &Permit::unlimited()).await
     }
 
@@ -343,7 +343,7 @@ impl Writer {
         permit: &Permit,
     ) -> Result<String, ApiError> {
         let target = resource.reference(key);
-        let call = Call {
+        let call = ApiCall {
             verb: "get",
             target: &target,
             method: Method::GET,
@@ -354,8 +354,13 @@ impl Writer {
         self.send(call, identity, permit).await
     }
 
-    /// Makes a request, and notes whether the host may make any as the plugin.
-    pub(super) async fn send(&self, call: Call<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
+    /// Sends a request, and notes whether the host may act as the plugin.
+    pub(super) async fn send(
+        &self,
+        call: ApiCall<'_>,
+        identity: &Identity,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
         let result = self.cluster.send(call, identity, permit).await;
         if identity.impersonated().is_some() {
             match &result {
@@ -368,11 +373,11 @@ impl Writer {
     }
 }
 
-/// When an object was made, and which one it is.
+/// When an object was created, and its uid.
 #[derive(Deserialize)]
 struct Birth {
     uid: String,
-    /// Of one form and in one time zone, so that texts compare as times do.
+    /// All have one format and time zone, so that they compare as text.
     #[serde(rename = "creationTimestamp")]
     time: String,
 }
@@ -387,20 +392,20 @@ impl Birth {
     }
 }
 
-/// Ours means that the controller reference carries this parent's uid and no other plugin has applied and
-/// labelled it, or that somebody took away the controller of what we applied for this very parent (of what was
-/// desired before, [`Writer::is_no_older`] tells that). A dead uid
-/// under this parent's name is a former self's child, which the garbage collector will take.
+/// Whether a live object is a child of this parent. It is if its controller reference has the parent's uid and no other
+/// plugin has applied and labelled it, or if it has no controller any more and is what we applied for this very parent
+/// ([`Writer::is_no_older`] decides about what was desired earlier). A child of a former parent of this name will be
+/// garbage-collected.
 fn ours(live: &Object, digest: &str, manager: &str, parent: Parent<'_>) -> Result<Precondition, WriteError> {
     let conflict = |holder: String| Err(WriteError::Conflict { holder });
     let Some(controller) = &live.controller else {
-        // The digest is over the owner reference too, so no other parent's child has it.
+        // The digest covers the owner reference, so no other parent's child has it.
         let stripped = live.applied.as_deref() == Some(digest) && live.owned_fields(manager, false).is_some();
         return if stripped { as_observed(live) } else { conflict("it has no controller".into()) };
     };
     if *controller.uid == *parent.uid {
-        // What has no label may be a child that another operator made, before a plugin took over; and
-        // anybody may write a name there that is no plugin's.
+        // A child without the label may be of another operator that the plugin takes over from; and a label may name
+        // what is no plugin.
         let other = live.label(PLUGIN_LABEL).filter(|plugin| {
             let other = plugin_manager(plugin);
             other != manager && live.owned_fields(&other, false).is_some()
@@ -445,7 +450,7 @@ mod tests {
 
     const MANAGER: &str = "hotshoe/demo";
 
-    /// Whose an object with this metadata is, to the plugin `demo` and the parent of uid `me`.
+    /// Whether an object with this metadata belongs to the plugin `demo` and the parent of uid `me`.
     fn judged(metadata: Value) -> Result<Precondition, String> {
         let mut object = json!({ "metadata": { "name": "a", "namespace": "n", "uid": "live" } });
         object["metadata"].as_object_mut().unwrap().extend(metadata.as_object().cloned().unwrap());
@@ -486,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_control_is_a_conflict_and_what_a_former_self_did_is_waited_for() {
+    fn what_others_control_is_a_conflict_and_a_former_parents_child_is_waited_for() {
         assert_eq!(
             judged(json!({ "ownerReferences": owner("other", "theirs") })),
             Err("its controller is Cache theirs".to_owned())

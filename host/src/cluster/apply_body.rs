@@ -1,15 +1,13 @@
-//! How an apply is asked for, and how its body is written: JSON in lines, which costs the API server less to read.
+//! The query and the body of an apply. The body is JSON with line breaks, which costs the API server less to parse.
 //!
-//! Between the checked decision and the request. The API server reads an apply as YAML, of which
-//! JSON is a part. There a `{` or `[` may begin a key as long as its line goes on, for up to 1,024
-//! characters, so that of one long line the parser holds all the tokens in between before it can
-//! let go of the first one. A break of line after each bracket ends that at once: of a Deployment
-//! in one line it allocates 158 kB and takes 147 µs, of the same in lines 67 kB and 111 µs
-//! (`yaml_parser_fetch_more_tokens` and `yaml_simple_key_is_valid` of `go.yaml.in/yaml/v2`).
+//! The API server parses an apply as YAML, of which JSON is a subset. There a `{` or `[` may begin a key as long as
+//! its line goes on, for up to 1,024 characters, so in one long line the parser buffers all tokens in between. A line
+//! break after each bracket ends that at once: for a Deployment in one line it allocates 158 kB and takes 147 µs, for
+//! the same with line breaks 67 kB and 111 µs (`yaml_parser_fetch_more_tokens` and `yaml_simple_key_is_valid` of
+//! `go.yaml.in/yaml/v2`).
 //!
-//! JSON is a part of YAML but for some characters, which YAML 1.1 refuses or takes for breaks of
-//! line, even between quotes. A plugin chooses the text, and what is written must be what was
-//! checked, so these are escaped.
+//! JSON is a subset of YAML but for some characters, which YAML 1.1 rejects or reads as line breaks, even between
+//! quotes. A plugin chooses the text, and what is written must be what was checked, so these are escaped.
 
 use std::io::{self, Write};
 
@@ -19,25 +17,24 @@ use serde_json::{Map, Value};
 
 use hotshoe_core::diff::Precondition;
 
-/// The query of every apply but one. Forced, because a field that we set is ours. Without `fieldValidation`,
-/// because a field that is not in the schema is refused whatever it says: it could have no owner. All
-/// that it would add is a search for members that stand twice, by reading the whole body once more,
-/// and no body that we write has any.
+/// Returns the query of an apply. Forced, because a field that we set is ours. Without `fieldValidation`, because a
+/// field that is not in the schema is refused anyway: it could have no owner. All that it would add is a second pass
+/// over the body for duplicate keys, and no body that we write has any.
 pub fn query(manager: &str) -> String {
     format!("fieldManager={}&force=true&fieldValidation=Ignore", manager.replace('/', "%2F"))
 }
 
-/// The query of an apply that takes nothing from another field manager, and is a conflict instead.
+/// Returns the query of an apply that is a conflict if another field manager owns a field of it.
 pub fn unforced_query(manager: &str) -> String {
     format!("fieldManager={}&fieldValidation=Ignore", manager.replace('/', "%2F"))
 }
 
-/// The body of an apply that is carried out only under this condition.
+/// Returns the body of an apply that the API server carries out only under a precondition.
 pub fn conditional(body: &Value, precondition: &Precondition) -> Vec<u8> {
     write(&Conditional { body, precondition })
 }
 
-/// The body of an apply.
+/// Returns the body of an apply.
 pub fn write(body: &impl Serialize) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     // Writing JSON values into memory cannot fail.
@@ -45,7 +42,7 @@ pub fn write(body: &impl Serialize) -> Vec<u8> {
     out
 }
 
-/// The object with its precondition, written without a copy of it.
+/// Serializes an object with its precondition, without a copy of it.
 struct Conditional<'a> {
     body: &'a Value,
     precondition: &'a Precondition,
@@ -76,8 +73,7 @@ impl Serialize for ConditionalMetadata<'_> {
             metadata.serialize_entry(key, value)?;
         }
         match self.1 {
-            // Creates where no object is, and is a conflict where one is: no object that exists
-            // has this version any more.
+            // Creates the object, and is a conflict if there is one: no object that exists has this version any more.
             Precondition::Absent => metadata.serialize_entry("resourceVersion", "1")?,
             Precondition::Uid(uid) => metadata.serialize_entry("uid", &**uid)?,
         }
@@ -110,8 +106,8 @@ impl Formatter for Lines {
     }
 }
 
-/// Whether YAML 1.1 takes a character for something else, or for nothing at all, where it stands as it
-/// is: breaks of line, the byte order mark, and what `yaml_parser_update_buffer` refuses.
+/// Whether YAML 1.1 reads a character as something else or not at all: line breaks, the byte order mark, and what
+/// `yaml_parser_update_buffer` rejects.
 fn is_read_otherwise(letter: char) -> bool {
     matches!(letter, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }

@@ -1,5 +1,4 @@
-//! The connection to the API server, and the one function through which every request but the
-//! watches goes.
+//! The connection to the API server, and the one function that sends every request except watches.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,20 +13,20 @@ use serde::Deserialize;
 
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
-use crate::cluster::outage::Silence;
+use crate::cluster::outage::Outage;
 use crate::cluster::transport::Transport;
-use crate::cluster::write_slots::InFlight;
+use crate::cluster::write_slots::WriteSlots;
 
 /// A reply larger than this is not read: the API server's own limit on an object is 1.5 MiB.
 const MAX_REPLY: usize = 4 * 1024 * 1024;
 /// At most this many complaints of one refusal are kept.
 const CAUSES: usize = 16;
-/// What the API server calls us in its audit log and where no field manager is named.
+/// Our name in the audit log, and as field manager of requests that name none.
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("hotshoe/", env!("CARGO_PKG_VERSION")));
-/// The name of the context that a Pod has.
+/// The name of the context inside a Pod.
 const IN_CLUSTER: &str = "in-cluster";
 
-/// Which cluster.
+/// Selects a cluster.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ConnectOptions {
     /// Kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the Pod's own account]
@@ -41,31 +40,31 @@ pub struct ConnectOptions {
 /// A connection to an API server.
 #[derive(Clone)]
 pub struct Cluster {
-    /// For watches; everything else goes through [`Cluster::send`].
+    /// For watches; all other requests go through [`Cluster::send`].
     pub(super) client: kube::Client,
-    /// For watches to which the metadata of objects is enough.
+    /// For watches that need only the metadata of objects.
     pub(super) metadata_client: kube::Client,
     transport: Transport,
     /// The kubeconfig context, or `in-cluster`.
     pub context: String,
     /// The API server's address.
     pub server: String,
-    /// Tells this cluster from others, as far as can be told without asking: the address, and whose
-    /// certificates are believed, for a local one comes back at the same address. In a cluster there is but one.
+    /// Distinguishes this cluster from others without a request: its address and its CA, for local clusters share an
+    /// address. Empty inside a Pod, where there is only one cluster.
     pub identity: Arc<[u8]>,
-    /// The writes of the whole process.
-    writes: Arc<InFlight>,
-    /// Whose turn a write takes: a plugin's, or the host's own, which has no name.
+    /// Bounds the writes of the whole process.
+    writes: Arc<WriteSlots>,
+    /// The plugin that writes count for; empty for the host's own.
     plugin: Arc<str>,
-    /// When the API server was silent last.
-    pub(super) silence: Arc<Silence>,
+    /// The last outage of the API server.
+    pub(super) outage: Arc<Outage>,
 }
 
 impl Cluster {
-    /// Connects; no request is made yet.
+    /// Reads the configuration; sends no request yet.
     ///
     /// # Errors
-    /// When there is no usable configuration.
+    /// If there is no usable configuration.
     pub async fn connect(options: &ConnectOptions) -> anyhow::Result<Self> {
         let (mut config, context) = load(options)
             .await
@@ -75,21 +74,21 @@ impl Cluster {
         let identity = identity(&config, &context).into();
         let transport = Transport::new(&config).context("the cluster configuration cannot be used")?;
         let (client, metadata_client) = (transport.client(&config), transport.metadata_client(&config));
-        let (writes, plugin, silence) = (InFlight::new(), "".into(), Arc::default());
-        Ok(Self { client, metadata_client, transport, context, server, identity, writes, plugin, silence })
+        let (writes, plugin, outage) = (WriteSlots::new(), "".into(), Arc::default());
+        Ok(Self { client, metadata_client, transport, context, server, identity, writes, plugin, outage })
     }
 
-    /// The same connection, for what is written because of a plugin.
+    /// Returns the same connection, whose writes count for a plugin.
     pub fn of(&self, plugin: &str) -> Self {
         Self { plugin: plugin.into(), ..self.clone() }
     }
 
-    /// Makes one request and returns the reply's body.
+    /// Sends one request and returns the body of the response.
     ///
     /// # Errors
-    /// What the API server said, or that it said nothing in time.
-    pub async fn send(&self, mut call: Call<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
-        let _turn = if call.method == Method::GET { None } else { self.writes.turn(&self.plugin).await };
+    /// The API server's error, or that it did not answer in time.
+    pub async fn send(&self, mut call: ApiCall<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
+        let _slot = if call.method == Method::GET { None } else { self.writes.acquire(&self.plugin).await };
         let Some(timeout) = permit.timeout() else {
             return Err(call.unanswered("PermitExpired", "the permit to write has ended".into()));
         };
@@ -97,10 +96,10 @@ impl Cluster {
             Ok(result) => result,
             Err(_) => Err(call.unanswered("Timeout", format!("no answer within {timeout:?}"))),
         };
-        result.map_err(|error| self.silence.judge(error))
+        result.map_err(|error| self.outage.judge(error))
     }
 
-    async fn exchange(&self, call: &mut Call<'_>, identity: &Identity) -> Result<String, ApiError> {
+    async fn exchange(&self, call: &mut ApiCall<'_>, identity: &Identity) -> Result<String, ApiError> {
         let request = call.request(identity);
         let unreachable = |error: &dyn std::error::Error| call.unanswered("Unreachable", chain(error));
         let request = request.map_err(|error| unreachable(&error))?;
@@ -120,7 +119,7 @@ impl Cluster {
     }
 }
 
-/// Bytes as text, without a copy where they are.
+/// Converts bytes to text, without a copy if they are valid UTF-8.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
@@ -145,7 +144,7 @@ async fn load(options: &ConnectOptions) -> anyhow::Result<(kube::Config, String)
         Some(path) => Kubeconfig::read_from(path),
         None => Kubeconfig::read(),
     };
-    // Its words end with those of its cause, which would be said twice.
+    // Its message repeats that of its cause.
     let kubeconfig = kubeconfig.map_err(|error| anyhow::anyhow!("{error}"))?;
     let name = options.context.clone().or_else(|| kubeconfig.current_context.clone());
     let selected = KubeConfigOptions { context: options.context.clone(), ..Default::default() };
@@ -154,18 +153,18 @@ async fn load(options: &ConnectOptions) -> anyhow::Result<(kube::Config, String)
 }
 
 /// One request.
-pub struct Call<'a> {
-    /// In words, for errors: `create`, `apply`, `delete`…
+pub struct ApiCall<'a> {
+    /// For error messages: `create`, `apply`, `delete`…
     pub verb: &'static str,
-    /// Which object, for errors.
+    /// The object, for error messages.
     pub target: &'a (dyn std::fmt::Display + Sync),
-    /// HTTP method.
+    /// The HTTP method.
     pub method: Method,
     /// Path and query.
     pub uri: String,
     /// Content type of the body.
     pub content_type: &'static str,
-    /// JSON, or nothing.
+    /// JSON, or empty.
     pub body: Vec<u8>,
 }
 
@@ -192,8 +191,8 @@ struct Cause {
     field: String,
 }
 
-impl Call<'_> {
-    /// The request, which takes the body with it.
+impl ApiCall<'_> {
+    /// Builds the request, and moves the body into it.
     fn request(&mut self, identity: &Identity) -> http::Result<Request<Body>> {
         let mut request = Request::builder()
             .method(self.method.clone())
@@ -226,7 +225,7 @@ impl Call<'_> {
     }
 }
 
-/// An error with its causes, which hyper and kube keep to themselves otherwise.
+/// Formats an error with its causes, which hyper and kube leave out.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

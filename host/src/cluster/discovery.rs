@@ -1,34 +1,62 @@
-//! Kinds as the API server knows them: their plural, their scope, their status subresource.
+//! Kinds as the API server serves them: plural, scope and status subresource. Without an API server, plural and scope
+//! by convention.
 
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use http::Method;
-use kube::core::ApiResource;
+use kube::core::{ApiResource, GroupVersionKind};
 use parking_lot::RwLock;
 use serde::Deserialize;
 
-use crate::cluster::client::{Call, Cluster};
+use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::Key;
+use hotshoe_core::rbac::Served;
+
+/// Kinds of Kubernetes itself that have no namespace. Kinds of others are assumed to have one.
+const WITHOUT_NAMESPACE: [&str; 22] = [
+    "APIService",
+    "CSIDriver",
+    "CSINode",
+    "CertificateSigningRequest",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ClusterTrustBundle",
+    "CustomResourceDefinition",
+    "DeviceClass",
+    "FlowSchema",
+    "IPAddress",
+    "IngressClass",
+    "Namespace",
+    "Node",
+    "PersistentVolume",
+    "PriorityClass",
+    "PriorityLevelConfiguration",
+    "ResourceSlice",
+    "RuntimeClass",
+    "ServiceCIDR",
+    "StorageClass",
+    "VolumeAttachment",
+];
 
 /// A kind as the API server serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// The kind.
     pub kind: Kind,
-    /// For example `deployments`.
+    /// The name in paths, such as `deployments`.
     pub plural: String,
     /// Whether its objects have a namespace.
     pub namespaced: bool,
-    /// Whether it has the subresource `status`.
+    /// Whether it has the `status` subresource.
     pub has_status: bool,
 }
 
 impl Resource {
-    /// The path of an object, without query.
+    /// Returns the path of an object or a subresource of it, without a query.
     pub fn path(&self, key: &Key, subresource: Option<&str>) -> String {
         let mut path = self.collection(key.namespace.as_deref());
         path.push('/');
@@ -48,7 +76,7 @@ impl Resource {
         }
     }
 
-    /// As the watch client wants it.
+    /// Converts it for the watch client.
     pub fn to_api_resource(&self) -> ApiResource {
         ApiResource {
             group: self.kind.group.to_string(),
@@ -59,7 +87,7 @@ impl Resource {
         }
     }
 
-    /// The reference of one of its objects.
+    /// Returns the reference of one of its objects.
     pub fn reference(&self, key: &Key) -> ObjectRef {
         ObjectRef { kind: self.kind.clone(), namespace: key.namespace.clone(), name: key.name.clone() }
     }
@@ -85,22 +113,22 @@ struct Listed {
     namespaced: bool,
 }
 
-/// What is known of the kinds that plugins use.
+/// The kinds that were discovered so far.
 #[derive(Default)]
 pub struct Kinds {
     known: RwLock<HashMap<Kind, Arc<Resource>>>,
 }
 
 impl Kinds {
-    /// A kind that was found before.
+    /// Returns a kind that was discovered before.
     pub fn get(&self, kind: &Kind) -> Option<Arc<Resource>> {
         self.known.read().get(kind).cloned()
     }
 
-    /// Asks the API server for a kind.
+    /// Returns a kind, and discovers it if it is not known.
     ///
     /// # Errors
-    /// When it has none such (404), or does not answer.
+    /// If the API server does not serve it (404), or does not answer.
     pub async fn find(&self, cluster: &Cluster, kind: &Kind) -> Result<Arc<Resource>, ApiError> {
         match self.get(kind) {
             Some(known) => Ok(known),
@@ -108,8 +136,8 @@ impl Kinds {
         }
     }
 
-    /// The same of a kind that may have changed, for its definition can be deleted and made anew. What
-    /// was known stays where it is not found.
+    /// Discovers a kind again, for its CRD may have been deleted and created with other properties. If that fails, the
+    /// known kind stays.
     ///
     /// # Errors
     /// As for [`Kinds::find`].
@@ -121,27 +149,91 @@ impl Kinds {
 }
 
 async fn discover(cluster: &Cluster, kind: &Kind) -> Result<Resource, ApiError> {
-    let call = Call {
-        verb: "discover",
-        target: kind,
-        method: Method::GET,
-        uri: group_path(kind),
-        content_type: "application/json",
-        body: Vec::new(),
-    };
-    let missing = |message: String| ApiError::new("discover", kind.to_string(), 404, "NotFound", message);
-    let text = cluster.send(call, &Identity::Host, &Permit::unlimited()).await?;
-    let list: ResourceList = serde_json::from_str(&text).map_err(|error| missing(error.to_string()))?;
+    let text = get(cluster, kind, group_path(kind)).await?;
+    let list: ResourceList = serde_json::from_str(&text).map_err(|error| missing(kind, error.to_string()))?;
     let is_kind = |listed: &&Listed| *listed.kind == *kind.kind && !listed.name.contains('/');
     let listed = list
         .resources
         .iter()
         .find(is_kind)
-        .ok_or_else(|| missing(format!("the API server has no {} in {}", kind.kind, kind.api_version())))?;
+        .ok_or_else(|| missing(kind, format!("the API server has no {} in {}", kind.kind, kind.api_version())))?;
     Ok(Resource {
         kind: kind.clone(),
         plural: listed.name.clone(),
         namespaced: listed.namespaced,
         has_status: list.resources.iter().any(|other| other.name == format!("{}/status", listed.name)),
     })
+}
+
+/// Returns the plural and scope that a kind most likely has.
+pub fn conventional(kind: &Kind) -> Served {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind));
+    let native = !kind.group.contains('.') || kind.group.ends_with(".k8s.io");
+    Served { plural: resource.plural, namespaced: !native || !WITHOUT_NAMESPACE.contains(&&*kind.kind) }
+}
+
+/// Returns the plural and scope of a kind, in any served version if it names none.
+///
+/// # Errors
+/// If the API server does not serve it (404), or does not answer.
+pub async fn find_in_any_version(cluster: &Cluster, kinds: &Kinds, kind: &Kind) -> Result<Served, ApiError> {
+    let versions = match (&*kind.version, &*kind.group) {
+        ("", "") => vec!["v1".to_owned()],
+        ("", group) => versions(cluster, group).await?,
+        (version, _) => vec![version.to_owned()],
+    };
+    let mut last = missing(kind, format!("the API server has no {kind}"));
+    for version in versions {
+        match kinds.find(cluster, &Kind::new(&kind.group, &version, &kind.kind)).await {
+            Ok(found) => return Ok(Served { plural: found.plural.clone(), namespaced: found.namespaced }),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+async fn versions(cluster: &Cluster, group: &str) -> Result<Vec<String>, ApiError> {
+    #[derive(Deserialize)]
+    struct Group {
+        versions: Vec<GroupVersion>,
+    }
+    #[derive(Deserialize)]
+    struct GroupVersion {
+        version: String,
+    }
+    let text = get(cluster, &group, format!("/apis/{group}")).await?;
+    let group: Group = serde_json::from_str(&text).unwrap_or(Group { versions: Vec::new() });
+    Ok(group.versions.into_iter().map(|version| version.version).collect())
+}
+
+async fn get(cluster: &Cluster, target: &(dyn std::fmt::Display + Sync), uri: String) -> Result<String, ApiError> {
+    let (verb, method, content_type) = ("discover", Method::GET, "application/json");
+    let call = ApiCall { verb, target, method, uri, content_type, body: Vec::new() };
+    cluster.send(call, &Identity::Host, &Permit::unlimited()).await
+}
+
+fn missing(kind: &Kind, message: String) -> ApiError {
+    ApiError::new("discover", kind.to_string(), 404, "NotFound", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plurals_and_scopes_follow_the_rules_of_kubernetes() {
+        for (group, kind, plural, namespaced) in [
+            ("apps", "Deployment", "deployments", true),
+            ("networking.k8s.io", "NetworkPolicy", "networkpolicies", true),
+            ("networking.k8s.io", "Ingress", "ingresses", true),
+            ("networking.k8s.io", "IngressClass", "ingressclasses", false),
+            ("", "Endpoints", "endpoints", true),
+            ("", "Namespace", "namespaces", false),
+            ("cache.example.com", "Memcached", "memcacheds", true),
+            ("fleet.example.com", "Node", "nodes", true),
+        ] {
+            let expected = Served { plural: plural.into(), namespaced };
+            assert_eq!(conventional(&Kind::new(group, "v1", kind)), expected, "{group} {kind}");
+        }
+    }
 }

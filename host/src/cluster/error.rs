@@ -1,8 +1,8 @@
-//! Answers of the API server that are no success, and when to try again after each.
+//! Errors of the API server, and which of them are transient.
 
 use std::time::Duration;
 
-/// What to do where a right is missing.
+/// What to do if a right is missing.
 pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac` prints for all plugins of this host";
 
 /// The longest reason of an Event, bytes: the API server's bound.
@@ -11,40 +11,39 @@ const REASON: usize = 128;
 /// The API server's word for a field that is another field manager's.
 const FIELD_CONFLICT: &str = "FieldManagerConflict";
 
-/// What a 404 means that is about no object, for who reads it.
+/// What a 404 means that is not about an object.
 const UNSERVED: &str =
     "the API server does not serve this kind, version or subresource: see its CustomResourceDefinition";
 
-/// An answer of the API server that is not success, or none at all.
+/// An error of the API server, or no answer at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{verb} {target}: {message}")]
 pub struct ApiError {
-    /// What was tried.
+    /// What was attempted, such as `apply`.
     pub verb: &'static str,
-    /// On what.
+    /// The object.
     pub target: String,
-    /// HTTP status code; 0 where there was no answer.
+    /// HTTP status code; 0 without an answer.
     pub code: u16,
-    /// The API server's reason; `Timeout` or `Unreachable` where there was no answer.
+    /// The API server's reason; `Timeout` or `Unreachable` without an answer.
     pub reason: String,
-    /// The API server's words.
+    /// The API server's message.
     pub message: String,
-    /// The API server asked for patience.
+    /// How long the API server asks to wait.
     pub retry_after: Option<Duration>,
     /// The cause that the API server names, such as `NamespaceTerminating`.
     pub cause: Option<String>,
     /// Paths of the fields that the API server complains about, such as `spec.type`.
     pub fields: Vec<String>,
-    /// It has just come back, and forbids what it may allow in a moment.
+    /// The API server has just come back, and may allow in a moment what it forbids now.
     pub waking_up: bool,
-    /// It has no place for such an object at the moment.
+    /// Its kind, version or subresource is not served at the moment.
     pub unserved: bool,
 }
 
 impl ApiError {
-    /// An answer, or none, of which no more is known. A reason that is no word, as an admission webhook may
-    /// give, or is left out, as where an object does not fit its type, is replaced: Events and
-    /// plugins are told it.
+    /// Creates an error without details. A reason that is no single word, as an admission webhook may give, or is empty,
+    /// as if an object does not fit its type, is replaced: Events and plugins get it.
     pub fn new(verb: &'static str, target: String, code: u16, reason: &str, message: String) -> Self {
         let reason = if is_word(reason) { reason } else { reason_of(code, &message) }.to_owned();
         Self {
@@ -74,30 +73,30 @@ impl ApiError {
         Self { reason: FIELD_CONFLICT.to_owned(), cause, message, ..self }
     }
 
-    /// It is the answer to a request for what has no place in the API.
+    /// Marks a 404 that is not about an object.
     #[must_use]
     pub fn unserved(self) -> Self {
         let message = format!("{} ({UNSERVED})", self.message.trim_end());
         Self { unserved: true, message, ..self }
     }
 
-    /// The namespace of the object is being deleted: neither failure nor strike.
+    /// The namespace of the object is being deleted: no fault of the plugin.
     pub fn is_namespace_terminating(&self) -> bool {
         self.code == 403 && self.cause.as_deref() == Some("NamespaceTerminating")
     }
 
-    /// There is no such object, or no place for one.
+    /// There is no such object, or its kind is not served.
     pub fn is_not_found(&self) -> bool {
         self.code == 404
     }
 
-    /// The object is gone. That its kind, version or subresource is not served at the moment says nothing of it.
+    /// The object is gone. A kind, version or subresource that is not served at the moment says nothing about it.
     pub fn is_gone(&self) -> bool {
         self.code == 404 && !self.unserved
     }
 
-    /// A `test` of a JSON patch failed: somebody else was faster. The API server does not say which, but a
-    /// schema or a policy that refuses says more.
+    /// A `test` of a JSON patch failed, because another writer was faster. The API server gives no cause for that, but
+    /// it does for a schema or a policy that refuses.
     pub fn is_failed_test(&self) -> bool {
         self.code == 422 && self.message.starts_with("the server rejected our request due to an error in our request")
     }
@@ -117,7 +116,7 @@ impl ApiError {
         self.code == 403 && !self.waking_up && in_order
     }
 
-    /// What to do about it, where that is known: the end of a sentence. The API server does not say as whom.
+    /// Returns what to do about it, if that is known, as the end of a sentence. The API server does not name the plugin.
     pub fn advice(&self, plugin: &str) -> Option<String> {
         match self.is_of_impersonation() {
             true => Some(format!("; the host may not act as the account of {plugin}: {APPLY_RIGHTS}")),
@@ -125,14 +124,14 @@ impl ApiError {
         }
     }
 
-    /// What was sent is no object that anybody may have: sent again, it is none either. A policy or a webhook
-    /// takes the same from others, or elsewhere.
+    /// What was sent is invalid, whoever sends it and whenever. What a policy or a webhook refuses may be valid for
+    /// others.
     pub fn is_invalid(&self) -> bool {
         let is_malformed = self.code == 400 && !self.message.starts_with("admission webhook");
         is_malformed || self.is_of_fields() || is_misfit(self.code, &self.message)
     }
 
-    /// A field of what came of it is not as it may be. A policy says the same of an object as a whole, and names none.
+    /// A field of the resulting object is invalid. A policy refuses an object as a whole, and names no field.
     pub fn is_of_fields(&self) -> bool {
         self.code == 422 && self.cause.as_deref().is_some_and(|cause| cause.starts_with("FieldValue"))
     }
@@ -142,21 +141,21 @@ impl ApiError {
         self.code == 409 && self.cause.as_deref() == Some(FIELD_CONFLICT)
     }
 
-    /// Whether it is known that nothing was written.
+    /// Whether it is certain that nothing was written.
     pub fn is_definite(&self) -> bool {
         let refused = (400..500).contains(&self.code) && self.code != 408;
         refused || is_misfit(self.code, &self.message)
     }
 
-    /// 5xx, 429, 409, time-outs, credentials that are just renewed, and a server that is away or has just come
-    /// back, pass by themselves; the rest does not.
+    /// Whether it may pass by itself: 5xx, 429, 409, timeouts, credentials that are being renewed, and an API server that
+    /// does not answer or has just come back.
     pub fn is_transient(&self) -> bool {
         !self.is_definite() || matches!(self.code, 401 | 409 | 429) || self.waking_up
     }
 }
 
-/// What fits no schema, or has a value that none of its type is, is a 500 when it is applied; sent again, it
-/// fits no better. A webhook that converts between versions may be away, which passes.
+/// Whether what was sent does not fit its schema, which is a 500 for an apply, and stays one. A conversion webhook that
+/// does not answer is transient.
 fn is_misfit(code: u16, message: &str) -> bool {
     let misfits = ["failed to create typed patch object (", "failed to convert new object ("];
     let is_one = misfits.iter().any(|misfit| message.starts_with(misfit));
@@ -167,7 +166,7 @@ fn is_word(reason: &str) -> bool {
     (1..=REASON).contains(&reason.len()) && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// In the API server's words, what a status code says.
+/// Returns the API server's word for a status code.
 fn reason_of(code: u16, message: &str) -> &'static str {
     match code {
         _ if is_misfit(code, message) => "Invalid",

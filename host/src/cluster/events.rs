@@ -1,11 +1,10 @@
 //! Kubernetes Events, written as the host.
 //!
-//! An Event's name is derived from the object's uid, the reason and the message, so that a repeat,
-//! after a restart too, raises the count of the one that is there. An annotation says which revision
-//! of the plugin said it last; it is no part of the name, or each reload would say everything anew.
-//! They are written by a task of their own, so that no reconcile waits for one, but for those with which a
-//! clean-up begins. Plugins take turns. What meets something passing is tried again; when too many of a
-//! plugin are waiting, its newest are dropped.
+//! An Event's name is derived from the object's uid, the reason and the message, so that a repeat raises the count of
+//! the existing Event, after a restart of the host too. An annotation names the revision of the plugin that recorded
+//! it last; it is no part of the name, or each reload would record every Event anew. A task of its own writes them, so
+//! that no reconcile waits for one, except for those with which a clean-up begins. Plugins take turns. A transient
+//! failure is retried; if too many Events of a plugin wait, its newest are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,42 +17,42 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cluster::client::{Call, Cluster};
+use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
-use crate::cluster::fair_queue::Turns;
+use crate::cluster::fair_queue::FairQueue;
 use crate::cluster::identity::{Identity, Permit};
 use hotshoe_core::flow::backoff::soon;
 use hotshoe_core::model::decision::Event;
 use hotshoe_core::model::digest::Digest as Revision;
 use hotshoe_core::model::kind::ObjectRef;
 
-/// How many Events of a plugin may wait to be written.
+/// How many Events of one plugin may wait to be written.
 const WAITING: usize = 500;
-/// Where Events about cluster-scoped objects go, as everywhere in Kubernetes.
+/// The namespace of Events about cluster-scoped objects, as everywhere in Kubernetes.
 const DEFAULT_NAMESPACE: &str = "default";
-/// The revision that decided so, by the digits that `hotshoe status` shows.
+/// The revision that recorded it, as short as `hotshoe status` shows it.
 const DIGEST_ANNOTATION: &str = "hotshoe.dev/digest";
 
 /// An Event to be written.
 #[derive(Clone, Debug)]
 pub struct Note {
-    /// What it is about.
+    /// The object that it is about.
     pub about: ObjectRef,
-    /// The uid of that.
+    /// The uid of that object.
     pub uid: String,
-    /// Which plugin.
+    /// The plugin that recorded it.
     pub plugin: Arc<str>,
-    /// Which revision of it.
+    /// The plugin's revision.
     pub digest: Revision,
-    /// What it says.
+    /// Severity, reason and message.
     pub event: Event,
 }
 
-/// How long a write of an Event is tried again: longer than a restart of the API server, since nobody says a
-/// lost one anew; no longer, since those behind it wait.
+/// How long the write of an Event is retried: longer than a restart of the API server takes, since a lost Event is
+/// not recorded again; no longer, since others wait behind it.
 const TRIED: Duration = Duration::from_secs(30);
 
-/// Takes Events to be written.
+/// Queues Events to be written.
 #[derive(Clone)]
 pub struct Recorder {
     cluster: Cluster,
@@ -63,8 +62,8 @@ pub struct Recorder {
 /// Events that are not written yet.
 #[derive(Default)]
 struct Waiting {
-    notes: Mutex<Turns<Box<Note>>>,
-    /// How many, with the one that is being written; changed under the lock of those that wait.
+    notes: Mutex<FairQueue<Box<Note>>>,
+    /// Counts them, with the one that is being written; changed under the lock of `notes`.
     unwritten: watch::Sender<usize>,
 }
 
@@ -79,14 +78,14 @@ impl Waiting {
         room
     }
 
-    /// Waits for the next one.
+    /// Waits for the next Event.
     async fn next(&self) -> Option<Box<Note>> {
         // The sender is here, so it cannot be gone.
         self.unwritten.subscribe().wait_for(|count| *count > 0).await.ok()?;
         self.notes.lock().next().map(|(_, note)| note)
     }
 
-    /// Waits until none is left.
+    /// Waits until all Events are written or dropped.
     async fn empty(&self) {
         // The sender is here, so it cannot be gone.
         drop(self.unwritten.subscribe().wait_for(|count| *count == 0).await);
@@ -99,28 +98,28 @@ impl Waiting {
 }
 
 impl Recorder {
-    /// Starts the task that writes them.
+    /// Starts the task that writes Events.
     pub fn start(cluster: Cluster) -> Self {
         let waiting = Arc::new(Waiting::default());
         let recorder = Self { cluster: cluster.clone(), waiting: waiting.clone() };
         tokio::spawn(async move {
             while let Some(note) = waiting.next().await {
-                write_in_the_end(&cluster, &note).await;
+                write_with_retries(&cluster, &note).await;
                 waiting.written();
             }
         });
         recorder
     }
 
-    /// Waits until what was recorded is written, or given up.
+    /// Waits until all recorded Events are written or given up.
     pub async fn flush(&self) {
         self.waiting.empty().await;
     }
 
-    /// Writes an Event now. One that is there already says it.
+    /// Writes an Event now, unless it exists.
     ///
     /// # Errors
-    /// What passes by itself; what does not would be the same next time, and is logged.
+    /// Transient ones; others would be the same next time, and are logged.
     pub async fn ensure(&self, note: &Note) -> Result<(), ApiError> {
         match create(&self.cluster, note).await {
             Err(error) if error.code == 409 => Ok(()),
@@ -133,13 +132,13 @@ impl Recorder {
         }
     }
 
-    /// Hands an Event over; false where too many of its plugin wait.
+    /// Queues an Event; returns false if too many of its plugin wait.
     pub fn record(&self, note: Note) -> bool {
         self.waiting.push(note)
     }
 }
 
-async fn write_in_the_end(cluster: &Cluster, note: &Note) {
+async fn write_with_retries(cluster: &Cluster, note: &Note) {
     let began = Instant::now();
     for tries in 1.. {
         let Err(error) = write(cluster, note).await else { return };
@@ -150,7 +149,7 @@ async fn write_in_the_end(cluster: &Cluster, note: &Note) {
     }
 }
 
-/// In a namespace that goes, nobody would read it.
+/// Logs an Event that was given up; not in a namespace that is being deleted, where it would go, too.
 fn not_written(note: &Note, error: &ApiError) {
     if !error.is_namespace_terminating() {
         tracing::warn!(plugin = &*note.plugin, digest = %note.digest, object = %note.about, reason = note.event.reason, "an Event was not written: {error}");
@@ -182,7 +181,7 @@ async fn raise_count(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
 
 async fn send(cluster: &Cluster, note: &Note, method: Method, path: &str, body: String) -> Result<String, ApiError> {
     let content_type = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-    let call = Call {
+    let call = ApiCall {
         verb: "record an Event about",
         target: &note.about,
         method,
@@ -201,7 +200,7 @@ fn path(note: &Note, name: Option<&str>) -> String {
     }
 }
 
-/// `<object>.<hash>`, as `kubectl` users know it.
+/// Returns `<object>.<hash>`, as `kubectl` users know it.
 fn name(note: &Note) -> String {
     let Note { uid, event: Event { reason, message, .. }, .. } = note;
     let hash = Sha256::digest(format!("{uid}\0{reason}\0{message}"));
@@ -234,18 +233,18 @@ fn event_body(note: &Note) -> String {
     .to_string()
 }
 
-/// A merge patch.
+/// Builds the merge patch of a repeated Event.
 fn repeat_body(note: &Note, count: u64) -> String {
     let metadata = json!({ "annotations": { DIGEST_ANNOTATION: note.digest.to_string() } });
     json!({ "metadata": metadata, "count": count, "lastTimestamp": now() }).to_string()
 }
 
-/// Now, as Kubernetes writes times.
+/// Returns the time now as Kubernetes formats it.
 pub fn now() -> String {
     k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// So many seconds after the epoch, as Kubernetes writes times.
+/// Formats seconds after the epoch as Kubernetes does.
 pub fn at(seconds: i64) -> Option<String> {
     let time = k8s_openapi::jiff::Timestamp::from_second(seconds).ok()?;
     Some(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())

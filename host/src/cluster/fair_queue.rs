@@ -1,24 +1,24 @@
-//! Whose turn it is where plugins wait for the same thing. Pure.
+//! A queue that is fair between plugins. Pure.
 //!
-//! Each plugin has a queue, and queues take turns: who has much to do waits for itself.
+//! Each plugin has a queue of its own, and queues take turns: a plugin with much to do delays only itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// What waits, by plugin.
-pub(super) struct Turns<T> {
+/// Items that wait, by plugin.
+pub(super) struct FairQueue<T> {
     queues: HashMap<Arc<str>, VecDeque<T>>,
-    /// Plugins that wait, each once; the first is next.
+    /// Plugins with waiting items, each once; the first is next.
     order: VecDeque<Arc<str>>,
 }
 
-impl<T> Default for Turns<T> {
+impl<T> Default for FairQueue<T> {
     fn default() -> Self {
         Self { queues: HashMap::new(), order: VecDeque::new() }
     }
 }
 
-impl<T> Turns<T> {
+impl<T> FairQueue<T> {
     pub(super) fn push(&mut self, plugin: &Arc<str>, item: T) {
         let queue = self.queues.entry(plugin.clone()).or_default();
         if queue.is_empty() {
@@ -27,13 +27,13 @@ impl<T> Turns<T> {
         queue.push_back(item);
     }
 
-    /// What comes next, and whose it is.
+    /// Removes the next item, and returns it with its plugin.
     pub(super) fn next(&mut self) -> Option<(Arc<str>, T)> {
         let plugin = self.order.front()?.clone();
         self.next_of(&plugin)
     }
 
-    /// What comes next of a plugin; with that it has had its turn.
+    /// Removes the next item of a plugin, which with that has had its turn.
     pub(super) fn next_of(&mut self, plugin: &str) -> Option<(Arc<str>, T)> {
         let place = self.order.iter().position(|waiting| **waiting == *plugin)?;
         let plugin = self.order.remove(place)?;
@@ -47,7 +47,7 @@ impl<T> Turns<T> {
         Some((plugin, item))
     }
 
-    /// How many of a plugin wait.
+    /// Counts the waiting items of a plugin.
     pub(super) fn waiting(&self, plugin: &str) -> usize {
         self.queues.get(plugin).map_or(0, VecDeque::len)
     }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn plugins_take_turns_and_each_keeps_its_order() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         for (plugin, item) in [("a", 1), ("a", 2), ("a", 3), ("b", 10), ("c", 20), ("b", 11)] {
             turns.push(&plugin.into(), item);
         }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn who_comes_late_is_next_but_one() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         (0..500).for_each(|_| turns.push(&"many".into(), "many"));
         assert_eq!(turns.next(), Some(("many".into(), "many")));
         turns.push(&"one".into(), "one");
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn who_is_served_out_of_turn_has_had_it() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         for (plugin, item) in [("a", 1), ("b", 10), ("b", 11), ("c", 20)] {
             turns.push(&plugin.into(), item);
         }

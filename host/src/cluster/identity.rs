@@ -1,14 +1,14 @@
-//! As whom a request is made, and whether it may still be made. No write leaves without both.
+//! The account that a request is made with, and the permit to make it. No write leaves without both.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The longest that any write may take; a server that is slower is treated as away.
+/// The longest that one write may take; a slower server counts as unavailable.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What must remain of a deadline for a request to be sent at all.
+/// How much of a permit must be left for a request to be sent at all.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// As whom a request is made.
+/// The account that a request is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// The host's own account: finalizers, Events, its condition. It cannot write workloads.
@@ -19,12 +19,12 @@ pub enum Identity {
 }
 
 impl Identity {
-    /// The ServiceAccount of a plugin.
+    /// Returns the ServiceAccount of a plugin in the host's namespace.
     pub fn plugin(namespace: &str, plugin: &str) -> Self {
         Identity::Plugin(format!("system:serviceaccount:{namespace}:{plugin}").into())
     }
 
-    /// The user to impersonate. No groups: the API server adds those of a ServiceAccount.
+    /// Returns the user to impersonate. No groups: the API server adds those of a ServiceAccount.
     pub fn impersonated(&self) -> Option<&str> {
         match self {
             Identity::Host => None,
@@ -33,24 +33,27 @@ impl Identity {
     }
 }
 
-/// The right to write until a deadline: that of the lease, once there is one.
+/// The right to write until a deadline.
+///
+/// Every write takes one, so that none can outlive the lease by which one of several hosts will be the only writer.
+/// Until there is a lease, the host uses [`Permit::unlimited`] alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Permit {
     deadline: Option<Instant>,
 }
 
 impl Permit {
-    /// A permit that does not end: this process is the only writer.
+    /// Returns a permit that does not end: this process is the only writer.
     pub fn unlimited() -> Self {
         Self { deadline: None }
     }
 
-    /// A permit that ends.
+    /// Returns a permit that ends at `deadline`, which the lease will set.
     pub fn until(deadline: Instant) -> Self {
         Self { deadline: Some(deadline) }
     }
 
-    /// How long a write may take that starts now; `None` when it must not start.
+    /// Returns how long a write may take that starts now; `None` if it must not start.
     pub fn timeout(&self) -> Option<Duration> {
         let Some(deadline) = self.deadline else { return Some(WRITE_TIMEOUT) };
         let left = deadline.checked_duration_since(Instant::now())?.checked_sub(MARGIN)?;

@@ -1,7 +1,7 @@
-//! All contact with the API server: watches and caches on the way in, one writer on the way out.
+//! All contact with the API server: watches and stores on the way in, one writer on the way out.
 //!
 //! ```text
-//! watch ─▶ cache ─▶ observe ─▶ (decide, check, diff) ─▶ apply
+//! watch ─▶ store ─▶ view ─▶ (observe, decide, check, diff) ─▶ apply, repair
 //! ```
 
 pub mod apply;
@@ -18,7 +18,6 @@ pub mod parent;
 pub mod rate_limit;
 pub mod raw_object;
 pub mod repair;
-pub mod served;
 pub mod shared_watch;
 pub mod store;
 pub mod transport;

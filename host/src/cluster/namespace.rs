@@ -1,18 +1,17 @@
-//! Whether the one namespace is there that is watched: a list in one that is not is empty, and no error.
+//! Warns if the one namespace that the host watches does not exist: a list there is empty, and no error.
 
 use std::time::Duration;
 
 use http::Method;
 
-use crate::cluster::client::{Call, Cluster};
+use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
 
-/// How often an API server is asked that is away.
+/// Pause between two requests while the API server is unavailable.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Warns where it is not there. Who may not ask, as the host's own account, hears nothing: for the sake of a
-/// warning no right is asked for.
+/// Warns if the namespace does not exist. Silent if the host may not read it: no right is worth this warning.
 pub async fn warn_of_missing(cluster: Cluster, namespace: String) {
     loop {
         match find(&cluster, &namespace).await {
@@ -30,7 +29,7 @@ pub async fn warn_of_missing(cluster: Cluster, namespace: String) {
 }
 
 async fn find(cluster: &Cluster, namespace: &str) -> Result<String, ApiError> {
-    let call = Call {
+    let call = ApiCall {
         verb: "get",
         target: &format!("Namespace {namespace}"),
         method: Method::GET,

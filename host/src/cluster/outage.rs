@@ -1,7 +1,8 @@
-//! An API server that was away: who is told of its silence, and what it says when it is back. Watches tell
-//! people once for all of them. For a moment it then forbids what it will allow, because it judges by RBAC
-//! objects that it is still reading, and asks for patience, because it has not read the CRDs and has not
-//! filled its caches; neither [watches](crate::cluster::watch) nor writes take that at its word.
+//! Outages of the API server, and its answers right after one.
+//!
+//! An outage and its end are logged once, and not by each watch. For a while after it the API server forbids what it
+//! will allow, because it has not read all RBAC objects yet, and answers 429 or 503, because it has not read the CRDs
+//! or filled its caches; [watches](crate::cluster::watch) and writes treat such answers as transient.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,34 +12,34 @@ use tokio::time::Instant;
 
 use crate::cluster::error::ApiError;
 
-/// For so long after a silence the API server may not be awake yet.
+/// How long after an outage the API server may still answer wrongly.
 const WAKING_UP: Duration = Duration::from_secs(30);
 
-/// When the API server was silent last, and whether people were told that it is.
+/// When the API server last did not answer, and whether that is logged.
 #[derive(Default)]
-pub struct Silence {
+pub struct Outage {
     last: Mutex<Option<Instant>>,
-    told: AtomicBool,
+    logged: AtomicBool,
 }
 
-impl Silence {
-    /// It is silent now.
+impl Outage {
+    /// Notes that the API server does not answer.
     pub(super) fn note(&self) {
         *self.last.lock() = Some(Instant::now());
     }
 
-    /// A watch cannot be followed for it: whether that is to be told, which is so once for all watches.
+    /// Notes that a watch gets no answer. Returns whether to log that: once an outage, for all watches.
     pub(super) fn begins(&self) -> bool {
         self.note();
-        !self.told.swap(true, Ordering::Relaxed)
+        !self.logged.swap(true, Ordering::Relaxed)
     }
 
-    /// It answered: whether that is to be told.
+    /// Notes an answer. Returns whether to log the end of an outage.
     pub(super) fn ends(&self) -> bool {
-        self.told.load(Ordering::Relaxed) && self.told.swap(false, Ordering::Relaxed)
+        self.logged.load(Ordering::Relaxed) && self.logged.swap(false, Ordering::Relaxed)
     }
 
-    /// What is refused soon after a silence may not be meant.
+    /// Marks an error as [`ApiError::waking_up`] if it comes soon after an outage.
     pub(super) fn judge(&self, error: ApiError) -> ApiError {
         if error.code == 0 {
             self.note();
@@ -48,10 +49,10 @@ impl Silence {
         ApiError { waking_up, ..error }
     }
 
-    /// Whether an answer of this code is no more than a sign that the API server has just come back.
+    /// Whether an answer of this code may only mean that the API server has just come back.
     pub(super) fn is_waking_up(&self, code: u16) -> bool {
         let last = *self.last.lock();
-        matches!(code, 401 | 403 | 429 | 503) && last.is_some_and(|silent| silent.elapsed() < WAKING_UP)
+        matches!(code, 401 | 403 | 429 | 503) && last.is_some_and(|outage| outage.elapsed() < WAKING_UP)
     }
 }
 
@@ -64,24 +65,24 @@ mod tests {
     }
 
     #[test]
-    fn a_silence_is_told_once_and_its_end_once() {
-        let silence = Silence::default();
-        assert!(!silence.ends(), "it was never away");
-        assert_eq!([silence.begins(), silence.begins()], [true, false]);
-        assert_eq!([silence.ends(), silence.ends()], [true, false]);
-        assert!(silence.begins());
+    fn an_outage_is_logged_once_and_its_end_once() {
+        let outage = Outage::default();
+        assert!(!outage.ends(), "it was never away");
+        assert_eq!([outage.begins(), outage.begins()], [true, false]);
+        assert_eq!([outage.ends(), outage.ends()], [true, false]);
+        assert!(outage.begins());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_an_api_server_refuses_that_has_just_come_back_passes() {
-        let silence = Silence::default();
-        assert!(!silence.judge(answer(403)).is_transient(), "it was never away");
-        silence.judge(answer(0));
-        assert!(silence.judge(answer(403)).is_transient());
-        assert!(silence.judge(answer(503)).waking_up, "it has not read the CRDs yet");
-        assert!(!silence.judge(answer(422)).is_transient(), "that is no matter of rights");
+        let outage = Outage::default();
+        assert!(!outage.judge(answer(403)).is_transient(), "it was never away");
+        outage.judge(answer(0));
+        assert!(outage.judge(answer(403)).is_transient());
+        assert!(outage.judge(answer(503)).waking_up, "it has not read the CRDs yet");
+        assert!(!outage.judge(answer(422)).is_transient(), "that is no matter of rights");
         tokio::time::advance(WAKING_UP).await;
-        assert!(!silence.judge(answer(403)).is_transient(), "by now it means it");
+        assert!(!outage.judge(answer(403)).is_transient(), "by now it means it");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! What is written of a parent: its finalizers and the host's condition as the host, its status as
-//! the plugin. The rest of it is the user's.
+//! Writes to a parent: its finalizers and the host's condition as the host, its status as the plugin. The rest of it
+//! is the user's.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 
 use crate::cluster::apply::{APPLY, JSON_PATCH, Writer, unreadable};
 use crate::cluster::apply_body;
-use crate::cluster::client::Call;
+use crate::cluster::client::ApiCall;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
-use crate::cluster::shared_watch::{Role, Watched};
+use crate::cluster::shared_watch::{Role, SharedWatch};
 use hotshoe_core::diff::status;
 use hotshoe_core::model::object::{HOST_MANAGER, Key, Lens, Object};
 
 impl Writer {
-    /// Reads a parent past the cache.
+    /// Reads a parent from the API server.
     ///
     /// # Errors
-    /// When the API server refuses or does not answer; 404 where it is gone.
+    /// If the API server refuses or does not answer; 404 if the parent is gone.
     pub async fn read_parent(&self, resource: &Resource, key: &Key, lens: &Lens) -> Result<Object, ApiError> {
         let reply = self.get(resource, key, &Permit::unlimited()).await?;
         Object::read(&reply, lens).map_err(|error| unreadable(&resource.reference(key), &error))
@@ -33,7 +33,7 @@ impl Writer {
     /// The error of the write, after the cache was brought up to date.
     pub async fn learn_parent(
         &self,
-        watched: &Watched,
+        watched: &SharedWatch,
         resource: &Resource,
         parent: &Object,
         reply: Result<String, ApiError>,
@@ -69,7 +69,7 @@ impl Writer {
     /// Applies the plugin's part of a parent's status, as the plugin.
     ///
     /// # Errors
-    /// What the API server said.
+    /// The API server's error.
     pub async fn apply_status(
         &self,
         resource: &Resource,
@@ -81,11 +81,11 @@ impl Writer {
         self.send_status(resource, parent, status, query, &self.identity, permit).await
     }
 
-    /// Applies the host's own condition, as the host. Not forced: where conditions are one value to the API
-    /// server, because they are no list of the type `map`, it would take the place of what others said.
+    /// Applies the host's own condition, as the host. Not forced: where the CRD does not declare conditions as a list of
+    /// the type `map`, they are one value, and a forced apply would replace the conditions of others.
     ///
     /// # Errors
-    /// What the API server said; a conflict of ownership where the conditions are one value, and another's.
+    /// The API server's error; a conflict of ownership if the conditions are one value of another field manager.
     pub async fn apply_host_condition(
         &self,
         resource: &Resource,
@@ -96,7 +96,7 @@ impl Writer {
         let query = apply_body::unforced_query(HOST_MANAGER);
         let reply = self.send_status(resource, parent, status.clone(), query, &Identity::Host, permit).await;
         match reply {
-            // Somebody wrote into this very condition, which is the host's.
+            // Another field manager wrote into the host's own condition.
             Err(error) if error.is_of_ownership() && error.message.contains(".status.conditions[") => {
                 let query = apply_body::query(HOST_MANAGER);
                 self.send_status(resource, parent, status, query, &Identity::Host, permit).await
@@ -105,11 +105,11 @@ impl Writer {
         }
     }
 
-    /// Takes the host's own condition back, as the host.
+    /// Removes the host's own condition, as the host.
     ///
     /// # Errors
-    /// What the API server said.
-    pub async fn take_back_host_condition(
+    /// The API server's error.
+    pub async fn remove_host_condition(
         &self,
         resource: &Resource,
         parent: &Object,
@@ -119,7 +119,8 @@ impl Writer {
         self.send_status(resource, parent, status::nothing(), query, &Identity::Host, permit).await
     }
 
-    /// The host's condition waits as what the plugin writes does: what it says, and how often, the plugin chooses.
+    /// Applies a status within the plugin's rate limit. The host's condition counts, too: the plugin chooses how often it
+    /// changes.
     async fn send_status(
         &self,
         resource: &Resource,
@@ -129,14 +130,14 @@ impl Writer {
         identity: &Identity,
         permit: &Permit,
     ) -> Result<String, ApiError> {
-        self.pace.write().await;
+        self.rate_limit.write().await;
         let target = resource.reference(&parent.key);
         if let Some(members) = body.as_object_mut() {
             members.insert("apiVersion".into(), resource.kind.api_version().into());
             members.insert("kind".into(), (&*resource.kind.kind).into());
             members.insert("metadata".into(), identity_of(parent));
         }
-        let call = Call {
+        let call = ApiCall {
             verb: "apply the status of",
             target: &target,
             method: Method::PATCH,
@@ -150,7 +151,7 @@ impl Writer {
     /// Adds a finalizer, as the host. The patch fails if the object or its finalizers changed.
     ///
     /// # Errors
-    /// What the API server said.
+    /// The API server's error.
     pub async fn add_finalizer(
         &self,
         resource: &Resource,
@@ -174,10 +175,10 @@ impl Writer {
         self.patch(resource, parent, "add the finalizer of", &add, permit).await
     }
 
-    /// Removes a finalizer, as the host; never somebody else's.
+    /// Removes one finalizer, as the host; those of others stay.
     ///
     /// # Errors
-    /// What the API server said.
+    /// The API server's error.
     pub async fn remove_finalizer(
         &self,
         resource: &Resource,
@@ -185,7 +186,7 @@ impl Writer {
         finalizer: &str,
         permit: &Permit,
     ) -> Result<String, ApiError> {
-        let index = parent.finalizers.iter().position(|held| &**held == finalizer).unwrap_or_default();
+        let index = parent.finalizers.iter().position(|one| &**one == finalizer).unwrap_or_default();
         let path = format!("/metadata/finalizers/{index}");
         let remove = json!([
             { "op": "test", "path": "/metadata/uid", "value": &*parent.uid },
@@ -204,7 +205,7 @@ impl Writer {
         permit: &Permit,
     ) -> Result<String, ApiError> {
         let target = resource.reference(&parent.key);
-        let call = Call {
+        let call = ApiCall {
             verb,
             target: &target,
             method: Method::PATCH,
@@ -219,7 +220,7 @@ impl Writer {
 /// Whether another writer changed the finalizers since, or the parent was deleted, or made anew: then
 /// it is no wonder that ours could not be. The code of an error does not say: a failed `test` of a
 /// JSON patch is a 422 as well as the answer of a policy or a schema, which will be the same next time.
-pub fn was_overtaken(watched: &Watched, sent: &Object) -> bool {
+pub fn was_overtaken(watched: &SharedWatch, sent: &Object) -> bool {
     let Some(live) = watched.cache.get(&sent.key) else { return true };
     (&live.uid, &live.finalizers, live.deleting) != (&sent.uid, &sent.finalizers, sent.deleting)
 }
@@ -242,7 +243,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::client::{Cluster, ConnectOptions};
-    use crate::cluster::rate_limit::Pace;
+    use crate::cluster::rate_limit::RateLimit;
     use hotshoe_core::model::kind::Kind;
     use hotshoe_core::model::limits::Limits;
     use hotshoe_core::model::projection::Projection;
@@ -254,8 +255,9 @@ mod tests {
         std::fs::write(kubeconfig.path(), text).unwrap();
         let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), context: Some("a".to_owned()) };
         let cluster = Cluster::connect(&options).await.unwrap();
-        let pace = Pace::new(&"demo".into(), &Limits { writes_per_second: 1, ..Limits::default() }, Arc::default());
-        Writer::new(&cluster, Arc::default(), "demo", Identity::plugin("hotshoe", "demo"), pace)
+        let rate_limit =
+            RateLimit::new(&"demo".into(), &Limits { writes_per_second: 1, ..Limits::default() }, Arc::default());
+        Writer::new(&cluster, Arc::default(), "demo", Identity::plugin("hotshoe", "demo"), rate_limit)
     }
 
     #[tokio::test]
@@ -266,12 +268,12 @@ mod tests {
         let lens = Lens { projection: Projection::default(), labels: Vec::new(), status: false };
         let parent = Object::read(json, &lens).unwrap();
         let permit = Permit::unlimited();
-        let (stated, said, taken_back) = (writer().await, writer().await, writer().await);
+        let (stated, said, removed) = (writer().await, writer().await, writer().await);
         drop(stated.apply_status(&resource, &parent, json!({}), &permit).await);
         drop(said.apply_host_condition(&resource, &parent, json!({}), &permit).await);
-        drop(taken_back.take_back_host_condition(&resource, &parent, &permit).await);
-        for writer in [stated, said, taken_back] {
-            assert!(writer.pace.write().now_or_never().is_none(), "the one write of this second is made");
+        drop(removed.remove_host_condition(&resource, &parent, &permit).await);
+        for writer in [stated, said, removed] {
+            assert!(writer.rate_limit.write().now_or_never().is_none(), "the one write of this second is made");
         }
     }
 }

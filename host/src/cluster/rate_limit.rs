@@ -1,8 +1,8 @@
-//! How often a plugin may write, delete and have something read: before every write of its own, whatever the cause,
-//! before each of the host's condition on its parents, and before each object that it asks for by name.
+//! Limits how often a plugin may write, delete and read: before every write on its behalf, before each write of the
+//! host's condition on its parents, and before each object that it asks for by name.
 //!
-//! Who is too fast waits, and holds up no other plugin: the wait is before the turn among all
-//! writes of the process, in which plugins take turns.
+//! A plugin that is too fast waits, and delays no other plugin: it waits before it asks for a
+//! [write slot](crate::cluster::write_slots).
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -15,98 +15,97 @@ use tokio::sync::Mutex;
 use crate::telemetry::metrics::Metrics;
 use hotshoe_core::model::limits::Limits;
 
-/// So many may come at once after a rest.
+/// The largest burst after a rest.
 const AT_ONCE: u32 = 100;
 
-/// The pace of one plugin.
-pub struct Pace {
+/// The rate limits of one plugin.
+pub struct RateLimit {
     plugin: Arc<str>,
     metrics: Arc<Metrics>,
-    lanes: RwLock<Arc<Lanes>>,
+    limiters: RwLock<Arc<Limiters>>,
 }
 
-/// Reads and the two kinds of writes, each with the limit that holds for it.
-struct Lanes {
+/// A limiter for reads and for each of the two kinds of writes.
+struct Limiters {
     limits: [u32; 3],
-    reads: Lane,
-    writes: Lane,
-    deletions: Lane,
+    reads: Limiter,
+    writes: Limiter,
+    deletions: Limiter,
 }
 
-struct Lane {
-    limiter: DefaultDirectRateLimiter,
-    /// Held by the first of those that wait. The others sleep behind it: thousands that each looked at the
-    /// clock would keep the thread busy that serves all plugins.
+struct Limiter {
+    governor: DefaultDirectRateLimiter,
+    /// Locked by the first waiter. The others queue behind it, in order: thousands that each looked at the clock, as
+    /// with `until_ready`, would keep the thread busy that serves all plugins.
     first: Mutex<()>,
 }
 
-impl Lane {
+impl Limiter {
     fn new(per_second: u32) -> Self {
         let per_second = NonZeroU32::new(per_second).unwrap_or(NonZeroU32::MIN);
         let at_once = NonZeroU32::new(AT_ONCE).map_or(per_second, |most| most.min(per_second));
-        let limiter = RateLimiter::direct(Quota::per_second(per_second).allow_burst(at_once));
-        Self { limiter, first: Mutex::default() }
+        let governor = RateLimiter::direct(Quota::per_second(per_second).allow_burst(at_once));
+        Self { governor, first: Mutex::default() }
     }
 }
 
-impl Lanes {
+impl Limiters {
     fn new(limits: &Limits) -> Self {
         let limits = of(limits);
-        let [reads, writes, deletions] = limits.map(Lane::new);
+        let [reads, writes, deletions] = limits.map(Limiter::new);
         Self { limits, reads, writes, deletions }
     }
 }
 
-/// Reads, writes and deletions in a second.
+/// Reads, writes and deletions a second.
 fn of(limits: &Limits) -> [u32; 3] {
     [limits.reads_per_second, limits.writes_per_second, limits.deletions_per_second]
 }
 
-impl Pace {
-    /// Within the limits of a plugin.
+impl RateLimit {
+    /// Creates the rate limits of a plugin.
     pub fn new(plugin: &Arc<str>, limits: &Limits, metrics: Arc<Metrics>) -> Self {
-        Self { plugin: plugin.clone(), metrics, lanes: RwLock::new(Arc::new(Lanes::new(limits))) }
+        Self { plugin: plugin.clone(), metrics, limiters: RwLock::new(Arc::new(Limiters::new(limits))) }
     }
 
-    /// Other limits from now on. Equal ones change nothing, or each change of `plugin.yaml` would let
-    /// the writes of another second come at once.
+    /// Replaces the limits. Equal ones change nothing, or each change of `plugin.yaml` would allow another burst.
     pub fn set(&self, limits: &Limits) {
-        let mut lanes = self.lanes.write();
-        if lanes.limits != of(limits) {
-            *lanes = Arc::new(Lanes::new(limits));
+        let mut limiters = self.limiters.write();
+        if limiters.limits != of(limits) {
+            *limiters = Arc::new(Limiters::new(limits));
         }
     }
 
-    /// Waits for the turn of an object that the plugin asks for by name.
+    /// Waits until the plugin may read one more object by name.
     pub async fn read(&self) {
-        self.wait(&self.lanes().reads, Metrics::delayed_read).await;
+        self.wait(&self.limiters().reads, Metrics::delayed_read).await;
     }
 
-    /// Waits for the turn of a write.
+    /// Waits until the plugin may write once more.
     pub async fn write(&self) {
-        self.wait(&self.lanes().writes, Metrics::delayed_write).await;
+        self.wait(&self.limiters().writes, Metrics::delayed_write).await;
     }
 
-    /// Waits for the turn of a deletion, which is a write too.
+    /// Waits until the plugin may delete once more; a deletion counts as a write, too.
     pub async fn delete(&self) {
-        let lanes = self.lanes();
-        self.wait(&lanes.deletions, Metrics::delayed_write).await;
-        self.wait(&lanes.writes, Metrics::delayed_write).await;
+        let limiters = self.limiters();
+        self.wait(&limiters.deletions, Metrics::delayed_write).await;
+        self.wait(&limiters.writes, Metrics::delayed_write).await;
     }
 
-    fn lanes(&self) -> Arc<Lanes> {
-        self.lanes.read().clone()
+    fn limiters(&self) -> Arc<Limiters> {
+        self.limiters.read().clone()
     }
 
-    async fn wait(&self, lane: &Lane, count: fn(&Metrics, &str)) {
-        if let Ok(_first) = lane.first.try_lock()
-            && lane.limiter.check().is_ok()
+    async fn wait(&self, limiter: &Limiter, count: fn(&Metrics, &str)) {
+        if let Ok(_first) = limiter.first.try_lock()
+            && limiter.governor.check().is_ok()
         {
             return;
         }
         count(&self.metrics, &self.plugin);
-        let _first = lane.first.lock().await;
-        while let Err(early) = lane.limiter.check() {
+        let _first = limiter.first.lock().await;
+        while let Err(early) = limiter.governor.check() {
             tokio::time::sleep(early.wait_time_from(DefaultClock::default().now())).await;
         }
     }
@@ -116,68 +115,68 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn pace(limits: &Limits) -> Pace {
-        Pace::new(&"memcached".into(), limits, Arc::default())
+    fn limit(limits: &Limits) -> RateLimit {
+        RateLimit::new(&"memcached".into(), limits, Arc::default())
     }
 
     #[tokio::test]
     async fn deletions_are_slower_than_other_writes() {
-        let pace = pace(&Limits { writes_per_second: 1_000, deletions_per_second: 20, ..Limits::default() });
+        let limit = limit(&Limits { writes_per_second: 1_000, deletions_per_second: 20, ..Limits::default() });
         let start = std::time::Instant::now();
         for _ in 0..50 {
-            pace.write().await;
+            limit.write().await;
         }
         for _ in 0..25 {
-            pace.delete().await;
+            limit.delete().await;
         }
         // 20 at once, and each of 5 more after a twentieth of a second.
         assert!(start.elapsed().as_millis() >= 200, "{:?}", start.elapsed());
-        assert!(pace.metrics.encode().contains("hotshoe_plugin_writes_delayed_total{controller=\"memcached\"} 5"));
+        assert!(limit.metrics.encode().contains("hotshoe_plugin_writes_delayed_total{controller=\"memcached\"} 5"));
     }
 
     #[tokio::test]
     async fn what_is_read_has_a_pace_of_its_own() {
-        let pace = pace(&Limits { reads_per_second: 20, ..Limits::default() });
+        let limit = limit(&Limits { reads_per_second: 20, ..Limits::default() });
         for _ in 0..25 {
-            pace.read().await;
-            pace.write().await;
+            limit.read().await;
+            limit.write().await;
         }
-        let metrics = pace.metrics.encode();
+        let metrics = limit.metrics.encode();
         assert!(metrics.contains("hotshoe_plugin_reads_delayed_total{controller=\"memcached\"} 5"), "{metrics}");
         assert!(!metrics.contains("hotshoe_plugin_writes_delayed_total{"), "{metrics}");
     }
 
     #[tokio::test]
     async fn who_waits_is_served_in_order_and_counted_once() {
-        let pace = pace(&Limits { writes_per_second: 20, ..Limits::default() });
+        let limit = limit(&Limits { writes_per_second: 20, ..Limits::default() });
         let order = std::sync::Mutex::new(Vec::new());
         let write = |n: u32| {
-            let (pace, order) = (&pace, &order);
+            let (limit, order) = (&limit, &order);
             async move {
-                pace.write().await;
+                limit.write().await;
                 order.lock().unwrap().push(n);
             }
         };
         futures::future::join_all((0..25).map(write)).await;
         assert_eq!(order.into_inner().unwrap(), (0..25).collect::<Vec<_>>());
-        assert!(pace.metrics.encode().contains("hotshoe_plugin_writes_delayed_total{controller=\"memcached\"} 5"));
+        assert!(limit.metrics.encode().contains("hotshoe_plugin_writes_delayed_total{controller=\"memcached\"} 5"));
     }
 
     #[tokio::test]
     async fn a_limit_of_nothing_is_one_a_second() {
-        let pace = pace(&Limits { deletions_per_second: 0, ..Limits::default() });
-        pace.delete().await;
-        assert!(pace.lanes().deletions.limiter.check().is_err());
+        let limit = limit(&Limits { deletions_per_second: 0, ..Limits::default() });
+        limit.delete().await;
+        assert!(limit.limiters().deletions.governor.check().is_err());
     }
 
     #[tokio::test]
     async fn other_limits_hold_from_the_next_write_and_equal_ones_give_nothing() {
         let slow = Limits { deletions_per_second: 1, ..Limits::default() };
-        let pace = pace(&slow);
-        pace.delete().await;
-        pace.set(&slow);
-        assert!(pace.lanes().deletions.limiter.check().is_err());
-        pace.set(&Limits { deletions_per_second: 2, ..slow });
-        assert!(pace.lanes().deletions.limiter.check().is_ok());
+        let limit = limit(&slow);
+        limit.delete().await;
+        limit.set(&slow);
+        assert!(limit.limiters().deletions.governor.check().is_err());
+        limit.set(&Limits { deletions_per_second: 2, ..slow });
+        assert!(limit.limiters().deletions.governor.check().is_ok());
     }
 }

@@ -1,7 +1,5 @@
-//! Objects as they come off the wire: what the watch client asks of a type, and no more.
-//!
-//! Between the client and the cache. Nothing but the name and the version is decoded here, for
-//! most events are echoes of our own writes.
+//! Objects of watch events as undecoded text with their name and version: most events are echoes of our own writes,
+//! and nothing more of them is looked at.
 
 use std::borrow::Cow;
 
@@ -11,31 +9,31 @@ use serde_json::value::RawValue;
 
 use hotshoe_core::model::object::Key;
 
-/// An object as it comes off the wire: its text, and the little that the watch client looks at.
+/// The text of an object, and the metadata that the watch client needs.
 #[derive(Clone, Debug)]
-pub(super) struct Wire {
+pub(super) struct RawObject {
     meta: ObjectMeta,
     json: Box<RawValue>,
 }
 
-impl Wire {
-    /// Which object.
+impl RawObject {
+    /// Returns its namespace and name.
     pub(super) fn key(&self) -> Key {
         Key::new(self.meta.namespace.as_deref(), self.meta.name.as_deref().unwrap_or_default())
     }
 
-    /// The text.
+    /// Returns the text.
     pub(super) fn json(&self) -> &str {
         self.json.get()
     }
 
-    /// Which version of it; the newest, where it does not say.
+    /// Returns its resource version; the highest there is, if it names none.
     pub(super) fn version(&self) -> u64 {
         self.meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(u64::MAX)
     }
 }
 
-impl<'de> Deserialize<'de> for Wire {
+impl<'de> Deserialize<'de> for RawObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Box::<RawValue>::deserialize(deserializer)?;
         let head = Head::read(json.get()).map_err(serde::de::Error::custom)?;
@@ -49,7 +47,7 @@ impl<'de> Deserialize<'de> for Wire {
     }
 }
 
-/// The metadata that tells which version of which object this is.
+/// The metadata that identifies an object and its version.
 #[derive(serde::Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Head {
@@ -93,7 +91,7 @@ impl<'de> Visitor<'de> for UpToMetadata<'_> {
     }
 }
 
-impl kube::Resource for Wire {
+impl kube::Resource for RawObject {
     type DynamicType = ApiResource;
     type Scope = kube::core::DynamicResourceScope;
 
@@ -130,7 +128,7 @@ mod tests {
             r#"{"kind":"A","metadata":{"name":"a","namespace":"n","resourceVersion":"7","labels":{}},"spec":{}}"#,
             r#"{"spec":{"metadata":{"name":"no"}},"metadata":{"namespace":"n","name":"a","resourceVersion":"7"}}"#,
         ] {
-            let wire: Wire = serde_json::from_str(json).unwrap();
+            let wire: RawObject = serde_json::from_str(json).unwrap();
             assert_eq!((wire.key(), wire.version()), (Key::new(Some("n"), "a"), 7));
             assert_eq!(wire.json(), json);
         }
@@ -138,6 +136,6 @@ mod tests {
 
     #[test]
     fn an_object_that_is_cut_off_is_an_error() {
-        assert!(serde_json::from_str::<Wire>(r#"{"metadata":{"name":"a"#).is_err());
+        assert!(serde_json::from_str::<RawObject>(r#"{"metadata":{"name":"a"#).is_err());
     }
 }

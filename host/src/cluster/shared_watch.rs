@@ -1,6 +1,6 @@
-//! What one watch has seen, and who is told of it. Fed by [`watch`](crate::cluster::watch) with events, and
-//! by [`apply`](crate::cluster::apply) with the replies to our own writes, which are news to nobody when the
-//! watch brings them once more.
+//! One watch that plugins share: its store and its subscribers. Fed by [`watch`](crate::cluster::watch) with events,
+//! and by [`apply`](crate::cluster::apply) with the replies to our own writes, whose echoes in the watch wake no
+//! subscriber.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Once};
@@ -10,12 +10,12 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::cluster::raw_object::Wire;
-use crate::cluster::store::{Applied, Cache};
+use crate::cluster::raw_object::RawObject;
+use crate::cluster::store::{Store, Update};
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::{Lens, Object};
 
-/// Which objects a watch sees.
+/// The objects of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// Their kind.
@@ -24,66 +24,66 @@ pub struct Scope {
     pub selector: String,
 }
 
-/// How a watch is.
+/// The state of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// The first list has not ended.
+    /// The first list is running.
     Starting,
-    /// The cache follows the API server.
+    /// The store follows the API server.
     Synced,
-    /// What is wrong, and what to do.
+    /// The watch fails: what is wrong, and what to do.
     Failing(String),
-    /// The same, where the API server does not answer: that is no matter of this kind, and told for all of them.
+    /// The API server does not answer; logged once for all watches, as it is not about this kind.
     Silent(String),
 }
 
-/// What a kind is to a plugin. It may be more than one thing to the same one.
+/// The role of a kind for a plugin; it may have several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// What it decides about.
+    /// The plugin reconciles it.
     Parent,
-    /// What it makes.
+    /// The plugin owns it.
     Child,
-    /// What it reads, under this key.
+    /// The plugin reads it, under this key.
     Read(String),
-    /// What its grant looks at.
+    /// The grant selects namespaces by label.
     Namespace,
 }
 
-/// Told of every change that is news, on the watch's own task, so it must be quick.
+/// Called with every change, on the task of the watch: it must not block.
 pub type Subscriber = Arc<dyn Fn(&Change) + Send + Sync>;
 
-/// One change of one object.
+/// A change of one object.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// It is new or different.
-    Applied(Applied),
-    /// It is gone.
+    /// The object is new or changed.
+    Applied(Update),
+    /// The object is gone.
     Deleted(Arc<Object>),
 }
 
-/// A watch and what it has seen.
-pub struct Watched {
-    /// Which objects.
+/// A watch and its store.
+pub struct SharedWatch {
+    /// The objects that it selects.
     pub scope: Scope,
-    /// The newest of them.
-    pub cache: Cache,
-    /// A namespace of which nothing is kept: the host's own, which no plugin may see.
+    /// Their newest known versions.
+    pub cache: Store,
+    /// The namespace of which nothing is stored: the host's own, which no plugin may see.
     closed: Arc<str>,
-    closed_told: Once,
+    closed_logged: Once,
     lens: RwLock<Arc<Lens>>,
     pub(super) health: watch::Sender<Health>,
     pub(super) subscribers: Mutex<HashMap<(Arc<str>, Role), Subscriber>>,
     pub(super) task: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-impl Watched {
+impl SharedWatch {
     pub(super) fn new(scope: Scope, lens: Lens, closed: Arc<str>) -> Arc<Self> {
         Arc::new(Self {
             scope,
-            cache: Cache::default(),
+            cache: Store::default(),
             closed,
-            closed_told: Once::new(),
+            closed_logged: Once::new(),
             lens: RwLock::new(Arc::new(lens)),
             health: watch::Sender::new(Health::Starting),
             subscribers: Mutex::default(),
@@ -91,7 +91,7 @@ impl Watched {
         })
     }
 
-    /// How it is now.
+    /// Returns its state.
     pub fn health(&self) -> Health {
         self.health.borrow().clone()
     }
@@ -102,57 +102,58 @@ impl Watched {
         drop(self.health.subscribe().wait_for(|health| *health == Health::Synced).await);
     }
 
-    /// Waits until the first list has ended, or something is wrong with it.
+    /// Waits until the first list has ended or failed.
     pub async fn tried(&self) {
         drop(self.health.subscribe().wait_for(|health| *health != Health::Starting).await);
     }
 
-    /// Whether this plugin is told of changes.
+    /// Whether this plugin is a subscriber.
     pub fn is_subscribed(&self, plugin: &str) -> bool {
         let subscribers = self.subscribers.lock();
         subscribers.keys().any(|(name, _)| **name == *plugin)
     }
 
-    /// Whether another plugin decides about these objects too; a revision that is being taken goes by the name of
-    /// its plugin and a word.
+    /// Whether another plugin reconciles these objects too. A revision that is being activated subscribes with the
+    /// name of its plugin and one more word.
     pub fn has_other_parents(&self, plugin: &str) -> bool {
         let subscribers = self.subscribers.lock();
         subscribers.keys().any(|(name, role)| *role == Role::Parent && name.split(' ').next() != Some(plugin))
     }
 
-    /// What it keeps of each object.
+    /// Returns which parts of each object it stores.
     pub fn lens(&self) -> Arc<Lens> {
         self.lens.read().clone()
     }
 
-    /// Takes the reply to a write, which the watch will not show as news any more. Wakes all but the
-    /// writer, who knows. Returns the object as the text has it, even where the cache knows a newer
-    /// one by now: what a write did is judged by its own reply.
+    /// Stores the object of a reply to a write, so that its echo in the watch wakes no subscriber. Wakes all
+    /// subscribers but the writer, which knows. Returns the object as the reply has it, even if a newer version is
+    /// known by now: the effect of a write is judged by its own reply.
     ///
     /// # Errors
-    /// When the text is not a Kubernetes object.
+    /// If the text is no Kubernetes object.
     pub fn learn(&self, json: &str, writer: (&str, Role)) -> serde_json::Result<Arc<Object>> {
         let object = Arc::new(Object::read(json, &self.lens())?);
         if let Some(applied) = self.cache.apply(object.clone()) {
-            self.tell_but(&Change::Applied(applied), Some(writer));
+            self.notify_but(&Change::Applied(applied), Some(writer));
         }
         Ok(object)
     }
 
-    /// Takes an object that was read past the watch, with what others did to it.
+    /// Stores an object that was read past the watch, and wakes all subscribers.
     pub fn take(&self, live: Object) {
         if let Some(applied) = self.cache.apply(live) {
-            self.tell(&Change::Applied(applied));
+            self.notify(&Change::Applied(applied));
         }
     }
 
-    /// Takes word that an object is gone, which the watch will not show as news any more.
+    /// Removes an object that is known to be gone, before the watch shows it.
     pub fn lose(&self, known: &Object) {
         if let Some(gone) = self.cache.delete(known) {
-            self.tell(&Change::Deleted(gone));
+            self.notify(&Change::Deleted(gone));
         }
     }
 
+    /// Stores more of each object from now on. Returns whether the watch must start again for that.
     pub(super) fn widen(&self, lens: &Lens) -> bool {
         let mut mine = self.lens.write();
         let mut wider = Lens::clone(&mine);
@@ -164,11 +165,11 @@ impl Watched {
         widens
     }
 
-    fn tell(&self, change: &Change) {
-        self.tell_but(change, None);
+    fn notify(&self, change: &Change) {
+        self.notify_but(change, None);
     }
 
-    fn tell_but(&self, change: &Change, writer: Option<(&str, Role)>) {
+    fn notify_but(&self, change: &Change, writer: Option<(&str, Role)>) {
         let subscribers = self.subscribers.lock();
         for ((plugin, role), subscriber) in subscribers.iter() {
             if !writer.as_ref().is_some_and(|(name, wrote)| **plugin == **name && role == wrote) {
@@ -177,6 +178,7 @@ impl Watched {
         }
     }
 
+    /// Sets the state, and logs a change of it.
     pub(super) fn report(&self, health: Health) {
         self.health.send_if_modified(|known| {
             let changed = *known != health;
@@ -195,48 +197,49 @@ impl Watched {
         });
     }
 
-    pub(super) fn see(&self, event: watcher::Event<Wire>) {
+    /// Applies an event of the watch to the store, and notifies the subscribers.
+    pub(super) fn observe(&self, event: watcher::Event<RawObject>) {
         match event {
             watcher::Event::Init => self.cache.begin_list(),
-            watcher::Event::InitApply(wire) | watcher::Event::Apply(wire) => self.see_applied(&wire),
-            watcher::Event::Delete(wire) => self.see_deleted(&wire),
+            watcher::Event::InitApply(raw) | watcher::Event::Apply(raw) => self.observe_applied(&raw),
+            watcher::Event::Delete(raw) => self.observe_deleted(&raw),
             watcher::Event::InitDone => {
                 for gone in self.cache.end_list() {
-                    self.tell(&Change::Deleted(gone));
+                    self.notify(&Change::Deleted(gone));
                 }
                 self.report(Health::Synced);
             }
         }
     }
 
-    fn see_applied(&self, wire: &Wire) {
-        let key = wire.key();
+    fn observe_applied(&self, raw: &RawObject) {
+        let key = raw.key();
         if key.namespace.as_ref() == Some(&self.closed) {
-            self.closed_told.call_once(|| {
-                tracing::warn!(kind = %self.scope.kind, object = %key, "it is in the namespace of the host, where no plugin may do anything, so it is not served; create it in another one");
+            self.closed_logged.call_once(|| {
+                tracing::warn!(kind = %self.scope.kind, object = %key, "the object is in the namespace of the host, where no plugin may act, so it is not reconciled; create it in another namespace");
             });
             return;
         }
-        if self.cache.is_echo(&key, wire.version()) {
+        if self.cache.is_echo(&key, raw.version()) {
             return;
         }
-        if let Some(applied) = self.read(wire).and_then(|object| self.cache.apply(object)) {
-            self.tell(&Change::Applied(applied));
+        if let Some(applied) = self.read(raw).and_then(|object| self.cache.apply(object)) {
+            self.notify(&Change::Applied(applied));
         }
     }
 
-    fn see_deleted(&self, wire: &Wire) {
-        if let Some(gone) = self.read(wire).and_then(|object| self.cache.delete(&object)) {
-            self.tell(&Change::Deleted(gone));
+    fn observe_deleted(&self, raw: &RawObject) {
+        if let Some(gone) = self.read(raw).and_then(|object| self.cache.delete(&object)) {
+            self.notify(&Change::Deleted(gone));
         }
     }
 
-    /// An object that cannot be read is skipped and named; it does not stop the others.
-    fn read(&self, wire: &Wire) -> Option<Object> {
-        match Object::read(wire.json(), &self.lens()) {
+    /// Parses an object. One that cannot be parsed is logged and skipped; it does not stop the others.
+    fn read(&self, raw: &RawObject) -> Option<Object> {
+        match Object::read(raw.json(), &self.lens()) {
             Ok(object) => Some(object),
             Err(error) => {
-                let object = wire.key();
+                let object = raw.key();
                 tracing::error!(kind = %self.scope.kind, %object, %error, "an object of the cluster cannot be read; it is skipped");
                 None
             }
@@ -259,7 +262,7 @@ mod tests {
     #[test]
     fn a_write_wakes_all_but_who_wrote_and_what_others_did_wakes_all() {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-        let watched = Watched::new(
+        let watched = SharedWatch::new(
             Scope { kind: Kind::new("", "v1", "ConfigMap"), selector: String::new() },
             lens,
             "system".into(),
@@ -286,27 +289,27 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_what_is_in_the_closed_namespace() {
-        let scope = Scope { kind: Kind::new("example.com", "v1", "Cache"), selector: String::new() };
+    fn nothing_in_the_closed_namespace_is_stored() {
+        let scope = Scope { kind: Kind::new("example.com", "v1", "Store"), selector: String::new() };
         let lens = Lens { projection: Projection::new(&["spec"]), labels: Vec::new(), status: false };
-        let watched = Watched::new(scope, lens, "system".into());
-        let told = Arc::new(Mutex::new(0));
-        let counts = told.clone();
+        let watched = SharedWatch::new(scope, lens, "system".into());
+        let notified = Arc::new(Mutex::new(0));
+        let counts = notified.clone();
         let subscriber: Subscriber = Arc::new(move |_| *counts.lock() += 1);
         watched.subscribers.lock().insert(("demo".into(), Role::Parent), subscriber);
-        let wire = |namespace: &str| {
+        let raw = |namespace: &str| {
             let json = format!(
                 r#"{{"metadata":{{"name":"a","namespace":"{namespace}","uid":"{namespace}","resourceVersion":"7"}}}}"#
             );
-            serde_json::from_str::<Wire>(&json).unwrap()
+            serde_json::from_str::<RawObject>(&json).unwrap()
         };
-        watched.see(watcher::Event::Init);
-        watched.see(watcher::Event::InitApply(wire("system")));
-        watched.see(watcher::Event::InitApply(wire("systems")));
-        watched.see(watcher::Event::InitDone);
-        watched.see(watcher::Event::Apply(wire("system")));
-        watched.see(watcher::Event::Delete(wire("system")));
+        watched.observe(watcher::Event::Init);
+        watched.observe(watcher::Event::InitApply(raw("system")));
+        watched.observe(watcher::Event::InitApply(raw("systems")));
+        watched.observe(watcher::Event::InitDone);
+        watched.observe(watcher::Event::Apply(raw("system")));
+        watched.observe(watcher::Event::Delete(raw("system")));
         assert_eq!(watched.cache.keys(), [Key::new(Some("systems"), "a")]);
-        assert_eq!(*told.lock(), 1);
+        assert_eq!(*notified.lock(), 1);
     }
 }

@@ -1,9 +1,8 @@
-//! The newest that is known of the objects of one watch, with an index by controlling owner and by
-//! label.
+//! The newest known version of each object of one watch, indexed by controlling owner and by label.
 //!
-//! Both watch events and the replies to our own writes land here, so a decision never rests on a
-//! view older than a write of ours (read-your-own-writes). What is older than what is known is
-//! ignored, and so is an echo of our own write: it wakes nobody.
+//! Watch events and the replies to our own writes both land here, so a decision never rests on a view older than our
+//! own writes (read-your-own-writes). Older versions are ignored, and so are echoes of our own writes: they wake no
+//! reconcile.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,8 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
 
-/// How many deletions are remembered, so that the late reply to a write does not bring an object
-/// back that is gone.
+/// How many deletions are remembered, so that a late reply to a write does not bring a deleted object back.
 const TOMBSTONES: usize = 256;
 
 /// Label key, namespace and label value.
@@ -22,7 +20,7 @@ type LabelIndex = HashMap<(Box<str>, Option<Arc<str>>, Box<str>), HashSet<Key>>;
 
 /// The objects of one watch.
 #[derive(Default)]
-pub struct Cache {
+pub struct Store {
     inner: Mutex<Inner>,
 }
 
@@ -31,38 +29,37 @@ struct Inner {
     objects: HashMap<Key, Arc<Object>>,
     by_owner: HashMap<Arc<str>, HashSet<Key>>,
     by_label: LabelIndex,
-    /// What the objects of each plugin take, bytes.
+    /// Memory that the objects of each plugin take, bytes.
     held: HashMap<Box<str>, usize>,
     tombstones: VecDeque<(Arc<str>, u64)>,
     /// Keys seen since the running list began; absent while none runs.
     listing: Option<HashSet<Key>>,
 }
 
-impl Cache {
-    /// Takes a watch event or the reply to a write. Returns what was known before, if this is
-    /// news.
-    pub fn apply(&self, object: impl Into<Arc<Object>>) -> Option<Applied> {
+impl Store {
+    /// Stores an object of a watch event or of the reply to a write. Returns the change, if it is one.
+    pub fn apply(&self, object: impl Into<Arc<Object>>) -> Option<Update> {
         self.lock().apply(object.into())
     }
 
-    /// Whether this version of an object, or a newer one, is known. Never while a list runs: what
-    /// it shows is counted, and may be wanted with more fields than before.
+    /// Whether this version of an object, or a newer one, is known. False while a list runs: every object of it is
+    /// noted as seen, and may be needed with more fields than before.
     pub fn is_echo(&self, key: &Key, version: u64) -> bool {
         let inner = self.lock();
         inner.listing.is_none() && inner.objects.get(key).is_some_and(|known| known.resource_version >= version)
     }
 
-    /// Takes the end of an object. Returns it, if this is news.
+    /// Removes a deleted object. Returns it, if it was known.
     pub fn delete(&self, object: &Object) -> Option<Arc<Object>> {
         self.lock().delete(object)
     }
 
-    /// A list begins: what it does not show by its end is gone.
+    /// Begins a list: objects that it does not show by its end are gone.
     pub fn begin_list(&self) {
         self.lock().listing = Some(HashSet::new());
     }
 
-    /// The list has ended. Returns what is gone.
+    /// Ends the list. Returns the objects that are gone.
     pub fn end_list(&self) -> Vec<Arc<Object>> {
         let mut inner = self.lock();
         let Some(seen) = inner.listing.take() else { return Vec::new() };
@@ -70,49 +67,49 @@ impl Cache {
         gone.iter().filter_map(|key| inner.forget(key)).collect()
     }
 
-    /// One object.
+    /// Returns one object.
     pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
         self.lock().objects.get(key).cloned()
     }
 
-    /// The objects that this uid controls, sorted by key.
+    /// Returns the objects that the owner with this uid controls, sorted by key.
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<Object>> {
         let inner = self.lock();
         inner.collect(inner.by_owner.get(uid))
     }
 
-    /// The objects of a namespace with this label, sorted by key.
+    /// Returns the objects of a namespace with this label, sorted by key.
     pub fn labelled(&self, namespace: Option<&Arc<str>>, label: &str, value: &str) -> Vec<Arc<Object>> {
         let inner = self.lock();
         inner.collect(inner.by_label.get(&(label.into(), namespace.cloned(), value.into())))
     }
 
-    /// All keys.
+    /// Returns all keys, in no order.
     pub fn keys(&self) -> Vec<Key> {
         self.lock().objects.keys().cloned().collect()
     }
 
-    /// Whether there is such an object.
+    /// Whether any object satisfies `is_it`.
     pub fn any(&self, is_it: impl Fn(&Object) -> bool) -> bool {
         self.lock().objects.values().any(|object| is_it(object))
     }
 
-    /// The objects of which this is true.
+    /// Returns the objects that satisfy `is_it`.
     pub fn all(&self, is_it: impl Fn(&Object) -> bool) -> Vec<Arc<Object>> {
         self.lock().objects.values().filter(|object| is_it(object)).cloned().collect()
     }
 
-    /// What the objects that carry this plugin's label take, bytes.
+    /// Returns the memory that the objects with this plugin's label take, bytes.
     pub fn held_of(&self, plugin: &str) -> usize {
         self.lock().held.get(plugin).copied().unwrap_or_default()
     }
 
-    /// How many objects there are.
+    /// Counts the objects.
     pub fn len(&self) -> usize {
         self.lock().objects.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -123,17 +120,17 @@ impl Cache {
     }
 }
 
-/// An object that was news.
+/// A new or changed object.
 #[derive(Clone, Debug)]
-pub struct Applied {
-    /// As it is now.
+pub struct Update {
+    /// The object now.
     pub new: Arc<Object>,
-    /// As it was known before.
+    /// The version that was known before.
     pub old: Option<Arc<Object>>,
 }
 
 impl Inner {
-    fn apply(&mut self, new: Arc<Object>) -> Option<Applied> {
+    fn apply(&mut self, new: Arc<Object>) -> Option<Update> {
         let buried = |(uid, version): &(Arc<str>, u64)| *uid == new.uid && *version >= new.resource_version;
         if self.tombstones.iter().any(buried) {
             return None;
@@ -148,7 +145,7 @@ impl Inner {
         let old = self.forget(&new.key);
         self.index(&new);
         self.objects.insert(new.key.clone(), new.clone());
-        Some(Applied { new, old })
+        Some(Update { new, old })
     }
 
     fn delete(&mut self, object: &Object) -> Option<Arc<Object>> {
@@ -157,7 +154,7 @@ impl Inner {
         }
         self.tombstones.push_back((object.uid.clone(), object.resource_version.max(1)));
         let known = self.objects.get(&object.key)?;
-        // The name may have been taken by a new object whose creation we know from our own write.
+        // A new object of this name may be known already, from our own write.
         if known.uid != object.uid {
             return None;
         }
@@ -176,7 +173,7 @@ impl Inner {
             && let Some(held) = self.held.get_mut(plugin)
         {
             *held = held.saturating_sub(object.held());
-            // Whoever may label an object chooses the name.
+            // Everyone who may label an object chooses the name, so no entry stays for nothing.
             if *held == 0 {
                 self.held.remove(plugin);
             }
@@ -232,14 +229,14 @@ mod tests {
 
     #[test]
     fn the_echo_of_a_write_is_no_news() {
-        let cache = Cache::default();
+        let cache = Store::default();
         assert!(cache.apply(object("a", "1", 5)).is_some());
         assert!(cache.apply(object("a", "1", 5)).is_none());
     }
 
     #[test]
     fn what_is_older_than_a_write_is_ignored() {
-        let cache = Cache::default();
+        let cache = Store::default();
         cache.apply(object("a", "1", 9));
         assert!(cache.apply(object("a", "1", 5)).is_none());
         assert_eq!(cache.get(&Key::new(Some("n"), "a")).unwrap().resource_version, 9);
@@ -247,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_former_object_does_not_end_its_successor() {
-        let cache = Cache::default();
+        let cache = Store::default();
         cache.apply(object("a", "2", 9));
         assert!(cache.delete(&object("a", "1", 8)).is_none());
         assert_eq!(cache.len(), 1);
@@ -255,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_late_reply_does_not_bring_back_what_is_gone() {
-        let cache = Cache::default();
+        let cache = Store::default();
         cache.delete(&object("a", "1", 8));
         assert!(cache.apply(object("a", "1", 7)).is_none());
         assert!(cache.is_empty());
@@ -263,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_list_ends_what_it_does_not_show_but_not_what_was_written_meanwhile() {
-        let cache = Cache::default();
+        let cache = Store::default();
         cache.apply(object("old", "1", 1));
         cache.begin_list();
         cache.apply(object("listed", "2", 2));
@@ -283,7 +280,7 @@ mod tests {
                 ..object(name, name, version)
             }
         };
-        let cache = Cache::default();
+        let cache = Store::default();
         let [small, large] = [of_plugin("a", "demo", 1), of_plugin("a", "demo", 2)];
         cache.apply(of_plugin("b", "other", 1));
         cache.apply(small.clone());
@@ -298,7 +295,7 @@ mod tests {
 
     #[test]
     fn objects_are_found_by_owner_and_by_label() {
-        let cache = Cache::default();
+        let cache = Store::default();
         cache.apply(object("a", "1", 1));
         assert_eq!(cache.owned_by("owner-a").len(), 1);
         assert_eq!(cache.labelled(Some(&"n".into()), "app", "a").len(), 1);

@@ -1,9 +1,8 @@
-//! The way of one request to the API server and back: connections, their TLS, and who we are.
+//! HTTP to the API server: connections, TLS and credentials.
 //!
-//! Made of the layers of kube's client, for watches and single requests alike, so that both share
-//! their connections and credentials. Single requests go without what that client puts before them, a
-//! task of its own with a queue, and around their bodies. Nothing is sent again behind our back: a
-//! permit to write may have ended meanwhile.
+//! Built from the layers of kube's client, so that watches and single requests share connections and credentials.
+//! Single requests bypass that client's buffer, which is a task with a queue, and its body wrappers. Nothing is
+//! retried here: a permit to write may have ended meanwhile.
 
 use std::time::Duration;
 
@@ -16,18 +15,17 @@ use kube::client::{Body, ConfigExt};
 use tower::util::{BoxCloneSyncService, Oneshot};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
-/// Until there is a connection, its TLS included.
+/// Until a connection is established, with TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An object without all but its metadata; the whole of it from who knows no such form, as an aggregated API
-/// server may.
+/// Asks for the metadata of an object alone, or for all of it from an aggregated API server that knows no such form.
 const METADATA: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
-/// The same of a list, which has a form of its own.
+/// The same for a list, which has a form of its own.
 const METADATA_LIST: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
 
-/// The way to one API server; cheap to clone.
+/// A connection pool to one API server; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Transport(Service);
 
@@ -35,7 +33,7 @@ type Service = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
 
 impl Transport {
     /// # Errors
-    /// When certificates or credentials cannot be used, or a proxy is asked for.
+    /// If certificates or credentials cannot be used, or a proxy is configured.
     pub(super) fn new(config: &kube::Config) -> anyhow::Result<Self> {
         if let Some(proxy) = &config.proxy_url {
             // Its host alone: before that there may be a password.
@@ -57,24 +55,24 @@ impl Transport {
         Ok(Self(BoxCloneSyncService::new(service)))
     }
 
-    /// The same way for the watch client.
+    /// Returns a client for watches.
     pub(super) fn client(&self, config: &kube::Config) -> kube::Client {
         kube::Client::new(self.0.clone(), config.default_namespace.clone())
     }
 
-    /// The same for watches to which the metadata of objects is enough.
+    /// Returns a client for watches that need only the metadata of objects.
     pub(super) fn metadata_client(&self, config: &kube::Config) -> kube::Client {
         let service = ServiceBuilder::new().map_request(of_metadata).service(self.0.clone());
         kube::Client::new(service, config.default_namespace.clone())
     }
 
-    /// Sends one request, whose URI is a path, and returns the head of the reply.
+    /// Sends one request, whose URI is a path, and returns the head of the response.
     pub(super) fn send(&self, request: Request<Body>) -> Oneshot<Service, Request<Body>> {
         self.0.clone().oneshot(request)
     }
 }
 
-/// A list or a watch that brings no more of objects than their metadata.
+/// Asks a list or a watch for metadata only.
 fn of_metadata(mut request: Request<Body>) -> Request<Body> {
     let is_watch = request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
     request.headers_mut().insert(header::ACCEPT, if is_watch { METADATA } else { METADATA_LIST });

@@ -1,10 +1,10 @@
-//! What a plugin is shown of a parent: read from the caches, through the grant.
+//! What a plugin sees of a parent, its children and related objects: read from the stores, as far as the grant allows.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::cluster::shared_watch::Watched;
+use crate::cluster::shared_watch::SharedWatch;
 use hotshoe_core::model::decision::{Document, MatchRule, ReadKind, Related};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::ObservedChildren;
@@ -12,17 +12,17 @@ use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
 use hotshoe_core::model::parent_label::parent_label;
 use hotshoe_core::model::projection::Projection;
 
-/// A kind that a plugin sees, and which of its fields.
+/// A kind that a plugin sees, reduced to the fields that it asked for.
 #[derive(Clone)]
 pub struct View {
-    /// Where its objects are.
-    pub watched: Arc<Watched>,
-    /// What of them this plugin asked for.
+    /// The watch that keeps its objects.
+    pub watched: Arc<SharedWatch>,
+    /// The fields that this plugin asked for.
     pub projection: Projection,
 }
 
 impl View {
-    /// An object as the plugin is shown it. The cache may hold more, for other plugins.
+    /// Returns an object as the plugin sees it. The store may keep more fields, for other plugins.
     pub fn show(&self, object: &Object) -> Document {
         let json = if self.watched.lens().projection == self.projection {
             object.body.clone()
@@ -43,13 +43,13 @@ pub struct ReadView {
     pub view: View,
 }
 
-/// The reference of an object of a kind.
+/// Returns the reference of an object of a kind.
 pub fn reference(kind: &Kind, key: &Key) -> ObjectRef {
     ObjectRef { kind: kind.clone(), namespace: key.namespace.clone(), name: key.name.clone() }
 }
 
-/// The children that a plugin made of a parent in all views, wished for or not yet pruned, sorted by kind
-/// and key. What another plugin made of the same parent is not the plugin's to change, nor to wait for.
+/// Returns the children that a plugin made for a parent, desired or not yet pruned, sorted by kind and key. What
+/// another plugin made for the same parent is not the plugin's to change, nor to wait for.
 pub fn children(owned: &[View], uid: &str, plugin: &str) -> ObservedChildren {
     let of_view = |view: &View| {
         let kind = view.watched.scope.kind.clone();
@@ -65,7 +65,7 @@ pub fn children(owned: &[View], uid: &str, plugin: &str) -> ObservedChildren {
 /// Whether the plugin may see an object.
 pub type MayRead<'a> = dyn Fn(&ObjectRef) -> bool + 'a;
 
-/// The children as the plugin is shown them: those that its grant lets it see.
+/// Returns the children that the plugin may see, as it sees them.
 pub fn show_children(owned: &[View], children: &ObservedChildren, may_read: &MayRead<'_>) -> Vec<Document> {
     let shown = children.iter().filter_map(|(kind, child)| {
         let view = owned.iter().find(|view| view.watched.scope.kind == *kind)?;
@@ -75,7 +75,7 @@ pub fn show_children(owned: &[View], children: &ObservedChildren, may_read: &May
     shown.collect()
 }
 
-/// The related objects of every declared read, as far as the grant lets the plugin see them.
+/// Returns the related objects of every declared read that the plugin may see.
 pub fn related(reads: &[ReadView], parent: &Object, may_read: &MayRead<'_>) -> Vec<Related> {
     let one = |read: &ReadView| {
         let documents = find(read, parent).into_iter().map(|object| read.view.show(&object));
@@ -98,7 +98,7 @@ fn find(read: &ReadView, parent: &Object) -> Vec<Arc<Object>> {
     }
 }
 
-/// The name that a field of the parent holds.
+/// Returns the name in a field of the parent, given by its dotted path.
 pub fn named_by(parent: &Object, path: &str) -> Option<Arc<str>> {
     let body: Value = serde_json::from_str(&parent.body).ok()?;
     let pointer = format!("/{}", path.replace('.', "/"));

@@ -1,9 +1,8 @@
 //! One watch for each kind and selector, shared by the plugins that subscribe to it.
 //!
-//! A watch never ends on its own: a server that is away, a kind that is not there yet and a right
-//! that is missing are states of its [`Health`], tried again with a low, jittered back-off, each
-//! watch for itself, so that one kind that fails does not slow the others. What it has seen is
-//! [`Watched`].
+//! A watch never ends on its own: an API server that does not answer, a kind that is not served yet and a missing
+//! right are states of its [`Health`]. Each watch tries again by itself, with a short, jittered back-off, so that one
+//! kind that fails does not slow the others. [`SharedWatch`] has its store and its subscribers.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -21,26 +20,26 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::cluster::client::{Cluster, chain};
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::error::ApiError;
-use crate::cluster::raw_object::Wire;
-use crate::cluster::shared_watch::{Health, Role, Scope, Subscriber, Watched};
+use crate::cluster::raw_object::RawObject;
+use crate::cluster::shared_watch::{Health, Role, Scope, SharedWatch, Subscriber};
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::Lens;
 
-/// A dead connection is noticed this long after its last sign of life, plus 5 s.
+/// A dead connection is noticed this many seconds after its last event, plus 5.
 const WATCH_SECONDS: u32 = 60;
-/// Objects in one page of a list: the peak of memory at a start.
+/// Objects in one page of a list: bounds the memory peak of a start.
 const PAGE: u32 = 50;
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
-/// Low, because what counts after an outage is how soon changes are seen again.
+/// Short, because after an outage it counts how soon changes are seen again.
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
-/// So long after the last failure the next one is the first again.
+/// This long after the last failure, the back-off starts again from the beginning.
 const CALM: Duration = Duration::from_secs(30);
 
 const UNAUTHORIZED: &str = "the API server does not accept the host's credentials (401); renew its token or kubeconfig";
 
 const AWAY: &str = "it is asked again every 2 s, and what changes meanwhile is acted on when it is back; if it should be up, check its address in the kubeconfig and the way there";
 
-/// What to do about a certificate that is not accepted, by words of the error.
+/// Advice on a certificate that is not accepted, by a part of the error message.
 const CERTIFICATES: [(&str, &str); 2] = [
     (
         "UnknownIssuer",
@@ -52,31 +51,32 @@ const CERTIFICATES: [(&str, &str); 2] = [
 /// All watches of the process.
 pub struct Watches {
     cluster: Cluster,
-    /// What is known of the kinds.
+    /// Kinds as the API server serves them.
     pub kinds: Arc<Kinds>,
     namespace: Option<String>,
     closed: Arc<str>,
-    open: Mutex<HashMap<Scope, Arc<Watched>>>,
+    open: Mutex<HashMap<Scope, Arc<SharedWatch>>>,
 }
 
 impl Watches {
-    /// None yet; `namespace` restricts all that will be, and of what is in `closed` they keep nothing.
+    /// Creates an empty registry. Watches are limited to `namespace` if set; objects in `closed`, the host's own
+    /// namespace, are never stored.
     pub fn new(cluster: Cluster, kinds: Arc<Kinds>, namespace: Option<String>, closed: Arc<str>) -> Self {
         Self { cluster, kinds, namespace, closed, open: Mutex::default() }
     }
 
-    /// The watch of a scope, opened or widened where need be, with a subscriber for a plugin in a
-    /// role.
+    /// Subscribes a plugin in a role to the watch of a scope, which is opened or widened if need be.
     pub fn subscribe(
         &self,
         scope: &Scope,
         lens: &Lens,
         (plugin, role): (&Arc<str>, Role),
         subscriber: Subscriber,
-    ) -> Arc<Watched> {
+    ) -> Arc<SharedWatch> {
         let mut open = self.open.lock();
         let known = open.get(scope).cloned();
-        let watched = known.clone().unwrap_or_else(|| Watched::new(scope.clone(), lens.clone(), self.closed.clone()));
+        let watched =
+            known.clone().unwrap_or_else(|| SharedWatch::new(scope.clone(), lens.clone(), self.closed.clone()));
         let mut subscribers = watched.subscribers.lock();
         subscribers.insert((plugin.clone(), role), subscriber);
         drop(subscribers);
@@ -87,12 +87,12 @@ impl Watches {
         watched
     }
 
-    /// Ends the interest of a plugin; a watch without any is closed.
+    /// Removes a plugin's subscribers; a watch without any is closed.
     pub fn unsubscribe(&self, scope: &Scope, plugin: &str) {
         self.keep(scope, plugin, &[]);
     }
 
-    /// The same, but for its interest in these roles.
+    /// Removes a plugin's subscribers except those in these roles; a watch without any is closed.
     pub fn keep(&self, scope: &Scope, plugin: &str, roles: &[Role]) {
         let mut open = self.open.lock();
         let Some(watched) = open.get(scope) else { return };
@@ -105,20 +105,20 @@ impl Watches {
         }
     }
 
-    /// A kind as the API server serves it now.
+    /// Discovers a kind again.
     ///
     /// # Errors
-    /// When it has none such (404), or does not answer.
+    /// If the API server does not serve it (404), or does not answer.
     pub async fn find_kind_anew(&self, kind: &Kind) -> Result<Arc<Resource>, ApiError> {
         self.kinds.find_anew(&self.cluster, kind).await
     }
 
-    /// Every watch that is open.
-    pub fn all(&self) -> Vec<Arc<Watched>> {
+    /// Returns all open watches.
+    pub fn all(&self) -> Vec<Arc<SharedWatch>> {
         self.open.lock().values().cloned().collect()
     }
 
-    fn start(&self, watched: &Arc<Watched>) {
+    fn start(&self, watched: &Arc<SharedWatch>) {
         watched.health.send_replace(Health::Starting);
         let task = follow(
             Arc::downgrade(watched),
@@ -132,8 +132,14 @@ impl Watches {
     }
 }
 
-/// Holds the watch weakly: the task is stopped by dropping the last strong reference.
-async fn follow(watched: Weak<Watched>, scope: Scope, cluster: Cluster, kinds: Arc<Kinds>, namespace: Option<String>) {
+/// Runs a watch. Holds it weakly: dropping the last strong reference ends the task.
+async fn follow(
+    watched: Weak<SharedWatch>,
+    scope: Scope,
+    cluster: Cluster,
+    kinds: Arc<Kinds>,
+    namespace: Option<String>,
+) {
     let (mut backoff, mut gone) = (Backoff::default(), false);
     loop {
         let Some(resource) = wait_for_kind(&watched, &scope.kind, gone, &cluster, &kinds).await else { return };
@@ -145,11 +151,11 @@ async fn follow(watched: Weak<Watched>, scope: Scope, cluster: Cluster, kinds: A
             let Some(watched) = watched.upgrade() else { return };
             let error = match event {
                 Ok(event) => {
-                    // A new try begins with an event of its own, before anybody was asked.
+                    // A new attempt begins with this event, before any request.
                     if !matches!(event, watcher::Event::Init) {
                         cluster.answered();
                     }
-                    watched.see(event);
+                    watched.observe(event);
                     continue;
                 }
                 Err(error) => error,
@@ -157,8 +163,7 @@ async fn follow(watched: Weak<Watched>, scope: Scope, cluster: Cluster, kinds: A
             report_error(&watched, &cluster, &error);
             drop(watched);
             backoff.wait().await;
-            // The client would resume in silence, and nothing would ever say that all is well
-            // again: a new list does.
+            // The client would resume silently, and the watch would stay `Failing`: a new list ends that.
             gone = is_gone(&error);
             if gone || matches!(error, watcher::Error::WatchStartFailed(_)) {
                 break;
@@ -167,10 +172,10 @@ async fn follow(watched: Weak<Watched>, scope: Scope, cluster: Cluster, kinds: A
     }
 }
 
-/// Asks until the API server serves the kind; `None` when nobody wants it any more. What is known of one
-/// that was served before and is `gone` holds no longer: it may come back with another plural or scope.
+/// Waits until the API server serves the kind; returns `None` once the watch is dropped. A kind that was served before
+/// and is `gone` is discovered again: it may come back with another plural or scope.
 async fn wait_for_kind(
-    watched: &Weak<Watched>,
+    watched: &Weak<SharedWatch>,
     kind: &Kind,
     gone: bool,
     cluster: &Cluster,
@@ -185,7 +190,7 @@ async fn wait_for_kind(
         match found {
             Ok(resource) => return Some(resource),
             Err(error) if error.code == 0 => {
-                cluster.is_silent(&error.message);
+                cluster.unanswered(&error.message);
                 watched.upgrade()?.report(Health::Silent(missing_kind(kind, &error)));
             }
             Err(error) if error.waking_up => watched.upgrade()?.report(Health::Silent(missing_kind(kind, &error))),
@@ -198,22 +203,22 @@ async fn wait_for_kind(
     }
 }
 
-/// A watch that the server closed or a connection that broke is resumed where it was; only what keeps
-/// the cache from following the server is a failure.
-fn report_error(watched: &Watched, cluster: &Cluster, error: &watcher::Error) {
+/// Reports an error that keeps the store from following the API server. A watch that the server closed, or a broken
+/// connection, is resumed where it was and no failure.
+fn report_error(watched: &SharedWatch, cluster: &Cluster, error: &watcher::Error) {
     let kind = &watched.scope.kind;
     match error {
         watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_) => {
             tracing::debug!(%kind, error = %chain(error), "the watch was interrupted");
             if code(error) == 0 {
-                cluster.silence.note();
+                cluster.outage.note();
             }
         }
         _ if code(error) == 0 => {
-            cluster.is_silent(&chain(error));
+            cluster.unanswered(&chain(error));
             watched.report(Health::Silent(failing(kind, error)));
         }
-        _ if cluster.silence.is_waking_up(code(error)) => watched.report(Health::Silent(failing(kind, error))),
+        _ if cluster.outage.is_waking_up(code(error)) => watched.report(Health::Silent(failing(kind, error))),
         _ => {
             cluster.answered();
             watched.report(Health::Failing(failing(kind, error)));
@@ -221,19 +226,19 @@ fn report_error(watched: &Watched, cluster: &Cluster, error: &watcher::Error) {
     }
 }
 
-/// Whether the kind itself is not there any more.
+/// Whether the kind itself is no longer served.
 fn is_gone(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
 }
 
-/// The HTTP status of what the API server said, and 0 where it said nothing.
+/// Returns the HTTP status of an error, and 0 if there was no answer.
 fn code(error: &watcher::Error) -> u16 {
     use watcher::Error::{InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed};
     match error {
         WatchError(status) => status.code,
         InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => match error {
             kube::Error::Api(status) => status.code,
-            // A credential that cannot be had is asked for before anybody is.
+            // Without a credential no request was made.
             kube::Error::Service(cause) if cause.is::<AuthError>() => 200,
             kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::ReadEvents(_) => 0,
             _ => 200,
@@ -243,9 +248,9 @@ fn code(error: &watcher::Error) -> u16 {
 }
 
 impl Cluster {
-    /// A watch cannot be followed because nobody answers; said once for all of them.
-    fn is_silent(&self, error: &str) {
-        if self.silence.begins() {
+    /// Notes that a watch gets no answer; logged once for all watches.
+    fn unanswered(&self, error: &str) {
+        if self.outage.begins() {
             let advice = advice(error).unwrap_or(AWAY);
             tracing::warn!(
                 server = self.server,
@@ -255,9 +260,9 @@ impl Cluster {
         }
     }
 
-    /// It answers a watch, be it with an error.
+    /// Notes that a watch gets an answer, possibly an error.
     fn answered(&self) {
-        if self.silence.ends() {
+        if self.outage.ends() {
             tracing::info!(server = self.server, "the API server answers again");
         }
     }
@@ -277,7 +282,7 @@ fn missing_kind(kind: &Kind, error: &ApiError) -> String {
     advised(format!("waiting for the API server: {error}"))
 }
 
-/// An error in words, and what to do where that is known.
+/// Appends advice to an error message, if there is any.
 fn advised(error: String) -> String {
     match advice(&error) {
         Some(advice) => format!("{error}; {advice}"),
@@ -305,7 +310,7 @@ fn failing(kind: &Kind, error: &watcher::Error) -> String {
     }
 }
 
-fn api(client: &kube::Client, resource: &Resource, namespace: Option<&str>) -> Api<Wire> {
+fn api(client: &kube::Client, resource: &Resource, namespace: Option<&str>) -> Api<RawObject> {
     let kind = resource.to_api_resource();
     match namespace.filter(|_| resource.namespaced) {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
@@ -318,10 +323,10 @@ fn config(selector: &str) -> watcher::Config {
     if selector.is_empty() { config } else { config.labels(selector) }
 }
 
-/// Exponential, capped low, with full jitter so that watches do not come back in step.
+/// Exponential back-off with a low cap, and jitter so that watches do not come back in step.
 ///
-/// It begins anew once nothing has failed for a while, and not with what goes well in between: each
-/// try begins with an event of its own, and a list that may be read says nothing of the watch after it.
+/// It starts again once nothing has failed for a while, and not after a success in between: each attempt begins with
+/// an event of its own, and a list that succeeds says nothing about the watch after it.
 struct Backoff {
     next: Duration,
     failed: Option<Instant>,
@@ -341,7 +346,7 @@ impl Backoff {
         tokio::time::sleep(half + Duration::from_millis(jitter)).await;
     }
 
-    /// After a failure now.
+    /// Returns the pause after a failure at `now`.
     fn pause(&mut self, now: Instant) -> Duration {
         let calm = self.failed.replace(now).is_none_or(|failed| now.saturating_duration_since(failed) > CALM);
         let pause = if calm { FIRST_BACKOFF } else { self.next };
@@ -355,26 +360,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_that_is_not_accepted_is_told_with_what_to_do() {
-        let told = |message: &str| {
+    fn an_error_about_a_certificate_comes_with_advice() {
+        let reported = |message: &str| {
             let error = ApiError::new("discover", "a".into(), 0, "Unreachable", message.to_owned());
             missing_kind(&Kind::new("cache.example.com", "v1", "Memcached"), &error)
         };
-        let issuer = told("client error (Connect): invalid peer certificate: UnknownIssuer");
+        let issuer = reported("client error (Connect): invalid peer certificate: UnknownIssuer");
         assert!(issuer.contains("UnknownIssuer; ") && issuer.contains("the CA of the kubeconfig"), "{issuer}");
-        let name = told("invalid peer certificate: certificate not valid for name \"localhost\"");
+        let name = reported("invalid peer certificate: certificate not valid for name \"localhost\"");
         assert!(name.contains("; check the server's address and CA"), "{name}");
-        assert!(!told("connection refused").contains("kubeconfig"));
+        assert!(!reported("connection refused").contains("kubeconfig"));
     }
 
     #[test]
-    fn only_who_was_asked_and_said_nothing_is_silent() {
+    fn only_a_request_without_an_answer_is_an_outage() {
         let failed = |error| code(&watcher::Error::InitialListFailed(error));
         let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         assert_eq!(failed(kube::Error::Service(refused().into())), 0);
         assert_eq!(failed(kube::Error::ReadEvents(refused())), 0);
         let no_credential = AuthError::AuthExecStart(refused());
-        assert_ne!(failed(kube::Error::Service(no_credential.into())), 0, "nobody was asked");
+        assert_ne!(failed(kube::Error::Service(no_credential.into())), 0, "no request was made");
         let no_list = serde_json::from_str::<u8>("no list").unwrap_err();
         assert_ne!(failed(kube::Error::SerdeError(no_list)), 0, "it said something else");
     }

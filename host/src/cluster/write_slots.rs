@@ -1,8 +1,8 @@
-//! The writes in flight of the whole process, and who makes the next one.
+//! Bounds the writes in flight of the whole process, fairly between plugins.
 //!
-//! A small API server is fastest at eight to ten, and more only slows its other clients down. One plugin
-//! alone may make them all; where several wait, they take turns. One write is everybody's at any time, beyond
-//! the ten where need be: those of another plugin may hang, each until a slow admission webhook times out.
+//! A small API server is fastest with eight to ten writes at once; more only slow its other clients down. One plugin
+//! alone may use all slots; if several wait, they take turns. Each plugin may always have one write in flight, beyond
+//! the ten if need be: those of another plugin may hang until a slow admission webhook times out.
 
 use std::sync::Arc;
 
@@ -10,30 +10,30 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::cluster::fair_queue::Turns;
+use crate::cluster::fair_queue::FairQueue;
 
 const WRITES: usize = 10;
 
-/// What is shared by all writers.
-pub(super) struct InFlight {
-    state: Mutex<State>,
+/// The slots for writes, shared by all writers.
+pub(super) struct WriteSlots {
+    slots: Mutex<Slots>,
 }
 
-/// Nobody waits whose write may be made.
+/// Invariant: no waiter is queued while a slot is free for it.
 #[derive(Default)]
-struct State {
-    /// How many are being made; plugins without any are not in it.
+struct Slots {
+    /// Writes in flight by plugin; plugins without any are not in it.
     running: HashMap<Arc<str>, usize>,
-    waiting: Turns<oneshot::Sender<Turn>>,
+    waiting: FairQueue<oneshot::Sender<WriteSlot>>,
 }
 
-/// The right to make one write; it goes to the next when it is dropped.
-pub(super) struct Turn {
-    shared: Arc<InFlight>,
+/// The right to make one write; dropping it passes it on to the next waiter.
+pub(super) struct WriteSlot {
+    shared: Arc<WriteSlots>,
     plugin: Arc<str>,
 }
 
-impl State {
+impl Slots {
     fn total(&self) -> usize {
         self.running.values().sum()
     }
@@ -46,8 +46,8 @@ impl State {
         *self.running.entry(plugin.clone()).or_default() += 1;
     }
 
-    /// Who may make one now that one of a plugin has ended.
-    fn end(&mut self, plugin: &Arc<str>) -> Option<(Arc<str>, oneshot::Sender<Turn>)> {
+    /// Ends a write of a plugin, and returns the waiter that may make one now.
+    fn end(&mut self, plugin: &Arc<str>) -> Option<(Arc<str>, oneshot::Sender<WriteSlot>)> {
         if let Some(running) = self.running.get_mut(plugin) {
             *running -= 1;
             if *running == 0 {
@@ -61,7 +61,7 @@ impl State {
                 false => None,
             };
             let (plugin, waiting) = next?;
-            // Who has given up waiting loses nobody a turn.
+            // A waiter that has given up costs no other its slot.
             if !waiting.is_closed() {
                 self.begin(&plugin);
                 return Some((plugin, waiting));
@@ -70,33 +70,33 @@ impl State {
     }
 }
 
-impl InFlight {
+impl WriteSlots {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default() })
+        Arc::new(Self { slots: Mutex::default() })
     }
 
-    /// Waits for the turn of a plugin. Nobody ever gets none.
-    pub(super) async fn turn(self: &Arc<Self>, plugin: &Arc<str>) -> Option<Turn> {
-        let turn = {
-            let mut state = self.state.lock();
-            if state.has_room_for(plugin) {
-                state.begin(plugin);
-                return Some(Turn { shared: self.clone(), plugin: plugin.clone() });
+    /// Waits for a slot for a write of a plugin. Every waiter gets one, so `None` never comes.
+    pub(super) async fn acquire(self: &Arc<Self>, plugin: &Arc<str>) -> Option<WriteSlot> {
+        let waiting = {
+            let mut slots = self.slots.lock();
+            if slots.has_room_for(plugin) {
+                slots.begin(plugin);
+                return Some(WriteSlot { shared: self.clone(), plugin: plugin.clone() });
             }
             let (send, receive) = oneshot::channel();
-            state.waiting.push(plugin, send);
+            slots.waiting.push(plugin, send);
             receive
         };
-        turn.await.ok()
+        waiting.await.ok()
     }
 }
 
-impl Drop for Turn {
+impl Drop for WriteSlot {
     fn drop(&mut self) {
-        let next = self.shared.state.lock().end(&self.plugin);
+        let next = self.shared.slots.lock().end(&self.plugin);
         if let Some((plugin, next)) = next {
-            // One that is not taken any more comes back, and is dropped in its turn.
-            drop(next.send(Turn { shared: self.shared.clone(), plugin }));
+            // A waiter that has given up hands it back, and dropping that passes it on.
+            drop(next.send(WriteSlot { shared: self.shared.clone(), plugin }));
         }
     }
 }
@@ -108,21 +108,21 @@ mod tests {
 
     use super::*;
 
-    type Waiting = Pin<Box<dyn Future<Output = Option<Turn>>>>;
+    type Waiting = Pin<Box<dyn Future<Output = Option<WriteSlot>>>>;
 
-    fn ask(writes: &Arc<InFlight>, plugin: &str) -> Waiting {
+    fn ask(writes: &Arc<WriteSlots>, plugin: &str) -> Waiting {
         let (writes, plugin) = (writes.clone(), plugin.into());
-        Box::pin(async move { writes.turn(&plugin).await })
+        Box::pin(async move { writes.acquire(&plugin).await })
     }
 
-    /// What has its turn at once.
-    fn begun(waiting: &mut Waiting) -> Option<Turn> {
+    /// The slot, if there is one at once.
+    fn begun(waiting: &mut Waiting) -> Option<WriteSlot> {
         futures::FutureExt::now_or_never(waiting).flatten()
     }
 
     #[tokio::test]
     async fn one_plugin_alone_makes_them_all_and_not_one_more() {
-        let writes = InFlight::new();
+        let writes = WriteSlots::new();
         let turns: Vec<_> = (0..=WRITES).map_while(|_| begun(&mut ask(&writes, "one"))).collect();
         assert_eq!(turns.len(), WRITES);
         drop(turns);
@@ -131,7 +131,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_has_none_makes_one_at_a_time_however_many_of_another_hang() {
-        let writes = InFlight::new();
+        let writes = WriteSlots::new();
         let hanging: Vec<_> = (0..WRITES).map_while(|_| begun(&mut ask(&writes, "slow"))).collect();
         assert_eq!(hanging.len(), WRITES);
         let mut waits_for_its_own = ask(&writes, "slow");
@@ -147,14 +147,14 @@ mod tests {
 
     #[tokio::test]
     async fn two_writes_of_a_plugin_do_not_wait_for_five_hundred_of_another() {
-        let writes = InFlight::new();
+        let writes = WriteSlots::new();
         let mut many: Vec<_> = (0..500).map(|_| ask(&writes, "many")).collect();
         let mut running: Vec<_> = many.iter_mut().map(begun).collect();
         let _first = begun(&mut ask(&writes, "one")).expect("it has none");
         let mut one = ask(&writes, "one");
         assert!(begun(&mut one).is_none());
         let mut ended = 0;
-        let turn = loop {
+        let waiting = loop {
             drop(running[ended].take());
             ended += 1;
             if let Some(turn) = begun(&mut one) {
@@ -169,7 +169,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_turn_that_is_not_taken_goes_to_the_next() {
-        let writes = InFlight::new();
+        let writes = WriteSlots::new();
         let running: Vec<_> = (0..WRITES).map(|_| begun(&mut ask(&writes, "a"))).collect();
         let its_own = begun(&mut ask(&writes, "b"));
         let mut waiting: Vec<_> = (0..3).map(|_| ask(&writes, "b")).collect();

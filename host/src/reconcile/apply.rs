@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::cluster::apply::{Parent, WriteError, Written as Child};
+use crate::cluster::apply::{ChildWrite, Parent, WriteError};
 use crate::cluster::error::ApiError;
 use crate::cluster::events as time;
 use crate::cluster::view::reference;
@@ -298,7 +298,13 @@ fn was_tried_in_vain(
 }
 
 /// Notes the result of the write of a child; of a deletion where nothing was desired.
-fn note_child(pass: &mut Pass<'_>, observed: &Observed, child: Child, wanted: Option<&Wanted>, written: &mut Written) {
+fn note_child(
+    pass: &mut Pass<'_>,
+    observed: &Observed,
+    child: ChildWrite,
+    wanted: Option<&Wanted>,
+    written: &mut Written,
+) {
     let (state, reference) = (&mut pass.state, child.reference);
     match child.result {
         Ok(object) => {

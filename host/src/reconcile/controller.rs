@@ -17,7 +17,7 @@ use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::events;
 use crate::cluster::events::Recorder;
 use crate::cluster::identity::Permit;
-use crate::cluster::shared_watch::Watched;
+use crate::cluster::shared_watch::SharedWatch;
 use crate::cluster::view::{ReadView, View};
 use crate::config::PluginConfig;
 use crate::reconcile::observe::unix_millis;
@@ -54,7 +54,7 @@ pub struct Logic {
     /// The kinds that are read but not owned.
     pub reads: Vec<ReadView>,
     /// The namespaces, where a rule of the grant selects them by label.
-    pub namespaces: Option<Arc<Watched>>,
+    pub namespaces: Option<Arc<SharedWatch>>,
     /// Finalizers that revisions before this one held, and it does not.
     pub former_finalizers: Vec<String>,
 }

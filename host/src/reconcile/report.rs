@@ -71,7 +71,7 @@ async fn succeed(pass: &mut Pass<'_>) -> bool {
         return true;
     }
     let permit = controller.permit();
-    let reply = controller.writer.take_back_host_condition(&pass.logic.resource, &live, &permit).await;
+    let reply = controller.writer.remove_host_condition(&pass.logic.resource, &live, &permit).await;
     is_final(pass, &live, reply).await
 }
 

@@ -1,6 +1,6 @@
 //! Which parents a change wakes.
 
-use crate::cluster::shared_watch::{Change, Watched};
+use crate::cluster::shared_watch::{Change, SharedWatch};
 use crate::cluster::view::named_by;
 use crate::reconcile::controller::Controller;
 use hotshoe_core::model::decision::MatchRule;
@@ -34,7 +34,7 @@ pub fn wake_owner(controller: &Controller, parent: &Kind, child: &Object) {
 }
 
 /// Wakes the parents that read an object.
-pub fn wake_readers(controller: &Controller, parents: &Watched, rule: &MatchRule, object: &Object) {
+pub fn wake_readers(controller: &Controller, parents: &SharedWatch, rule: &MatchRule, object: &Object) {
     match rule {
         MatchRule::ParentLabel(label) => {
             let Some(value) = object.label(label) else { return };
@@ -53,7 +53,7 @@ pub fn wake_readers(controller: &Controller, parents: &Watched, rule: &MatchRule
 }
 
 /// Wakes every parent of which this is true.
-pub fn wake_all(controller: &Controller, parents: &Watched, reads: impl Fn(&Object) -> bool) {
+pub fn wake_all(controller: &Controller, parents: &SharedWatch, reads: impl Fn(&Object) -> bool) {
     for key in parents.cache.keys() {
         if parents.cache.get(&key).is_some_and(|parent| reads(&parent)) {
             controller.queue.add(key);

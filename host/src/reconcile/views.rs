@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use crate::cluster::discovery::Resource;
-use crate::cluster::shared_watch::{Change, Health, Role, Scope, Subscriber, Watched};
+use crate::cluster::shared_watch::{Change, Health, Role, Scope, SharedWatch, Subscriber};
 use crate::cluster::view::{ReadView, View};
 use crate::cluster::watch::Watches;
 use crate::config::PluginConfig;
@@ -196,7 +196,7 @@ pub fn release(controller: &Controller, watches: &Watches) {
     let reads = logic.reads.iter().map(|read| (&read.view.watched, Role::Read(read.read.key.clone())));
     let namespaces = logic.namespaces.iter().map(|namespaces| (namespaces, Role::Namespace));
     let others = std::iter::once((&logic.parents.watched, Role::Parent)).chain(namespaces);
-    let used: Vec<(&Arc<Watched>, Role)> = owned.chain(reads).chain(others).collect();
+    let used: Vec<(&Arc<SharedWatch>, Role)> = owned.chain(reads).chain(others).collect();
     for watched in watches.all() {
         let roles = used.iter().filter(|(used, _)| used.scope == watched.scope).map(|(_, role)| role.clone());
         watches.keep(&watched.scope, &controller.name, &roles.collect::<Vec<_>>());
@@ -306,7 +306,7 @@ fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadVi
 
 /// Only where some rule selects namespaces are they watched, and of them no more is kept than the
 /// labels in question.
-fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Option<Arc<Watched>> {
+fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Option<Arc<SharedWatch>> {
     let labels: Vec<String> = grant.namespace_labels().into_iter().collect();
     if labels.is_empty() {
         return None;
@@ -328,6 +328,12 @@ fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Op
     Some(subscribe(interest, &scope, &lens, Role::Namespace, subscriber))
 }
 
-fn subscribe(interest: &Interest<'_>, scope: &Scope, lens: &Lens, role: Role, subscriber: Subscriber) -> Arc<Watched> {
+fn subscribe(
+    interest: &Interest<'_>,
+    scope: &Scope,
+    lens: &Lens,
+    role: Role,
+    subscriber: Subscriber,
+) -> Arc<SharedWatch> {
     interest.watches.subscribe(scope, lens, (&interest.name, role), subscriber)
 }

@@ -67,7 +67,7 @@ impl Supervised {
         plugin.parentage.note_named(&plugin.name, plugin.parent.as_ref());
         *self.plugin_file.lock() = PluginFile::taken(plugin.clone());
         let controller = &self.controller;
-        controller.writer.pace.set(&plugin.limits);
+        controller.writer.rate_limit.set(&plugin.limits);
         if let Some(present) = controller.logic() {
             let logic = views::rewire(controller, &self.shared.watches, plugin.clone(), &present).await;
             controller.publish(Arc::new(logic));

@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::cluster::client::Cluster;
 use crate::cluster::events::Recorder;
-use crate::cluster::shared_watch::{Health, Watched};
+use crate::cluster::shared_watch::{Health, SharedWatch};
 use crate::cluster::watch::Watches;
 use crate::config::{HostSettings, PluginConfig};
 use crate::reconcile::controller::{Controller, Deleting};
@@ -365,7 +365,7 @@ impl Supervised {
         };
         let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_subscribed(&name)).collect();
         watches.sort_by(|a, b| a.scope.kind.cmp(&b.scope.kind));
-        let status = |watched: &Arc<Watched>| {
+        let status = |watched: &Arc<SharedWatch>| {
             let health = watched.health();
             WatchStatus {
                 kind: watched.scope.kind.to_string(),

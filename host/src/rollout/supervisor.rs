@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::cluster::apply::Writer;
 use crate::cluster::identity::Identity;
-use crate::cluster::rate_limit::Pace;
+use crate::cluster::rate_limit::RateLimit;
 use crate::config::PluginConfig;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::worker;
@@ -23,8 +23,8 @@ pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<Supervised> {
     let history = History::open(shared.kept.as_deref(), &plugin.place(&shared.cluster.identity));
     let identity = Identity::plugin(&shared.host.namespace, &plugin.name);
     let kinds = shared.watches.kinds.clone();
-    let pace = Pace::new(&plugin.name, &plugin.limits, shared.metrics.clone());
-    let writer = Writer::new(&shared.cluster, kinds.clone(), &plugin.name, identity, pace);
+    let rate_limit = RateLimit::new(&plugin.name, &plugin.limits, shared.metrics.clone());
+    let writer = Writer::new(&shared.cluster, kinds.clone(), &plugin.name, identity, rate_limit);
     let controller =
         Controller::new(plugin.name.clone(), writer, shared.recorder.clone(), kinds, shared.metrics.clone());
     let supervised = Arc::new(Supervised::new(controller, shared, plugin, history, requests));
