@@ -14,6 +14,7 @@ pub mod fair_queue;
 pub mod identity;
 pub mod namespace;
 pub mod outage;
+pub mod ownership;
 pub mod parent;
 pub mod rate_limit;
 pub mod raw_object;

@@ -1,8 +1,7 @@
-//! The contract's generated types, and the only place that knows them: domain types go in and
-//! come out.
+//! Converts between the model's types and the contract's generated ones, which only this module knows.
 //!
-//! Nothing is judged here. What comes out is as the plugin said it, bounded only by what may cross
-//! the boundary at once; [`answer`](super::answer) and [`descriptor`](super::descriptor) judge it.
+//! Nothing is judged here. What comes out is the plugin's answer, bounded only by what may cross the boundary at once;
+//! [`answer`](hotshoe_core::check::answer) and [`descriptor`](super::descriptor) judge it.
 
 use std::time::Duration;
 
@@ -26,20 +25,20 @@ mod generated {
     });
 }
 
-/// The version of the contract that this host speaks; it is that of the package in `wit/`.
+/// The version of the contract that this host speaks, which is that of the package in `wit/`.
 pub const CONTRACT: &str = "0.1.0";
 
-/// What a plugin exports.
+/// The interface that a plugin exports.
 const INTERFACE: &str = "hotshoe:reconciler/reconciler@0.1.0";
 
-/// A linker with all that a plugin may call: `log`.
+/// Creates a linker with all that a plugin may import: `log`.
 pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Sandbox>> {
     let mut linker = Linker::new(engine);
     generated::Plugin::add_to_linker::<_, HasSelf<Sandbox>>(&mut linker, |sandbox| sandbox)?;
     Ok(linker)
 }
 
-/// A component with its imports resolved and its exports found: what a call starts from.
+/// A component with its imports linked and its exports found, ready to be instantiated.
 pub(super) struct Linked {
     pre: generated::PluginPre<Sandbox>,
     reconcile: ComponentExportIndex,
@@ -48,7 +47,7 @@ pub(super) struct Linked {
 
 impl Linked {
     /// # Errors
-    /// Where the component does not fit the contract.
+    /// If the component does not fit the contract.
     pub(super) fn new(linker: &Linker<Sandbox>, component: &Component) -> wasmtime::Result<Self> {
         let pre = generated::PluginPre::new(linker.instantiate_pre(component)?)?;
         let interface = component.get_export_index(None, INTERFACE);
@@ -59,7 +58,7 @@ impl Linked {
         Ok(Self { reconcile: find("reconcile")?, finalize: find("finalize")?, pre })
     }
 
-    /// A fresh instance, which dies with the store.
+    /// Creates an instance, which is dropped with the store.
     pub(super) fn instantiate(&self, store: &mut Store<Sandbox>) -> wasmtime::Result<Instance<'_>> {
         let instance = self.pre.instance_pre().instantiate(store)?;
         Ok(Instance { linked: self, instance })
@@ -73,7 +72,7 @@ pub(super) struct Instance<'a> {
 }
 
 impl Instance<'_> {
-    /// Looks at the types of all functions.
+    /// Calls `describe`, and checks the types of all functions.
     pub(super) fn describe(&self, store: &mut Store<Sandbox>) -> wasmtime::Result<Descriptor> {
         let plugin = generated::Plugin::new(&mut *store, &self.instance)?;
         let descriptor = plugin.hotshoe_reconciler_reconciler().call_describe(store)?;
@@ -106,8 +105,7 @@ impl Instance<'_> {
         .map_err(Failure::from))
     }
 
-    /// Calls one function, whose type alone is looked at: to look at those of all takes a part of a call that
-    /// can be measured.
+    /// Calls one function and checks the type of that one alone: to check all takes a measurable part of a call.
     fn ask<T: Lift + 'static>(
         &self,
         store: &mut Store<Sandbox>,

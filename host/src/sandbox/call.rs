@@ -1,7 +1,7 @@
-//! One call of a plugin: a fresh store, a fresh instance, one function, and away with both.
+//! One call of a plugin: a new store, a new instance, one function, and then both are dropped.
 //!
-//! Interrupting a guest is like pulling its plug: locks stay held and heaps half written. So
-//! nothing survives a call, whether it ended well or not.
+//! Interrupting a guest leaves its locks locked and its heap half written. So nothing survives a call, whether it
+//! succeeded or not.
 
 use std::char::DecodeUtf16Error;
 use std::str::Utf8Error;
@@ -22,34 +22,34 @@ use hotshoe_core::model::decision::{Answer, Call, Descriptor, Failure, Observati
 use hotshoe_core::model::limits::Limits;
 use hotshoe_core::model::sanitize;
 
-/// What a call came to.
+/// The outcome of a call that answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What the plugin answered.
+    /// The plugin's answer.
     pub result: Result<Answer, Failure>,
-    /// What it logged.
+    /// The lines that it logged.
     pub logs: Vec<LogLine>,
-    /// How many lines were not kept.
+    /// How many lines were dropped.
     pub logs_dropped: u32,
-    /// How long it ran, instantiation included, waiting for its turn not.
+    /// How long it ran, with its instantiation and without waiting for a thread.
     pub elapsed: Duration,
-    /// The most linear memory that it had, bytes.
+    /// The peak of its linear memory, bytes.
     pub memory: usize,
 }
 
-/// A call that came to nothing, with what it logged before.
+/// A call that failed, with what it logged before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct Aborted {
-    /// Why.
+    /// The error.
     pub error: CallError,
-    /// What it logged; a panic's message is the last of it.
+    /// The lines that it logged; a panic's message is the last one.
     pub logs: Vec<LogLine>,
-    /// How many lines were not kept.
+    /// How many lines were dropped.
     pub logs_dropped: u32,
     /// How long it ran.
     pub elapsed: Duration,
-    /// The most linear memory that it had, bytes.
+    /// The peak of its linear memory, bytes.
     pub memory: usize,
 }
 
@@ -69,15 +69,15 @@ impl Revision {
     /// Calls `reconcile` or `finalize` in a fresh instance on a decision thread.
     ///
     /// # Errors
-    /// When the plugin traps, reaches a limit, or answers what cannot be used. A [`Failure`] that
-    /// the plugin states is no error here.
+    /// If the plugin traps, exceeds a limit, or answers something unusable. A [`Failure`] that the plugin returns is no
+    /// error here.
     pub async fn decide(self: &Arc<Self>, call: Call, observation: Arc<Observation>) -> Result<Outcome, Aborted> {
         let revision = Arc::clone(self);
         let work = move || {
             let limits = revision.limits();
             let answer =
                 |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.decide(store, call, &observation);
-            let run = Run::of(&revision.engine, &revision.linked, limits, answer);
+            let run = FinishedCall::of(&revision.engine, &revision.linked, limits, answer);
             run.finish(|answered| match answered {
                 Ok(answer) => Ok(Ok(answer::measure(answer, limits)?)),
                 Err(failure) => Ok(Err(answer::clean(failure))),
@@ -86,13 +86,16 @@ impl Revision {
         on_thread(&self.engine, self.lane, work).await
     }
 
-    /// Gives up the calls that wait for their turn: they come back as [`CallError::Stopped`].
+    /// Drops the calls that wait for a thread: they return [`CallError::Stopped`].
     pub fn forget_waiting(&self) {
-        self.engine.threads().clear(self.lane);
+        self.engine.executor().clear(self.lane);
     }
 }
 
 /// Calls `describe`.
+///
+/// # Errors
+/// If the plugin traps or exceeds a limit.
 pub(super) async fn describe(
     engine: &Engine,
     lane: Lane,
@@ -102,9 +105,9 @@ pub(super) async fn describe(
     let (worker, linked, limits) = (engine.clone(), Arc::clone(linked), Arc::clone(limits));
     let work = move || {
         let answer = |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.describe(store);
-        Run::of(&worker, &linked, &limits, answer).result
+        FinishedCall::of(&worker, &linked, &limits, answer).result
     };
-    engine.threads().run(lane, work).await.unwrap_or(Err(CallError::Stopped))
+    engine.executor().run(lane, work).await.unwrap_or(Err(CallError::Stopped))
 }
 
 async fn on_thread(
@@ -114,17 +117,17 @@ async fn on_thread(
 ) -> Result<Outcome, Aborted> {
     let stopped =
         Aborted { error: CallError::Stopped, logs: Vec::new(), logs_dropped: 0, elapsed: Duration::ZERO, memory: 0 };
-    engine.threads().run(lane, work).await.unwrap_or(Err(stopped))
+    engine.executor().run(lane, work).await.unwrap_or(Err(stopped))
 }
 
-/// A call that is over; its instance is gone.
-struct Run<T> {
+/// A finished call; its instance is gone.
+struct FinishedCall<T> {
     result: Result<T, CallError>,
     sandbox: Sandbox,
     elapsed: Duration,
 }
 
-impl<T> Run<T> {
+impl<T> FinishedCall<T> {
     fn of(
         engine: &Engine,
         linked: &Linked,
@@ -153,14 +156,14 @@ impl<T> Run<T> {
     }
 }
 
-/// How far a call came.
+/// The phase in which a call failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Instantiate,
     Call,
 }
 
-/// Why a call failed, told by the types of errors and by what the limiter refused.
+/// Explains why a call failed, by the types of errors and by what the limiter refused.
 fn explain(error: &wasmtime::Error, phase: Phase, sandbox: &Sandbox, limits: &Limits) -> CallError {
     if let Some(breach) = error.downcast_ref::<Breach>() {
         return CallError::LimitExceeded(breach.to_string());
@@ -168,7 +171,7 @@ fn explain(error: &wasmtime::Error, phase: Phase, sandbox: &Sandbox, limits: &Li
     if error.downcast_ref::<Trap>() == Some(&Trap::Interrupt) {
         return CallError::DeadlineExceeded(limits.call_time.0);
     }
-    // The guest was told that it gets no more, and did not survive that.
+    // The guest was refused more, and did not survive that.
     if let Some(breach) = sandbox.breach {
         return CallError::LimitExceeded(breach.to_string());
     }
@@ -181,8 +184,7 @@ fn explain(error: &wasmtime::Error, phase: Phase, sandbox: &Sandbox, limits: &Li
         None if error.is::<Utf8Error>() || error.is::<DecodeUtf16Error>() => {
             CallError::invalid("a text in it is no valid Unicode".to_owned())
         }
-        // Links were made and imports checked at load, so only a count of instances, tables or
-        // memories can fail now.
+        // Imports were linked at load, so only a count of instances, tables or memories can fail now.
         None if phase == Phase::Instantiate => {
             CallError::LimitExceeded(format!("instances, tables or memories: {error}"))
         }
@@ -190,7 +192,7 @@ fn explain(error: &wasmtime::Error, phase: Phase, sandbox: &Sandbox, limits: &Li
     }
 }
 
-/// Whether the guest ran well and only its answer lies outside its memory or its type.
+/// Whether the guest finished, but its answer lies outside its memory or does not fit its type.
 fn is_malformed(trap: Trap) -> bool {
     matches!(
         trap,
@@ -202,14 +204,14 @@ fn is_malformed(trap: Trap) -> bool {
     )
 }
 
-/// Whether more bytes came than may cross at once. wasmtime keeps this error's type to itself, but
-/// as a unit struct its `Debug` form is the type's name, whole and exact.
+/// Whether more bytes crossed the boundary than may at once. wasmtime does not export the type of this error, but as a
+/// unit struct its `Debug` form is the type's exact name.
 fn is_exhausted(error: &wasmtime::Error) -> bool {
     format!("{:?}", error.root_cause()) == "HostcallFuelExhausted"
 }
 
-/// The trap, and the last thing that the guest complained of: a panic logs its message and then
-/// executes `unreachable`.
+/// Describes a trap with the last error that the guest logged: a panic logs its message and then executes
+/// `unreachable`.
 fn trapped(trap: Trap, sandbox: &Sandbox) -> String {
     let complaint = sandbox.logs.last().filter(|line| line.level == Level::Error);
     match complaint {

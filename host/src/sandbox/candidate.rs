@@ -1,5 +1,5 @@
-//! What a file held that is followed, or somebody sent: a component, perhaps, or a `plugin.yaml`. Nothing
-//! is believed of it yet but its digest.
+//! The content of a followed file, or of a request: a component or a `plugin.yaml`. Nothing of it is trusted yet but
+//! its digest.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Hashes them, which takes a millisecond for each megabyte or two: not for a thread that others
-    /// wait for, unless they are few.
+    /// Hashes the bytes, which takes a millisecond for every one or two megabytes: large ones not on the thread that
+    /// reconciles.
     pub fn of(bytes: Vec<u8>) -> Self {
         Self { digest: Digest::of(&bytes), bytes: Arc::new(bytes) }
     }
 
-    /// Their digest.
+    /// Returns their digest.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

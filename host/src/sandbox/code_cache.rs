@@ -1,9 +1,8 @@
 //! Compiled components on disk.
 //!
-//! A file of native code is code that the host will run, so it is believed only if this host
-//! wrote it: it carries a MAC by a key that nobody else can read, over its own name as well, and
-//! the bytes that are verified are the very bytes that are loaded. Whatever is corrupt, foreign,
-//! renamed or old is removed and compiled again.
+//! The host will run this native code, so it is trusted only if this host wrote it: a file carries a MAC over its name
+//! and its content, by a key that only this user can read, and the verified bytes are the very bytes that are loaded.
+//! A file that is corrupt, foreign, renamed or old is removed and compiled again.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -17,28 +16,28 @@ use sha2::Sha256;
 use crate::sandbox::safe_file;
 use hotshoe_core::model::limits::Size;
 
-/// Begins every file; its version goes up when the layout changes.
+/// Begins every file; its version is raised when the layout changes.
 const MAGIC: &[u8; 8] = b"HOTSHOE1";
-/// Magic and MAC.
+/// Length of magic and MAC, bytes.
 const HEADER: usize = 8 + 32;
 const KEY_FILE: &str = "key";
 const EXTENSION: &str = "native";
-/// So many results are kept, those that were used last: enough to roll back without a compiler.
+/// How many files are kept, those that were used last: enough to roll back without compiling.
 const KEEP: usize = 64;
 
 /// A private directory of compiled components.
 #[derive(Debug)]
-pub(super) struct Cache {
+pub(super) struct CodeCache {
     dir: PathBuf,
     key: [u8; 32],
 }
 
-impl Cache {
-    /// Opens the cache below `base`, and makes what is missing. `base` itself may be shared, as a
-    /// volume is that a cluster mounts; the directory in it is ours alone.
+impl CodeCache {
+    /// Opens the cache below `base`, and creates what is missing. `base` itself may be shared, such as a mounted volume;
+    /// the directory in it is ours alone.
     ///
     /// # Errors
-    /// When it cannot be written or belongs to somebody else.
+    /// If it cannot be written or belongs to another user.
     pub(super) fn open(base: &Path) -> io::Result<Self> {
         let dir = base.join("compiled");
         safe_file::make_private_dir(&dir)?;
@@ -46,18 +45,18 @@ impl Cache {
         Ok(Self { dir, key })
     }
 
-    /// Where it is.
+    /// Returns its directory.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The code that was stored under this name, if it is intact, our own and not more than may be.
+    /// Returns the code of this name, if it is intact, our own and at most `most` bytes.
     pub(super) fn get(&self, name: &str, most: Size) -> Option<Vec<u8>> {
         let path = self.path(name);
-        // One open file, read once: what is verified cannot be exchanged before it is loaded.
+        // Read once: what is verified cannot be replaced before it is loaded.
         let mut bytes = match safe_file::read_whole(&path, Size(most.0.saturating_add(HEADER as u64))) {
             Ok(Some(bytes)) if self.verify(name, &bytes).is_some() => bytes,
-            // Another plugin of the same component may have more. What is compiled takes its place.
+            // Larger than this plugin may have, but maybe not for another plugin of the same component.
             Ok(None) => return None,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Ok(Some(_)) | Err(_) => {
@@ -71,7 +70,7 @@ impl Cache {
         Some(bytes)
     }
 
-    /// What is used counts as new. Where that cannot be noted, it costs a compilation later.
+    /// Marks a file as used now. A failure costs a compilation later.
     pub(super) fn note_used(&self, name: &str) {
         let _ = safe_file::open(&self.path(name)).and_then(|file| file.set_modified(SystemTime::now()));
     }
@@ -79,7 +78,7 @@ impl Cache {
     /// Stores code under a name, whole or not at all.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub(super) fn put(&self, name: &str, code: &[u8]) -> io::Result<()> {
         self.restore()?;
         let mac = self.mac(name, code).finalize().into_bytes();
@@ -88,14 +87,14 @@ impl Cache {
         written
     }
 
-    /// The directory may be gone again at any time, and the key with it; what is stored from now on is to be
-    /// good after a restart, too.
+    /// Creates the directory and the key file again if they were deleted, so that what is stored from now on is valid
+    /// after a restart, too.
     fn restore(&self) -> io::Result<()> {
         safe_file::make_private_dir(&self.dir)?;
         if self.dir.join(KEY_FILE).exists() { Ok(()) } else { plant_key(&self.dir, &self.key) }
     }
 
-    /// Removes what turned out to be unusable.
+    /// Removes code that turned out to be unusable.
     pub(super) fn remove(&self, name: &str) {
         let _ = fs::remove_file(self.path(name));
     }
@@ -119,7 +118,7 @@ impl Cache {
         mac
     }
 
-    /// Removes those that were not used for longest beyond those that are kept. A failure only costs space.
+    /// Removes the files that were used least recently. A failure only costs space.
     fn prune(&self) {
         let Ok(entries) = fs::read_dir(&self.dir) else { return };
         let mut files: Vec<_> = entries
@@ -134,7 +133,7 @@ impl Cache {
     }
 }
 
-/// The key, unless others could have read or planted it.
+/// Reads the key, unless other users could have read or planted it.
 fn read_key(dir: &Path) -> io::Result<[u8; 32]> {
     let mut file = safe_file::open(&dir.join(KEY_FILE))?;
     let metadata = file.metadata()?;
@@ -148,7 +147,7 @@ fn read_key(dir: &Path) -> io::Result<[u8; 32]> {
     Ok(key)
 }
 
-/// Makes a key. Of two hosts that do so at once, both end up with the same one.
+/// Creates a key. If two hosts do so at once, both get the same one.
 fn make_key(dir: &Path) -> io::Result<[u8; 32]> {
     let mut key = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut key)?;
@@ -156,7 +155,7 @@ fn make_key(dir: &Path) -> io::Result<[u8; 32]> {
     read_key(dir)
 }
 
-/// Puts a key where there is none that is any good.
+/// Writes the key file, unless there is a good one.
 fn plant_key(dir: &Path, key: &[u8; 32]) -> io::Result<()> {
     let path = dir.join(KEY_FILE);
     if path.exists() && read_key(dir).is_err() {
@@ -180,10 +179,10 @@ mod tests {
     #[test]
     fn what_was_put_is_got_by_its_name_only() {
         let base = tempfile::tempdir().unwrap();
-        let cache = Cache::open(base.path()).unwrap();
+        let cache = CodeCache::open(base.path()).unwrap();
         cache.put("a", b"code").unwrap();
         assert_eq!(cache.get("a", MOST).as_deref(), Some(&b"code"[..]));
-        assert_eq!(Cache::open(base.path()).unwrap().get("a", MOST).as_deref(), Some(&b"code"[..]));
+        assert_eq!(CodeCache::open(base.path()).unwrap().get("a", MOST).as_deref(), Some(&b"code"[..]));
         assert_eq!(cache.get("b", MOST), None);
         fs::rename(cache.path("a"), cache.path("b")).unwrap();
         assert_eq!(cache.get("b", MOST), None);
@@ -192,14 +191,14 @@ mod tests {
     #[test]
     fn a_directory_that_is_gone_is_made_again_with_the_same_key() {
         let base = tempfile::tempdir().unwrap();
-        let cache = Cache::open(base.path()).unwrap();
+        let cache = CodeCache::open(base.path()).unwrap();
         let key = cache.dir.join(KEY_FILE);
         let losses: [&dyn Fn() -> io::Result<()>; 2] = [&|| fs::remove_dir_all(&cache.dir), &|| fs::remove_file(&key)];
         for lose in losses {
             lose().unwrap();
             cache.put("a", b"code").unwrap();
             assert_eq!(cache.get("a", MOST).as_deref(), Some(&b"code"[..]));
-            assert_eq!(Cache::open(base.path()).unwrap().get("a", MOST).as_deref(), Some(&b"code"[..]));
+            assert_eq!(CodeCache::open(base.path()).unwrap().get("a", MOST).as_deref(), Some(&b"code"[..]));
             assert_eq!((mode(&cache.dir), mode(&key)), (0o700, 0o600));
         }
     }
@@ -207,20 +206,20 @@ mod tests {
     #[test]
     fn directory_and_files_are_private() {
         let base = tempfile::tempdir().unwrap();
-        let cache = Cache::open(base.path()).unwrap();
+        let cache = CodeCache::open(base.path()).unwrap();
         cache.put("a", b"code").unwrap();
         assert_eq!(mode(&cache.dir), 0o700);
         assert_eq!(mode(&cache.dir.join(KEY_FILE)), 0o600);
         assert_eq!(mode(&cache.path("a")), 0o600);
         fs::set_permissions(&cache.dir, fs::Permissions::from_mode(0o777)).unwrap();
-        Cache::open(base.path()).unwrap();
+        CodeCache::open(base.path()).unwrap();
         assert_eq!(mode(&cache.dir), 0o700);
     }
 
     #[test]
     fn changed_cut_and_foreign_files_are_removed() {
         let base = tempfile::tempdir().unwrap();
-        let cache = Cache::open(base.path()).unwrap();
+        let cache = CodeCache::open(base.path()).unwrap();
         cache.put("a", b"code").unwrap();
         let whole = fs::read(cache.path("a")).unwrap();
         for place in 0..whole.len() {
@@ -232,7 +231,7 @@ mod tests {
             assert_eq!(cache.get("a", MOST), None, "cut at {place}");
         }
         let other = tempfile::tempdir().unwrap();
-        let foreign = Cache::open(other.path()).unwrap();
+        let foreign = CodeCache::open(other.path()).unwrap();
         foreign.put("a", b"code").unwrap();
         fs::copy(foreign.path("a"), cache.path("a")).unwrap();
         assert_eq!(cache.get("a", MOST), None);
@@ -242,7 +241,7 @@ mod tests {
     #[test]
     fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
         let base = tempfile::tempdir().unwrap();
-        let cache = Cache::open(base.path()).unwrap();
+        let cache = CodeCache::open(base.path()).unwrap();
         for (number, plant) in safe_file::FOREIGN.iter().enumerate() {
             let _ = fs::remove_file(cache.path("a"));
             plant(&cache.path("a"));
@@ -254,9 +253,9 @@ mod tests {
     }
 
     #[test]
-    fn code_that_is_more_than_may_be_is_left_to_who_may_have_it() {
+    fn code_that_is_too_large_for_one_plugin_stays_for_another() {
         let base = tempfile::tempdir().unwrap();
-        let cache = Cache::open(base.path()).unwrap();
+        let cache = CodeCache::open(base.path()).unwrap();
         cache.put("a", b"code").unwrap();
         assert_eq!(cache.get("a", Size(3)), None);
         assert_eq!(cache.get("a", Size(4)).as_deref(), Some(&b"code"[..]));
@@ -267,10 +266,10 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let key = base.path().join("compiled").join(KEY_FILE);
         for (number, plant) in safe_file::FOREIGN.iter().enumerate() {
-            Cache::open(base.path()).unwrap().put("a", b"code").unwrap();
+            CodeCache::open(base.path()).unwrap().put("a", b"code").unwrap();
             fs::remove_file(&key).unwrap();
             plant(&key);
-            let cache = Cache::open(base.path()).unwrap();
+            let cache = CodeCache::open(base.path()).unwrap();
             assert_eq!(cache.get("a", MOST), None, "{number}");
             assert_eq!((mode(&key), fs::read(&key).unwrap().len()), (0o600, 32), "{number}");
         }
@@ -280,10 +279,10 @@ mod tests {
     fn a_key_that_cannot_be_replaced_leaves_nothing_behind() {
         let base = tempfile::tempdir().unwrap();
         let compiled = base.path().join("compiled");
-        drop(Cache::open(base.path()).unwrap());
+        drop(CodeCache::open(base.path()).unwrap());
         fs::remove_file(compiled.join(KEY_FILE)).unwrap();
         fs::create_dir_all(compiled.join(KEY_FILE).join("x")).unwrap();
-        assert!(Cache::open(base.path()).is_err());
+        assert!(CodeCache::open(base.path()).is_err());
         let names = fs::read_dir(&compiled).unwrap().map(|entry| entry.unwrap().file_name());
         assert_eq!(names.collect::<Vec<_>>(), [KEY_FILE]);
     }
@@ -291,10 +290,10 @@ mod tests {
     #[test]
     fn a_key_that_others_could_read_is_replaced() {
         let base = tempfile::tempdir().unwrap();
-        let cache = Cache::open(base.path()).unwrap();
+        let cache = CodeCache::open(base.path()).unwrap();
         cache.put("a", b"code").unwrap();
         fs::set_permissions(cache.dir.join(KEY_FILE), fs::Permissions::from_mode(0o644)).unwrap();
-        let cache = Cache::open(base.path()).unwrap();
+        let cache = CodeCache::open(base.path()).unwrap();
         assert_eq!(cache.get("a", MOST), None);
         assert_eq!(mode(&cache.dir.join(KEY_FILE)), 0o600);
     }
@@ -304,13 +303,13 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), base.path().join("compiled")).unwrap();
-        assert!(Cache::open(base.path()).is_err());
+        assert!(CodeCache::open(base.path()).is_err());
     }
 
     #[test]
     fn what_is_used_is_kept_before_what_was_put_after_it() {
         let base = tempfile::tempdir().unwrap();
-        let cache = Cache::open(base.path()).unwrap();
+        let cache = CodeCache::open(base.path()).unwrap();
         for n in 0..KEEP {
             cache.put(&format!("n{n}"), b"code").unwrap();
             let long_ago = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(n as u64);
@@ -325,7 +324,7 @@ mod tests {
     #[test]
     fn only_the_newest_are_kept() {
         let base = tempfile::tempdir().unwrap();
-        let cache = Cache::open(base.path()).unwrap();
+        let cache = CodeCache::open(base.path()).unwrap();
         for n in 0..KEEP + 5 {
             cache.put(&format!("n{n}"), b"code").unwrap();
         }

@@ -1,12 +1,12 @@
-//! From component to native code, in a process of its own.
+//! Compiles components to native code, in a process of its own.
 //!
-//! A compiler fed with hostile bytes may use all memory, run for ever or be exploited, and even a
-//! friendly compilation leaves tens of megabytes behind. So each runs in a short-lived child of
-//! the same binary that has limits, no environment and nothing open but its three streams; what it
-//! makes is cached.
+//! Hostile bytes may make a compiler use all memory, run for ever or be exploited, and even an ordinary compilation
+//! leaves tens of megabytes behind. So each runs in a short-lived child of the same binary that has limits, no
+//! environment and nothing open but its three streams. Its output is cached.
 //!
-//! While plugins are called, the child has a part of the time only, and of that only what nobody
-//! else wants: with a low priority alone it still slowed them down.
+//! While plugins are called, the child is stopped for most of the time and otherwise runs at the lowest priority, for
+//! that alone still slowed them down: with turns of 5 ms instead of 2 the p99 of the others was 1.21 to 1.37 times what
+//! it is alone, where 1.2 is the target.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
@@ -25,35 +25,35 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
-use crate::sandbox::code_cache::Cache;
+use crate::sandbox::code_cache::CodeCache;
 use crate::sandbox::engine;
 use crate::sandbox::error::LoadError;
-use crate::sandbox::executor::Others;
+use crate::sandbox::executor::OtherCalls;
 use hotshoe_core::model::limits::{Limits, NICENESS, REST, Span, WALL_TIME};
 
-/// The hidden verb that the child is called with.
+/// The hidden command of the child.
 pub const VERB: &str = "compile-component";
-/// The child's words are cut off here, bytes.
-const WORDS: u64 = 4 * 1024;
-/// Two, so that a component that takes all its time to compile holds up no other.
+/// The most that is read of the child's error output, bytes.
+const ERROR_BYTES: u64 = 4 * 1024;
+/// Two, so that a component that takes all its time to compile does not block the others.
 const AT_ONCE: usize = 2;
-/// How often the child's processor time is read while plugins are called. Short turns hinder many calls a
-/// little: with five milliseconds those that met one took a fifth longer and more.
+/// How often the child's processor time is read while plugins are called. Short turns delay many calls a little, long
+/// ones a few calls much.
 const TURN: Duration = Duration::from_millis(2);
 
 /// Compiles components, a few at a time.
 #[derive(Debug)]
 pub struct Compiler {
     program: PathBuf,
-    cache: Option<Arc<Cache>>,
+    cache: Option<Arc<CodeCache>>,
     turn: Semaphore,
 }
 
 impl Compiler {
-    /// A compiler that calls `program` (a `hotshoe` binary) and caches below `base`. Where nothing
-    /// can be cached, that is logged, and each load compiles.
+    /// Creates a compiler that runs `program` (a `hotshoe` binary) and caches below `base`. If nothing can be cached, that
+    /// is logged, and each load compiles.
     pub fn new(program: PathBuf, base: Option<&Path>) -> Self {
-        let cache = base.and_then(|base| match Cache::open(base) {
+        let cache = base.and_then(|base| match CodeCache::open(base) {
             Ok(cache) => Some(Arc::new(cache)),
             Err(error) => {
                 tracing::warn!(
@@ -66,28 +66,26 @@ impl Compiler {
         Self { program, cache, turn: Semaphore::new(AT_ONCE) }
     }
 
-    /// A compiler that calls this very binary, and caches below `base` or else in the user's cache
-    /// directory.
+    /// Creates a compiler that runs this very binary, and caches below `base` or else in the user's cache directory.
     pub fn of_this_binary(base: Option<&Path>) -> Self {
         let base = base.map(Path::to_owned).or_else(cache_dir);
-        // Not by its path: there may be another version by now, or none.
+        // Not by its path, where another version may lie by now, or none.
         Self::new("/proc/self/exe".into(), base.as_deref())
     }
 
-    pub(super) fn cache(&self) -> Option<Arc<Cache>> {
+    pub(super) fn cache(&self) -> Option<Arc<CodeCache>> {
         self.cache.clone()
     }
 
-    /// Compiles in a child process, which dies with the future, and which rests while others are
-    /// called.
+    /// Compiles in a child process, which dies with the future, and which yields to plugins that are called.
     ///
     /// # Errors
-    /// Where the component is invalid, or too much for the limits.
+    /// If the component is invalid, or exceeds a limit.
     pub(super) async fn compile(
         &self,
         component: &[u8],
         limits: &Limits,
-        others: Others,
+        others: OtherCalls,
     ) -> Result<Vec<u8>, LoadError> {
         let _turn = self.turn.acquire().await.map_err(|_| failed("the host is shutting down"))?;
         let child = self.run(component, limits, others);
@@ -97,18 +95,18 @@ impl Compiler {
         }
     }
 
-    async fn run(&self, component: &[u8], limits: &Limits, others: Others) -> Result<Vec<u8>, LoadError> {
+    async fn run(&self, component: &[u8], limits: &Limits, others: OtherCalls) -> Result<Vec<u8>, LoadError> {
         let broken = |error: io::Error| failed(&format!("{}: {error}", self.program.display()));
         let mut child = self.command(limits).spawn().map_err(broken)?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let feed = async move {
             if let Some(mut stdin) = stdin {
-                // A child that ends early says why by other means.
+                // A child that ends early reports why on its other streams.
                 let _ = stdin.write_all(component).await;
             }
         };
         let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let done = async { tokio::join!(feed, read(stdout, limits.native_bytes.0 + 1), read(stderr, WORDS)) };
+        let done = async { tokio::join!(feed, read(stdout, limits.native_bytes.0 + 1), read(stderr, ERROR_BYTES)) };
         let ((), code, words) = tokio::select! {
             done = done => done,
             never = take_turns(Paused(pid), others) => match never {},
@@ -139,41 +137,40 @@ impl Compiler {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Ctrl-C is for the host alone. Not a session of its own: the scheduler may weigh sessions against
-            // each other before it looks at the idle class.
+            // Ctrl-C is for the host alone. No session of its own: the scheduler may balance sessions before it looks at
+            // the idle class.
             .process_group(0)
             .kill_on_drop(true);
         command
     }
 }
 
-/// A child that is stopped now and then. It goes on when this goes, or its end would be waited for
-/// in vain.
+/// A child that is stopped at times. Dropping this continues it, or waiting for its end would take for ever.
 struct Paused(Option<Pid>);
 
 impl Paused {
-    fn tell(&self, signal: Signal) {
-        // A child that has ended hears nothing.
+    fn signal(&self, signal: Signal) {
+        // The child may have ended.
         let _ = self.0.map(|pid| kill_process(pid, signal));
     }
 
-    /// How long a processor was its so far; nothing where the system does not count that.
+    /// Returns the processor time that it has used; nothing if the system does not count that.
     fn ran(&self) -> Option<Duration> {
-        let told = std::fs::read_to_string(format!("/proc/{}/schedstat", self.0?.as_raw_nonzero())).ok()?;
-        let nanoseconds = told.split(' ').next()?.parse().ok().filter(|ran| *ran > 0)?;
+        let statistics = std::fs::read_to_string(format!("/proc/{}/schedstat", self.0?.as_raw_nonzero())).ok()?;
+        let nanoseconds = statistics.split(' ').next()?.parse().ok().filter(|ran| *ran > 0)?;
         Some(Duration::from_nanos(nanoseconds))
     }
 }
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        self.tell(Signal::CONT);
+        self.signal(Signal::CONT);
     }
 }
 
-/// Has the child rest while plugins are called, [`REST`] times as long as it ran: not as it was let run,
-/// or on a machine that is busy with other things it would hardly ever be done.
-async fn take_turns(child: Paused, mut others: Others) -> Infallible {
+/// Stops the child while plugins are called, [`REST`] times as long as it ran. That is the time that it had a processor:
+/// on a machine that is busy otherwise it would hardly ever be done.
+async fn take_turns(child: Paused, mut others: OtherCalls) -> Infallible {
     let mut known = Duration::ZERO;
     loop {
         tokio::time::sleep(TURN).await;
@@ -181,18 +178,17 @@ async fn take_turns(child: Paused, mut others: Others) -> Infallible {
         let turn = ran.saturating_sub(known);
         known = ran;
         if others.are_called() && !turn.is_zero() {
-            child.tell(Signal::STOP);
+            child.signal(Signal::STOP);
             tokio::time::sleep(turn * REST).await;
-            child.tell(Signal::CONT);
+            child.signal(Signal::CONT);
         }
     }
 }
 
-/// What the child does: compiles what it reads and writes the result, under limits that it lays
-/// on itself before it reads the first byte.
+/// Runs in the child: compiles `input` to `output`, under limits that it sets for itself before it reads the first byte.
 ///
 /// # Errors
-/// Where the component cannot be compiled.
+/// If the component cannot be compiled.
 pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64, bytes: u64) -> anyhow::Result<()> {
     step_back();
     let at_most = |bound| Rlimit { current: Some(bound), maximum: Some(bound) };
@@ -208,14 +204,13 @@ pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64
     Ok(())
 }
 
-/// Gives this process a low priority, and makes it the first to go where memory is short: a component
-/// that is hard to compile must not be what makes the others slow, or ends them. It goes with its host,
-/// too, which may be killed while it is stopped. Each of these may fail, and then it compiles all the
-/// same: the whole host may have a lower priority already, which nobody may raise.
+/// Gives this process the lowest priority, and makes it the first to be killed if memory runs out: a component that is
+/// hard to compile must not slow down or end the others. The process also dies with its host, which may be killed while
+/// this is stopped. Each of these may fail, and then it compiles all the same: the host may already have a lower
+/// priority, which cannot be raised.
 fn step_back() {
-    // A nice value is looked at when a turn is over, some milliseconds later. From this class a thread
-    // that wakes takes the processor at once. Later threads of this process are of it too. The nice value
-    // is for where the class is not to be had.
+    // A thread that wakes preempts this scheduling class at once, but a nice value only after some milliseconds. Later
+    // threads of this process inherit it. The nice value is for systems that refuse the class.
     let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
     let _ = setpriority_process(None, NICENESS);
@@ -223,14 +218,14 @@ fn step_back() {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }
 
-/// `$XDG_CACHE_HOME/hotshoe` or `~/.cache/hotshoe`.
+/// Returns `$XDG_CACHE_HOME/hotshoe` or `~/.cache/hotshoe`.
 pub fn cache_dir() -> Option<PathBuf> {
     let directory = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = directory("XDG_CACHE_HOME").or_else(|| Some(directory("HOME")?.join(".cache")))?;
     Some(caches.join("hotshoe"))
 }
 
-/// Reads to the end or the cap; both are the child's to choose.
+/// Reads to the end or up to `cap` bytes: the child may write without end.
 async fn read(stream: Option<impl AsyncRead + Unpin>, cap: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {
@@ -260,7 +255,7 @@ mod tests {
     use tokio::process::Child;
 
     use super::*;
-    use crate::sandbox::executor::Threads;
+    use crate::sandbox::executor::Executor;
 
     fn pid_of(child: &Child) -> Pid {
         child.id().and_then(|id| Pid::from_raw(id as i32)).unwrap()
@@ -280,11 +275,10 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap();
     }
 
-    /// Has `child` take its turns while others are called, until it holds what is waited for or so many
-    /// calls were made.
-    async fn take_turns_beside_calls(child: &Child, calls: usize, holds: impl Fn(Pid) -> bool) {
+    /// Lets `child` take turns with calls of plugins, until `holds` or so many calls were made.
+    async fn run_beside_calls(child: &Child, calls: usize, holds: impl Fn(Pid) -> bool) {
         let pid = pid_of(child);
-        let threads = Threads::start().unwrap();
+        let threads = Executor::start().unwrap();
         let called = async {
             for _ in 0..calls {
                 threads.run(threads.lane(), || ()).await.unwrap();
@@ -299,26 +293,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_child_rests_while_others_are_called_and_is_never_left_stopped() {
+    async fn a_child_is_stopped_while_plugins_are_called_and_never_left_stopped() {
         let mut child = Command::new("sh").args(["-c", "while :; do :; done"]).kill_on_drop(true).spawn().unwrap();
-        take_turns_beside_calls(&child, usize::MAX, is_stopped).await;
+        run_beside_calls(&child, usize::MAX, is_stopped).await;
         until(|| !is_stopped(pid_of(&child))).await;
         child.kill().await.unwrap();
     }
 
     #[tokio::test]
-    async fn a_child_that_could_not_run_does_not_rest() {
+    async fn a_child_that_used_no_processor_time_is_not_stopped() {
         let mut child = Command::new("sleep").arg("60").kill_on_drop(true).spawn().unwrap();
         let paused = Paused(Some(pid_of(&child)));
         until(|| paused.ran().is_some()).await;
         drop(paused);
         let stopped = std::cell::Cell::new(0);
-        take_turns_beside_calls(&child, 200, |pid| {
+        run_beside_calls(&child, 200, |pid| {
             stopped.set(stopped.get() + usize::from(is_stopped(pid)));
             false
         })
         .await;
-        // What it ran until it slept it rests for, once.
+        // It is stopped once, for what it ran until it slept.
         assert!(stopped.get() < 100, "stopped at {} of some 200 looks", stopped.get());
         child.kill().await.unwrap();
     }

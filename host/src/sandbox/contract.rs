@@ -1,7 +1,7 @@
-//! The outside of a component, read before it is compiled: is it one, what does it import, which
-//! contract does it speak, and which cases does it carry.
+//! Inspects a component from the outside before it is compiled: whether it is one, what it imports, which version of the
+//! contract it speaks, and which cases it carries.
 //!
-//! `hotshoe build` asks the same questions as the loader, so what one makes the other takes.
+//! `hotshoe build` does the same inspection as the loader, so what one builds the other loads.
 
 use std::ops::Range;
 
@@ -21,13 +21,13 @@ const EXPORT: &str = "hotshoe:reconciler/reconciler";
 const IMPORT: &str = "hotshoe:reconciler/log";
 /// The custom section that holds self-test cases, a JSON array.
 pub const CASES: &str = "hotshoe:cases";
-/// A segment of data is declared with so many bytes, whatever is in it.
+/// The bytes that a data segment counts as a declaration, whatever is in it.
 const SEGMENT: u64 = 8;
 
-/// Looks at a component from outside.
+/// Inspects a component from the outside.
 ///
 /// # Errors
-/// Where it is none, declares too much, imports what a plugin may not have, or speaks another contract.
+/// If it is none, declares too much, imports what a plugin may not have, or speaks another version of the contract.
 pub fn inspect<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Outside<'a>, LoadError> {
     is_component(bytes)?;
     let (types, outside) = read(bytes, limits)?;
@@ -42,12 +42,12 @@ pub fn inspect<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Outside<'a>, Load
     }
 }
 
-/// What is seen of a component from outside.
+/// What a component shows to the outside.
 #[derive(Debug, Default)]
 pub struct Outside<'a> {
     imports: Vec<&'a str>,
     exports: Vec<&'a str>,
-    /// Where the custom section of self-test cases is; empty where there is none.
+    /// The range of the custom section of self-test cases; empty if there is none.
     pub cases: Range<usize>,
 }
 
@@ -65,8 +65,7 @@ fn is_component(bytes: &[u8]) -> Result<(), LoadError> {
     Err(LoadError::NotAComponent(error.to_owned()))
 }
 
-/// Validates everything but the bodies of functions, which the compiler does, and collects the
-/// names at the outermost level.
+/// Validates everything but the bodies of functions, which the compiler does, and collects the outermost names.
 fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(Types, Outside<'a>), LoadError> {
     let mut validator = Validator::new_with_features(WasmFeatures::all());
     let mut outside = Outside::default();
@@ -101,7 +100,7 @@ fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(Types, Outside<'a>), Lo
             return Ok((types, outside));
         }
     }
-    // The parser ends every file with an end or an error, so this is only for the compiler.
+    // Unreachable: the parser ends every file with an end or an error.
     Ok((Validator::new().validate_all(bytes).map_err(broken)?, outside))
 }
 
@@ -109,7 +108,7 @@ fn broken(error: wasmparser::BinaryReaderError) -> LoadError {
     LoadError::NotAComponent(clean(&error.to_string()))
 }
 
-/// How much a component declares so far, with everything in it, bytes.
+/// How much a component declares so far, nested ones included, bytes.
 #[derive(Default)]
 struct Declared {
     all: u64,
@@ -121,7 +120,7 @@ impl Declared {
         let Some((_, section)) = payload.as_section() else { return Ok(()) };
         let bytes = section.len() as u64;
         self.all += match payload {
-            // What is in them comes by itself, or is copied as it is.
+            // Their content is counted by itself, or copied without parsing.
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => 0,
             Payload::CodeSectionStart { .. } | Payload::CustomSection(_) => 0,
             Payload::DataSection(segments) => SEGMENT * u64::from(segments.count()),
@@ -142,7 +141,7 @@ fn within(what: &str, bytes: u64, limit: Size, name: &str) -> Result<(), LoadErr
     Err(LoadError::TooComplex(format!("{what} take more than {limit} (limits.{name})")))
 }
 
-/// Types may be imported from anywhere, for they do nothing; of all else only `log`.
+/// Checks an import: types may come from anywhere, for they do nothing; of all else only `log`.
 fn check_import(types: TypesRef<'_>, name: &str) -> Result<(), LoadError> {
     let function = match types.component_item_for_import(name).map(|item| item.ty) {
         Some(ComponentEntityType::Instance(_)) if unversioned(name) == IMPORT => None,
@@ -153,7 +152,7 @@ fn check_import(types: TypesRef<'_>, name: &str) -> Result<(), LoadError> {
     function.map_or(Ok(()), |function| Err(LoadError::ForbiddenImport(clean(&function))))
 }
 
-/// The first thing in an imported interface that is more than a type.
+/// Returns the first item of an imported interface that is no type.
 fn first_function(types: TypesRef<'_>, instance: ComponentInstanceTypeId) -> Option<&str> {
     let exports = types.get(instance)?.exports.iter();
     exports
@@ -175,7 +174,7 @@ fn check_versions(outside: &Outside<'_>) -> Result<(), LoadError> {
     }
 }
 
-/// The same major version, or below 1.0 the same minor one: what the linker takes as the same.
+/// Whether the linker treats two versions as one: the same major version, or below 1.0 the same minor one.
 fn is_compatible(version: &str) -> bool {
     let track = |version: &str| {
         let mut parts = version.split('.').map(str::to_owned);
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_component_is_told_apart() {
+    fn what_is_no_component_is_recognised() {
         let message = |bytes: &[u8]| inspect(bytes, &Limits::default()).unwrap_err().to_string();
         assert!(message(b"").contains("empty"));
         assert!(message(b"#!/bin/sh").contains("does not begin"));

@@ -1,5 +1,5 @@
-//! What a plugin says of itself, validated once when it is loaded, so that nobody needs to doubt
-//! its form later. Whether it gets what it asks for is the grant's matter.
+//! Validates a plugin's description of itself, once when it is loaded. The grant decides whether it gets what it asks
+//! for.
 
 use std::collections::HashSet;
 
@@ -9,21 +9,21 @@ use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::names;
 use hotshoe_core::model::{json_guard, sanitize};
 
-/// Kinds of children, and kinds that are read.
+/// The most kinds of children, and the most kinds that are read.
 const KINDS: usize = 32;
-/// Fields of one kind.
+/// The most fields of one kind.
 const FIELDS: usize = 128;
-/// Name and version, bytes.
+/// The longest name and version, bytes.
 const WORD: usize = 128;
 /// The domain of finalizers on parents of the core group.
 const CORE_FINALIZERS: &str = "plugin.hotshoe.dev";
-/// The configuration's schema, bytes.
+/// The largest schema of a configuration, bytes.
 const SCHEMA: usize = 256 * 1024;
 
-/// The descriptor with its words cleaned.
+/// Validates a descriptor, and sanitizes its name and version.
 ///
 /// # Errors
-/// The first thing that cannot be used, in words for the plugin's author.
+/// The first problem, explained to the plugin's author.
 pub(super) fn validate(descriptor: Descriptor) -> Result<Descriptor, String> {
     let Descriptor { name, version, .. } = &descriptor;
     ensure(!name.is_empty() && !version.is_empty(), || "it names no name or no version".into())?;
@@ -60,7 +60,7 @@ fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
     for read in &descriptor.reads {
         let key = &read.key;
         check_kind(&read.kind)?;
-        // A kind that is read is watched and cached under the host's own account, whole.
+        // A kind that is read is watched and stored whole, with the host's own account.
         let is_secret = read.kind.is("", "Secret");
         ensure(!is_secret, || {
             "it reads Secrets as a kind, but each is read by its name and none is kept; leave them out of `reads`, and answer `needs` with the name".into()
@@ -81,7 +81,7 @@ fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
     Ok(())
 }
 
-/// The domain of finalizers on parents of a group.
+/// Returns the domain of finalizers on parents of a group.
 pub fn finalizer_domain(group: &str) -> &str {
     if group.is_empty() { CORE_FINALIZERS } else { group }
 }
@@ -90,13 +90,13 @@ fn check_finalizer(descriptor: &Descriptor) -> Result<(), String> {
     let Some(finalizer) = &descriptor.finalizer else { return Ok(()) };
     let group = &descriptor.parent.group;
     let (prefix, _) = finalizer.split_once('/').unwrap_or_default();
-    // Another group's finalizer could hold up what that group's operator wants to let go, or let go what
-    // it wants to hold. The core group has no domain, and its finalizers are Kubernetes' own.
+    // A finalizer of another group could block a deletion for that group's operator, or end its block. The core group has
+    // no domain, and its finalizers are Kubernetes' own.
     let own = finalizer_domain(group);
     ensure(prefix == own && names::is_qualified(finalizer), || {
         format!("the finalizer {} is not of the form {own}/NAME", shown(finalizer))
     })?;
-    // Who may add a finalizer may change all of the object, and what it runs.
+    // The right to add a finalizer is the right to change all of the object, and what it runs.
     let parent = &descriptor.parent;
     ensure(!pod::makes_pods(parent), || {
         format!(
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_finalizers_of_kubernetes_itself_are_nobodys() {
+    fn the_finalizers_of_kubernetes_itself_are_denied() {
         for (finalizer, valid) in [
             ("kubernetes.io/pvc-protection", false),
             ("/finalizer", false),

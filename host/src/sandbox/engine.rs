@@ -1,7 +1,7 @@
-//! The one wasmtime engine of the process, its clock and its decision threads.
+//! The one wasmtime engine of the process, its epoch clock and its decision threads.
 //!
-//! Everything that compiled code depends on is set in [`config`], which the compiling child
-//! process shares; so code made there fits here.
+//! [`config`] sets everything that compiled code depends on. The child process that compiles uses it too, so its code
+//! fits this engine.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use wasmtime::component::Linker;
 use wasmtime::{Config, OptLevel, PoolingAllocationConfig, WasmFeatures};
 
 use crate::sandbox::bindings;
-use crate::sandbox::executor::{CALLS, Threads};
+use crate::sandbox::executor::{CALLS, Executor};
 use crate::sandbox::store::{Sandbox, TICK};
 use hotshoe_core::model::limits::{INSTANCES, MEMORIES, MEMORY, TABLE_ELEMENTS, TABLES, WASM_STACK};
 
-/// So much of a memory is zeroed by hand for the next call, bytes, and the rest given back to the
-/// system. A guest of ours fits, so its pages need no faults: 25 µs a call where 70 µs without.
+/// Bytes of a linear memory that are zeroed for the next call; the rest is returned to the system. A usual guest fits,
+/// so its pages cause no faults: 25 µs a call instead of 70 µs.
 const KEEP_MEMORY: usize = 1024 * 1024;
 /// The same for tables.
 const KEEP_TABLE: usize = 64 * 1024;
-/// So many slots of memory stay mapped while idle; what they keep counts as resident.
+/// Memory slots that stay mapped while idle; what they keep counts as resident.
 const WARM_SLOTS: u32 = 8;
-/// Between two ticks while no call runs. Calls that come soon after one another find the clock awake: to wake
-/// it and have it rest for each of them costs more than a short call does.
+/// Pause between two ticks while no call runs, before the clock stops. Calls in quick succession find it running: to
+/// start and stop it for each costs more than a short call.
 const DOZE: Duration = Duration::from_millis(10);
 
 /// The engine; cheap to clone.
@@ -36,14 +36,14 @@ struct Inner {
     wasm: wasmtime::Engine,
     linker: Linker<Sandbox>,
     clock: Clock,
-    threads: Threads,
+    executor: Executor,
 }
 
 impl Engine {
-    /// An engine whose clock ticks.
+    /// Creates the engine, its clock and its threads.
     ///
     /// # Errors
-    /// When the processor or the system lacks what wasmtime needs.
+    /// If the processor or the system lacks what wasmtime needs.
     pub fn new() -> anyhow::Result<Self> {
         let mut config = config();
         // Compiling is a child's work; without it, Cranelift's pages never become resident here.
@@ -51,19 +51,19 @@ impl Engine {
         let wasm = wasmtime::Engine::new(&config).map_err(anyhow::Error::msg)?;
         let linker = bindings::linker(&wasm).map_err(anyhow::Error::msg)?;
         let clock = Clock::start(&wasm)?;
-        Ok(Self(Arc::new(Inner { wasm, linker, clock, threads: Threads::start()? })))
+        Ok(Self(Arc::new(Inner { wasm, linker, clock, executor: Executor::start()? })))
     }
 
-    /// Whether a plugin is called now, or waits for its turn.
+    /// Whether any plugin is called now, or waits to be called.
     pub fn is_called(&self) -> bool {
-        self.0.threads.are_wanted()
+        self.0.executor.is_busy()
     }
 
     pub(super) fn wasm(&self) -> &wasmtime::Engine {
         &self.0.wasm
     }
 
-    /// A number for the version of wasmtime and all settings that compiled code depends on.
+    /// Returns a hash of the version of wasmtime and of all settings that compiled code depends on.
     pub(super) fn settings(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.0.wasm.precompile_compatibility_hash().hash(&mut hasher);
@@ -74,18 +74,17 @@ impl Engine {
         &self.0.linker
     }
 
-    /// While this is held, deadlines come nearer.
+    /// Runs the clock until the guard is dropped: without it no deadline passes.
     pub(super) fn clock(&self) -> Running<'_> {
         self.0.clock.run()
     }
 
-    pub(super) fn threads(&self) -> &Threads {
-        &self.0.threads
+    pub(super) fn executor(&self) -> &Executor {
+        &self.0.executor
     }
 }
 
-/// What is compiled, and how. Deadlines are compiled in without a switch: a second one could be
-/// forgotten while the first is on.
+/// Returns how components are compiled. Always with epoch interruption, or a call could lack its deadline.
 pub(super) fn config() -> Config {
     let mut config = Config::new();
     config
@@ -101,10 +100,9 @@ pub(super) fn config() -> Config {
     config
 }
 
-/// Room for as many calls as run at once, each at the caps of its limits. Slots are used
-/// again and again, and zeroed between calls: reservations and guards have their full sizes, and
-/// the kernel is not asked which pages were written (`PAGEMAP_SCAN` misses those that were swapped
-/// out), so that what is zeroed depends on nothing but the memory's own size.
+/// Returns a pool for as many calls as run at once, each at the caps of its limits. Slots are reused, and zeroed between
+/// calls: reservations and guards have their full sizes, and the kernel is not asked which pages were written
+/// (`PAGEMAP_SCAN` misses swapped-out pages), so that what is zeroed depends only on the memory's own size.
 fn allocation() -> PoolingAllocationConfig {
     let calls = CALLS as u32;
     let mut pool = PoolingAllocationConfig::new();
@@ -122,7 +120,7 @@ fn allocation() -> PoolingAllocationConfig {
     pool
 }
 
-/// Proposals that no supported guest needs; each is code that a hostile guest could reach.
+/// Returns the proposals that no supported guest needs; each is code that a hostile guest could reach.
 fn unneeded() -> WasmFeatures {
     WasmFeatures::THREADS
         | WasmFeatures::SHARED_EVERYTHING_THREADS
@@ -135,16 +133,16 @@ fn unneeded() -> WasmFeatures {
         | WasmFeatures::CM_ASYNC
 }
 
-/// The epoch clock: it ticks while calls run, so that a host with nothing to do does nothing.
+/// The epoch clock. It ticks only while calls run, so that an idle host does nothing.
 struct Clock {
-    state: Arc<State>,
+    state: Arc<ClockState>,
     thread: Thread,
 }
 
 #[derive(Default)]
-struct State {
+struct ClockState {
     calls: AtomicUsize,
-    /// How many calls were begun.
+    /// How many calls have begun.
     begun: AtomicUsize,
     resting: AtomicBool,
     ended: AtomicBool,
@@ -153,12 +151,12 @@ struct State {
 impl Clock {
     /// The thread runs until the engine is gone.
     fn start(engine: &wasmtime::Engine) -> std::io::Result<Self> {
-        let (engine, state) = (engine.weak(), Arc::<State>::default());
+        let (engine, state) = (engine.weak(), Arc::<ClockState>::default());
         let shared = Arc::clone(&state);
         let thread = std::thread::Builder::new().name("epoch".into()).stack_size(64 * 1024).spawn(move || {
             let mut known = 0;
             loop {
-                // First the sleep: a tick never comes early for a call that has just begun.
+                // Sleeps first: a tick never comes early for a call that has just begun.
                 std::thread::sleep(shared.pause(&mut known));
                 match engine.upgrade() {
                     Some(engine) if !shared.ended.load(Ordering::SeqCst) => engine.increment_epoch(),
@@ -170,8 +168,7 @@ impl Clock {
     }
 
     fn run(&self) -> Running<'_> {
-        // In one order for all threads, as below: either the clock sees this call, or this call
-        // sees it resting.
+        // Sequentially consistent, as below: either the clock sees this call, or this call sees it resting.
         self.state.calls.fetch_add(1, Ordering::SeqCst);
         self.state.begun.fetch_add(1, Ordering::SeqCst);
         if self.state.resting.load(Ordering::SeqCst) {
@@ -188,9 +185,9 @@ impl Drop for Clock {
     }
 }
 
-impl State {
-    /// How long the clock sleeps now. Waits while no call runs, and `known`, how many had begun by the last
-    /// tick, are all. An unpark without a call costs a tick.
+impl ClockState {
+    /// Returns how long the clock sleeps now. Parks while no call runs and none has begun since the last tick, when
+    /// `known` had begun. A spurious wake-up costs a tick.
     fn pause(&self, known: &mut usize) -> Duration {
         self.resting.store(true, Ordering::SeqCst);
         if self.calls.load(Ordering::SeqCst) == 0 && self.begun.load(Ordering::SeqCst) == *known {
@@ -202,8 +199,8 @@ impl State {
     }
 }
 
-/// A call runs.
-pub(super) struct Running<'a>(&'a State);
+/// A running call; the clock ticks until it is dropped.
+pub(super) struct Running<'a>(&'a ClockState);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {

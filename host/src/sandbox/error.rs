@@ -1,16 +1,16 @@
-//! Why a component cannot be loaded, and why one call of it came to nothing.
+//! Why a component cannot be loaded, and why a call of a plugin failed.
 
 use std::time::Duration;
 
 use hotshoe_core::check::answer::AnswerError;
 
-/// Why one call of a plugin came to nothing. It costs that decision and changes nothing else.
+/// Why a call of a plugin failed. That costs this decision and changes nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// It ran for too long.
     #[error("the plugin ran for longer than its {}: it may loop; raise limits.callTime if it is only slow", limit(*.0))]
     DeadlineExceeded(Duration),
-    /// It asked for more memory, tables or instances than it may have.
+    /// It exceeded its limit on memory, tables or instances.
     #[error("the plugin reached its limit on {0}")]
     LimitExceeded(String),
     /// It trapped.
@@ -19,14 +19,14 @@ pub enum CallError {
     /// Its answer is too large or cannot be read.
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    /// It asked for more objects again and again.
+    /// It required more objects in every round.
     #[error("the plugin still needs more objects after {0} rounds (limits.requestRounds)")]
     TooManyRounds(usize),
     /// It failed too often, so it is not called for now.
-    // Without the time: each parent says so in an Event, and words that stay the same are one.
-    #[error("the plugin failed too often and is not called for a while; mend and reload it, or wait")]
+    // Without the time: each parent has an Event of it, and Events with one message are one Event.
+    #[error("the plugin failed too often and is not called for a while; fix and reload it, or wait")]
     CircuitOpen(Duration),
-    /// Its turn never came: the host's decision threads are gone, or the circuit opened meanwhile.
+    /// It was never called: the host's decision threads have ended, or the circuit opened meanwhile.
     #[error("the host is shutting down")]
     Stopped,
 }
@@ -35,31 +35,31 @@ fn limit(duration: Duration) -> String {
     format!("time limit of {duration:?}")
 }
 
-/// Why a component was not taken.
+/// Why a component was not activated.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The bytes cannot be had.
+    /// The file cannot be read.
     #[error(
         "cannot read the component {path}: {source}; build it with `hotshoe build`, or name another file in plugin.yaml"
     )]
     Unreadable {
-        /// Where it was looked for.
+        /// Its path.
         path: String,
-        /// Why not.
+        /// The error.
         source: std::io::Error,
     },
-    /// Larger than the cap.
+    /// It is larger than the limit.
     #[error("the component has {size} bytes, more than the {limit} that are accepted (limits.componentBytes)")]
     TooLarge {
         /// Its size.
         size: u64,
-        /// The cap.
+        /// The limit.
         limit: u64,
     },
-    /// It declares more than the host keeps in memory.
+    /// It declares more types or items than the host parses.
     #[error("the component declares too much: {0}")]
     TooComplex(String),
-    /// No component at all.
+    /// It is no component.
     #[error("this is no WebAssembly component: {0}; `hotshoe build` makes one of a plugin's folder")]
     NotAComponent(String),
     /// It imports what a plugin may not have.
@@ -75,21 +75,21 @@ pub enum LoadError {
     /// It speaks another contract.
     #[error("plugin needs {needs}, this host offers {offers}; rebuild it with that version of the contract")]
     ContractMismatch {
-        /// What it asks for.
+        /// The version that it needs.
         needs: String,
-        /// What there is.
+        /// The version that this host offers.
         offers: String,
     },
-    /// The compiler failed, was killed or ran out of its limits.
+    /// The compiler failed, was killed or exceeded its limits.
     #[error("the component cannot be compiled: {0}")]
     CompileFailed(String),
-    /// Compiled code cannot be loaded.
+    /// The compiled code cannot be loaded.
     #[error("the compiled component cannot be loaded: {0}")]
     LoadFailed(String),
-    /// `describe` failed or answered something unusable.
+    /// `describe` failed, or its answer is unusable.
     #[error("describe failed: {0}")]
     DescribeFailed(String),
-    /// The plugin asks for more than it was granted.
+    /// The plugin asks for more than it is granted.
     #[error(
         "the plugin asks for more than it is granted: {0}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), which is seen without a restart, or take another revision"
     )]

@@ -1,7 +1,7 @@
-//! Where a plugin's bytes come from: a file that somebody may replace at any time.
+//! Follows a file that may be replaced at any time: a component or a `plugin.yaml`.
 //!
-//! The file is polled, for a mounted volume swaps a symlink far above it and tells nobody. Size,
-//! times and inode are only a hint that saves reading; what counts is the digest.
+//! It is polled, for a mounted volume swaps a symlink far above it without an event. Size, times and inode only save
+//! reading; the digest decides.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ use crate::sandbox::safe_file::{open, read_up_to};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
 
-/// How often the file is looked at.
+/// How often the file is polled.
 pub const POLL: Duration = Duration::from_millis(250);
 
 /// A file that is followed.
@@ -32,94 +32,93 @@ pub struct FollowedFile {
     reading: Option<JoinHandle<io::Result<(Candidate, Look)>>>,
 }
 
-/// What is known of the file.
+/// The known state of the file.
 #[derive(Debug, Default)]
 struct Seen {
-    /// At the last look, and since when; it is read only when it has looked the same for a while.
+    /// Its metadata at the last poll, and since when; it is read only once that has not changed for a while.
     look: Option<(Look, Instant)>,
-    /// What it looked like when it was read.
+    /// Its metadata when it was read.
     read: Option<Look>,
-    /// The digest that was offered last.
+    /// The digest of the content that was returned last.
     offered: Option<Digest>,
-    /// The error that was reported last, for each is told once.
-    error: Option<Told>,
+    /// The error that was returned last, for each is returned once.
+    error: Option<ReturnedError>,
 }
 
-/// An error that was reported.
+/// An error that was returned.
 #[derive(Debug)]
-struct Told {
-    words: String,
-    /// What the file looked like; none where it was not there.
+struct ReturnedError {
+    message: String,
+    /// The file's metadata; none if it did not exist.
     look: Option<Look>,
 }
 
-/// What tells one version of a file from another without reading it.
+/// The metadata that shows a change of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Look {
     device: u64,
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// Who writes a file may set the time above back, and this one not.
+    /// A writer may set the time above back, but not this one.
     changed: (i64, i64),
 }
 
 impl FollowedFile {
-    /// Follows a file, of which at most `cap` bytes are read.
+    /// Follows a file of at most `cap` bytes.
     pub fn file(path: impl Into<PathBuf>, cap: Size) -> Self {
         Self::first_of(vec![path.into()], cap)
     }
 
-    /// The same, where it may be in several places: at each look, what [`chosen`] says.
+    /// Follows a file that may be at several paths: at each poll the one that [`chosen`] returns.
     pub fn first_of(paths: Vec<PathBuf>, cap: Size) -> Self {
         Self { paths, cap, poll: POLL, seen: Seen::default(), reading: None }
     }
 
-    /// The same, looked at so often.
+    /// Sets the poll interval.
     #[must_use]
     pub fn every(self, poll: Duration) -> Self {
         Self { poll, ..self }
     }
 
-    /// The file, as it is found now.
+    /// Returns the path of the file now.
     pub fn path(&self) -> &Path {
         chosen(&self.paths)
     }
 
-    /// What was offered last, unless it is to be offered again.
+    /// Returns the digest of the content that was returned last, unless it is to be returned again.
     pub fn offered(&self) -> Option<Digest> {
         self.seen.offered
     }
 
-    /// Has what is there offered once more, though it was before, and an error told once more.
+    /// Returns the content once more although it was returned before, and an error, too.
     pub fn offer_again(&mut self) {
         (self.seen.read, self.seen.offered, self.seen.error) = (None, None, None);
     }
 
-    /// Has what is there read once more, though it looks as it did when it was read.
+    /// Reads the file once more although its metadata has not changed.
     pub fn look_anew(&mut self) {
         self.seen.read = None;
     }
 
-    /// Follows another file from now on, or the same one up to another size, and offers it in any case.
+    /// Follows another file from now on, or the same one up to another size, and returns its content in any case.
     pub fn redirect(&mut self, paths: Vec<PathBuf>, cap: Size) {
         (self.paths, self.cap, self.reading) = (paths, cap, None);
         self.offer_again();
     }
 
-    /// Whether the file looks other than when it was read, or when it was told what is wrong with it. A look
-    /// takes microseconds.
+    /// Whether the file's metadata has changed since it was read or an error was returned. Takes microseconds.
     pub fn has_changed(&self) -> bool {
         let look = fs::metadata(self.path()).ok().map(|metadata| Look::from(&metadata));
-        let is_told = self.seen.error.as_ref().is_some_and(|told| told.look == look);
+        let is_returned = self.seen.error.as_ref().is_some_and(|error| error.look == look);
         let is_read = look.is_some() && self.seen.read == look;
-        !is_told && !is_read
+        !is_returned && !is_read
     }
 
-    /// Waits for bytes that were not offered before. Nothing is lost when the future is dropped.
+    /// Waits for content that was not returned before. Nothing is lost if the future is dropped.
     ///
     /// # Errors
-    /// When the file is gone, unreadable or too large; each is reported once until it changes.
+    /// If the file is gone, unreadable or too large; each error is returned once until it changes.
     pub async fn next(&mut self) -> Result<Candidate, LoadError> {
         loop {
             if let Some(news) = self.look().await {
@@ -129,7 +128,7 @@ impl FollowedFile {
         }
     }
 
-    /// Looks once. A look at a local file takes microseconds; only a change of it is read.
+    /// Polls once, which takes microseconds for a local file; only a changed file is read.
     async fn look(&mut self) -> Option<Result<Candidate, LoadError>> {
         match self.read_when_settled().await {
             Ok(candidate) => {
@@ -139,11 +138,11 @@ impl FollowedFile {
                 Some(Ok(candidate))
             }
             Err(error) => {
-                // What is there again after that is offered again: whoever was told wants to know.
+                // Once the file is readable again its content is returned again, to end the reported error.
                 (self.seen.read, self.seen.offered) = (None, None);
-                let told = Told { words: error.to_string(), look: self.seen.look.map(|(look, _)| look) };
-                let is_news = self.seen.error.as_ref().is_none_or(|before| before.words != told.words);
-                self.seen.error = Some(told);
+                let returned = ReturnedError { message: error.to_string(), look: self.seen.look.map(|(look, _)| look) };
+                let is_news = self.seen.error.as_ref().is_none_or(|before| before.message != returned.message);
+                self.seen.error = Some(returned);
                 is_news.then_some(Err(error))
             }
         }
@@ -174,8 +173,8 @@ impl FollowedFile {
         Ok(Some(candidate))
     }
 
-    /// Reads and hashes where nobody waits for it: all reconciles share one thread, and a component may
-    /// be large. Goes on with what was begun before, where that future was dropped.
+    /// Reads and hashes on another thread: all reconciles share one, and a component may be large. Continues a read that
+    /// began before the last future was dropped.
     async fn read(&mut self) -> io::Result<(Candidate, Look)> {
         let (path, cap) = (self.path().to_owned(), self.cap);
         let reading = self.reading.get_or_insert_with(|| tokio::task::spawn_blocking(move || read(&path, cap)));
@@ -190,7 +189,7 @@ impl FollowedFile {
 }
 
 impl Seen {
-    /// For how long the file has looked as it does now. Many may look at it in that time.
+    /// Returns for how long the file's metadata has been the same, over any number of polls.
     fn lasts(&mut self, look: Option<Look>, now: Instant) -> Duration {
         let since = self.look.filter(|(before, _)| Some(*before) == look).map_or(now, |(_, since)| since);
         self.look = look.map(|look| (look, since));
@@ -198,15 +197,15 @@ impl Seen {
     }
 }
 
-/// Of the places where a file may be: the first, if it is there; else the nearest of the others whose folder
-/// is there, for that is where it is put, or will be.
+/// Returns which of several paths to follow: the first if it exists, else the next whose folder exists, for that is where
+/// the file is or will be.
 pub fn chosen(paths: &[PathBuf]) -> &Path {
     let Some((first, others)) = paths.split_first() else { return Path::new("") };
     let elsewhere = || others.iter().find(|path| path.parent().is_some_and(Path::is_dir));
     if first.exists() { first } else { elsewhere().unwrap_or(first) }
 }
 
-/// The bytes, no more than the cap whatever the file claims, and the look of the file that was open.
+/// Reads at most `cap` bytes, whatever the file claims, and the metadata of the file that was read.
 fn read(path: &Path, cap: Size) -> io::Result<(Candidate, Look)> {
     let file = open(path)?;
     let bytes = read_up_to(&file, cap)?;
@@ -214,7 +213,7 @@ fn read(path: &Path, cap: Size) -> io::Result<(Candidate, Look)> {
     Ok((Candidate::of(bytes), look))
 }
 
-/// Whether the file was left alone for so long that nobody is still writing it.
+/// Whether the file has not been written for so long that no writer is still at it.
 fn is_quiet(metadata: &fs::Metadata, poll: Duration) -> bool {
     let age = metadata.modified().ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
     age.is_some_and(|age| age > 4 * poll)
@@ -446,7 +445,7 @@ mod tests {
         let folder = Folder::new();
         let mut source = folder.source();
         assert!(source.has_changed() && source.look().await.is_some());
-        assert!(!source.has_changed(), "it is not there, and that was told");
+        assert!(!source.has_changed(), "it does not exist, and that was returned");
         folder.write("plugin.wasm", b"one");
         assert!(source.has_changed());
         assert!(twice(&mut source).await.is_some());
@@ -494,7 +493,7 @@ mod tests {
         let mut source = folder.source();
         assert_eq!(bytes(source.look().await), None);
         tokio::time::advance(source.poll).await;
-        // Who reads may be done before anybody asks.
+        // The read may have ended before it is awaited.
         let at_once = source.look().now_or_never();
         let news = if let Some(news) = at_once { news } else { source.look().await };
         assert_eq!(bytes(news), Some(b"one".to_vec()));

@@ -1,11 +1,11 @@
-//! Native code on its way into the process: out of the cache, or out of the compiler and into the
-//! cache. Runs on a decision thread, for files are read and megabytes verified.
+//! Loads native code into the process: from the cache, or from the compiler and then into the cache. Runs on a decision
+//! thread, for it reads files and verifies megabytes.
 
 use std::sync::Arc;
 
 use wasmtime::component::Component;
 
-use crate::sandbox::code_cache::Cache;
+use crate::sandbox::code_cache::CodeCache;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::error::LoadError;
@@ -13,11 +13,11 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
 use hotshoe_core::model::sanitize;
 
-/// The code of one component for one engine, wherever it is.
+/// The native code of one component for one engine.
 #[derive(Clone)]
 pub(super) struct Native {
     engine: wasmtime::Engine,
-    cache: Option<Arc<Cache>>,
+    cache: Option<Arc<CodeCache>>,
     digest: Digest,
     name: String,
 }
@@ -28,7 +28,7 @@ impl Native {
         Self { engine: engine.wasm().clone(), cache: compiler.cache(), digest: *digest, name }
     }
 
-    /// From the cache, if it is not more than may be. Code that is intact but does not load is removed.
+    /// Loads the code from the cache, if it has at most `most` bytes. Code that is intact but does not load is removed.
     pub(super) fn cached(&self, most: Size) -> Option<Component> {
         let cache = self.cache.as_ref()?;
         let code = cache.get(&self.name, most)?;
@@ -42,17 +42,17 @@ impl Native {
         }
     }
 
-    /// It is at work, though nobody loads it now.
+    /// Marks the cached code as used, though it is not loaded now.
     pub(super) fn note_used(&self) {
         if let Some(cache) = &self.cache {
             cache.note_used(&self.name);
         }
     }
 
-    /// From the compiler. It is kept for the next time once it has loaded.
+    /// Loads code from the compiler, and caches it once it has loaded.
     ///
     /// # Errors
-    /// Where the compiler is of another version than this process.
+    /// If the compiler has another version than this process.
     pub(super) fn compiled(&self, code: &[u8]) -> Result<Component, LoadError> {
         let component = deserialize(&self.engine, code)
             .map_err(|error| LoadError::LoadFailed(sanitize::clean(format!("{error:#}"), 1_000)))?;

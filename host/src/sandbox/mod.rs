@@ -1,11 +1,11 @@
-//! *decide*: all contact with wasmtime and with plugin bytes.
+//! All contact with wasmtime and with the bytes of plugins: the *decide* step.
 //!
 //! ```text
-//! Source ─bytes─▶ Revision::load ─▶ Slot ─▶ Revision::decide ─▶ Outcome
-//! (a file)        (Compiler, Engine)        (a fresh sandbox)
+//! FollowedFile ─bytes─▶ Revision::load ─▶ Slot ─▶ Revision::decide ─▶ Outcome
+//! (a file)             (Compiler, Engine)        (a fresh sandbox)
 //! ```
 //!
-//! Everything in here assumes that the component was written by somebody who wishes us harm.
+//! Everything here assumes that the component was written by an attacker.
 
 pub mod bindings;
 pub mod call;

@@ -1,13 +1,13 @@
-//! A component, loaded and found good: what a slot holds and what a call runs.
+//! A loaded component: what a slot holds and what a call runs.
 //!
 //! ```text
 //! bytes ─▶ size ─▶ outside ─▶ its cases ──┐
-//!                (contract.rs) (cases.rs) ├─▶ link ─▶ describe ─▶ Revision, cases
+//!                (contract.rs)  (cases/)  ├─▶ link ─▶ describe ─▶ Revision, cases
 //!         cached native code, or compile ─┘         (in the sandbox)
-//!            (native.rs, compile.rs)
+//!             (load.rs, compile.rs)
 //! ```
 //!
-//! A `Revision` never changes. Whoever has one may call it, also after another was published.
+//! A `Revision` never changes, and may be called even after another one was activated.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,10 +30,10 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Limits;
 use hotshoe_core::model::projection::Projection;
 
-/// A component that was loaded, and what it carries to prove itself on.
+/// A loaded component with its self-test cases.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The component.
+    /// The loaded component.
     pub revision: Arc<Revision>,
     /// The cases, or why they cannot be read.
     pub cases: Result<Vec<Case>, String>,
@@ -60,7 +60,7 @@ impl Revision {
     /// Loads a component completely, up to a successful `describe`.
     ///
     /// # Errors
-    /// The first thing that is wrong with it. Nothing is left behind but what is cached.
+    /// The first thing that is wrong with it. Nothing of it stays but cached code.
     pub async fn load(
         engine: &Engine,
         compiler: &Compiler,
@@ -68,12 +68,12 @@ impl Revision {
         limits: Limits,
     ) -> Result<Loaded, LoadError> {
         let limits = Arc::new(limits);
-        let lane = engine.threads().lane();
+        let lane = engine.executor().lane();
         let native = Native::new(engine, compiler, &candidate.digest());
         let (accepted, cached, most) = (limits.clone(), native.clone(), limits.native_bytes);
-        // On two threads: what is cached is our own work, whatever turns out to be wrong with the bytes now.
+        // On two threads: cached code is our own, whatever is wrong with the bytes now.
         let inspected = run(engine, lane, move || Inspected::new(candidate, &accepted));
-        let cached = run(engine, engine.threads().lane(), move || cached.cached(most));
+        let cached = run(engine, engine.executor().lane(), move || cached.cached(most));
         let (inspected, cached) = futures::try_join!(inspected, cached)?;
         let inspected = inspected?;
         let component = match cached {
@@ -99,13 +99,12 @@ impl Revision {
         Ok(Loaded { revision: Arc::new(revision), cases: inspected.cases })
     }
 
-    /// Keeps its native code in the cache, where others that are loaded would push it out while it is at work.
+    /// Marks its native code as used, so that the cache does not evict it while it is active.
     pub fn note_used(&self, compiler: &Compiler) {
         Native::new(&self.engine, compiler, &self.digest).note_used();
     }
 
-    /// The same component under other limits. Those that hold for its size and its compilation it has
-    /// passed already.
+    /// Returns the same component with other limits. It is within those on size and compilation already.
     pub fn under(self: &Arc<Self>, limits: &Limits) -> Arc<Revision> {
         if *self.limits == *limits {
             return self.clone();
@@ -121,28 +120,28 @@ impl Revision {
         })
     }
 
-    /// The SHA-256 of the component's bytes.
+    /// Returns the SHA-256 of the component's bytes.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// What it says of itself, validated.
+    /// Returns its validated description of itself.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// What it is shown of its parents' status, where that is anything.
+    /// Returns which fields of its parents' status it sees, if any.
     pub fn own_status(&self) -> Option<&Projection> {
         self.own_status.as_ref()
     }
 
-    /// What it may use.
+    /// Returns its limits.
     pub fn limits(&self) -> &Arc<Limits> {
         &self.limits
     }
 }
 
-/// Bytes that look like a plugin from outside.
+/// Bytes that look like a plugin from the outside.
 struct Inspected {
     candidate: Candidate,
     cases: Result<Vec<Case>, String>,
@@ -167,7 +166,7 @@ impl Inspected {
         lane: Lane,
         limits: &Limits,
     ) -> Result<Component, LoadError> {
-        let code = compiler.compile(self.candidate.bytes(), limits, engine.threads().others()).await?;
+        let code = compiler.compile(self.candidate.bytes(), limits, engine.executor().others()).await?;
         run(engine, lane, move || native.compiled(&code)).await?
     }
 }
@@ -178,7 +177,7 @@ async fn run<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, LoadError> {
     let stopped = |_| LoadError::LoadFailed("the host is shutting down".to_owned());
-    engine.threads().run(lane, work).await.map_err(stopped)
+    engine.executor().run(lane, work).await.map_err(stopped)
 }
 
 fn words(error: &wasmtime::Error) -> String {

@@ -16,7 +16,7 @@ pub const SHARED: u32 = 0o666;
 pub const PRIVATE: u32 = 0o600;
 const PRIVATE_DIR: u32 = 0o700;
 
-/// Opens a regular file, and nothing that has no end or that nobody writes to.
+/// Opens a regular file, and nothing endless or without a writer.
 ///
 /// # Errors
 /// If it is no regular file, or cannot be opened.
@@ -54,7 +54,7 @@ pub fn read_up_to(file: &File, cap: Size) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Replaces a file by `parts`, one after the other: who reads it meanwhile gets the old content or all of the new one.
+/// Replaces a file by `parts`, one after the other: a reader gets the old content or all of the new one.
 ///
 /// # Errors
 /// If it cannot be written; then the old content is still there.
@@ -103,7 +103,7 @@ fn folder(path: &Path) -> &Path {
 /// If it cannot be made, or another user may have chosen what is in it.
 pub fn make_private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(PRIVATE_DIR).create(dir)?;
-    // Of a link itself and not of its target: who made the link chose that.
+    // Of a link itself and not of its target: its maker chose that.
     let metadata = fs::symlink_metadata(dir)?;
     if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::other(format!(
@@ -117,7 +117,7 @@ pub fn make_private_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts what must not be read in the place of a file: what nobody writes to, has no end, is larger than any
+/// Plants what must not be read in place of a file: what has no writer, has no end, is larger than any
 /// memory, or is no file at all.
 #[cfg(test)]
 pub(crate) const FOREIGN: [fn(&Path); 4] = [

@@ -1,8 +1,6 @@
-//! What surrounds one call: the store's data, the limits that are counted in it, and what the
-//! plugin logged.
+//! The data of one call's store: the limits that are counted in it, and what the plugin logged.
 //!
-//! A [`Store`] is made in one place, [`Sandbox::store`], so that none can exist without its limits
-//! and its deadline.
+//! Only [`Sandbox::store`] creates a [`Store`], so that none exists without its limits and its deadline.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,18 +11,17 @@ use serde::Serialize;
 use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
 
 use crate::sandbox::executor;
-use crate::sandbox::executor::Others;
+use crate::sandbox::executor::OtherCalls;
 use hotshoe_core::model::limits::{LOG_LINE, Limits, REST, SLOW, WALL_TIME};
 use hotshoe_core::model::sanitize;
 
-/// The period of the epoch clock, and so the precision of deadlines. Also how long a slow call runs between
-/// two rests.
+/// The period of the epoch clock, and so the precision of deadlines. A slow call also runs this long between two pauses.
 pub(super) const TICK: Duration = Duration::from_millis(5);
 
-/// How loud a log line is.
+/// The level of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the words of every log")]
+#[expect(missing_docs, reason = "the levels of every log")]
 pub enum Level {
     Trace,
     Debug,
@@ -33,16 +30,16 @@ pub enum Level {
     Error,
 }
 
-/// One line that a plugin logged, cleaned.
+/// One line that a plugin logged, sanitized.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LogLine {
-    /// How loud.
+    /// Its level.
     pub level: Level,
     /// One line of visible characters.
     pub message: String,
 }
 
-/// A limit that a call reached.
+/// A limit that a call exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Breach {
     Memory(hotshoe_core::model::limits::Size),
@@ -72,48 +69,47 @@ pub(super) struct Sandbox {
     logged: usize,
     crossed: usize,
     slow: Option<Slow>,
-    /// The last growth that was refused. The guest saw `-1` and may have coped; where the call
-    /// failed, this is why.
+    /// The last growth that was refused. The guest saw `-1` and may have coped; if the call failed, this is why.
     pub(super) breach: Option<Breach>,
-    /// What was logged, within the limits.
+    /// The logged lines, within the limits.
     pub(super) logs: Vec<LogLine>,
-    /// How many lines were not kept.
+    /// How many lines were dropped.
     pub(super) logs_dropped: u32,
 }
 
-/// A call that was found slow.
+/// A call that has run for longer than [`SLOW`].
 struct Slow {
     since: Instant,
-    /// What its thread had used by then, and when it rested last.
+    /// Processor time of its thread when it became slow, and after its last pause.
     began: Duration,
-    rested: Duration,
-    others: Option<Others>,
+    paused: Duration,
+    others: Option<OtherCalls>,
 }
 
 impl Slow {
     fn begin() -> Self {
-        let others = executor::leave_place();
+        let others = executor::step_aside();
         let now = processor_time();
-        Self { since: Instant::now(), began: now, rested: now, others }
+        Self { since: Instant::now(), began: now, paused: now, others }
     }
 
     fn used(&self) -> Duration {
         SLOW + processor_time().saturating_sub(self.began)
     }
 
-    /// Leaves the processor to others, if there are any. A low priority alone does that only among
-    /// the threads of this process: the next one is weighed against the process as a whole.
-    fn rest(&mut self) {
-        let used = processor_time().saturating_sub(self.rested);
-        if self.others.as_mut().is_some_and(Others::are_called) {
+    /// Leaves the processor to other plugins, if any is called. A low priority does that only among the threads of this
+    /// process, which the system balances with other processes as a whole.
+    fn pause(&mut self) {
+        let used = processor_time().saturating_sub(self.paused);
+        if self.others.as_mut().is_some_and(OtherCalls::are_called) {
             std::thread::sleep(used * REST);
         }
-        self.rested = processor_time();
+        self.paused = processor_time();
     }
 }
 
 impl Sandbox {
-    /// A store for one call: limiter, deadline and bytes at the boundary, always all three.
+    /// Creates the store of one call, with its limiter, its deadline and its limit on bytes across the boundary.
     pub(super) fn store(engine: &wasmtime::Engine, limits: &Arc<Limits>) -> Store<Sandbox> {
         let mut store = Store::new(engine, Sandbox::new(Arc::clone(limits)));
         store.limiter(|sandbox| sandbox);
@@ -142,24 +138,23 @@ impl Sandbox {
         }
     }
 
-    /// Whether a call goes on that was found running at a tick. From [`SLOW`] on it shares the
-    /// processor, so what counts is the time that it had.
+    /// Decides at a tick whether the call may go on. From [`SLOW`] on it shares the processor, so processor time counts.
     fn go_on(&mut self) -> bool {
         let time = self.limits.call_time.0;
         let slow = self.slow.get_or_insert_with(Slow::begin);
         slow.used() < time && slow.since.elapsed() < time * WALL_TIME && {
-            slow.rest();
+            slow.pause();
             true
         }
     }
 
-    /// The most linear memory that the call had, in bytes.
+    /// Returns the peak of the call's linear memory, bytes.
     pub(super) fn peak_memory(&self) -> usize {
         self.peak
     }
 
-    /// Takes a line. Number and size of lines are plugin-controlled: past one limit they are
-    /// dropped, past the other the call ends.
+    /// Logs a line. The plugin controls number and size of lines: past one limit they are dropped, past the other the call
+    /// ends.
     pub(super) fn log(&mut self, level: Level, message: String) -> Result<(), Breach> {
         self.host_calls += 1;
         if self.host_calls > self.limits.host_calls {
@@ -184,13 +179,13 @@ impl Sandbox {
     }
 }
 
-/// What this thread has used.
+/// Returns the processor time of this thread.
 fn processor_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(now).unwrap_or_default()
 }
 
-/// So many ticks that the time is over whenever in the current tick the call begins.
+/// Returns how many ticks last at least `time`, whenever in the current tick the call begins.
 fn ticks(time: Duration) -> u64 {
     let ticks = time.as_nanos().div_ceil(TICK.as_nanos()) + 1;
     u64::try_from(ticks).unwrap_or(u64::MAX)

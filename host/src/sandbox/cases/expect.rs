@@ -1,5 +1,4 @@
-//! An answer in the form in which cases write it down: readable, comparable, and with children as
-//! the full objects that people know.
+//! The form of an answer in cases: readable, comparable, and with children as full objects.
 
 use std::time::Duration;
 
@@ -8,30 +7,30 @@ use serde_json::{Map, Value, json};
 
 use hotshoe_core::model::decision::{Answer, Children, Condition, Decision, Document, Event, Failure, Requirement};
 
-/// What a call is expected to answer.
+/// The answer that a call should return.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Expect {
-    /// `reconcile`: this is what should be.
-    Decided(Written),
+    /// `reconcile`: the desired state.
+    Decided(ExpectedDecision),
     /// `finalize`: not finished.
-    Waiting(Written),
+    Waiting(ExpectedDecision),
     /// `finalize`: finished.
-    Done(Written),
-    /// `reconcile`: call again with these.
+    Done(ExpectedDecision),
+    /// `reconcile`: call again with these objects.
     Needs(Vec<Need>),
     /// Try again.
     #[serde(rename_all = "camelCase")]
     Retry {
-        /// Why.
+        /// The reason.
         message: String,
-        /// When.
+        /// After so many milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after_ms: Option<u64>,
     },
-    /// No retry until something changes.
+    /// Do not try again until something changes.
     Reject {
-        /// Why.
+        /// The reason.
         message: String,
         /// The field at fault.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,12 +40,12 @@ pub enum Expect {
     Other(String),
 }
 
-/// A decision, written down.
+/// A decision in a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Written {
+pub struct ExpectedDecision {
     /// The desired children.
-    pub children: WrittenChildren,
+    pub children: ExpectedChildren,
     /// The status without conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Value>,
@@ -56,22 +55,22 @@ pub struct Written {
     /// The Events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
-    /// Decide again after so many milliseconds.
+    /// Call again after so many milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue_after_ms: Option<u64>,
 }
 
-/// Children, written down.
+/// Children in a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum WrittenChildren {
+pub enum ExpectedChildren {
     /// These objects.
     Exactly(Vec<Value>),
     /// Nothing is applied or pruned.
     Keep,
 }
 
-/// A requirement, written down.
+/// A requirement in a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Need {
@@ -81,7 +80,7 @@ pub struct Need {
     pub api_version: String,
     /// Its kind.
     pub kind: String,
-    /// Absent for the parent's.
+    /// Its namespace; absent for the parent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Its name.
@@ -89,7 +88,7 @@ pub struct Need {
 }
 
 impl Expect {
-    /// The text that a case file has under `expect`.
+    /// Formats it as it is in a case file, under `expect`.
     ///
     /// # Errors
     /// Never for what a plugin answered.
@@ -98,13 +97,12 @@ impl Expect {
         serde_saphyr::to_string_with_options(self, options).map_err(|error| error.to_string())
     }
 
-    /// The order of children and conditions means nothing, so it is the same in all that are
-    /// compared.
+    /// Sorts children and conditions, whose order means nothing, so that answers can be compared.
     #[must_use]
     pub fn sorted(mut self) -> Self {
-        if let Expect::Decided(written) | Expect::Waiting(written) | Expect::Done(written) = &mut self {
-            written.conditions.sort_by(|a, b| a.name.cmp(&b.name));
-            if let WrittenChildren::Exactly(children) = &mut written.children {
+        if let Expect::Decided(decision) | Expect::Waiting(decision) | Expect::Done(decision) = &mut self {
+            decision.conditions.sort_by(|a, b| a.name.cmp(&b.name));
+            if let ExpectedChildren::Exactly(children) = &mut decision.children {
                 children.sort_by_key(identity);
             }
         }
@@ -130,12 +128,12 @@ impl From<&Result<Answer, Failure>> for Expect {
     }
 }
 
-impl From<&Decision> for Written {
+impl From<&Decision> for ExpectedDecision {
     fn from(decision: &Decision) -> Self {
         Self {
             children: match &decision.children {
-                Children::Exactly(children) => WrittenChildren::Exactly(children.iter().map(full_object).collect()),
-                Children::Keep => WrittenChildren::Keep,
+                Children::Exactly(children) => ExpectedChildren::Exactly(children.iter().map(full_object).collect()),
+                Children::Keep => ExpectedChildren::Keep,
             },
             status: decision.status.as_deref().map(value),
             conditions: decision.conditions.clone(),
@@ -158,7 +156,7 @@ impl From<&Requirement> for Need {
     }
 }
 
-/// The object with what its reference says of it.
+/// Returns the object with the fields of its reference.
 fn full_object(document: &Document) -> Value {
     let reference = &document.reference;
     let mut object = match value(&document.json) {
@@ -177,13 +175,13 @@ fn full_object(document: &Document) -> Value {
     Value::Object(object)
 }
 
-/// What objects are sorted by.
+/// Returns the sort key of an object.
 fn identity(object: &Value) -> [String; 4] {
     ["/kind", "/apiVersion", "/metadata/namespace", "/metadata/name"]
         .map(|pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned())
 }
 
-/// JSON that was measured before it came here; what cannot be read is shown as it is.
+/// Parses JSON whose size was checked before; what cannot be parsed stays a string.
 fn value(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_else(|_| json.into())
 }

@@ -1,8 +1,8 @@
-//! Cases: what a plugin is shown and what it is to answer, without any cluster.
+//! Self-test cases: what a plugin observes and what it should answer, without a cluster.
 //!
-//! `hotshoe test` runs those in a plugin's `cases/*.yaml`; `hotshoe build` puts the same into the
-//! component, so that whoever loads it can ask it to prove itself. Objects stand in a case as the
-//! API server shows them, and are cut to what `describe` asked for as in production.
+//! `hotshoe test` runs those in a plugin's `cases/*.yaml`; `hotshoe build` embeds them in the component, so that a host can
+//! test it before it activates it. Objects in a case are as the API server returns them, and reduced to the fields that
+//! `describe` asks for, as in production.
 
 pub mod expect;
 
@@ -27,7 +27,7 @@ use hotshoe_core::model::projection::Projection;
 pub struct Case {
     /// A sentence about behaviour.
     pub name: String,
-    /// Which function is called.
+    /// The function that is called.
     #[serde(default = "reconcile")]
     pub call: Call,
     /// The parent.
@@ -40,17 +40,17 @@ pub struct Case {
     pub related: BTreeMap<String, Vec<Value>>,
     /// Children whose last write was refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub refusals: Vec<Refused>,
+    pub refusals: Vec<RefusedChild>,
     /// The plugin's configuration.
     #[serde(default = "empty_object")]
     pub config: Value,
-    /// Milliseconds since the epoch; needed where the plugin wants it.
+    /// Milliseconds since the epoch; required if the plugin wants it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<u64>,
-    /// Tries since the last success; 0 where the plugin wants it and nothing is said.
+    /// Failed attempts since the last success; 0 if the plugin wants it and it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// What it is to answer. Without it, a case only shows what the answer is.
+    /// The expected answer. Without it, a case only shows the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,
 }
@@ -59,7 +59,7 @@ pub struct Case {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "explained at `decision::Refusal`")]
-pub struct Refused {
+pub struct RefusedChild {
     #[serde(default)]
     pub group: String,
     pub version: String,
@@ -80,16 +80,16 @@ fn empty_object() -> Value {
     json!({})
 }
 
-/// How a case went.
+/// The result of running a case.
 #[derive(Debug)]
 pub struct Report {
     /// Its result.
     pub verdict: Verdict,
-    /// What the plugin logged.
+    /// The lines that the plugin logged.
     pub logs: Vec<LogLine>,
     /// How long it ran.
     pub elapsed: Duration,
-    /// The most memory that it had, bytes.
+    /// The peak of its linear memory, bytes.
     pub memory: usize,
 }
 
@@ -103,25 +103,25 @@ pub enum Verdict {
         /// The answer.
         actual: Box<Expect>,
     },
-    /// There is no answer, or the case cannot be used.
+    /// The plugin failed, or the case cannot be used.
     Failed(String),
 }
 
 impl Case {
-    /// A case in a file. As in Kubernetes' own YAML only `true` and `false` are booleans, so that
-    /// a namespace may be called `n`.
+    /// Parses the case in a file. As in Kubernetes' own YAML only `true` and `false` are booleans, so that a namespace may
+    /// be called `n`.
     ///
     /// # Errors
-    /// Where it is not in this form; with the line.
+    /// If it has another form; with the line.
     pub fn from_yaml(text: &str) -> Result<Case, String> {
         let options = serde_saphyr::options! { strict_booleans: true };
         serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
     }
 
-    /// Cases that a component carries.
+    /// Parses the cases that a component carries.
     ///
     /// # Errors
-    /// Where they are not in this form.
+    /// If they have another form.
     pub fn carried(section: &[u8]) -> Result<Vec<Case>, String> {
         if section.is_empty() {
             return Ok(Vec::new());
@@ -134,7 +134,7 @@ impl Case {
         })
     }
 
-    /// Shows the plugin what the case says and compares its answer.
+    /// Calls the plugin with the case's observation and compares its answer.
     pub async fn run(&self, revision: &Arc<Revision>) -> Report {
         let observation = match self.observation(revision.descriptor()) {
             Ok(observation) => Arc::new(observation),
@@ -155,10 +155,10 @@ impl Case {
         Report { verdict, logs: outcome.logs, elapsed: outcome.elapsed, memory: outcome.memory }
     }
 
-    /// What a host that saw the case's objects would show the plugin.
+    /// Returns what a host with the case's objects would show the plugin.
     ///
     /// # Errors
-    /// Where an object is incomplete or of a kind that the plugin did not ask for.
+    /// If an object is incomplete or of a kind that the plugin did not ask for.
     pub fn observation(&self, descriptor: &Descriptor) -> Result<Observation, String> {
         if descriptor.wants_now && self.now.is_none() {
             return Err("the plugin wants `now`: add it to the case, in milliseconds since the epoch".into());
@@ -200,7 +200,7 @@ impl Case {
         Ok(children)
     }
 
-    /// One entry for each declared read, and for each further key, which is a requirement's.
+    /// Returns an entry for each declared read, and for each other key, which is a requirement's.
     fn related(&self, descriptor: &Descriptor) -> Result<Vec<Related>, String> {
         let declared = descriptor.reads.iter().map(|read| (read.key.as_str(), Some(Projection::new(&read.fields))));
         let is_declared = |key: &str| descriptor.reads.iter().any(|read| read.key == key);
@@ -220,7 +220,7 @@ impl Case {
 }
 
 impl Report {
-    /// Whether a component may carry the case: it is answered, and as expected where something is.
+    /// Whether a component may carry the case: it was answered, and as expected if something is expected.
     pub fn holds(&self, case: &Case) -> bool {
         match &self.verdict {
             Verdict::Passed => true,
@@ -235,8 +235,8 @@ impl Report {
     }
 }
 
-impl From<&Refused> for Refusal {
-    fn from(refused: &Refused) -> Self {
+impl From<&RefusedChild> for Refusal {
+    fn from(refused: &RefusedChild) -> Self {
         Refusal {
             reference: ObjectRef {
                 kind: Kind::new(&refused.group, &refused.version, &refused.kind),

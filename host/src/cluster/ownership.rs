@@ -1,0 +1,164 @@
+//! Decides whether a live object of a desired child's name is that child, and not an object of another owner.
+
+use serde::Deserialize;
+
+use crate::cluster::apply::{Parent, Target, WriteError, Writer};
+use crate::cluster::error::ApiError;
+use hotshoe_core::check;
+use hotshoe_core::diff::Precondition;
+use hotshoe_core::model::kind::ObjectRef;
+use hotshoe_core::model::object::{Controller, Key, Object, PLUGIN_LABEL, plugin_manager};
+
+impl Writer {
+    /// Whether it may be a child whose controller reference was removed before something else was desired. Only a
+    /// writer that can write the child itself can forge that.
+    pub(super) fn lost_its_controller(&self, live: &Object) -> bool {
+        let is_labelled = live.label(PLUGIN_LABEL) == Some(&self.plugin);
+        live.controller.is_none() && is_labelled && live.owned_fields(&self.manager, false).is_some()
+    }
+
+    /// Whether a child was created while this parent existed. An older one was left behind by a former parent of this
+    /// name, maybe on purpose, and would be deleted with this parent.
+    pub(super) async fn is_no_older(
+        &self,
+        child: &Key,
+        parent: Parent<'_>,
+        target: Target<'_>,
+    ) -> Result<bool, ApiError> {
+        let Some(kind) = self.kinds.get(&parent.reference.kind) else { return Ok(false) };
+        let parent_key = check::key(parent.reference);
+        let made = self.get(target.resource, child, target.permit);
+        let began = self.get(&kind, &parent_key, target.permit);
+        match futures::future::try_join(made, began).await {
+            Ok((made, began)) => {
+                let (made, began) = (Birth::of(&made), Birth::of(&began));
+                Ok(began
+                    .is_some_and(|began| began.uid == parent.uid && made.is_some_and(|made| made.time >= began.time)))
+            }
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// When an object was created, and its uid.
+#[derive(Deserialize)]
+struct Birth {
+    uid: String,
+    /// All have one format and time zone, so that they compare as text.
+    #[serde(rename = "creationTimestamp")]
+    time: String,
+}
+
+impl Birth {
+    fn of(text: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Born {
+            metadata: Birth,
+        }
+        serde_json::from_str(text).ok().map(|Born { metadata }| metadata)
+    }
+}
+
+/// Whether a live object is a child of this parent. It is if its controller reference has the parent's uid and no other
+/// plugin has applied and labelled it, or if it has no controller any more and is what we applied for this very parent
+/// ([`Writer::is_no_older`] decides about what was desired earlier). A child of a former parent of this name will be
+/// garbage-collected.
+pub(super) fn ours(live: &Object, digest: &str, manager: &str, parent: Parent<'_>) -> Result<Precondition, WriteError> {
+    let conflict = |holder: String| Err(WriteError::Conflict { holder });
+    let Some(controller) = &live.controller else {
+        // The digest covers the owner reference, so no other parent's child has it.
+        let stripped = live.applied.as_deref() == Some(digest) && live.owned_fields(manager, false).is_some();
+        return if stripped { as_observed(live) } else { conflict("it has no controller".into()) };
+    };
+    if *controller.uid == *parent.uid {
+        // A child without the label may be of another operator that the plugin takes over from; and a label may name
+        // what is no plugin.
+        let other = live.label(PLUGIN_LABEL).filter(|plugin| {
+            let other = plugin_manager(plugin);
+            other != manager && live.owned_fields(&other, false).is_some()
+        });
+        return match other {
+            None => as_observed(live),
+            Some(other) => conflict(format!("it is the child of another plugin, {other}")),
+        };
+    }
+    if is_former_self(controller, parent.reference) {
+        return Err(WriteError::Collecting);
+    }
+    conflict(format!("its controller is {} {}", controller.kind, controller.name))
+}
+
+fn as_observed(live: &Object) -> Result<Precondition, WriteError> {
+    Ok(Precondition::Uid(live.uid.clone()))
+}
+
+fn is_former_self(controller: &Controller, parent: &ObjectRef) -> bool {
+    let group = controller.api_version.split_once('/').map_or("", |(group, _)| group);
+    *controller.kind == *parent.kind.kind && *group == *parent.kind.group && controller.name == parent.name
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use hotshoe_core::model::kind::Kind;
+    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::projection::Projection;
+
+    const MANAGER: &str = "hotshoe/demo";
+
+    /// Whether an object with this metadata belongs to the plugin `demo` and the parent of uid `me`.
+    fn judged(metadata: Value) -> Result<Precondition, String> {
+        let mut object = json!({ "metadata": { "name": "a", "namespace": "n", "uid": "live" } });
+        object["metadata"].as_object_mut().unwrap().extend(metadata.as_object().cloned().unwrap());
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let live = Object::read(&object.to_string(), &lens).unwrap();
+        let reference = ObjectRef {
+            kind: Kind::new("example.com", "v1", "Cache"),
+            namespace: Some("n".into()),
+            name: "mine".into(),
+        };
+        ours(&live, "digest", MANAGER, Parent { reference: &reference, uid: "me" }).map_err(|error| match error {
+            WriteError::Conflict { holder } => holder,
+            WriteError::Collecting => "collecting".to_owned(),
+            WriteError::Api(error) => error.message,
+        })
+    }
+
+    fn owner(uid: &str, name: &str) -> Value {
+        json!([{ "apiVersion": "example.com/v1", "kind": "Cache", "name": name, "uid": uid, "controller": true }])
+    }
+
+    #[test]
+    fn a_child_of_another_plugin_is_a_conflict_and_one_without_a_plugin_is_ours() {
+        let labelled = |plugin: &str| {
+            let applied = json!([{
+                "manager": format!("hotshoe/{plugin}"), "operation": "Apply", "fieldsV1": { "f:spec": {} },
+            }]);
+            let labels = json!({ "hotshoe.dev/plugin": plugin });
+            judged(json!({ "ownerReferences": owner("me", "mine"), "labels": labels, "managedFields": applied }))
+        };
+        let ours = Ok(Precondition::Uid("live".into()));
+        assert_eq!(labelled("demo"), ours);
+        let scribbled = json!({ "hotshoe.dev/plugin": "other" });
+        assert_eq!(judged(json!({ "ownerReferences": owner("me", "mine"), "labels": scribbled })), ours);
+        assert_eq!(labelled("other"), Err("it is the child of another plugin, other".to_owned()));
+        assert_eq!(labelled("demo-2"), Err("it is the child of another plugin, demo-2".to_owned()));
+        assert_eq!(judged(json!({ "ownerReferences": owner("me", "mine") })), ours);
+    }
+
+    #[test]
+    fn what_others_control_is_a_conflict_and_a_former_parents_child_is_waited_for() {
+        assert_eq!(
+            judged(json!({ "ownerReferences": owner("other", "theirs") })),
+            Err("its controller is Cache theirs".to_owned())
+        );
+        assert_eq!(judged(json!({ "ownerReferences": owner("dead", "mine") })), Err("collecting".to_owned()));
+        assert_eq!(judged(json!({})), Err("it has no controller".to_owned()));
+        let applied = json!([{ "manager": MANAGER, "operation": "Apply", "fieldsV1": { "f:data": {} } }]);
+        let stripped = json!({ "annotations": { "hotshoe.dev/applied": "digest" }, "managedFields": applied });
+        assert_eq!(judged(stripped), Ok(Precondition::Uid("live".into())));
+    }
+}
