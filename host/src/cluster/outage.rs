@@ -44,7 +44,7 @@ impl Outage {
         if error.code == 0 {
             self.note();
         }
-        // No API server that is still reading its RBAC objects knows of a namespace that goes.
+        // An API server that is still reading its RBAC objects does not know that a namespace is being deleted.
         let waking_up = self.is_waking_up(error.code) && !error.is_namespace_terminating();
         ApiError { waking_up, ..error }
     }
@@ -87,10 +87,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_namespace_that_is_being_deleted_is_no_sign_of_waking_up() {
-        let silence = Silence::default();
-        silence.judge(answer(0));
+        let outage = Outage::default();
+        outage.judge(answer(0));
         let terminating = ApiError { cause: Some("NamespaceTerminating".to_owned()), ..answer(403) };
-        let judged = silence.judge(terminating);
+        let judged = outage.judge(terminating);
         assert!(judged.is_namespace_terminating() && !judged.waking_up && !judged.is_transient());
     }
 }

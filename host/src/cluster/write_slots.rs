@@ -154,7 +154,7 @@ mod tests {
         let mut one = ask(&writes, "one");
         assert!(begun(&mut one).is_none());
         let mut ended = 0;
-        let waiting = loop {
+        let turn = loop {
             drop(running[ended].take());
             ended += 1;
             if let Some(turn) = begun(&mut one) {
