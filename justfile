@@ -20,6 +20,10 @@ guests := "--locked --target-dir ../target/guests"
 fuzz := "--locked --release --target-dir ../target/fuzz"
 hotshoe := justfile_directory() / "target/release/hotshoe"
 
+# The unit tests of the host are compiled fast, and again only where the source changed, instead of well: nobody
+# else uses that build, so what is compiled for the product is compiled as it is for the product.
+drafted := "--config profile.release.package.hotshoe.incremental=true --config profile.release.package.hotshoe.codegen-units=64 --config profile.release.package.hotshoe.opt-level=1"
+
 # Tests on a control plane mostly wait: for back-offs, for the garbage collector, for a host that starts.
 waiting := 'RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * ' + num_cpus() + '))}"'
 
@@ -221,9 +225,13 @@ logs name="memcached":
 demo: build control-plane
     @tests/demo.sh
 
+# What to run before a commit, in a minute or two: format, clippy, core tests, the plugins' logic, the fuzz targets' seeds
+[group('test')]
+check: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "lint")
+
 # Everything that CI runs
 [group('test')]
-test: (stages "fmt-check" "test-core" "test-logic" "fuzz-short" "apply-types-check" "crds-check" "docs" "build" "test-unit" "test-plugin" "lint" "control-plane" "test-e2e" "demo")
+test: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "apply-types-check" "lint" "docs" "build" "test-unit" "crds-check" "test-plugin" "control-plane" "test-e2e" "demo")
 
 # The pure half of the host: what a plugin may do and what must be written, in seconds
 [group('test')]
@@ -232,8 +240,14 @@ test-core *arguments: toolchain
 
 # The host's own tests, without a cluster
 [group('test')]
-test-unit *arguments: toolchain
-    cargo test {{ cargo }} -p hotshoe "$@"
+test-unit: toolchain
+    cargo test {{ cargo }} {{ drafted }} -p hotshoe --lib
+    cargo test {{ cargo }} -p hotshoe --test it
+
+# One unit test of the host, or a few: just t rollout::
+[group('test')]
+t *arguments: toolchain
+    cargo test {{ cargo }} {{ drafted }} -p hotshoe --lib "$@"
 
 # The logic of the plugins, natively
 [group('test')]
@@ -312,7 +326,7 @@ fmt *options: toolchain
 # Run clippy on everything, with no warning allowed
 [group('test')]
 lint: toolchain
-    cargo clippy {{ cargo }} --workspace --all-targets -- -D warnings
+    CARGO_INCREMENTAL=1 cargo clippy {{ cargo }} --workspace --all-targets -- -D warnings
     cd plugins && cargo clippy {{ guests }} --workspace --all-targets --all-features -- -D warnings
     cd plugins && cargo clippy {{ guests }} --release --target wasm32-unknown-unknown --workspace --lib -- -D warnings
     cd fuzz && cargo clippy {{ fuzz }} --lib --test short -- -D warnings
@@ -422,18 +436,31 @@ build-host: toolchain
 control-plane:
     @tests/control-plane/build.sh
 
-# Runs recipes one after the other, and says how long each took.
+# Runs recipes one after the other, and says how long each took, here and in target/stages.txt. The control plane,
+# which another compiler builds, is built beside the first ones; what its build says, its own stage shows.
 [private]
 stages +names:
     #!/usr/bin/env bash
     set -euo pipefail
+    mkdir -p target
+    log=target/control-plane.log
+    case " $* " in *" control-plane "*)
+        set -m
+        nice tests/control-plane/build.sh >$log 2>&1 & beside=$!
+        set +m
+        trap 'kill -- -$beside 2>/dev/null || true' EXIT
+        ;;
+    esac
     table=
     for name in "$@"; do
         printf '\n━━━ just %s\n' "$name"
         began=$SECONDS
+        [ "$name" != control-plane ] || { wait $beside || true; cat $log; }
         "{{ just_executable() }}" --justfile "{{ justfile() }}" "$name" && result=ok || result=FAILED
         table+=$(printf '%-16s %5d s  %s' "$name" $((SECONDS - began)) "$result")$'\n'
         [ $result = ok ] || break
     done
-    printf '\n━━━ %-12s %5d s\n%s' total $SECONDS "$table"
+    printf '%-16s %5d s\n%s' total $SECONDS "$table" >target/stages.txt
+    printf '\n━━━\n'
+    cat target/stages.txt
     [ $result = ok ]

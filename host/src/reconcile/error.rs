@@ -7,6 +7,7 @@ use hotshoe_core::check::memory_quota::NoRoom;
 use hotshoe_core::check::{Denial, Inadmissible, Violation};
 
 use crate::cluster::error::ApiError;
+use crate::sandbox::call::Aborted;
 use crate::sandbox::error::CallError;
 
 use hotshoe_core::model::decision::Failure;
@@ -86,6 +87,12 @@ fn failure(failure: &Failure) -> String {
         }
         Failure::Reject { message, field: None } => format!("the plugin rejects the object: {message}"),
         Failure::Other(message) => format!("the plugin failed: {message}"),
+    }
+}
+
+impl From<Aborted> for Error {
+    fn from(aborted: Aborted) -> Self {
+        Self::Call(aborted.error)
     }
 }
 

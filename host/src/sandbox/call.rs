@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use wasmtime::{Store, Trap};
 
-use crate::reconcile::error::Error;
 use crate::sandbox::bindings::{Instance, Linked};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::error::CallError;
@@ -56,12 +55,6 @@ pub struct Aborted {
 impl From<Aborted> for CallError {
     fn from(aborted: Aborted) -> Self {
         aborted.error
-    }
-}
-
-impl From<Aborted> for Error {
-    fn from(aborted: Aborted) -> Self {
-        Error::Call(aborted.error)
     }
 }
 
