@@ -1,6 +1,5 @@
 //! *apply*, seen from one pass: the children first, then Events, then status.
 
-use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,25 +8,26 @@ use crate::cluster::error::ApiError;
 use crate::cluster::events as time;
 use crate::cluster::view::reference;
 use crate::config::REQUEUE;
+use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::acts;
 use crate::reconcile::acts::Act;
-use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::controller::Controller;
 use crate::reconcile::decide::LINE;
-use crate::reconcile::error::{CONTENDED, Error};
+use crate::reconcile::error::Error;
 use crate::reconcile::events;
+use crate::reconcile::fingerprint::{refusal_basis, sync_fingerprint};
 use crate::reconcile::observe::{Observed, context};
 use crate::reconcile::pass::Pass;
+use crate::reconcile::rivals;
 use hotshoe_core::check;
 use hotshoe_core::check::{Context, Desired};
 use hotshoe_core::diff;
 use hotshoe_core::diff::changed_fields;
+use hotshoe_core::diff::status;
 use hotshoe_core::diff::{Apply, Plan, Unsettled};
-use hotshoe_core::diff::{conflict, status};
-use hotshoe_core::model::decision::{Children, Decision, Event, Refusal, Severity};
+use hotshoe_core::model::decision::{Decision, Event, Refusal, Severity};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
-use hotshoe_core::model::limits::FAILURE_MESSAGE;
-use hotshoe_core::model::object::{FieldManager, Key, Object, ObservedChildren};
-use hotshoe_core::model::sanitize;
+use hotshoe_core::model::object::{Key, Object, ObservedChildren};
 
 /// What is to become of the children.
 pub enum Target {
@@ -100,7 +100,7 @@ pub fn requeue(decision: &Decision) -> Option<Duration> {
 /// Checking and comparing the same again would end the same.
 pub fn stands(
     controller: &Controller,
-    logic: &Logic,
+    logic: &ActiveRevision,
     children: &ObservedChildren,
     decision: &Decision,
     in_sync: Option<u64>,
@@ -159,25 +159,7 @@ fn is_outdated(pass: &Pass<'_>, observed: &Observed, written: &Written) -> bool 
     let has_status = parent.owned_fields(pass.manager(), true).is_some();
     let comes_again = written.children && !written.terminating && !parent.deleting;
     let has_changed = !written.applied.is_empty() || !written.pruned.is_empty();
-    has_status && comes_again && (has_changed || pass.state.refused.told() != observed.shown.refusals)
-}
-
-fn sync_fingerprint(
-    controller: &Controller,
-    logic: &Logic,
-    children: &ObservedChildren,
-    decision: &Decision,
-) -> Option<u64> {
-    let Children::Exactly(desired) = &decision.children else { return None };
-    let desired: Vec<_> = desired.iter().map(|child| (&child.reference, &child.json)).collect();
-    let manager = controller.writer.manager();
-    let children: Vec<_> = children
-        .iter()
-        .map(|(kind, child)| {
-            (kind, &child.key, &child.uid, child.deleting, &child.applied, child.owned_fields(manager, false))
-        })
-        .collect();
-    Some(controller.hasher.hash_one((logic.basis, desired, children)))
+    has_status && comes_again && (has_changed || pass.state.refused.shown() != observed.shown.refusals)
 }
 
 async fn write_children(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut Written) {
@@ -186,7 +168,7 @@ async fn write_children(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<D
     let changed: Vec<_> = desired.iter().map(|one| one.reference.clone()).zip(changed).collect();
     let mut plan = plan(pass, observed, desired, written);
     let held = pass.state.contention.hold(&mut plan, Instant::now(), hasher);
-    name_rivals(pass, held).await;
+    rivals::report(pass, held).await;
     if plan.apply.is_empty() && plan.prune.is_empty() {
         return;
     }
@@ -214,38 +196,6 @@ fn wanted(pass: &Pass<'_>, observed: &Observed, apply: &Apply, changed: &[(Objec
     Wanted { desired, fields }
 }
 
-/// Reports, once per contention episode, which field managers keep reverting a child whose apply is being delayed.
-async fn name_rivals(pass: &mut Pass<'_>, held: Vec<Apply>) {
-    let controller = pass.controller;
-    for Apply { desired, .. } in held {
-        if pass.state.contention.is_told(&desired, &controller.hasher) {
-            continue;
-        }
-        let Some(words) = rivals_of(controller, &desired).await else { continue };
-        pass.state.contention.tell(&desired, &words, &controller.hasher);
-        let (plugin, digest) = (&*controller.name, pass.logic.revision.digest());
-        controller.metrics.failed(plugin, digest, CONTENDED);
-        let (object, child, words) = (pass.reference(), &desired.reference, sanitize::clean(words, FAILURE_MESSAGE));
-        tracing::warn!(plugin, %digest, %object, %child, reason = CONTENDED, "{words}");
-    }
-}
-
-/// Who reverts what was applied to a child; nothing where it is as it should be by now.
-async fn rivals_of(controller: &Controller, desired: &Desired) -> Option<String> {
-    let child = &desired.reference;
-    let what = match controller.writer.read_child(child).await {
-        Ok(live) => {
-            let managers = FieldManager::all_of(&live).ok()?;
-            let fields = conflict::undone(&managers, controller.writer.manager(), &desired.body)?;
-            format!("{child} is changed each time after it was put right: {fields}")
-        }
-        Err(error) if error.is_not_found() => format!("{child} is deleted each time after it was made"),
-        Err(error) if error.is_definite() => format!("{child} is changed each time after it was put right"),
-        Err(_) => return None,
-    };
-    Some(format!("{what}; it is put right more and more seldom until that ends, so let only one of both care for it"))
-}
-
 /// What is to be written now: nothing that may not be pruned, nothing before its time, and
 /// nothing that was tried in vain.
 fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut Written) -> Plan {
@@ -253,7 +203,7 @@ fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written
     let context = context(pass.controller, pass.logic, observed);
     plan.prune.retain(|(kind, child)| may_prune(pass, &reference(kind, &child.key), &context));
     written.relieved = pass.state.refused.keep_planned(&plan);
-    let is_due = |child: &ObjectRef| pass.state.refused.is_due(child, || basis_of(pass, observed, child));
+    let is_due = |child: &ObjectRef| pass.state.refused.is_due(child, || refusal_basis(pass, observed, child));
     plan.prune.retain(|(kind, child)| is_due(&reference(kind, &child.key)));
     plan.apply.retain(|apply| {
         is_due(&apply.desired.reference)
@@ -274,13 +224,6 @@ fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_>) -> bool 
         pass.controller.metrics.lines_dropped(plugin, 1);
     }
     false
-}
-
-/// The fingerprint for which a refused write is tried again before its time: the parent, the plugin or the child.
-fn basis_of(pass: &Pass<'_>, observed: &Observed, child: &ObjectRef) -> u64 {
-    let live = observed.child(child).map(|live| (&live.uid, &live.applied, live.generation));
-    let parent = &observed.parent;
-    pass.controller.hasher.hash_one((parent.generation, parent.marks, pass.logic.basis, live))
 }
 
 /// Whether the same was applied before and did not take, and our ownership is as it was left.
@@ -373,7 +316,7 @@ fn blame(pass: &Pass<'_>, error: &WriteError, written: &mut Written) {
 }
 
 fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, digest: Box<str>, error: WriteError) {
-    let basis = basis_of(pass, observed, child);
+    let basis = refusal_basis(pass, observed, child);
     // For people; the plugin is shown the API server's own words.
     let advice = advice(&error, &pass.controller.name).unwrap_or_default();
     let Some(refusal) = pass.state.refused.add(child, digest, error, basis) else { return };
@@ -438,6 +381,7 @@ fn event_text(refusal: &Refusal) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hotshoe_core::model::decision::Children;
 
     #[test]
     fn a_requeue_is_neither_a_loop_nor_an_overflow() {

@@ -13,13 +13,11 @@ use tokio::sync::Notify;
 use tracing::field::{DisplayValue, display};
 
 use crate::cluster::apply::Writer;
-use crate::cluster::discovery::{Kinds, Resource};
+use crate::cluster::discovery::Kinds;
 use crate::cluster::events;
 use crate::cluster::events::Recorder;
 use crate::cluster::identity::Permit;
-use crate::cluster::shared_watch::SharedWatch;
-use crate::cluster::view::{ReadView, View};
-use crate::config::PluginConfig;
+use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::observe::unix_millis;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::queue::Queue;
@@ -34,44 +32,11 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND, LOGGED_AT_ONCE, LOGGED_PER_SECOND};
 use hotshoe_core::model::object::{Key, Object};
 
-/// A revision with what the administrator said and the views that its descriptor asked for: what one
-/// reconcile works with from beginning to end, even if another is published meanwhile.
-#[derive(Clone)]
-pub struct Logic {
-    /// What the administrator said.
-    pub plugin: Arc<PluginConfig>,
-    /// The component.
-    pub revision: Arc<Revision>,
-    /// Component and administrator's word in one number: what is remembered of a parent holds no
-    /// longer than both do.
-    pub basis: u64,
-    /// The parents.
-    pub parents: View,
-    /// The parents' kind as the API server serves it.
-    pub resource: Arc<Resource>,
-    /// The kinds of children.
-    pub owned: Vec<View>,
-    /// The kinds that are read but not owned.
-    pub reads: Vec<ReadView>,
-    /// The namespaces, where a rule of the grant selects them by label.
-    pub namespaces: Option<Arc<SharedWatch>>,
-    /// Finalizers that revisions before this one held, and it does not.
-    pub former_finalizers: Vec<String>,
-}
-
-impl Logic {
-    /// The value of a label of a namespace, as far as it is known.
-    pub fn label_of(&self, namespace: &str, key: &str) -> Option<String> {
-        let namespace = self.namespaces.as_ref()?.cache.get(&Key::new(None, namespace))?;
-        namespace.label(key).map(str::to_owned)
-    }
-}
-
 /// One plugin at work.
 pub struct Controller {
     /// The plugin's name, which does not change while the host runs.
     pub name: Arc<str>,
-    /// Who is to be reconciled.
+    /// The parents that are to be reconciled.
     pub queue: Queue,
     /// The only way to write.
     pub writer: Writer,
@@ -92,7 +57,7 @@ pub struct Controller {
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// What decides.
-    pub slot: Slot<Logic>,
+    pub slot: Slot<ActiveRevision>,
     /// Whether what decides has done so yet.
     pub debut: Debut,
     /// Whether it is called at all.
@@ -138,7 +103,7 @@ impl Controller {
     }
 
     /// The logic that a reconcile starting now works with.
-    pub fn logic(&self) -> Option<Arc<Logic>> {
+    pub fn logic(&self) -> Option<Arc<ActiveRevision>> {
         self.slot.current()
     }
 
@@ -148,7 +113,7 @@ impl Controller {
     }
 
     /// Publishes new logic, and decides every parent again.
-    pub fn publish(&self, logic: Arc<Logic>) {
+    pub fn publish(&self, logic: Arc<ActiveRevision>) {
         self.breaker.reset();
         self.whole_conditions.store(false, Ordering::Relaxed);
         self.metrics.decides(&self.name, &logic.revision);
@@ -170,7 +135,7 @@ impl Controller {
         }
     }
 
-    /// Tells the breaker that a call was good.
+    /// Counts a good call with the circuit breaker.
     pub fn passed(&self, trial: Trial<'_>) {
         if trial.passed() == Turned::Closed {
             tracing::info!(
@@ -182,12 +147,12 @@ impl Controller {
         }
     }
 
-    /// Tells the breaker that a call was bad.
+    /// Counts a bad call with the circuit breaker.
     pub fn failed(&self, trial: Trial<'_>) {
         self.turned(trial.failed(Instant::now()));
     }
 
-    /// Tells the breaker that a call used up its time.
+    /// Counts a call that used up its time with the circuit breaker.
     pub fn overdue(&self, trial: Trial<'_>) {
         self.turned(trial.overdue(Instant::now()));
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use std::time::Instant;
 
-use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::fingerprint::{churn_basis, hold_basis, others};
 use crate::reconcile::observe::Observed;
@@ -116,12 +117,15 @@ pub fn settle<T>(pass: &Pass<'_>, trial: Trial<'_>, checked: Result<T, Error>) -
 pub fn note(pass: &mut Pass<'_>, observed: &Observed, decision: &Decision) {
     let (now, controller, logic) = (Instant::now(), pass.controller, pass.logic);
     let basis = churn_basis(controller, logic, &observed.parent);
-    let wishes = Wishes {
+    let answer = Wishes {
         children: decision.wished_children(&controller.hasher),
         word: decision.word_to_itself(logic.revision.own_status(), &controller.hasher),
         about: others(controller, &observed.shown),
     };
-    let churn = pass.state.churn.then(basis, wishes, now);
+    let churn = match pass.is_due {
+        true => pass.state.churn.then_on_time(basis, answer, now),
+        false => pass.state.churn.then(basis, answer, now),
+    };
     pass.state.churn = churn;
     if churn.is_new(now) {
         let (digest, endless) = (logic.revision.digest(), churn.is_endless(now));
@@ -163,13 +167,13 @@ impl<'a> From<&'a Result<Outcome, Aborted>> for Heard<'a> {
 }
 
 /// The answer. `fetched` says whether it rests on objects that were fetched for it, or what failed in its
-/// place does; `heard` is told of each call that was made.
+/// place does; `heard` is called for each call that was made.
 ///
 /// # Errors
 /// When a call fails, the plugin says that it cannot decide, or it needs what it may not see.
 pub async fn ask(
     controller: &Controller,
-    logic: &Logic,
+    logic: &ActiveRevision,
     call: Call,
     mut shown: Arc<Observation>,
     fetched: &mut bool,
@@ -194,8 +198,8 @@ pub async fn ask(
     Err(CallError::TooManyRounds(usize::try_from(rounds).unwrap_or(usize::MAX)).into())
 }
 
-/// A plugin's lines carry its name and digest, so that nobody has to ask which revision spoke.
-fn log(controller: &Controller, logic: &Logic, parent: &ObjectRef, lines: &[LogLine]) {
+/// A plugin's lines carry its name and digest, so that it is clear which revision spoke.
+fn log(controller: &Controller, logic: &ActiveRevision, parent: &ObjectRef, lines: &[LogLine]) {
     let plugin = &*controller.name;
     let digest = logic.revision.digest();
     for line in lines {
@@ -203,7 +207,7 @@ fn log(controller: &Controller, logic: &Logic, parent: &ObjectRef, lines: &[LogL
         macro_rules! at {
             ($level:ident) => {
                 match tracing::enabled!(target: "plugin", tracing::Level::$level) {
-                    // What nobody reads costs nothing.
+                    // A line that is not logged costs nothing.
                     false => {}
                     true if !controller.lines.take(LINE + message.len()) => note_dropped(controller, digest, 1),
                     true => tracing::event!(target: "plugin", tracing::Level::$level, plugin, %digest, object = %parent, "{message}"),
@@ -237,7 +241,7 @@ mod tests {
     use hotshoe_core::model::decision::Failure;
 
     #[test]
-    fn the_lines_that_a_call_lost_are_told_whether_it_ended_well_or_not() {
+    fn the_lines_that_a_call_lost_are_counted_whether_it_ended_well_or_not() {
         let (logs, elapsed, memory) = (Vec::new(), Duration::ZERO, 0);
         let result = Err(Failure::Other(String::new()));
         let well = Ok(Outcome { result, logs: logs.clone(), logs_dropped: 3, elapsed, memory });

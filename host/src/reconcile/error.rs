@@ -12,11 +12,11 @@ use crate::sandbox::error::CallError;
 
 use hotshoe_core::model::decision::Failure;
 
-/// What Event and condition show of a clean-up that goes on for long: no failure, but somebody may wait for
+/// What Event and condition show of a clean-up that goes on for long: no failure, but a person may wait for
 /// it in vain.
 pub const CLEAN_UP_WAITS: &str = "CleanUpWaits";
 
-/// What Event and condition show while somebody else undoes each time what was applied to a child.
+/// What Event and condition show while another writer reverts each time what was applied to a child.
 pub const CONTENDED: &str = "Contended";
 
 /// When to try an object again after an error.
@@ -26,7 +26,7 @@ pub enum Retry {
     Soon,
     /// Exponential back-off from one second.
     Backoff,
-    /// Exponential back-off from ten seconds: only a person is likely to mend it.
+    /// Exponential back-off from ten seconds: only a person is likely to fix it.
     Slowly,
     /// After this long.
     After(Duration),

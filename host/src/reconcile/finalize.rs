@@ -17,10 +17,11 @@ use tokio::time::Instant;
 
 use crate::cluster::parent::was_overtaken;
 use crate::cluster::view::reference;
+use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::acts;
 use crate::reconcile::acts::Act;
 use crate::reconcile::apply;
-use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::controller::Controller;
 use crate::reconcile::decide;
 use crate::reconcile::error::Error;
 use crate::reconcile::events;
@@ -60,13 +61,13 @@ pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
 }
 
 /// The finalizer that the plugin asks for or asked for, if the parent holds it; otherwise clean-up is over.
-pub fn held_finalizer<'a>(logic: &'a Logic, parent: &Object) -> Option<&'a str> {
+pub fn held_finalizer<'a>(logic: &'a ActiveRevision, parent: &Object) -> Option<&'a str> {
     let mut ours = logic.revision.descriptor().finalizer.iter().chain(&logic.former_finalizers);
     ours.find(|ours| parent.finalizers.iter().any(|held| **held == ***ours)).map(String::as_str)
 }
 
 /// Whether the plugin is asked to clean up after a parent that is being deleted.
-pub fn asks_for_clean_up(logic: &Logic, parent: &Object) -> bool {
+pub fn asks_for_clean_up(logic: &ActiveRevision, parent: &Object) -> bool {
     logic.revision.descriptor().finalizer.is_some() && held_finalizer(logic, parent).is_some()
 }
 
@@ -80,7 +81,7 @@ fn look_on(pass: &mut Pass<'_>) -> Outcome {
 }
 
 /// A finalizer that no component known here holds, where none that is known is left.
-fn orphaned_finalizer<'a>(controller: &Controller, logic: &Logic, parent: &'a Object) -> Option<&'a str> {
+fn orphaned_finalizer<'a>(controller: &Controller, logic: &ActiveRevision, parent: &'a Object) -> Option<&'a str> {
     if held_finalizer(logic, parent).is_some() || logic.parents.watched.has_other_parents(&controller.name) {
         return None;
     }

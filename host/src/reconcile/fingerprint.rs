@@ -6,16 +6,19 @@
 //! | [`hold_basis`] | may a parent that failed be decided before its time? | the parent as it is shown, its finalizers, its children as applied, the grant or the revision changes | status or read objects change |
 //! | [`churn_basis`] | has the plugin a reason to answer otherwise? | the parent but its status, or the revision changes | what is observed beside the parent changes |
 //! | [`others`] | what was an answer about, beside the parent? | children, read objects, refusals or the configuration change | the parent changes |
-//! | `sync_fingerprint` in [`apply`](crate::reconcile::apply) | are desired and observed children those that were found to agree? | desired children, their ownership or the revision changes | the parent changes |
-//! | `basis_of` in [`apply`](crate::reconcile::apply) | is a refused write tried again before its time? | the parent's generation or marks, the child or the revision changes | status changes |
+//! | [`sync_fingerprint`] | are desired and observed children those that were found to agree? | desired children, their ownership or the revision changes | the parent changes |
+//! | [`refusal_basis`] | is a refused write tried again before its time? | the parent's generation or marks, the child or the revision changes | status changes |
 //! | `basis` in [`views`](crate::reconcile::views) | is what is remembered of parents still about this revision? | the component or `plugin.yaml` changes | anything in the cluster changes |
 
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 
-use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::controller::Controller;
 use crate::reconcile::observe::Observed;
-use hotshoe_core::model::decision::{Document, Observation};
+use crate::reconcile::pass::Pass;
+use hotshoe_core::model::decision::{Children, Decision, Document, Observation};
+use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 use hotshoe_core::model::object::ObservedChildren;
 
@@ -23,7 +26,7 @@ use hotshoe_core::model::object::ObservedChildren;
 /// or an edit of its finalizers or its children, which are put right all the same.
 pub fn hold_basis(
     controller: &Controller,
-    logic: &Logic,
+    logic: &ActiveRevision,
     parent: &Object,
     finalizers: &[Box<str>],
     children: &ObservedChildren,
@@ -33,7 +36,7 @@ pub fn hold_basis(
     controller.hasher.hash_one((shown, as_applied(controller, children), logic.basis, relabelled))
 }
 
-/// What tells whether children are as they were applied.
+/// Whether children are as they were applied.
 fn as_applied(controller: &Controller, children: &ObservedChildren) -> Vec<u64> {
     let of_child =
         |child: &Object| controller.hasher.hash_one((&child.uid, child.deleting, &child.applied, owned_fields(child)));
@@ -41,13 +44,13 @@ fn as_applied(controller: &Controller, children: &ObservedChildren) -> Vec<u64> 
 }
 
 /// What must change for another answer to be no change of mind. Not the status, which may be the plugin's own.
-pub fn churn_basis(controller: &Controller, logic: &Logic, parent: &Object) -> u64 {
+pub fn churn_basis(controller: &Controller, logic: &ActiveRevision, parent: &Object) -> u64 {
     controller.hasher.hash_one((parent.body_but_status(), parent.deleting, logic.basis))
 }
 
-/// Everything that a reconcile looks at, in one number: what the plugin sees, and what tells
-/// whether its last decision still stands in the cluster.
-pub fn fingerprint(controller: &Controller, logic: &Logic, observed: &Observed) -> u64 {
+/// Everything that a reconcile looks at, in one number: what the plugin sees, and whether its
+/// last decision still stands in the cluster.
+pub fn fingerprint(controller: &Controller, logic: &ActiveRevision, observed: &Observed) -> u64 {
     let parent = &observed.parent;
     controller.hasher.hash_one((
         logic.basis,
@@ -78,4 +81,30 @@ pub fn others(controller: &Controller, shown: &Observation) -> u64 {
         .map(|refusal| (&refusal.reference, refusal.code, &refusal.reason, &refusal.message))
         .collect();
     controller.hasher.hash_one((texts(&shown.children), related, refusals, &shown.config))
+}
+
+/// Desired and observed children that were found to agree; `None` where children are left alone.
+pub fn sync_fingerprint(
+    controller: &Controller,
+    logic: &ActiveRevision,
+    children: &ObservedChildren,
+    decision: &Decision,
+) -> Option<u64> {
+    let Children::Exactly(desired) = &decision.children else { return None };
+    let desired: Vec<_> = desired.iter().map(|child| (&child.reference, &child.json)).collect();
+    let manager = controller.writer.manager();
+    let children: Vec<_> = children
+        .iter()
+        .map(|(kind, child)| {
+            (kind, &child.key, &child.uid, child.deleting, &child.applied, child.owned_fields(manager, false))
+        })
+        .collect();
+    Some(controller.hasher.hash_one((logic.basis, desired, children)))
+}
+
+/// The fingerprint for which a refused write is tried again before its time: the parent, the plugin or the child.
+pub fn refusal_basis(pass: &Pass<'_>, observed: &Observed, child: &ObjectRef) -> u64 {
+    let live = observed.child(child).map(|live| (&live.uid, &live.applied, live.generation));
+    let parent = &observed.parent;
+    pass.controller.hasher.hash_one((parent.generation, parent.marks, pass.logic.basis, live))
 }

@@ -3,6 +3,7 @@
 //! A reconcile works with one revision of the plugin from beginning to end, and never runs twice
 //! at once for one parent. It ends with when to look at the parent again.
 
+pub mod active_revision;
 pub mod acts;
 pub mod apply;
 pub mod controller;
@@ -20,6 +21,7 @@ pub mod refused_writes;
 pub mod report;
 pub mod requeue;
 pub mod requirements;
+pub mod rivals;
 pub mod slot;
 pub mod triggers;
 pub mod views;

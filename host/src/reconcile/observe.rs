@@ -8,7 +8,8 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use crate::cluster::view;
-use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::pass::Pass;
@@ -25,7 +26,7 @@ use hotshoe_core::model::object::ObservedChildren;
 pub struct Observed {
     /// The parent.
     pub parent: Arc<Object>,
-    /// Its children, wished for or not yet pruned.
+    /// Its children, desired or not yet pruned.
     pub children: ObservedChildren,
     /// As the plugin sees it.
     pub shown: Arc<Observation>,
@@ -66,7 +67,7 @@ pub fn observe_parent(pass: &Pass<'_>, parent: Arc<Object>) -> Result<Observed, 
 }
 
 /// The same at this time, milliseconds since the epoch, for two revisions that are to see the same.
-pub fn observe_at(logic: &Logic, parent: Arc<Object>, state: &ParentState, now: u64) -> Observed {
+pub fn observe_at(logic: &ActiveRevision, parent: Arc<Object>, state: &ParentState, now: u64) -> Observed {
     let document = shown_parent(logic, &parent);
     let children = view::children(&logic.owned, &parent.uid, &logic.plugin.name);
     let descriptor = logic.revision.descriptor();
@@ -87,7 +88,7 @@ pub fn observe_at(logic: &Logic, parent: Arc<Object>, state: &ParentState, now: 
     let shown = Observation {
         children: view::show_children(&logic.owned, &children, &may_read),
         related: view::related(&logic.reads, &parent, &may_read),
-        refusals: state.refused.told(),
+        refusals: state.refused.shown(),
         config: logic.plugin.config.clone(),
         now: descriptor.wants_now.then_some(now),
         attempt: descriptor.wants_attempt.then_some(state.failures),
@@ -98,7 +99,7 @@ pub fn observe_at(logic: &Logic, parent: Arc<Object>, state: &ParentState, now: 
 
 /// A kind that is not granted is denied also where no object of it is there: an empty list would say that there
 /// are none.
-fn denied_kind(logic: &Logic) -> Option<Error> {
+fn denied_kind(logic: &ActiveRevision) -> Option<Error> {
     let (descriptor, grant) = (logic.revision.descriptor(), &logic.plugin.grant);
     let mut kinds =
         descriptor.owns.iter().map(|owned| &owned.kind).chain(descriptor.reads.iter().map(|read| &read.kind));
@@ -114,12 +115,12 @@ fn not_granted(kind: &Kind, why: &str) -> Error {
 }
 
 /// The parent as the plugin is shown it.
-pub fn shown_parent(logic: &Logic, parent: &Object) -> Document {
+pub fn shown_parent(logic: &ActiveRevision, parent: &Object) -> Document {
     let document = logic.parents.show(parent);
     Document { json: with_conditions(parent, document.json), ..document }
 }
 
-/// The parent as clean-up is shown it: with its conditions, so that it can tell how far it came.
+/// The parent as clean-up is shown it: with its conditions, so that it knows how far it came.
 fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
     let Some(status) = parent.status.as_deref().filter(|_| parent.deleting) else { return shown };
     let status: Option<Value> = serde_json::from_str(status).ok();
@@ -140,7 +141,7 @@ fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
 /// Why it may not.
 pub fn judge(
     controller: &Controller,
-    logic: &Logic,
+    logic: &ActiveRevision,
     call: Call,
     observed: &Observed,
     answer: Answer,
@@ -153,14 +154,14 @@ pub fn judge(
 }
 
 /// What the checks need to know.
-pub fn context<'a>(controller: &'a Controller, logic: &'a Logic, observed: &'a Observed) -> Context<'a> {
+pub fn context<'a>(controller: &'a Controller, logic: &'a ActiveRevision, observed: &'a Observed) -> Context<'a> {
     context_of(controller, logic, &observed.shown.parent.reference, &observed.parent.uid)
 }
 
 /// The same, of a parent that was not observed.
 pub fn context_of<'a>(
     controller: &'a Controller,
-    logic: &'a Logic,
+    logic: &'a ActiveRevision,
     parent: &'a ObjectRef,
     uid: &'a str,
 ) -> Context<'a> {

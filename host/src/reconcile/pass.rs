@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::cluster::view;
-use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::controller::Controller;
 use crate::reconcile::decide;
 use crate::reconcile::error::Error;
 use crate::reconcile::finalize::held_finalizer;
@@ -18,7 +19,7 @@ pub struct Pass<'a> {
     /// The plugin at work.
     pub controller: &'a Controller,
     /// What decides.
-    pub logic: &'a Logic,
+    pub logic: &'a ActiveRevision,
     /// The parent as the pass found it.
     pub parent: Arc<Object>,
     /// The children as the pass saw or left them.
@@ -31,7 +32,7 @@ pub struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     /// Begins a pass over a parent.
-    pub fn begin(controller: &'a Controller, logic: &'a Logic, parent: Arc<Object>) -> Self {
+    pub fn begin(controller: &'a Controller, logic: &'a ActiveRevision, parent: Arc<Object>) -> Self {
         let state = controller.recall(&parent);
         let children = view::children(&logic.owned, &parent.uid, &logic.plugin.name);
         let is_due = state.is_due();

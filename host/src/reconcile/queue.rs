@@ -82,7 +82,7 @@ impl Queue {
         }
     }
 
-    /// A reconcile has ended, and asks to be repeated after this long. A wish from before it is
+    /// A reconcile has ended, and asks to be repeated after this long. A requeue from before it is
     /// void.
     pub fn done(&self, key: &Key, again: Option<Duration>) {
         let mut inner = self.lock();

@@ -1,4 +1,4 @@
-//! The writes of one parent's children that were refused: what the plugin is told of them, and when
+//! The writes of one parent's children that were refused: what the plugin is shown of them, and when
 //! each is tried again. Kept between reconciles.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::limits::FAILURE_MESSAGE;
 use hotshoe_core::model::sanitize;
 
-/// After a refusal that only a person is likely to mend.
+/// After a refusal that only a person is likely to fix.
 const SLOWLY: Duration = Duration::from_secs(10);
 const SLOWLY_MAX: Duration = Duration::from_secs(60);
 /// A name that is taken costs one cheap request to try again.
@@ -28,7 +28,7 @@ pub struct Refusals(Vec<Refused>);
 
 #[derive(Clone, Debug)]
 struct Refused {
-    told: Refusal,
+    shown: Refusal,
     /// Of what was to be applied; empty where the child was to be deleted.
     digest: Box<str>,
     basis: u64,
@@ -37,9 +37,9 @@ struct Refused {
 }
 
 impl Refusals {
-    /// What the plugin is told.
-    pub fn told(&self) -> Vec<Refusal> {
-        self.0.iter().map(|refused| refused.told.clone()).collect()
+    /// What the plugin is shown.
+    pub fn shown(&self) -> Vec<Refusal> {
+        self.0.iter().map(|refused| refused.shown.clone()).collect()
     }
 
     /// Whether there are none.
@@ -54,11 +54,11 @@ impl Refusals {
 
     /// Forgets those whose write is not planned any more: a refusal stays until the write goes
     /// through, the child is as it should be without it, or what is desired changes. Says whether
-    /// there were any, for the plugin was told of them.
+    /// there were any, for the plugin was shown them.
     pub fn keep_planned(&mut self, plan: &Plan) -> bool {
         let before = self.0.len();
         self.0.retain(|refused| {
-            let child = &refused.told.reference;
+            let child = &refused.shown.reference;
             plan.apply.iter().any(|apply| apply.desired.reference == *child && apply.desired.digest == refused.digest)
                 || plan.prune.iter().any(|(kind, one)| refused.digest.is_empty() && reference(kind, &one.key) == *child)
         });
@@ -85,7 +85,7 @@ impl Refusals {
     /// A write went through. Says whether the one before it was refused.
     pub fn lift(&mut self, child: &ObjectRef) -> bool {
         let before = self.0.len();
-        self.0.retain(|refused| refused.told.reference != *child);
+        self.0.retain(|refused| refused.shown.reference != *child);
         self.0.len() < before
     }
 
@@ -93,15 +93,15 @@ impl Refusals {
     /// be said of it where it is the first in a row.
     pub fn add(&mut self, child: &ObjectRef, digest: Box<str>, error: WriteError, basis: u64) -> Option<Refusal> {
         let tries = self.of(child).map_or(0, |refused| refused.tries);
-        let (told, pause) = judge(child, error, tries);
+        let (shown, pause) = judge(child, error, tries);
         self.lift(child);
         let due = Instant::now() + pause;
-        let said = (tries == 0).then(|| told.clone());
-        self.0.push(Refused { told, digest, basis, due, tries: tries.saturating_add(1) });
+        let said = (tries == 0).then(|| shown.clone());
+        self.0.push(Refused { shown, digest, basis, due, tries: tries.saturating_add(1) });
         said
     }
 
-    /// Whether this very wish was refused the last time.
+    /// Whether this very desired child was refused the last time.
     pub fn has_refused(&self, desired: &Desired) -> bool {
         self.of(&desired.reference).is_some_and(|refused| refused.digest == desired.digest)
     }
@@ -112,7 +112,7 @@ impl Refusals {
     }
 
     fn of(&self, child: &ObjectRef) -> Option<&Refused> {
-        self.0.iter().find(|refused| refused.told.reference == *child)
+        self.0.iter().find(|refused| refused.shown.reference == *child)
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     fn taken() -> WriteError {
-        WriteError::Conflict { holder: "somebody".into() }
+        WriteError::Conflict { holder: "another".into() }
     }
 
     #[tokio::test(start_paused = true)]
@@ -168,7 +168,7 @@ mod tests {
         assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some());
         assert!(refusals.add(&child, "digest".into(), taken(), 1).is_none());
         assert_eq!(refusals.next_due(), Some(2 * CONFLICT));
-        assert_eq!(refusals.told().len(), 1);
+        assert_eq!(refusals.shown().len(), 1);
         assert!(refusals.lift(&child));
         assert!(!refusals.lift(&child));
         assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some(), "a new row");

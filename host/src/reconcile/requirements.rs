@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::sandbox::error::CallError;
 use hotshoe_core::check;
@@ -40,7 +41,7 @@ impl Room {
 /// When it may not be seen, is more than there is room for, or the API server does not answer.
 pub async fn fetch(
     controller: &Controller,
-    logic: &Logic,
+    logic: &ActiveRevision,
     shown: &Observation,
     requirements: Vec<Requirement>,
     room: &mut Room,
@@ -66,7 +67,7 @@ pub async fn fetch(
 /// put into a cache that another plugin could be shown.
 async fn fetch_one(
     controller: &Controller,
-    logic: &Logic,
+    logic: &ActiveRevision,
     parent: &ObjectRef,
     needed: &ObjectRef,
 ) -> Result<Option<Document>, Error> {

@@ -1,7 +1,7 @@
 //! The place of a plugin's logic in a running host: what decides now, and why the last candidate
 //! was not taken.
 //!
-//! Publishing is one store of a pointer, for which no reader waits. Whoever took the logic before that
+//! Publishing is one store of a pointer, for which no reader waits. A reconcile that took the logic before that
 //! finishes with it.
 
 use std::borrow::Cow;
@@ -70,7 +70,7 @@ impl<T> Slot<T> {
     pub fn publish(&self, next: Arc<T>) {
         let before = self.current.swap(Some(next));
         self.forgive();
-        // Nobody waits for what it takes to be taken apart.
+        // No reconcile waits until it is dropped.
         drop(before);
     }
 

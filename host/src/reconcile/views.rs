@@ -1,7 +1,7 @@
 //! From a descriptor to open watches: which kinds, with which selector and fields, and which parents a change
 //! [wakes](crate::reconcile::triggers).
 //!
-//! A revision that does not decide yet opens them under a name of its own, and its changes wake nobody: what
+//! A revision that does not decide yet opens them under a name of its own, and its changes wake no parent: what
 //! it wants to see is no part of the plugin's health, and nothing that wakes the one at work is replaced.
 
 use std::hash::BuildHasher;
@@ -16,7 +16,8 @@ use crate::cluster::shared_watch::{Change, Health, Role, Scope, SharedWatch, Sub
 use crate::cluster::view::{ReadView, View};
 use crate::cluster::watch::Watches;
 use crate::config::PluginConfig;
-use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::controller::Controller;
 use crate::reconcile::triggers::{object_of, objects_of, wake_all, wake_owner, wake_readers};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::Revision;
@@ -27,7 +28,7 @@ use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::{Lens, PLUGIN_LABEL};
 use hotshoe_core::model::projection::Projection;
 
-/// Who opens a watch, and whom a change wakes.
+/// Which plugin opens a watch, and which queue a change wakes.
 struct Interest<'a> {
     watches: &'a Watches,
     name: Arc<str>,
@@ -41,8 +42,8 @@ impl<'a> Interest<'a> {
     }
 }
 
-/// The watches that a revision has open that does not decide. They end with this, unless somebody else has
-/// them open, too.
+/// The watches that a revision has open that does not decide. They end with this, unless another
+/// has them open, too.
 pub struct Views {
     watches: Arc<Watches>,
     name: Arc<str>,
@@ -65,7 +66,7 @@ impl Views {
         plugin: Arc<PluginConfig>,
         revision: Arc<Revision>,
         owned: &[Kind],
-    ) -> Result<Logic, LoadError> {
+    ) -> Result<ActiveRevision, LoadError> {
         let interest = Interest { watches: &self.watches, name: self.name.clone(), woken: Weak::new() };
         open(controller, &interest, plugin, revision, owned).await
     }
@@ -93,7 +94,7 @@ pub fn not_seen(watches: &Watches, name: &str) -> Option<String> {
 /// Has changes of what a revision sees wake the plugin's queue, before it is published: its watches are open
 /// and synced, so nothing is waited for, and whatever changes from now on is heard. What changed before is
 /// not, so every parent must be decided after this.
-pub fn listen(controller: &Arc<Controller>, watches: &Watches, logic: &Logic) {
+pub fn listen(controller: &Arc<Controller>, watches: &Watches, logic: &ActiveRevision) {
     let interest = Interest::of(controller, watches);
     let descriptor = logic.revision.descriptor();
     let parents = open_parents(&interest, descriptor);
@@ -119,16 +120,16 @@ pub async fn rewire(
     controller: &Arc<Controller>,
     watches: &Watches,
     plugin: Arc<PluginConfig>,
-    present: &Logic,
-) -> Logic {
+    present: &ActiveRevision,
+) -> ActiveRevision {
     let revision = present.revision.under(&plugin.limits);
     let namespaces = open_namespaces(&plugin.grant, &Interest::of(controller, watches), &present.parents);
     if let Some(namespaces) = &namespaces {
-        // A time-out is told by the watch itself, in the status of the plugin.
+        // A time-out is shown by the watch itself, in the status of the plugin.
         drop(tokio::time::timeout(NAMESPACES, namespaces.synced()).await);
     }
     let basis = basis(controller, &revision, &plugin);
-    Logic { plugin, revision, basis, namespaces, ..present.clone() }
+    ActiveRevision { plugin, revision, basis, namespaces, ..present.clone() }
 }
 
 async fn open(
@@ -137,7 +138,7 @@ async fn open(
     plugin: Arc<PluginConfig>,
     revision: Arc<Revision>,
     owned_before: &[Kind],
-) -> Result<Logic, LoadError> {
+) -> Result<ActiveRevision, LoadError> {
     let descriptor = revision.descriptor();
     // The watch is opened under the host's own account, and a rollback does not pass the check at load.
     if let Some(lacking) = plugin.parent_lacking(&descriptor.parent) {
@@ -165,10 +166,20 @@ async fn open(
         )));
     }
     let basis = basis(controller, &revision, &plugin);
-    Ok(Logic { plugin, revision, basis, parents, resource, owned, reads, namespaces, former_finalizers: Vec::new() })
+    Ok(ActiveRevision {
+        plugin,
+        revision,
+        basis,
+        parents,
+        resource,
+        owned,
+        reads,
+        namespaces,
+        former_finalizers: Vec::new(),
+    })
 }
 
-/// The parents' kind, looked at again where it had no status: its definition may have been mended since.
+/// The parents' kind, looked at again where it had no status: its definition may have been fixed since.
 async fn parent_resource(
     controller: &Controller,
     watches: &Watches,
@@ -215,11 +226,11 @@ fn dropped_kinds(controller: &Controller, owned: &[View]) -> Vec<View> {
 
 /// The same logic without the kinds that its revision does not own and of which no child is left; none where
 /// there are no such kinds.
-pub fn without_pruned(plugin: &str, logic: &Logic) -> Option<Logic> {
+pub fn without_pruned(plugin: &str, logic: &ActiveRevision) -> Option<ActiveRevision> {
     let descriptor = logic.revision.descriptor();
     let is_used = |view: &&View| owns(descriptor, view) || has_children(plugin, view);
     let owned: Vec<View> = logic.owned.iter().filter(is_used).cloned().collect();
-    (owned.len() < logic.owned.len()).then(|| Logic { owned, ..logic.clone() })
+    (owned.len() < logic.owned.len()).then(|| ActiveRevision { owned, ..logic.clone() })
 }
 
 /// How long kinds are waited for that earlier revisions owned.

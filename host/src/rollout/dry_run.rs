@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use crate::reconcile::controller::Logic;
+use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::observe::{context_of, unix_millis};
 use crate::reconcile::views;
 use crate::reconcile::views::Views;
@@ -134,8 +134,8 @@ impl Turn {
 pub struct Shadow {
     // Goes before the turn, or it would end the watches of the next run.
     _views: Views,
-    old: Arc<Logic>,
-    new: Logic,
+    old: Arc<ActiveRevision>,
+    new: ActiveRevision,
     turn: Turn,
 }
 
@@ -258,12 +258,12 @@ impl Shadow {
 }
 
 /// What would become of the finalizers of parents.
-pub(crate) fn finalizer_change(old: &Logic, new: &Logic) -> Option<FinalizerChange> {
+pub(crate) fn finalizer_change(old: &ActiveRevision, new: &ActiveRevision) -> Option<FinalizerChange> {
     FinalizerChange::between((old.revision.descriptor(), parents(old)), (new.revision.descriptor(), parents(new)))
 }
 
 /// Looks for them only when it is asked.
-fn parents(logic: &Logic) -> impl Iterator<Item = Arc<Object>> {
+fn parents(logic: &ActiveRevision) -> impl Iterator<Item = Arc<Object>> {
     let cache = &logic.parents.watched.cache;
     iter::once_with(|| cache.keys()).flatten().filter_map(|key| cache.get(&key))
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::reconcile::controller::Logic;
+use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::slot::Refused;
 use crate::reconcile::views;
 use crate::reconcile::views::Views;
@@ -204,7 +204,7 @@ impl Supervised {
     }
 
     /// What earlier revisions held stays on the parents that have it, and is taken off when they are deleted.
-    pub(crate) fn former_finalizers(&self, logic: &Logic) -> Vec<String> {
+    pub(crate) fn former_finalizers(&self, logic: &ActiveRevision) -> Vec<String> {
         let mut former = self.history().finalizers();
         if let Some(present) = self.controller.logic() {
             former.extend(present.revision.descriptor().finalizer.clone());
@@ -243,7 +243,7 @@ impl Supervised {
 
     /// What no reconcile can go on beside, so it is short. Returns what is not needed any more.
     #[must_use]
-    fn publish(&self, logic: Logic, start: Start<'_>, mut stopwatch: Stopwatch) -> State {
+    fn publish(&self, logic: ActiveRevision, start: Start<'_>, mut stopwatch: Stopwatch) -> State {
         let plugin = &*self.controller.name;
         let revision = logic.revision.clone();
         let (digest, version) = (revision.digest(), revision.descriptor().version.clone());

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::controller::Controller;
 use crate::reconcile::finalize;
 use crate::reconcile::observe::{observe_at, unix_millis};
 use crate::rollout::dry_run;
@@ -29,7 +30,7 @@ const FIRST_CALLS: usize = 5;
 
 impl Supervised {
     /// A revision that would break much waits for a person.
-    pub(crate) async fn hold(&self, logic: &Logic) -> Result<(), LoadError> {
+    pub(crate) async fn hold(&self, logic: &ActiveRevision) -> Result<(), LoadError> {
         let Some(present) = self.controller.logic() else { return Ok(()) };
         let objection = match orphans(&present, logic) {
             Some(why) => Some(Objection { why, fails: false }),
@@ -51,7 +52,7 @@ impl Supervised {
 
 /// Whom a revision would leave with the present one's finalizer: it holds another one or none, or serves
 /// another kind, where nobody would ever take it off.
-pub(crate) fn orphans(present: &Logic, new: &Logic) -> Option<String> {
+pub(crate) fn orphans(present: &ActiveRevision, new: &ActiveRevision) -> Option<String> {
     let change = dry_run::finalizer_change(present, new)?;
     let finalizer = change.old.as_deref()?;
     let (holding, strands) = (change.kept + change.stranded, change.stranded > 0);
@@ -105,7 +106,7 @@ async fn prove(revision: Arc<Revision>, case: Case) -> Result<(), LoadError> {
 /// A revision that cannot decide any of the first few parents that are there is not published, but for those
 /// that the one before it cannot decide either, or where a person has said that it may all the same. What it
 /// answers is not carried out.
-pub(crate) async fn first_call(controller: &Controller, logic: &Logic) -> Result<(), LoadError> {
+pub(crate) async fn first_call(controller: &Controller, logic: &ActiveRevision) -> Result<(), LoadError> {
     let parents = &logic.parents.watched.cache;
     let is_asked = |parent: &Arc<Object>| {
         let is_called = !parent.deleting || finalize::asks_for_clean_up(logic, parent);
@@ -116,7 +117,7 @@ pub(crate) async fn first_call(controller: &Controller, logic: &Logic) -> Result
     one_of(asked.into_iter().map(|parent| call_about(controller, logic, parent))).await
 }
 
-async fn call_about(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> Result<(), LoadError> {
+async fn call_about(controller: &Controller, logic: &ActiveRevision, parent: Arc<Object>) -> Result<(), LoadError> {
     let memory = controller.recall(&parent);
     let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
     let name = parent.key.to_string();

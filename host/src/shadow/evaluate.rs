@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use crate::cluster::view;
+use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::apply;
-use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::{Observed, judge, observe_at};
 use crate::reconcile::parent_state::ParentState;
@@ -21,6 +22,9 @@ use hotshoe_core::model::object::{Object, PLUGIN_LABEL};
 /// The answer, and what it rests on.
 type Said = Result<(Answer, Basis), Error>;
 
+/// What the checks say of an answer, and what it rests on.
+type Weighed = Result<(Judged, Basis), Error>;
+
 /// What a revision says of a parent, unchecked.
 pub(crate) struct Looked {
     /// What it was shown, and what it answered; none where it is not called at all.
@@ -31,7 +35,7 @@ impl Looked {
     /// Asks; without a parent, there is nothing to say.
     pub(crate) async fn at(
         controller: &Controller,
-        logic: &Logic,
+        logic: &ActiveRevision,
         parent: Option<Arc<Object>>,
         state: &ParentState,
         now: u64,
@@ -71,7 +75,13 @@ impl Looked {
 
     /// Whether it wishes for nothing but what is there already, found so under the same rules when the
     /// present revision wished for it: the checks would say the same again.
-    pub(crate) fn stands(&self, controller: &Controller, present: &Logic, new: &Logic, state: &ParentState) -> bool {
+    pub(crate) fn stands(
+        &self,
+        controller: &Controller,
+        present: &ActiveRevision,
+        new: &ActiveRevision,
+        state: &ParentState,
+    ) -> bool {
         let Some((observed, Ok((Answer::Decided(decision), _)))) = &self.said else { return false };
         present.plugin.digest == new.plugin.digest
             && present.revision.descriptor().owns == new.revision.descriptor().owns
@@ -79,7 +89,7 @@ impl Looked {
     }
 
     /// What the checks say of it.
-    pub(crate) fn judged(self, controller: &Controller, logic: &Logic) -> Side {
+    pub(crate) fn judged(self, controller: &Controller, logic: &ActiveRevision) -> Side {
         match self.into_parts(controller, logic) {
             None => Side::Idle,
             Some((_, Ok((judged, basis)))) => Side::Decided(Box::new(judged), basis),
@@ -91,8 +101,8 @@ impl Looked {
     pub(crate) fn into_parts(
         self,
         controller: &Controller,
-        logic: &Logic,
-    ) -> Option<(Observed, Result<(Judged, Basis), Error>)> {
+        logic: &ActiveRevision,
+    ) -> Option<(Observed, Weighed)> {
         let (observed, said) = self.said?;
         let call = call_of(&observed.parent);
         let judged = said.and_then(|(answer, basis)| Ok((judge(controller, logic, call, &observed, answer)?, basis)));
@@ -105,7 +115,7 @@ fn call_of(parent: &Object) -> Call {
 }
 
 /// The children of a parent that are there and are the plugin's to prune.
-pub(crate) fn there(controller: &Controller, logic: &Logic, parent: &Object) -> Vec<ObjectRef> {
+pub(crate) fn there(controller: &Controller, logic: &ActiveRevision, parent: &Object) -> Vec<ObjectRef> {
     let children = view::children(&logic.owned, &parent.uid, &logic.plugin.name);
     let ours = children.iter().filter(|(_, child)| is_ours(controller, child));
     ours.map(|(kind, child)| view::reference(kind, &child.key)).collect()

@@ -7,7 +7,8 @@ use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 
 use crate::cluster::view::reference;
-use crate::reconcile::controller::{Controller, Logic};
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::{Observed, context, unix_millis};
 use crate::shadow::evaluate::{Looked, is_ours};
@@ -110,7 +111,7 @@ struct Found {
 }
 
 /// Asks a revision that is not at work about every parent that is there.
-pub async fn survey(controller: &Controller, present: &Logic, new: &Logic) -> Survey {
+pub async fn survey(controller: &Controller, present: &ActiveRevision, new: &ActiveRevision) -> Survey {
     let mut keys = new.parents.watched.cache.keys();
     // In one order, so that the same is said of the same.
     keys.sort_unstable();
@@ -133,7 +134,7 @@ pub async fn survey(controller: &Controller, present: &Logic, new: &Logic) -> Su
 }
 
 /// Whether a revision fails, too, on all of these parents that are there; not where none is.
-pub async fn fails_on_all(controller: &Controller, logic: &Logic, parents: &[Key]) -> bool {
+pub async fn fails_on_all(controller: &Controller, logic: &ActiveRevision, parents: &[Key]) -> bool {
     let there: Vec<_> = parents.iter().filter_map(|key| logic.parents.watched.cache.get(key)).collect();
     for parent in &there {
         if !fails(controller, logic, parent.clone()).await {
@@ -155,7 +156,7 @@ impl Survey {
     }
 }
 
-async fn look(controller: &Controller, present: &Logic, new: &Logic, parent: Arc<Object>) -> Found {
+async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRevision, parent: Arc<Object>) -> Found {
     let memory = controller.recall(&parent);
     let key = parent.key.clone();
     let looked = Looked::at(controller, new, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
@@ -179,7 +180,7 @@ async fn look(controller: &Controller, present: &Logic, new: &Logic, parent: Arc
 }
 
 /// Whether a revision fails on a parent, or wishes for what was just refused.
-async fn fails(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> bool {
+async fn fails(controller: &Controller, logic: &ActiveRevision, parent: Arc<Object>) -> bool {
     let memory = controller.recall(&parent);
     let looked = Looked::at(controller, logic, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
     match looked.into_parts(controller, logic) {
@@ -190,7 +191,7 @@ async fn fails(controller: &Controller, logic: &Logic, parent: Arc<Object>) -> b
 }
 
 /// The first child that would be deleted. Of a parent that is being deleted they all are to go.
-fn loses(controller: &Controller, new: &Logic, observed: &Observed, judged: &Judged) -> Option<String> {
+fn loses(controller: &Controller, new: &ActiveRevision, observed: &Observed, judged: &Judged) -> Option<String> {
     let desired = judged.desired.as_ref().filter(|_| !observed.parent.deleting)?;
     let context = context(controller, new, observed);
     let gone = observed.children.iter().find(|(kind, child)| {
@@ -218,7 +219,7 @@ mod tests {
 
     /// Whoever publishes does so on a task of its own.
     #[expect(dead_code, reason = "that it compiles is the test")]
-    fn a_survey_can_be_sent(controller: &Controller, logic: &Logic) -> impl Send {
+    fn a_survey_can_be_sent(controller: &Controller, logic: &ActiveRevision) -> impl Send {
         survey(controller, logic, logic)
     }
 

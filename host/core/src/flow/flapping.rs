@@ -77,6 +77,13 @@ impl Churn {
         Self { basis, wishes, before: self.wishes, turns, at: Some(now), whole: Some(whole) }
     }
 
+    /// The same after a decision that a timer of the plugin asked for: that time has passed is a reason to answer
+    /// otherwise, so to go back to what was desired before costs no more than any other change.
+    #[must_use]
+    pub fn then_on_time(self, basis: u64, wishes: Wishes, now: Instant) -> Self {
+        Self { before: Wishes::default(), ..self }.then(basis, wishes, now)
+    }
+
     /// Whether the wishes changed just now.
     pub fn is_new(&self, now: Instant) -> bool {
         self.at == Some(now)
@@ -115,6 +122,18 @@ mod tests {
             churn = churn.then(BASIS, of(wishes), now);
         }
         (churn, now)
+    }
+
+    #[test]
+    fn what_a_timer_turns_on_and_off_is_not_slowed_down() {
+        let (mut churn, mut now) = (Churn::default(), Instant::now() + 2 * ALLOWANCE);
+        for tick in 0..1_000 {
+            now += Duration::from_secs(5);
+            churn = churn.then_on_time(BASIS, of(tick % 2), now);
+            assert!(!churn.is_endless(now) && churn.pause(now, || BASIS).is_none(), "tick {tick}");
+        }
+        let (slowed, now) = after((0..40).map(|turn| turn % 2), Duration::from_secs(5));
+        assert!(slowed.pause(now, || BASIS).is_some(), "without a timer it is");
     }
 
     fn of(children: u64) -> Wishes {

@@ -1,0 +1,43 @@
+//! What decides: a revision with everything that a reconcile needs beside it.
+
+use std::sync::Arc;
+
+use crate::cluster::discovery::Resource;
+use crate::cluster::shared_watch::SharedWatch;
+use crate::cluster::view::{ReadView, View};
+use crate::config::PluginConfig;
+use crate::sandbox::revision::Revision;
+use hotshoe_core::model::object::Key;
+
+/// A revision with its `plugin.yaml` and the views that its descriptor asked for: what one
+/// reconcile works with from beginning to end, even if another is published meanwhile.
+#[derive(Clone)]
+pub struct ActiveRevision {
+    /// `plugin.yaml`.
+    pub plugin: Arc<PluginConfig>,
+    /// The component.
+    pub revision: Arc<Revision>,
+    /// Component and `plugin.yaml` in one number: what is remembered of a parent holds no
+    /// longer than both do.
+    pub basis: u64,
+    /// The parents.
+    pub parents: View,
+    /// The parents' kind as the API server serves it.
+    pub resource: Arc<Resource>,
+    /// The kinds of children.
+    pub owned: Vec<View>,
+    /// The kinds that are read but not owned.
+    pub reads: Vec<ReadView>,
+    /// The namespaces, where a rule of the grant selects them by label.
+    pub namespaces: Option<Arc<SharedWatch>>,
+    /// Finalizers that revisions before this one held, and it does not.
+    pub former_finalizers: Vec<String>,
+}
+
+impl ActiveRevision {
+    /// The value of a label of a namespace, as far as it is known.
+    pub fn label_of(&self, namespace: &str, key: &str) -> Option<String> {
+        let namespace = self.namespaces.as_ref()?.cache.get(&Key::new(None, namespace))?;
+        namespace.label(key).map(str::to_owned)
+    }
+}
