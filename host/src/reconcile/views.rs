@@ -159,12 +159,6 @@ async fn open(
     owned.extend(dropped_kinds(controller, &owned));
     owned.extend(left_kinds(interest, &controller.name, descriptor, &plugin.grant, owned_before).await);
     let resource = parent_resource(controller, interest.watches, &descriptor.parent).await?;
-    if !resource.has_status {
-        return Err(LoadError::DescribeFailed(format!(
-            "{} has no status subresource, so every status write would raise its generation; add `subresources: {{status: {{}}}}` to its CustomResourceDefinition",
-            descriptor.parent
-        )));
-    }
     let basis = basis(controller, &revision, &plugin);
     Ok(ActiveRevision {
         plugin,
@@ -185,14 +179,18 @@ async fn parent_resource(
     watches: &Watches,
     parent: &Kind,
 ) -> Result<Arc<Resource>, LoadError> {
-    let known = controller.kinds.get(parent).filter(|known| known.has_status);
-    match known {
-        Some(known) => Ok(known),
-        None => watches
-            .find_kind_anew(parent)
-            .await
-            .map_err(|error| LoadError::DescribeFailed(format!("{parent}, the kind of the parents: {error}"))),
+    if let Some(known) = controller.kinds.get(parent).filter(|known| known.has_status) {
+        return Ok(known);
     }
+    let found = watches.find_kind_anew(parent).await;
+    let unknown = |error| LoadError::DescribeFailed(format!("{parent}, the kind of the parents: {error}"));
+    let resource = found.map_err(unknown)?;
+    if !resource.has_status {
+        return Err(LoadError::DescribeFailed(format!(
+            "{parent} has no status subresource, so every status write would raise its generation; add `subresources: {{status: {{}}}}` to its CustomResourceDefinition"
+        )));
+    }
+    Ok(resource)
 }
 
 fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) -> u64 {

@@ -98,11 +98,7 @@ impl Looked {
     }
 
     /// The same, with what was shown.
-    pub(crate) fn into_parts(
-        self,
-        controller: &Controller,
-        logic: &ActiveRevision,
-    ) -> Option<(Observed, Weighed)> {
+    pub(crate) fn into_parts(self, controller: &Controller, logic: &ActiveRevision) -> Option<(Observed, Weighed)> {
         let (observed, said) = self.said?;
         let call = call_of(&observed.parent);
         let judged = said.and_then(|(answer, basis)| Ok((judge(controller, logic, call, &observed, answer)?, basis)));
