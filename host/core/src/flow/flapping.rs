@@ -129,7 +129,7 @@ mod tests {
         let (mut churn, mut now) = (Churn::default(), Instant::now() + 2 * ALLOWANCE);
         for tick in 0..1_000 {
             now += Duration::from_secs(5);
-            churn = churn.then_on_time(BASIS, of(tick % 2), now);
+            churn = churn.then_on_time(BASIS, of(1 + tick % 2), now);
             assert!(!churn.is_endless(now) && churn.pause(now, || BASIS).is_none(), "tick {tick}");
         }
         let (slowed, now) = after((0..40).map(|turn| turn % 2), Duration::from_secs(5));
