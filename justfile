@@ -32,10 +32,13 @@ deployed := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o 'plugins/[a-z0-9-]*
 
 # How a recipe about plugins begins: where an option comes first, memcached is meant. Then either the
 # first word is the $name and the others are the options, or all words up to the first option are names,
-# which are built and left as folders.
+# whose components are built where no host looks for them, and left as folders.
 defaulted := 'case ${1:--} in -*) set -- memcached "$@" ;; esac'
 named := defaulted + '; name=$1; shift'
-folders := defaulted + '; folders=(); while [[ ${1:--} != -* ]]; do "' + hotshoe + '" build "plugins/$1" >&2; folders+=("plugins/$1"); shift; done; set -- "${folders[@]}" "$@"'
+folders := defaulted + '; folders=(); while [[ ${1:--} != -* ]]; do "' + hotshoe + '" build "plugins/$1" --out ' + check + ' >&2; folders+=("plugins/$1"); shift; done; set -- "${folders[@]}" --components ' + check + ' "$@"'
+
+# What is built to be looked at or tested: no host reads components from here.
+check := "target/check/"
 
 # Musl has no C compiler of its own on most machines, and the C of our dependencies needs none.
 export CC_x86_64_unknown_linux_musl := env("CC_x86_64_unknown_linux_musl", "gcc")
@@ -180,7 +183,7 @@ reload name="memcached" *options: build-host
     "{{ hotshoe }}" build "plugins/$name"
     "{{ hotshoe }}" reload "$name" "$@"
 
-# Build a plugin where no host follows it, and show what it would change; exit code 3 says that it would
+# Build a plugin where no host looks for it, and show what it would change; exit code 3 says that it would
 [group('run')]
 [no-exit-message]
 shadow name="memcached" *options: build-host
@@ -257,7 +260,7 @@ test-logic *arguments: toolchain
 # A plugin's component on its cases, in the sandbox of production; --accept takes what it answers
 [group('test')]
 test-plugin name="memcached" *options: build-host
-    @{{ named }}; "{{ hotshoe }}" build "plugins/$name"; "{{ hotshoe }}" test "plugins/$name" "$@"
+    @{{ named }}; "{{ hotshoe }}" build "plugins/$name" --out {{ check }}; "{{ hotshoe }}" test "plugins/$name" --components {{ check }} "$@"
 
 # The host from outside, on a real control plane
 [group('test')]

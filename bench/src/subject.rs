@@ -124,7 +124,7 @@ impl Subject {
 /// When it cannot be started.
 pub async fn start_host(plane: &Plane, programs: &Programs, plugins: &[&Path], log: &str) -> Result<Process> {
     let mut command = Command::new(&programs.host);
-    command.arg("run").args(plugins).args(["--listen", "127.0.0.1:0", "--cache"]);
+    command.arg("run").args(plugins).args(["--follow", "--listen", "127.0.0.1:0", "--cache"]);
     // Kept between runs: a host compiles a component once.
     command.arg(repository("target/bench/cache"));
     Subject::Host.run(plane, command, log).await

@@ -28,6 +28,7 @@ pub struct Start {
     image: Option<String>,
     cache: PathBuf,
     listen: &'static str,
+    follow: bool,
 }
 
 /// A host that runs, or has run. It ends with this value, and with this process.
@@ -45,7 +46,8 @@ pub fn program() -> PathBuf {
 }
 
 impl Start {
-    /// The Memcached plugin under the host's own account, with an image.
+    /// The Memcached plugin under the host's own account, with an image. As in a cluster, the host follows
+    /// the files of its components.
     pub async fn new(plane: &ControlPlane) -> Self {
         Self {
             plugins: vec![guests::memcached()],
@@ -54,6 +56,7 @@ impl Start {
             image: Some(IMAGE.to_owned()),
             cache: repository("target/tests/cache"),
             listen: "127.0.0.1:0",
+            follow: true,
         }
     }
 
@@ -99,11 +102,21 @@ impl Start {
         self
     }
 
+    /// Activate components on reload only, as a host does that is started without options.
+    #[must_use]
+    pub fn on_reload(mut self) -> Self {
+        self.follow = false;
+        self
+    }
+
     /// The command, for tests that add to it.
     pub fn command(&self) -> Command {
         let mut command = Command::new(program());
         command.arg("run").args(&self.plugins).arg("--kubeconfig").arg(&self.kubeconfig);
         command.args(["--listen", self.listen, "--cache"]).arg(&self.cache);
+        if self.follow {
+            command.arg("--follow");
+        }
         if let Some(namespace) = &self.namespace {
             command.args(["--namespace", namespace]);
         }

@@ -37,6 +37,7 @@ const NAMED: usize = 4;
     group = clap::ArgGroup::new("place").args(["plugin", "out"]).multiple(true),
     after_help = "Examples:\n  \
     hotshoe build plugins/memcached\n  \
+    hotshoe build plugins/memcached --out target/check/ # where no host looks\n  \
     hotshoe build plugins/hello --from hello.wasm       # what the tools of another language made\n  \
     hotshoe build --from core.wasm --out plugin.wasm    # without a folder: it carries no cases\n\n\
     Without a Cargo.toml in the folder nothing is compiled: the component that is there stays as it is."
@@ -45,7 +46,8 @@ pub struct Args {
     /// The plugin's folder, or its plugin.yaml [default: plugins/memcached]
     #[arg(value_name = "PLUGIN")]
     plugin: Option<PathBuf>,
-    /// Where to write the component [default: where hosts look for it, target/plugins/NAME.wasm]
+    /// Where to write the component: a file, or a folder with a `/` behind it [default: where hosts look for it,
+    /// target/plugins/NAME.wasm]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Take this core module, or component, instead of compiling a crate
@@ -63,6 +65,7 @@ impl Args {
             (None, Some(from), Some(out)) => alone(&from, &out),
             (plugin, from, out) => {
                 let folder = Folder::open(plugin.as_deref().unwrap_or(Path::new(FIRST)))?;
+                let out = out.map(|out| folder.out(out));
                 in_folder(&folder, from, out.as_deref())
             }
         }?;
@@ -87,7 +90,7 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
     let product = folder.product();
     project::write(out.unwrap_or(&product), &component)?;
     say(out.unwrap_or(&product), &component, &format!("{cases} cases"))?;
-    match out.is_none().then(|| folder.component()).transpose()? {
+    match out.is_none().then(|| folder.component(None)).transpose()? {
         Some(nearer) if nearer != product => {
             stderr::line(format_args!("note: hosts take {} before it; remove that", shown(&nearer).display()));
         }
@@ -98,7 +101,7 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
 
 /// A plugin without a crate is made by the tools of its language. Where they have, all is done.
 fn as_it_is(folder: &Folder, out: Option<&Path>) -> anyhow::Result<()> {
-    let made = folder.component()?;
+    let made = folder.component(None)?;
     let component = project::read(&made)?;
     contract::inspect(&component, &folder.limits).with_context(|| cannot_take(&made))?;
     if let Some(out) = out {

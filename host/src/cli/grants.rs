@@ -1,6 +1,5 @@
 //! `hotshoe grants`: what plugins ask for, beside what they are granted.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -22,9 +21,8 @@ use hotshoe_core::model::kind::Kind;
     hotshoe grants plugins/memcached -o json\n\n\
     Exit code: 0 when all that is asked for is granted, 1 otherwise.")]
 pub struct Args {
-    /// Plugins: folders with a plugin.yaml, or such files
-    #[arg(value_name = "PLUGIN", required = true)]
-    plugins: Vec<PathBuf>,
+    #[command(flatten)]
+    inspected: inspect::Inspected,
     /// The namespace of the host, which is closed to plugins
     #[arg(short, long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE")]
     namespace: String,
@@ -50,7 +48,7 @@ impl Args {
     /// # Errors
     /// When a plugin cannot be loaded.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let plugins = inspect::load(&self.plugins, &self.namespace).await?;
+        let plugins = inspect::load(&self.inspected, &self.namespace).await?;
         let of_plugin = |asked: &inspect::Asked| {
             let (config, descriptor) = (&asked.config, asked.revision.descriptor());
             std::iter::once(parent(config, descriptor)).chain(compare(&config.name, &config.grant, descriptor))

@@ -40,8 +40,19 @@ pub(super) fn note_options(path: &Path) {
     }
 }
 
+/// Plugins, and where their components are.
+#[derive(clap::Args, Debug)]
+pub(super) struct Inspected {
+    /// Plugins: folders with a plugin.yaml, or such files
+    #[arg(value_name = "PLUGIN", required = true)]
+    plugins: Vec<PathBuf>,
+    /// Read the components from this folder instead of where a host looks for them
+    #[arg(long, value_name = "DIR")]
+    components: Option<PathBuf>,
+}
+
 /// Reads and loads plugins, as a host in this namespace would.
-pub(super) async fn load(paths: &[PathBuf], namespace: &str) -> anyhow::Result<Vec<Asked>> {
+pub(super) async fn load(Inspected { plugins: paths, components }: &Inspected, namespace: &str) -> anyhow::Result<Vec<Asked>> {
     // No variable is looked at here, so none need be allowed.
     let host = HostSettings { namespace: namespace.into(), allow_env: vec!["*".to_owned()], ..HostSettings::default() };
     let mut plugins: Vec<Asked> = Vec::new();
@@ -50,7 +61,7 @@ pub(super) async fn load(paths: &[PathBuf], namespace: &str) -> anyhow::Result<V
         let is_first = plugins.iter().all(|other| other.config.name != config.name);
         ensure!(is_first, "two plugins are named {}; name each once", config.name);
         note_options(path);
-        let revision = test::load(&Folder::open(path)?).await?;
+        let revision = test::load(&Folder::open(path)?, components.as_deref()).await?;
         host.parentage.note_named(&config.name, config.parent.as_ref());
         plugins.push(Asked { config, revision });
     }

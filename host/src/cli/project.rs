@@ -92,14 +92,31 @@ impl Folder {
         self.root().join(PRODUCTS).join(&self.file)
     }
 
-    /// The component: beside `plugin.yaml`, or a build product.
-    pub(super) fn component(&self) -> anyhow::Result<PathBuf> {
+    /// The component: beside `plugin.yaml`, or a build product; or the one in this folder, if one is named.
+    pub(super) fn component(&self, components: Option<&Path>) -> anyhow::Result<PathBuf> {
+        if let Some(components) = components {
+            let path = components.join(&self.file);
+            let shown = shown(&self.dir).display();
+            ensure!(
+                path.is_file(),
+                "{} is not there: run `hotshoe build {shown} --out {}/`",
+                path.display(),
+                components.display()
+            );
+            return Ok(path);
+        }
         let products = self.dir.ancestors().map(|above| above.join(PRODUCTS)).find(|products| products.is_dir());
         let candidates = [Some(self.dir.clone()), products].into_iter().flatten().map(|dir| dir.join(&self.file));
         match candidates.into_iter().find(|path| path.is_file()) {
             Some(path) => Ok(path),
             None => bail!("{} {}", self.file.display(), self.how_to_build()),
         }
+    }
+
+    /// Where `hotshoe build --out` puts the component: this file, or one in this folder.
+    pub(super) fn out(&self, out: PathBuf) -> PathBuf {
+        let names_folder = out.as_os_str().as_encoded_bytes().ends_with(b"/") || out.is_dir();
+        if names_folder { out.join(&self.file) } else { out }
     }
 
     /// What to type to have it built.
@@ -219,18 +236,18 @@ mod tests {
         fs::remove_file(root.path().join("plugins/demo/Cargo.toml")).unwrap();
         let folder = Folder::open(&root.path().join("plugins/demo")).unwrap();
         assert_eq!(folder.product(), root.path().join("target/plugins/demo.wasm"));
-        assert!(folder.component().unwrap_err().to_string().contains("--from FILE"));
+        assert!(folder.component(None).unwrap_err().to_string().contains("--from FILE"));
     }
 
     #[test]
     fn a_component_beside_the_manifest_comes_first() {
         let root = plugin(MANIFEST_TEXT);
         let folder = Folder::open(&root.path().join("plugins/demo")).unwrap();
-        assert!(folder.component().unwrap_err().to_string().contains("hotshoe build"));
+        assert!(folder.component(None).unwrap_err().to_string().contains("hotshoe build"));
         write(&folder.product(), b"built").unwrap();
-        assert_eq!(folder.component().unwrap(), folder.product());
+        assert_eq!(folder.component(None).unwrap(), folder.product());
         write(&folder.dir.join("demo.wasm"), b"beside").unwrap();
-        assert_eq!(folder.component().unwrap(), folder.dir.join("demo.wasm"));
+        assert_eq!(folder.component(None).unwrap(), folder.dir.join("demo.wasm"));
     }
 
     #[test]

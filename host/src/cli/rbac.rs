@@ -1,7 +1,6 @@
 //! `hotshoe rbac`: the accounts and rights that a host needs for its plugins, exactly.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
@@ -29,9 +28,8 @@ use hotshoe_core::rbac::{Place, Plugin, Rights, Served};
     The components must be built. What RBAC cannot say is told on standard error. Where a component asks\n\
     for more than it is granted, nothing is printed, and the exit code is 1.")]
 pub struct Args {
-    /// Plugins: folders with a plugin.yaml, or such files
-    #[arg(value_name = "PLUGIN", required = true)]
-    plugins: Vec<PathBuf>,
+    #[command(flatten)]
+    inspected: inspect::Inspected,
     /// The namespace of the host and of the plugins' ServiceAccounts
     #[arg(short, long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE", value_parser = namespace)]
     namespace: String,
@@ -71,7 +69,7 @@ impl Args {
     /// When a plugin cannot be loaded, or asks for more than it is granted: what is printed is applied
     /// unread, and no component writes that.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let plugins = inspect::load(&self.plugins, &self.namespace).await?;
+        let plugins = inspect::load(&self.inspected, &self.namespace).await?;
         let lacking: Vec<String> = plugins.iter().filter_map(Asked::lacking).collect();
         ensure!(
             lacking.is_empty(),

@@ -1,4 +1,4 @@
-//! `hotshoe reload`: asks a running host to look at a component now.
+//! `hotshoe reload`: has a running host activate the component that its file holds now.
 
 use std::process::ExitCode;
 
@@ -12,10 +12,10 @@ use crate::cli::target::OnePlugin;
 use crate::reconcile::slot::Refused;
 use crate::rollout::managed_plugin::PluginStatus;
 
-/// Have a running host take the component that is there now
+/// Have a running host activate the component that is there now
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example: hotshoe build plugins/memcached && hotshoe reload memcached\n\nThe host notices a new component, and another plugin.yaml, by itself within a second; this says what came of it.\nExit code 1 means that it was not taken, and the last good one goes on."
+    after_help = "Example: hotshoe build plugins/memcached && hotshoe reload memcached\n\nThe host reads its component file and says what came of it. It reads another plugin.yaml by itself within a second,\nand with `hotshoe run --follow` the component as well.\nExit code 1 means that the component was not activated, and the last good one goes on."
 )]
 pub struct Args {
     #[command(flatten)]

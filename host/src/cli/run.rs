@@ -73,6 +73,10 @@ pub struct Args {
     /// Where compiled components, and the history and the last components of each plugin, are kept [default: the user's cache directory]
     #[arg(long, env = "HOTSHOE_CACHE", value_name = "DIR")]
     cache: Option<PathBuf>,
+    /// Activate a component as soon as its file changes, for files that a mounted volume replaces. Otherwise
+    /// `hotshoe reload` activates it. plugin.yaml is followed in any case
+    #[arg(long, env = "HOTSHOE_FOLLOW", value_parser = clap::builder::FalseyValueParser::new())]
+    follow: bool,
     /// How log lines look
     #[arg(long, default_value = "text", env = "HOTSHOE_LOG_FORMAT")]
     log_format: LogFormat,
@@ -137,7 +141,7 @@ impl Args {
 
     fn host_settings(&self) -> HostSettings {
         let namespace = self.service_account_namespace.as_str().into();
-        HostSettings { namespace, allow_env: self.allow_env.clone(), ..HostSettings::default() }
+        HostSettings { namespace, allow_env: self.allow_env.clone(), follow: self.follow, ..HostSettings::default() }
     }
 
     fn read_plugins(&self, host: &HostSettings) -> anyhow::Result<Vec<PluginConfig>> {

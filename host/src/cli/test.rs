@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +39,9 @@ pub struct Args {
     /// Only cases with this in their name
     #[arg(value_name = "NAME")]
     filter: Option<String>,
+    /// Read the component from this folder instead of where a host looks for it
+    #[arg(long, value_name = "DIR")]
+    components: Option<PathBuf>,
     /// Write the answers into the case files as what is expected
     #[arg(long)]
     accept: bool,
@@ -58,7 +61,7 @@ impl Args {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let folder = Folder::open(&self.plugin)?;
         let cases = self.cases(&folder)?;
-        let revision = load(&folder).await?;
+        let revision = load(&folder, self.components.as_deref()).await?;
         if let Some(calls) = self.bench {
             return bench(&revision, &cases, calls.get()).await;
         }
@@ -109,9 +112,9 @@ impl Args {
     }
 }
 
-/// The component of a folder.
-pub(super) async fn load(folder: &Folder) -> anyhow::Result<Arc<Revision>> {
-    let path = folder.component()?;
+/// Loads the component of a plugin's folder, or the one in this folder of components.
+pub(super) async fn load(folder: &Folder, components: Option<&Path>) -> anyhow::Result<Arc<Revision>> {
+    let path = folder.component(components)?;
     let bytes = project::read(&path)?;
     let engine = Engine::new()?;
     let compiler = Compiler::of_this_binary(None);

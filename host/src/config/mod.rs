@@ -80,6 +80,8 @@ pub struct HostSettings {
     pub allow_env: Vec<String>,
     /// Of which kind the parents of each plugin are.
     pub parentage: Arc<Parentage>,
+    /// Whether a component is activated when its file changes. Otherwise a reload activates it.
+    pub follow: bool,
 }
 
 impl Default for HostSettings {
@@ -88,6 +90,7 @@ impl Default for HostSettings {
             namespace: HOST_NAMESPACE.into(),
             allow_env: ALLOW_ENV.map(str::to_owned).to_vec(),
             parentage: Arc::default(),
+            follow: false,
         }
     }
 }

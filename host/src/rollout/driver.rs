@@ -1,7 +1,8 @@
 //! In which order the revisions of one plugin are taken: one at a time, and none is lost to another.
 //!
 //! ```text
-//! a newer file   takes the place of what is being taken of the file before it, once that had some time
+//! a newer file   takes the place of what is being taken of the file before it, once that had some time;
+//!                looked for on a reload, and with `--follow` all the time
 //! plugin.yaml    likewise, and has what is there judged by what it says now
 //! a verdict      the way back comes first; what was being taken is offered again after it
 //! a person       going back by hand comes first, too; where it fails, what was under way begins again
@@ -42,8 +43,6 @@ struct Following {
     component: FollowedFile,
     /// The revision that is being taken.
     taking: Option<Taking>,
-    /// The file of the component is about to be offered again.
-    offers_again: bool,
     /// Who waits to hear what comes of what is offered.
     asked: Vec<Reply>,
 }
@@ -76,9 +75,9 @@ pub(crate) async fn follow(supervised: Arc<Supervised>, mut requests: mpsc::Rece
     let plugin = supervised.plugin();
     let mut following = Following {
         plugin_file: FollowedFile::file(&plugin.path, file::MOST),
-        component: FollowedFile::first_of(plugin.component.clone(), plugin.limits.component_bytes),
+        component: FollowedFile::first_of(plugin.component.clone(), plugin.limits.component_bytes)
+            .following(supervised.shared.host.follow),
         taking: None,
-        offers_again: false,
         asked: Vec::new(),
         supervised: supervised.clone(),
     };
@@ -122,22 +121,16 @@ impl Following {
     }
 
     fn take(&mut self, offered: Result<Candidate, LoadError>) {
-        self.offers_again = false;
         let taken = self.supervised.clone().take(offered).map(Ok);
         self.begin(What::Offered, taken.boxed());
     }
 
     fn go_back(&mut self, relapse: Relapse) {
         if self.taking.is_some() {
-            self.offer_again();
+            self.component.offer_again();
         }
         let back = self.supervised.clone().take_back(relapse.clone(), self.component.offered()).map(Ok);
         self.begin(What::WayBack(relapse), back.boxed());
-    }
-
-    fn offer_again(&mut self) {
-        self.component.offer_again();
-        self.offers_again = true;
     }
 
     /// What was being taken has ended.
@@ -145,7 +138,7 @@ impl Following {
         let Some(Taking { what, .. }) = self.taking.take() else { return };
         if let What::Wished { reply, instead_of } = what {
             match instead_of.filter(|_| done.is_err()) {
-                Some(Interrupted::Offered) => self.offer_again(),
+                Some(Interrupted::Offered) => self.component.offer_again(),
                 Some(Interrupted::WayBack(relapse)) => self.go_back(relapse),
                 None => {}
             }
@@ -161,7 +154,10 @@ impl Following {
             self.taking = None;
             let plugin = self.supervised.plugin();
             self.component.redirect(plugin.component.clone(), plugin.limits.component_bytes);
-            self.offers_again = true;
+            // What was being taken may not be in the file any more; a reload is about what is there now.
+            if !self.asked.is_empty() || self.supervised.controller.logic().is_none() {
+                self.component.request();
+            }
         }
     }
 
@@ -172,7 +168,7 @@ impl Following {
             Wish::RollBack(to) => self.roll_back(to.as_deref(), reply),
             Wish::Approve(digest) => match self.supervised.approve(digest.as_deref()).await {
                 Ok(()) => {
-                    self.offer_again();
+                    self.component.offer_again();
                     self.asked.push(reply);
                 }
                 Err(why) => self.tell(reply, Err(why)),
@@ -188,8 +184,11 @@ impl Following {
     /// is under way is as good: what was written since then is seen by its time.
     fn look(&mut self) {
         if !self.takes_files() || self.is_worth_another_try() {
-            return self.offer_again();
+            self.component.offer_again();
+            self.component.request();
+            return;
         }
+        self.component.request();
         if self.asked.is_empty() {
             self.plugin_file.look_anew();
             self.component.look_anew();
@@ -228,8 +227,7 @@ impl Following {
 
     /// Tells those who asked, once nothing is left to be taken or read.
     fn answer(&mut self) {
-        let is_under_way = self.taking.is_some() || self.offers_again;
-        if is_under_way || self.plugin_file.has_changed() || self.component.has_changed() {
+        if self.taking.is_some() || self.plugin_file.has_changed() || self.component.has_changed() {
             return;
         }
         for reply in std::mem::take(&mut self.asked) {

@@ -1,7 +1,7 @@
 //! Follows a file that may be replaced at any time: a component or a `plugin.yaml`.
 //!
-//! It is polled, for a mounted volume swaps a symlink far above it without an event. Size, times and inode only save
-//! reading; the digest decides.
+//! With following on it is polled, for a mounted volume swaps a symlink far above it without an event; otherwise it
+//! is read on request. Size, times and inode only save reading; the digest decides.
 
 use std::fs;
 use std::io;
@@ -27,6 +27,12 @@ pub struct FollowedFile {
     paths: Vec<PathBuf>,
     cap: Size,
     poll: Duration,
+    /// Whether a change of the file is looked for. Otherwise it is read when that is requested.
+    follows: bool,
+    /// A read was requested and has not ended yet.
+    requested: bool,
+    /// Only this component is offered: a request to offer it again is none to offer another one.
+    only: Option<Digest>,
     seen: Seen,
     /// The file is being read.
     reading: Option<JoinHandle<io::Result<(Candidate, Look)>>>,
@@ -72,7 +78,22 @@ impl FollowedFile {
 
     /// Follows a file that may be at several paths: at each poll the one that [`chosen`] returns.
     pub fn first_of(paths: Vec<PathBuf>, cap: Size) -> Self {
-        Self { paths, cap, poll: POLL, seen: Seen::default(), reading: None }
+        Self {
+            paths,
+            cap,
+            poll: POLL,
+            follows: true,
+            requested: true,
+            only: None,
+            seen: Seen::default(),
+            reading: None,
+        }
+    }
+
+    /// The same, but with `follows` false the file is read at the start and on request, not when it changes.
+    #[must_use]
+    pub fn following(self, follows: bool) -> Self {
+        Self { follows, ..self }
     }
 
     /// Sets the poll interval.
@@ -91,9 +112,17 @@ impl FollowedFile {
         self.seen.offered
     }
 
-    /// Returns the content once more although it was returned before, and an error, too.
+    /// Returns the content once more although it was returned before, and an error, too. Where the file is not
+    /// followed, a component that replaced the one that was returned is not returned instead.
     pub fn offer_again(&mut self) {
+        self.only = self.seen.offered.or(self.only).filter(|_| !self.follows);
         (self.seen.read, self.seen.offered, self.seen.error) = (None, None, None);
+        self.requested = true;
+    }
+
+    /// Requests a read of the file, whichever component it holds by now.
+    pub fn request(&mut self) {
+        (self.requested, self.only) = (true, None);
     }
 
     /// Reads the file once more although its metadata has not changed.
@@ -101,14 +130,22 @@ impl FollowedFile {
         self.seen.read = None;
     }
 
-    /// Follows another file from now on, or the same one up to another size, and returns its content in any case.
+    /// Reads another file from now on, or the same one up to another size, and returns its content in any case.
     pub fn redirect(&mut self, paths: Vec<PathBuf>, cap: Size) {
+        let is_another = self.paths != paths;
         (self.paths, self.cap, self.reading) = (paths, cap, None);
         self.offer_again();
+        if is_another {
+            self.request();
+        }
     }
 
-    /// Whether the file's metadata has changed since it was read or an error was returned. Takes microseconds.
+    /// Whether the file is about to be read: a read was requested, or its metadata has changed since it was read or
+    /// an error was returned. Takes microseconds.
     pub fn has_changed(&self) -> bool {
+        if !self.follows {
+            return self.requested;
+        }
         let look = fs::metadata(self.path()).ok().map(|metadata| Look::from(&metadata));
         let is_returned = self.seen.error.as_ref().is_some_and(|error| error.look == look);
         let is_read = look.is_some() && self.seen.read == look;
@@ -121,7 +158,9 @@ impl FollowedFile {
     /// If the file is gone, unreadable or too large; each error is returned once until it changes.
     pub async fn next(&mut self) -> Result<Candidate, LoadError> {
         loop {
-            if let Some(news) = self.look().await {
+            if (self.follows || self.requested)
+                && let Some(news) = self.look().await
+            {
                 return news;
             }
             tokio::time::sleep(self.poll).await;
@@ -133,11 +172,11 @@ impl FollowedFile {
         match self.read_when_settled().await {
             Ok(candidate) => {
                 self.seen.error = None;
-                let candidate = candidate.filter(|candidate| self.seen.offered != Some(candidate.digest()))?;
-                self.seen.offered = Some(candidate.digest());
-                Some(Ok(candidate))
+                self.requested &= !self.seen.is_read();
+                self.news(candidate?).map(Ok)
             }
             Err(error) => {
+                self.requested = false;
                 // Once the file is readable again its content is returned again, to end the reported error.
                 (self.seen.read, self.seen.offered) = (None, None);
                 let returned = ReturnedError { message: error.to_string(), look: self.seen.look.map(|(look, _)| look) };
@@ -146,6 +185,15 @@ impl FollowedFile {
                 is_news.then_some(Err(error))
             }
         }
+    }
+
+    /// The candidate, unless it was offered before or is not the one that is to be offered again.
+    fn news(&mut self, candidate: Candidate) -> Option<Candidate> {
+        let digest = candidate.digest();
+        let offered = self.only.take().unwrap_or(digest);
+        let is_news = offered == digest && self.seen.offered != Some(digest);
+        self.seen.offered = Some(offered);
+        is_news.then_some(candidate)
     }
 
     async fn read_when_settled(&mut self) -> Result<Option<Candidate>, LoadError> {
@@ -189,6 +237,11 @@ impl FollowedFile {
 }
 
 impl Seen {
+    /// Whether the content was read that belongs to the last metadata.
+    fn is_read(&self) -> bool {
+        self.read.is_some() && self.read == self.look.map(|(look, _)| look)
+    }
+
     /// Returns for how long the file's metadata has been the same, over any number of polls.
     fn lasts(&mut self, look: Option<Look>, now: Instant) -> Duration {
         let since = self.look.filter(|(before, _)| Some(*before) == look).map_or(now, |(_, since)| since);
@@ -273,6 +326,11 @@ mod tests {
         }
     }
 
+    /// What the source offers within three of its looks.
+    async fn next(source: &mut Source) -> Option<Result<Candidate, LoadError>> {
+        tokio::time::timeout(3 * source.poll, source.next()).await.ok()
+    }
+
     fn bytes(news: Option<Result<Candidate, LoadError>>) -> Option<Vec<u8>> {
         news.map(|news| news.unwrap().bytes().to_vec())
     }
@@ -335,6 +393,67 @@ mod tests {
         assert_eq!(bytes(source.look().await), None);
         assert!(!source.has_changed());
         assert_eq!(source.offered(), Some(Digest::of(b"one")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_is_not_followed_is_read_at_the_start_and_on_request() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let mut source = folder.source().following(false);
+        assert!(source.has_changed());
+        assert_eq!(bytes(next(&mut source).await), Some(b"one".to_vec()));
+        folder.write("plugin.wasm", b"other");
+        assert!(!source.has_changed() && next(&mut source).await.is_none());
+        source.request();
+        assert!(source.has_changed());
+        assert_eq!(bytes(next(&mut source).await), Some(b"other".to_vec()));
+        assert!(!source.has_changed() && next(&mut source).await.is_none());
+        source.request();
+        assert!(next(&mut source).await.is_none() && !source.has_changed(), "the same again is no news");
+        fs::remove_file(folder.path("plugin.wasm")).unwrap();
+        assert!(next(&mut source).await.is_none());
+        source.request();
+        assert_eq!(next(&mut source).await.unwrap().unwrap_err().reason(), "Unreadable");
+        assert!(!source.has_changed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_a_file_that_is_not_followed_nothing_else_is_offered_again_than_what_was_offered() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let mut source = folder.source().following(false);
+        assert!(next(&mut source).await.is_some());
+        source.offer_again();
+        assert_eq!(bytes(next(&mut source).await), Some(b"one".to_vec()));
+        folder.write("plugin.wasm", b"other");
+        source.offer_again();
+        source.offer_again();
+        assert!(next(&mut source).await.is_none() && !source.has_changed());
+        assert_eq!(source.offered(), Some(Digest::of(b"one")));
+        source.redirect(source.paths.clone(), Size(99));
+        assert!(next(&mut source).await.is_none() && !source.has_changed());
+        source.redirect(vec![folder.path("another.wasm"), folder.path("plugin.wasm")], Size(99));
+        assert!(next(&mut source).await.unwrap().is_err(), "another file is read, whatever it holds");
+        source.offer_again();
+        source.request();
+        folder.write("another.wasm", b"third");
+        assert_eq!(bytes(next(&mut source).await), Some(b"third".to_vec()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_is_being_written_when_it_is_requested_is_awaited() {
+        let folder = Folder::new();
+        folder.write("plugin.wasm", b"one");
+        let mut source = folder.source().following(false);
+        assert!(next(&mut source).await.is_some());
+        source.request();
+        for length in 1..5 {
+            folder.write("plugin.wasm", &b"whole"[..length]);
+            assert_eq!(bytes(later(&mut source).await), None);
+            assert!(source.has_changed());
+        }
+        assert_eq!(bytes(next(&mut source).await), Some(b"whol".to_vec()));
+        assert!(!source.has_changed());
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,3 +8,4 @@ mod plugin_cli;
 mod plugin_limits;
 mod plugin_load;
 mod plugin_support;
+mod recipes;

@@ -51,6 +51,21 @@ fn a_case_that_passes_is_one_line() {
 }
 
 #[test]
+fn a_component_is_built_shown_and_tested_in_a_folder_where_no_host_looks() {
+    let dir = plugin(&Guest::default(), &format!("{CASE}{EXPECTED}"));
+    let missing = hotshoe(dir.path(), &["test", ".", "--components", "check"]);
+    assert!(!missing.status.success() && stderr(&missing).contains("--out check/"), "{}", stderr(&missing));
+    let built = hotshoe(dir.path(), &["build", ".", "--out", "check/"]);
+    assert!(built.status.success() && stdout(&built).starts_with("check/demo.wasm: "), "{}", stderr(&built));
+    fs::write(dir.path().join("demo.wasm"), "none").unwrap();
+    for verb in ["test", "grants"] {
+        let output = hotshoe(dir.path(), &[verb, ".", "--components", "check"]);
+        assert!(output.status.success(), "{verb}: {}", stderr(&output));
+        assert!(!hotshoe(dir.path(), &[verb, "."]).status.success(), "{verb} without the folder");
+    }
+}
+
+#[test]
 fn a_difference_is_shown_and_fails() {
     let wrong = EXPECTED.replace("\n      exactly: []", " keep");
     let dir = plugin(&Guest::default(), &format!("{CASE}{wrong}"));

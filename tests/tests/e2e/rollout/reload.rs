@@ -88,6 +88,31 @@ fn a_new_component_decides_every_parent_again_and_makes_no_child_anew() {
 }
 
 #[test]
+fn a_component_that_is_built_decides_once_it_is_reloaded_and_not_before() {
+    run(async {
+        let mut scene = scene("on-reload").await;
+        let folder = Folder::of_memcached();
+        let host = scene.start().await.plugins(&[folder.path()]).on_reload().ready().await;
+        scene.watch_log(&host);
+        scene.create(memcached("cache", 1)).await;
+        all_say(&scene, 1, WORDS[0]).await;
+        let first = host.digest().await;
+        folder.put(&reworded(folder.original(), WORDS[0], WORDS[1]));
+        // plugin.yaml is followed, and what it says holds for the component that decides.
+        folder.edit("  source:", "  swap: {maxLosing: 20}\n  source:");
+        host.says(&["plugin.yaml has changed"]).await;
+        let (_, words) = host.ask(&["approve", "memcached"]);
+        assert!(words.contains("nothing waits"), "{words}");
+        scene.create(memcached("second", 1)).await;
+        all_say(&scene, 2, WORDS[0]).await;
+        assert_eq!(host.digest().await, first);
+        let (status, words) = host.ask(&["reload", "memcached"]);
+        assert!(status.success(), "{words}");
+        all_say(&scene, 2, WORDS[1]).await;
+    });
+}
+
+#[test]
 fn no_change_is_lost_while_components_come_and_go_under_load() {
     run(async {
         let mut scene = scene("reload-load").await;
