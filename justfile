@@ -6,8 +6,10 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 
 version := `sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml`
 
-# The image that `image` and `deploy` are about, where one is named.
+# The image that `image` and `deploy` are about, and the cluster that recipes act on, where they are named.
 IMG := env("IMG", "")
+CLUSTER := env("HOTSHOE_CLUSTER", "")
+export HOTSHOE_CLUSTER := CLUSTER
 default_image := "hotshoe:" + version
 
 mdbook := "0.5.4"
@@ -30,12 +32,15 @@ waiting := 'RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * ' + num_cpus() + '))}
 # The plugins that the Deployment runs; its arguments stand on one line.
 deployed := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o 'plugins/[a-z0-9-]*')"
 
-# How a recipe about plugins begins: where an option comes first, memcached is meant. Then either the
+# CLUSTER=… and IMG=… among the words of a recipe, as `make` reads them; the others stay.
+words := 'words=(); for word in "$@"; do case $word in CLUSTER=*) export HOTSHOE_CLUSTER=${word#CLUSTER=} ;; IMG=*) IMG=${word#IMG=} ;; *) words+=("$word") ;; esac; done; set -- ${words[@]+"${words[@]}"}'
+
+# How a recipe about plugins begins: where an option comes first, the only plugin is meant. Then either the
 # first word is the $name and the others are the options, or all words up to the first option are names,
 # whose components are built where no host looks for them, and left as folders.
-defaulted := 'case ${1:--} in -*) set -- memcached "$@" ;; esac'
-named := defaulted + '; name=$1; shift'
-folders := defaulted + '; folders=(); while [[ ${1:--} != -* ]]; do "' + hotshoe + '" build "plugins/$1" --out ' + check + ' >&2; folders+=("plugins/$1"); shift; done; set -- "${folders[@]}" --components ' + check + ' "$@"'
+defaulted := 'case ${1:--} in -*) only=$(deploy/plugin.sh); set -- "$only" "$@" ;; esac'
+named := words + '; ' + defaulted + '; name=$(deploy/plugin.sh "$1"); shift'
+folders := words + '; ' + defaulted + '; folders=(); while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "$1"); set -- "$name" "${@:2}"; "' + hotshoe + '" build "plugins/$1" --out ' + check + ' >&2; folders+=("plugins/$1"); shift; done; set -- "${folders[@]}" --components ' + check + ' "$@"'
 
 # What is built to be looked at or tested: no host reads components from here.
 check := "target/check/"
@@ -69,8 +74,9 @@ build: build-host
 
 # Build a plugin: target/plugins/NAME.wasm
 [group('build')]
-build-plugin name="memcached": build-host
-    @"{{ hotshoe }}" build "plugins/$1"
+[no-exit-message]
+build-plugin *name: build-host
+    @{{ named }}; "{{ hotshoe }}" build "plugins/$name" "$@"
 
 # Write what is generated and committed: crds/, deploy/rbac.yaml and deploy/install.yaml
 [group('build')]
@@ -86,8 +92,24 @@ alias manifests := crds
 
 # Build the container image: just image IMG=registry/hotshoe:1
 [group('build')]
-image image=IMG:
-    @image=${1#IMG=}; deploy/image.sh "${image:-{{ default_image }}}"
+image image=IMG: (image-step "build" image)
+
+# Push the image to the registry in its name: just push IMG=registry/hotshoe:1
+[group('cluster')]
+push image=IMG: (image-step "push" image)
+
+# Load the image into the nodes of a kind cluster; KIND_CLUSTER_NAME names another than kind
+[group('cluster')]
+kind-load image=IMG: (image-step "kind-load" image)
+
+# Load the image into the nodes of minikube; MINIKUBE_PROFILE names another profile
+[group('cluster')]
+minikube-load image=IMG: (image-step "minikube-load" image)
+
+[private]
+[no-exit-message]
+image-step step image:
+    @image=${2#IMG=}; deploy/image.sh "$1" "${image:-{{ default_image }}}"
 
 # Lay out the files of the image in a folder, without a container engine
 [group('build')]
@@ -113,66 +135,76 @@ down:
 [group('cluster')]
 [no-exit-message]
 kubectl *arguments:
-    @. deploy/cluster.sh && kubectl "$@"
+    @. deploy/cluster.sh; kubectl "$@"
 
 # Show what plugins ask for, beside what their plugin.yaml grants: just grants memcached
 [group('build')]
 [no-exit-message]
-grants *names="memcached": build-host
+grants *names: build-host
     @{{ folders }}; "{{ hotshoe }}" grants "$@"
 
 # Print the accounts and rights of a host with these plugins: just rbac memcached | just kubectl apply -f -
 [group('cluster')]
 [no-exit-message]
-rbac *names="memcached": build-host
+rbac *names: build-host
     @{{ folders }}; . deploy/cluster.sh; "{{ hotshoe }}" rbac "$@"
 
-# Apply the CRDs
+# Apply the CRDs: just install CLUSTER=current (or local, or a context) | just install
 [group('cluster')]
-install:
-    @. deploy/cluster.sh && kubectl apply -f crds && kubectl wait --for=condition=Established --timeout=60s --recursive=false -f crds
+[no-exit-message]
+install *words:
+    @{{ words }}; . deploy/cluster.sh; deploy/install-crds.sh
 
 # Remove the CRDs, and with them every object of theirs, which a running host finishes first
 [group('cluster')]
-uninstall:
-    @. deploy/cluster.sh && deploy/delete-parents.sh && kubectl delete --ignore-not-found -f crds
+[no-exit-message]
+uninstall *words:
+    @{{ words }}; . deploy/cluster.sh; deploy/delete-parents.sh && kubectl delete --ignore-not-found -f crds
 
-# Apply the CRDs and the host, and wait until it is ready: just deploy IMG=registry/hotshoe:1, once
+# Apply the CRDs and the host, and wait until it is ready: just deploy CLUSTER=current IMG=registry/hotshoe:1
 [group('cluster')]
-deploy image=IMG: install
+[no-exit-message]
+deploy *words:
     #!/usr/bin/env bash
     set -euo pipefail
+    IMG={{ quote(IMG) }}
+    {{ words }}
+    deploys=yes
     . deploy/cluster.sh
-    image=${1#IMG=}
+    deploy/install-crds.sh
+    image=$IMG
     if [ -z "$image" ]; then
         image=$(kubectl get deployment hotshoe --namespace hotshoe-system --ignore-not-found -o jsonpath='{.spec.template.spec.containers[?(@.name=="hotshoe")].image}')
         [ -z "$image" ] || echo "the image stays the one that is deployed, $image; name another with IMG=" >&2
     fi
     sed -E "s|^( *image: ).*|\1${image:-{{ default_image }}}|" deploy/install.yaml | kubectl apply -f -
     kubectl rollout status --namespace hotshoe-system --timeout=120s deployment/hotshoe
-    [ -z "${local_cluster:-}" ] || echo 'the local control plane has taken the manifests, but runs no containers: `just run` starts a host for it' >&2
 
 # Have the host finish every object, then remove it and the CRDs
 [group('cluster')]
-undeploy image=IMG:
-    @. deploy/cluster.sh && deploy/delete-parents.sh && kubectl delete --ignore-not-found -f deploy/install.yaml -f crds
+[no-exit-message]
+undeploy *words:
+    @{{ words }}; . deploy/cluster.sh; deploy/delete-parents.sh && kubectl delete --ignore-not-found -f deploy/install.yaml -f crds
 
-# Run the host here, under its own account, with a plugin
+# Run the host here, under its own account, with a plugin: just run memcached CLUSTER=current
 [group('run')]
-run name="memcached" *options:
+[no-exit-message]
+run *arguments:
     #!/usr/bin/env bash
     set -euo pipefail
     {{ named }}
     deploy/address-is-free.sh "$@"
-    "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host install
+    "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
     "{{ hotshoe }}" build "plugins/$name"
+    "{{ hotshoe }}" rbac --offline "plugins/$name" >/dev/null
     . deploy/cluster.sh
+    deploy/install-crds.sh
     exec deploy/run.sh "$name" "$@"
 
-# Build a plugin again and have the running host take it; with --dry-run, only show what would change
+# Build a plugin again and have the running host activate it; with --dry-run, only show what would change
 [group('run')]
 [no-exit-message]
-reload name="memcached" *options: build-host
+reload *arguments: build-host
     #!/usr/bin/env bash
     set -euo pipefail
     {{ named }}
@@ -186,25 +218,25 @@ reload name="memcached" *options: build-host
 # Build a plugin where no host looks for it, and show what it would change; exit code 3 says that it would
 [group('run')]
 [no-exit-message]
-shadow name="memcached" *options: build-host
+shadow *arguments: build-host
     @{{ named }}; "{{ hotshoe }}" build "plugins/$name" --out "target/shadow/$name.wasm" >&2; "{{ hotshoe }}" shadow "$name" "target/shadow/$name.wasm" "$@"
 
-# Let a component decide that the running host holds, or has taken back
+# Activate a component that the running host activates only on approval, or has rolled back
 [group('run')]
 [no-exit-message]
-approve name="memcached" *options: build-host
+approve *arguments: build-host
     @"{{ hotshoe }}" approve "$@"
 
-# Have the running host go back to the component before: just rollback memcached --to DIGEST
+# Have the running host activate the component before: just rollback memcached --to DIGEST
 [group('run')]
 [no-exit-message]
-rollback name="memcached" *options: build-host
+rollback *arguments: build-host
     @"{{ hotshoe }}" rollback "$@"
 
 # Show which components decided for a plugin, and what became of them
 [group('run')]
 [no-exit-message]
-history name="memcached" *options: build-host
+history *arguments: build-host
     @"{{ hotshoe }}" history "$@"
 
 # Show how the running host and its plugins are
@@ -217,8 +249,9 @@ status *options:
 # The name of whose line it is stands last, or is a member of its own: what comes before may be a plugin's words.
 # Follow a plugin's lines in the log of `just run`
 [group('run')]
-logs name="memcached":
-    @[ -e target/run/hotshoe.log ] || { echo 'no host has run here; start one with `just run`' >&2; exit 1; }
+[no-exit-message]
+logs *name:
+    @name=$(deploy/plugin.sh "$@"); set -- "$name"; [ -e target/run/hotshoe.log ] || { echo 'no host has run here; start one with `just run`' >&2; exit 1; }
     @tail -n 1000 -F target/run/hotshoe.log | sed -unE \
         -e '/^\{/{/"plugin":"'"$1"'"/p;d;}' \
         -e 'h;s/^.* plugin="?([^" ]*)"?( .*)?$/\1/;/^'"$1"'$/{g;p;}'
@@ -259,7 +292,8 @@ test-logic *arguments: toolchain
 
 # A plugin's component on its cases, in the sandbox of production; --accept takes what it answers
 [group('test')]
-test-plugin name="memcached" *options: build-host
+[no-exit-message]
+test-plugin *arguments: build-host
     @{{ named }}; "{{ hotshoe }}" build "plugins/$name" --out {{ check }}; "{{ hotshoe }}" test "plugins/$name" --components {{ check }} "$@"
 
 # The host from outside, on a real control plane

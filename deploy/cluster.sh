@@ -1,17 +1,102 @@
-# Sourced by what needs a cluster: puts kubectl on PATH and points KUBECONFIG at the cluster that is
-# meant. That is the one of $KUBECONFIG when the person set it, else the local control plane, which
-# is built and started if need be. Says which; $local_cluster is set for the latter.
+# Sourced by what needs a cluster: puts kubectl on PATH, points KUBECONFIG at the cluster that is meant, and
+# prints which that is before anything is done to it. It is
+#
+#   what $HOTSHOE_CLUSTER says (CLUSTER=… of a recipe): `local`, `current`, or the name of a context
+#   else the current context of $KUBECONFIG, where that is set
+#   else, where ~/.kube/config has a current context, that or the local control plane: a person is asked once,
+#   and the answer is kept in target/cluster until the current context is another; a script has to name one
+#   else the local control plane, which is built and started if need be
+#
+# $local_cluster is set for the local control plane. With $deploys set, a note says first that it runs no containers.
 # Example: . deploy/cluster.sh && kubectl get nodes
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PATH="$root/target/control-plane/bin:$PATH" # ours first: it is of the server's version
+answered=$root/target/cluster
 
-if [ -n "${KUBECONFIG:-}" ]; then
-    echo "cluster: $(kubectl config current-context 2>/dev/null || echo unknown), from KUBECONFIG=$KUBECONFIG" >&2
-    command -v kubectl >/dev/null || "$root/tests/control-plane/build.sh"
-else
+cluster_error() {
+    printf 'error: %s; nothing was changed\n  where: %s\n  next:  %s\n' "$1" "$2" "$3" >&2
+    exit 1
+}
+
+# Without kubectl, for it may not be built yet: the key at the left margin.
+current_context() {
+    if command -v kubectl >/dev/null; then
+        kubectl config current-context 2>/dev/null || true
+    else
+        sed -n 's/^current-context: *"\{0,1\}\([^"]*\)"\{0,1\} *$/\1/p' "${KUBECONFIG:-${HOME:-}/.kube/config}" 2>/dev/null | head -1
+    fi
+}
+
+use_local() {
     local_cluster=yes
+    [ -z "${deploys:-}" ] || printf 'note: %s\n  next: %s\n' \
+        'the local control plane runs no containers: what is deployed there is stored, and nothing decides' \
+        '`just run` starts a host on this machine for it; `just deploy CLUSTER=CONTEXT` deploys to a cluster of your kubeconfig' >&2
     "$root/tests/control-plane/build.sh"
     control-plane status >/dev/null 2>&1 || control-plane up >&2
     export KUBECONFIG="${HOTSHOE_CONTROL_PLANE_DIR:-$root/target/control-plane/default}/kubeconfig"
-fi
+    echo "cluster: the local control plane at $(server), $1" >&2
+}
+
+# Usage: use_context NAME WHY
+use_context() {
+    command -v kubectl >/dev/null || "$root/tests/control-plane/build.sh"
+    local config=${KUBECONFIG:-${HOME:-}/.kube/config}
+    [ -n "$1" ] || cluster_error 'no current context is set' "$config" '`kubectl config use-context NAME`, or name a context: CLUSTER=NAME; CLUSTER=local is the local control plane'
+    if ! kubectl config get-contexts "$1" >/dev/null 2>&1; then
+        local known
+        known=$(kubectl config get-contexts -o name 2>/dev/null | tr '\n' ' ')
+        cluster_error "there is no context $1" "$config has ${known:-no context}" 'name one of these, or CLUSTER=local for the local control plane'
+    fi
+    if [ "$1" = "$(current_context)" ]; then
+        export KUBECONFIG=$config
+    else
+        mkdir -p "$root/target/run"
+        (umask 077 && kubectl config view --raw --flatten --minify --context="$1" >"$root/target/run/context.kubeconfig")
+        export KUBECONFIG=$root/target/run/context.kubeconfig
+    fi
+    echo "cluster: $1 at $(server), $2" >&2
+}
+
+server() {
+    kubectl config view --minify -o jsonpath='{.clusters[0].cluster.server}' 2>/dev/null || echo 'an unknown server'
+}
+
+# Usage: ask_which CONTEXT
+ask_which() {
+    local answer='' about=''
+    [ ! -e "$answered" ] || read -r answer about <"$answered" || true
+    if [ "$about" != "$1" ] || [ -z "$answer" ]; then
+        [ -t 0 ] && [ -t 2 ] || cluster_error 'it is not named which cluster is meant' \
+            "~/.kube/config has the current context $1; there is the local control plane as well" \
+            'CLUSTER=current for the former, CLUSTER=local for the latter, such as `just run CLUSTER=local`; or set HOTSHOE_CLUSTER, or KUBECONFIG'
+        printf 'Which cluster is meant?\n  1  %s, the current context of ~/.kube/config\n  2  the local control plane, which runs no containers\n1 or 2? ' "$1" >&2
+        read -r answer
+        case $answer in
+        1) answer=current ;;
+        2) answer=local ;;
+        *) cluster_error 'neither 1 nor 2' 'the answer' 'try again, or name it: CLUSTER=current, CLUSTER=local' ;;
+        esac
+        mkdir -p "$root/target"
+        echo "$answer $1" >"$answered"
+    fi
+    local why='as you answered; remove target/cluster to be asked again, or name another with CLUSTER='
+    if [ "$answer" = local ]; then use_local "$why"; else use_context "$1" "$why"; fi
+}
+
+case ${HOTSHOE_CLUSTER:-} in
+local) use_local 'as named' ;;
+current) use_context "$(current_context)" 'the current context' ;;
+?*) use_context "$HOTSHOE_CLUSTER" 'as named' ;;
+'')
+    context=$(current_context)
+    if [ -n "${KUBECONFIG:-}" ]; then
+        use_context "$context" "from KUBECONFIG=$KUBECONFIG"
+    elif [ -n "$context" ]; then
+        ask_which "$context"
+    else
+        use_local 'for ~/.kube/config has no current context'
+    fi
+    ;;
+esac

@@ -1,18 +1,85 @@
 #!/usr/bin/env bash
-# What `just image` does: builds the image with the first of docker, podman and buildah that works.
-# Usage: deploy/image.sh IMAGE
+# Builds the container image with the first of docker, podman and buildah that works, and takes it to where
+# nodes find it.
+# Usage: deploy/image.sh build|push|kind-load|minikube-load IMAGE
+#   build          builds it
+#   push           pushes it to the registry in its name
+#   kind-load      loads it into the nodes of the kind cluster $KIND_CLUSTER_NAME (kind)
+#   minikube-load  loads it into the nodes of the minikube profile $MINIKUBE_PROFILE (minikube)
+# Example: deploy/image.sh push registry.example.com/hotshoe:1
 set -euo pipefail
 
+case "${1:-}" in
+build | push | kind-load | minikube-load) [ $# -eq 2 ] || { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2 && exit 2; } ;;
+-h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" && exit 0 ;;
+*) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2 && exit 2 ;;
+esac
+step=$1
+image=$2
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-if docker version >/dev/null 2>&1; then
-    engine=docker
-elif podman info >/dev/null 2>&1; then
-    engine=podman
-elif buildah info >/dev/null 2>&1; then
-    engine=buildah
-else
-    printf 'error: no container engine can be used, so %s was not built\n  where: docker, podman and buildah on your PATH; a docker without its daemon does not count\n  next:  start or install one; `just image-root` lays out the same files without\n' "$1" >&2
+
+fail() {
+    printf 'error: %s\n  where: %s\n  next:  %s\n' "$1" "$2" "$3" >&2
     exit 1
-fi
-echo "building $1 with $engine: 10 to 20 minutes the first time" >&2
-DOCKER_BUILDKIT=1 $engine build --build-arg HOTSHOE_COMMIT="${HOTSHOE_COMMIT:-unknown}" --tag "$1" .
+}
+
+find_engine() {
+    if docker version >/dev/null 2>&1; then
+        engine=docker
+    elif podman info >/dev/null 2>&1; then
+        engine=podman
+    elif buildah info >/dev/null 2>&1; then
+        engine=buildah
+    else
+        fail "no container engine can be used, so there is no $image" \
+            'docker, podman and buildah on your PATH; a docker without its daemon does not count' \
+            'start or install one; `just image-root` lays out the same files without'
+    fi
+}
+
+need() {
+    command -v "$1" >/dev/null || fail "$1 is not installed, so $image was not loaded" 'your PATH' "install $1, or \`just push IMG=REGISTRY/NAME:TAG\`"
+}
+
+# The image as a file, for what reads the images of no engine but docker.
+saved() {
+    archive=$(mktemp)
+    trap 'rm -f "$archive"' EXIT
+    if [ $engine = buildah ]; then buildah push "$image" "docker-archive:$archive:$image"; else $engine save -o "$archive" "$image"; fi
+}
+
+case $step in
+build)
+    find_engine
+    echo "building $image with $engine: 10 to 20 minutes the first time" >&2
+    DOCKER_BUILDKIT=1 $engine build --build-arg HOTSHOE_COMMIT="${HOTSHOE_COMMIT:-unknown}" --tag "$image" .
+    ;;
+push)
+    case $image in
+    */*) ;;
+    *) fail "$image names no registry, so it was not pushed" 'IMG' '`just push IMG=REGISTRY/NAME:TAG`, with an image that `just image IMG=…` built' ;;
+    esac
+    find_engine
+    $engine push "$image"
+    ;;
+kind-load)
+    need kind
+    find_engine
+    if [ $engine = docker ]; then
+        kind load docker-image "$image" --name "${KIND_CLUSTER_NAME:-kind}"
+    else
+        saved
+        kind load image-archive "$archive" --name "${KIND_CLUSTER_NAME:-kind}"
+    fi
+    ;;
+minikube-load)
+    need minikube
+    find_engine
+    if [ $engine = docker ]; then
+        minikube --profile "${MINIKUBE_PROFILE:-minikube}" image load "$image"
+    else
+        saved
+        minikube --profile "${MINIKUBE_PROFILE:-minikube}" image load "$archive"
+    fi
+    ;;
+esac

@@ -144,6 +144,7 @@ if [ -z "${KUBECONFIG:-}" ]; then
     [ -n "${KEEP:-}" ] || owner="--owner-pid $$"
     local_cluster=yes
     run control-plane up ${owner:-}
+    export HOTSHOE_CLUSTER=local
 fi
 . deploy/cluster.sh
 person=$KUBECONFIG
