@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cli::inspect::note_options;
 use crate::cluster::discovery;
 use crate::config::{HostSettings, PluginConfig};
 use crate::sandbox::cases::Case;
@@ -13,20 +12,29 @@ use hotshoe_core::check;
 use hotshoe_core::check::grant::Grant;
 use hotshoe_core::check::{Context, Inadmissible, Present};
 use hotshoe_core::model::decision::{Answer, Call, Descriptor, Observation};
+use hotshoe_core::model::sanitize::clean;
 
-/// What `plugin.yaml` says. That a host which is started without options would not take it is told,
-/// but it is no matter of the cases: their configuration stands in them.
+/// The most bytes of a denial that are printed: names of the plugin's choice may stand in it.
+const WORDS: usize = 4_000;
+
+/// Reads `plugin.yaml`, whichever variables of the environment its configuration takes: that of a case stands
+/// in the case.
 pub(super) fn config(path: &Path) -> Option<PluginConfig> {
     let open = HostSettings { allow_env: vec!["*".to_owned()], ..HostSettings::default() };
-    note_options(path);
     PluginConfig::read(path, &open).ok()
 }
 
 /// Returns why a host would deny the answer to a case, as far as that is certain without a cluster.
-pub(super) async fn denial(case: &Case, revision: &Arc<Revision>, config: &PluginConfig) -> Option<Inadmissible> {
+pub(super) async fn denial(
+    case: &Case,
+    revision: &Arc<Revision>,
+    config: Option<&PluginConfig>,
+) -> Option<String> {
+    let config = config?;
     let observation = Arc::new(case.observation(revision.descriptor()).ok()?);
     let answer = revision.decide(case.call, observation.clone()).await.ok()?.result.ok()?;
-    judge(case.call, answer, &observation, revision.descriptor(), config).err()
+    let denied = judge(case.call, answer, &observation, revision.descriptor(), config).err()?;
+    Some(clean(denied.to_string(), WORDS))
 }
 
 fn judge(

@@ -27,7 +27,7 @@ impl Args {
     /// # Errors
     /// When no host answers, nothing waits, or another component decides than the one that is meant.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let status = super::runtime()?.block_on(self.plugin.wish("approve", self.digest.as_deref()))?;
+        let status = super::runtime()?.block_on(self.plugin.ask("approve", self.digest.as_deref()))?;
         let code = reload::print(&status, self.plugin.output)?;
         if let Some(wanted) = &self.digest {
             is_meant(wanted, &read(&status)?)?;

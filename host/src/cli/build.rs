@@ -8,6 +8,8 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use wit_component::ComponentEncoder;
 
+use crate::cli::admit;
+use crate::cli::inspect::note_names;
 use crate::cli::project;
 use crate::cli::project::{Folder, shown};
 use crate::cli::{stderr, stdout};
@@ -21,14 +23,12 @@ use crate::sandbox::revision::Revision;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Limits;
 
-/// The plugin that is meant where none is named.
-const FIRST: &str = "plugins/memcached";
 const TARGET: &str = "wasm32-unknown-unknown";
 /// The build products of guests stand apart from the host's.
 const GUESTS: &str = "target/guests";
 /// A core module's first eight bytes; a component has another version.
 const CORE_MODULE: [u8; 8] = *b"\0asm\x01\0\0\0";
-/// So many cases that do not hold are named.
+/// So many cases that do not pass are named.
 const NAMED: usize = 4;
 
 /// Build a plugin: compile it, make a component of it, and have it carry its cases
@@ -40,10 +40,12 @@ const NAMED: usize = 4;
     hotshoe build plugins/memcached --out target/check/ # where no host looks\n  \
     hotshoe build plugins/hello --from hello.wasm       # what the tools of another language made\n  \
     hotshoe build --from core.wasm --out plugin.wasm    # without a folder: it carries no cases\n\n\
+    The component carries the cases that `hotshoe test` passes, and a host that loads it tries them; a warning names the \
+    others, and the exit code stays 0.\n\n\
     Without a Cargo.toml in the folder nothing is compiled: the component that is there stays as it is."
 )]
 pub struct Args {
-    /// The plugin's folder, or its plugin.yaml [default: plugins/memcached]
+    /// The plugin's folder, or its plugin.yaml [default: this folder, or the only one in plugins/]
     #[arg(value_name = "PLUGIN")]
     plugin: Option<PathBuf>,
     /// Where to write the component: a file, or a folder with a `/` behind it [default: where hosts look for it,
@@ -64,7 +66,7 @@ impl Args {
         match (self.plugin, self.from, self.out) {
             (None, Some(from), Some(out)) => alone(&from, &out),
             (plugin, from, out) => {
-                let folder = Folder::open(plugin.as_deref().unwrap_or(Path::new(FIRST)))?;
+                let folder = Folder::named(plugin.as_deref())?;
                 let out = out.map(|out| folder.out(out));
                 in_folder(&folder, from, out.as_deref())
             }
@@ -77,7 +79,7 @@ impl Args {
 fn alone(from: &Path, out: &Path) -> anyhow::Result<()> {
     let component = component(project::read(from)?, &[], &Limits::default()).with_context(|| cannot_take(from))?;
     project::write(out, &component)?;
-    say(out, &component, "0 cases")
+    say(out, &component, &carried(0))
 }
 
 fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyhow::Result<()> {
@@ -89,7 +91,7 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
     let (component, cases) = with_cases(folder, project::read(&made)?).with_context(|| cannot_take(&made))?;
     let product = folder.product();
     project::write(out.unwrap_or(&product), &component)?;
-    say(out.unwrap_or(&product), &component, &format!("{cases} cases"))?;
+    say(out.unwrap_or(&product), &component, &carried(cases))?;
     match out.is_none().then(|| folder.component(None)).transpose()? {
         Some(nearer) if nearer != product => {
             stderr::line(format_args!("note: hosts take {} before it; remove that", shown(&nearer).display()));
@@ -116,54 +118,71 @@ fn say(out: &Path, component: &[u8], more: &str) -> anyhow::Result<()> {
     stdout::line(format_args!("{}: {size} bytes, digest {digest}, {more}", shown(out).display()))
 }
 
+fn carried(cases: usize) -> String {
+    format!("{cases} case{}", if cases == 1 { "" } else { "s" })
+}
+
 fn cannot_take(path: &Path) -> String {
     format!("cannot take {}", shown(path).display())
 }
 
-/// The component of a plugin with the cases that hold, and how many these are.
+/// Returns the component of a plugin with the cases that `hotshoe test` passes, and how many these are.
 ///
-/// A host takes no component that fails on a case that it carries. Who changes a word and looks at
-/// it in a running host before the cases are changed as well is told, and not stopped.
+/// A host activates no component that fails on a case that it carries. A case that does not pass is left out
+/// with a warning and is no error: an author changes a word and looks at it in a running host before the
+/// cases are changed as well.
 fn with_cases(folder: &Folder, made: Vec<u8>) -> anyhow::Result<(Vec<u8>, usize)> {
     let mut cases: Vec<Case> = folder.cases()?.into_iter().map(|file| file.case).collect();
     let all = component(made.clone(), &cases, &folder.limits)?;
-    let broken = super::runtime()?.block_on(broken_cases(folder, &all, &cases));
-    if broken.is_empty() {
+    let left_out = super::runtime()?.block_on(left_out(folder, &all, &cases));
+    if left_out.is_empty() {
         return Ok((all, cases.len()));
     }
-    stderr::line(warning(&broken, cases.len()));
-    cases.retain(|case| !broken.contains(&case.name));
+    stderr::line(warning(&left_out, cases.len()));
+    cases.retain(|case| left_out.iter().all(|left_out| left_out.name != case.name));
     Ok((component(made, &cases, &folder.limits)?, cases.len()))
 }
 
-fn warning(broken: &[String], all: usize) -> String {
-    let named: String = broken.iter().take(NAMED).map(|name| format!("\n  - {name}")).collect();
-    let more = match broken.len().saturating_sub(NAMED) {
+/// A case that the component does not carry.
+struct LeftOut {
+    name: String,
+    why: String,
+}
+
+fn warning(left_out: &[LeftOut], all: usize) -> String {
+    let line = |LeftOut { name, why }: &LeftOut| format!("\n  - {name}: {}", why.lines().next().unwrap_or_default());
+    let named: String = left_out.iter().take(NAMED).map(line).collect();
+    let more = match left_out.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!("\n  - and {more} more"),
     };
     format!(
-        "warning: {} of {all} cases do not hold, so the component does not carry them; `hotshoe test` shows the \
-         difference, `hotshoe test --accept` takes it{named}{more}",
-        broken.len()
+        "warning: {} of {all} cases do not pass, so the component does not carry them; `hotshoe test` shows why, and \
+         `hotshoe test --accept` writes down what the plugin answers now{named}{more}",
+        left_out.len()
     )
 }
 
-/// The names of the cases that do not hold. A component that cannot be tried is for whoever loads it
-/// to refuse.
-async fn broken_cases(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<String> {
-    let mut broken = Vec::new();
-    let Ok(engine) = Engine::new() else { return broken };
+/// Returns the cases that do not pass, and why. A component that cannot be tried is for a host to refuse.
+async fn left_out(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<LeftOut> {
+    let mut left_out = Vec::new();
+    let Ok(engine) = Engine::new() else { return left_out };
     let compiler = Compiler::of_this_binary(None);
     let candidate = Candidate::of(component.to_vec());
     let loaded = Revision::load(&engine, &compiler, candidate, folder.limits.clone()).await;
-    let Ok(loaded) = loaded else { return broken };
-    for case in cases {
-        if !case.run(&loaded.revision).await.holds(case) {
-            broken.push(case.name.clone());
-        }
+    let Ok(loaded) = loaded else { return left_out };
+    let config = admit::config(folder.manifest());
+    if let Some(config) = &config {
+        note_names(config, &loaded.revision);
     }
-    broken
+    for case in cases {
+        let why = match case.run(&loaded.revision).await.why_not(case) {
+            Some(why) => Some(why),
+            None => admit::denial(case, &loaded.revision, config.as_ref()).await,
+        };
+        left_out.extend(why.map(|why| LeftOut { name: case.name.clone(), why }));
+    }
+    left_out
 }
 
 /// A component with its cases, which the loader would take.
@@ -274,12 +293,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_cases_that_do_not_hold_the_first_are_named() {
-        let broken: Vec<String> = (0..NAMED + 3).map(|number| format!("case {number}")).collect();
-        let all = warning(&broken, 16);
-        assert!(all.contains("7 of 16 cases") && all.ends_with("- case 3\n  - and 3 more"), "{all}");
-        let one = warning(&broken[..1], 16);
-        assert!(one.contains("1 of 16 cases") && one.ends_with("- case 0"), "{one}");
+    fn of_many_cases_that_do_not_pass_the_first_are_named_with_the_reason() {
+        let case = |number| LeftOut { name: format!("case {number}"), why: "it expects nothing yet\nmore".to_owned() };
+        let left_out: Vec<LeftOut> = (0..NAMED + 3).map(case).collect();
+        let all = warning(&left_out, 16);
+        assert!(all.contains("7 of 16 cases") && all.contains("- case 3: it expects nothing yet\n"), "{all}");
+        assert!(all.ends_with("\n  - and 3 more"), "{all}");
+        let one = warning(&left_out[..1], 16);
+        assert!(one.contains("1 of 16 cases") && one.ends_with("- case 0: it expects nothing yet"), "{one}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use hotshoe_core::model::kind::Kind;
 #[command(after_help = "Examples:\n  \
     hotshoe grants plugins/memcached\n  \
     hotshoe grants plugins/memcached -o json\n\n\
+    Below the table stand the rules that are missing, ready to be pasted into plugin.yaml.\n\n\
     Exit code: 0 when all that is asked for is granted, 1 otherwise.")]
 pub struct Args {
     #[command(flatten)]
@@ -54,7 +55,8 @@ impl Args {
             std::iter::once(parent(config, descriptor)).chain(compare(&config.name, &config.grant, descriptor))
         };
         let lines: Vec<Line> = plugins.iter().flat_map(of_plugin).collect();
-        self.output.print(&lines, || Ok(table(&lines)))?;
+        let missing = plugins.iter().filter_map(inspect::Asked::missing);
+        self.output.print(&lines, || Ok(table(&lines) + &missing.collect::<String>()))?;
         let satisfied = lines.iter().all(|line| line.given || !line.asked);
         Ok(if satisfied { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -6,11 +6,15 @@ use std::sync::Arc;
 
 use anyhow::ensure;
 
-use crate::cli::project::Folder;
+use crate::cli::project::{Folder, shown};
 use crate::cli::{stderr, test};
-use crate::config::{HostSettings, PluginConfig};
+use crate::config::{HostSettings, PluginConfig, missing};
 use crate::sandbox::revision::Revision;
+use hotshoe_core::model::sanitize::clean;
 use hotshoe_core::rbac::Plugin;
+
+/// The most bytes of a note: a component chooses its name.
+const NOTE: usize = 500;
 
 /// A plugin and its component.
 pub(super) struct Asked {
@@ -21,10 +25,17 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// What its component asks for and is not granted, in words.
+    /// What its component asks for and is not granted, with the lines of plugin.yaml that grant it.
     pub(super) fn lacking(&self) -> Option<String> {
         let lacking = self.config.lacking(self.revision.descriptor())?;
-        Some(format!("the plugin {} asks for {lacking}", self.config.name))
+        let missing = self.missing().unwrap_or_default();
+        Some(format!("the plugin {} asks for more than it is granted: {lacking}{missing}", self.config.name))
+    }
+
+    /// The lines that plugin.yaml lacks, below a line that says so.
+    pub(super) fn missing(&self) -> Option<String> {
+        let lines = missing::block(&self.config, self.revision.descriptor())?;
+        Some(format!("\nadd to {}:\n{lines}", shown(&self.config.path).display()))
     }
 
     /// What its rights follow from.
@@ -33,7 +44,14 @@ impl Asked {
     }
 }
 
-/// Tells where a host that is started without options would not take it.
+/// Prints where the plugin has several names.
+pub(super) fn note_names(config: &PluginConfig, revision: &Revision) {
+    if let Some(names) = config.names_differ(&revision.descriptor().name) {
+        stderr::line(format_args!("note: {}", clean(names, NOTE)));
+    }
+}
+
+/// Prints why a host that is started without options would not start with it.
 pub(super) fn note_options(path: &Path) {
     if let Err(error) = PluginConfig::read(path, &HostSettings::default()) {
         stderr::line(format_args!("note: `hotshoe run` alone would not start with it: {error:#}"));
@@ -62,6 +80,7 @@ pub(super) async fn load(Inspected { plugins: paths, components }: &Inspected, n
         ensure!(is_first, "two plugins are named {}; name each once", config.name);
         note_options(path);
         let revision = test::load(&Folder::open(path)?, components.as_deref()).await?;
+        note_names(&config, &revision);
         host.parentage.note_named(&config.name, config.parent.as_ref());
         plugins.push(Asked { config, revision });
     }

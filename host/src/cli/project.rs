@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
-use crate::config::file;
+use crate::config::{file, folders};
 use crate::sandbox::cases::Case;
 use crate::sandbox::safe_file;
 use hotshoe_core::model::limits::{COMPONENT_BYTES, Limits, Overrides};
@@ -24,6 +24,7 @@ pub(super) struct Folder {
     pub(super) dir: PathBuf,
     /// Its limits.
     pub(super) limits: Limits,
+    manifest: PathBuf,
     file: PathBuf,
 }
 
@@ -67,7 +68,20 @@ impl Folder {
         let Manifest { metadata, spec } = file::parse(&file::read(&manifest)?, &manifest)?;
         let limits = Limits::with(&spec.limits).with_context(|| format!("{} cannot be used", manifest.display()))?;
         let dir = manifest.parent().unwrap_or(Path::new("/")).to_owned();
-        Ok(Self { name: metadata.name, dir, limits, file: spec.source.file })
+        Ok(Self { name: metadata.name, dir, limits, manifest, file: spec.source.file })
+    }
+
+    /// Opens the folder that is named, or else the only one here.
+    pub(super) fn named(path: Option<&Path>) -> anyhow::Result<Self> {
+        match path {
+            Some(path) => Self::open(path),
+            None => Self::open(&folders::only_plugin(Path::new("."))?),
+        }
+    }
+
+    /// Its `plugin.yaml`.
+    pub(super) fn manifest(&self) -> &Path {
+        &self.manifest
     }
 
     /// Where its crate is described, if it is one; a plugin may be written in another language.

@@ -71,11 +71,7 @@ impl Args {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let plugins = inspect::load(&self.inspected, &self.namespace).await?;
         let lacking: Vec<String> = plugins.iter().filter_map(Asked::lacking).collect();
-        ensure!(
-            lacking.is_empty(),
-            "no rights are printed: {}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), or take another component",
-            lacking.join("; ")
-        );
+        ensure!(lacking.is_empty(), "{}", lacking.join("\n"));
         ensure_apart(&self.host_account, plugins.iter().map(|asked| &*asked.config.name))?;
         let served = self.served(&plugins).await;
         let served = |kind: &Kind| served.get(kind).cloned().unwrap_or_else(|| discovery::conventional(kind));
@@ -127,7 +123,7 @@ impl Args {
 fn ensure_apart<'a>(host_account: &str, mut plugins: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
     ensure!(
         plugins.all(|plugin| plugin != host_account),
-        "no rights are printed: the host's account {host_account} (--host-account) would be the plugin {host_account}'s as well; give the host another one"
+        "the host's account {host_account} (--host-account) would be the plugin {host_account}'s as well; give the host another one"
     );
     Ok(())
 }

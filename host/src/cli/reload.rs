@@ -28,7 +28,7 @@ impl Args {
     /// # Errors
     /// When no host answers, or it has no such plugin.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let status = super::runtime()?.block_on(self.plugin.wish("reload", None))?;
+        let status = super::runtime()?.block_on(self.plugin.ask("reload", None))?;
         print(&status, self.plugin.output)
     }
 }

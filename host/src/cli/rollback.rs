@@ -26,7 +26,7 @@ impl Args {
     /// # Errors
     /// When no host answers, or there is nothing to go back to.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let status = super::runtime()?.block_on(self.plugin.wish("rollback", self.to.as_deref()))?;
+        let status = super::runtime()?.block_on(self.plugin.ask("rollback", self.to.as_deref()))?;
         self.plugin.output.print(&status, || Ok(reload::decides(&read(&status)?)))?;
         Ok(ExitCode::SUCCESS)
     }

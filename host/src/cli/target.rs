@@ -22,9 +22,9 @@ const WORDS: usize = 1_000;
 /// Which plugin of which host.
 #[derive(clap::Args, Debug)]
 pub(super) struct OnePlugin {
-    /// Which plugin
-    #[arg(default_value = "memcached", value_parser = plugin_name)]
-    plugin: String,
+    /// Which plugin [default: the only one of the host]
+    #[arg(value_parser = plugin_name)]
+    plugin: Option<String>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,
@@ -38,34 +38,59 @@ impl OnePlugin {
     /// # Errors
     /// When no host answers, or it has no such plugin.
     pub(super) async fn get(&self, what: &str) -> anyhow::Result<Value> {
-        self.host.get(&reload::path(what, &self.plugin, None)).await
+        self.host.get(&reload::path(what, &self.chosen().await?, None)).await
     }
 
-    /// Asks for something to be done to it, and says on standard error what that waits for where it takes long.
+    /// Returns the plugin that is named, or the only one of the host.
+    ///
+    /// # Errors
+    /// When no host answers, or it has several, which are listed.
+    async fn chosen(&self) -> anyhow::Result<String> {
+        if let Some(named) = &self.plugin {
+            return Ok(named.clone());
+        }
+        let status: HostStatus = read(&self.host.get("/status").await?)?;
+        only(status.plugins.into_iter().map(|plugin| plugin.name).collect())
+    }
+
+    /// Asks for something to be done to it, and prints on standard error what it waits for where it takes long.
     ///
     /// # Errors
     /// When no host answers, or it says no.
-    pub(super) async fn wish(&self, verb: &str, digest: Option<&str>) -> anyhow::Result<Value> {
-        let path = reload::path(verb, &self.plugin, digest);
+    pub(super) async fn ask(&self, verb: &str, digest: Option<&str>) -> anyhow::Result<Value> {
+        let plugin = self.chosen().await?;
+        let path = reload::path(verb, &plugin, digest);
         tokio::select! {
             answer = self.host.post(&path) => answer,
-            never = self.tell() => match never {},
+            never = self.report_progress(&plugin) => match never {},
         }
     }
 
-    async fn tell(&self) -> Infallible {
-        let mut told = None;
+    async fn report_progress(&self, plugin: &str) -> Infallible {
+        let mut reported = None;
         loop {
             tokio::time::sleep(LOOK).await;
-            let Some(taking) = self.taking().await.filter(|taking| told.as_ref() != Some(taking)) else { continue };
+            let taking = self.taking(plugin).await.filter(|taking| reported.as_ref() != Some(taking));
+            let Some(taking) = taking else { continue };
             stderr::line(waits(&taking));
-            told = Some(taking);
+            reported = Some(taking);
         }
     }
 
-    async fn taking(&self) -> Option<Taking> {
+    async fn taking(&self, plugin: &str) -> Option<Taking> {
         let status: HostStatus = read(&self.host.get("/status").await.ok()?).ok()?;
-        status.plugins.into_iter().find(|plugin| plugin.name == self.plugin)?.taking
+        status.plugins.into_iter().find(|running| running.name == plugin)?.taking
+    }
+}
+
+/// Returns the only plugin of a host.
+fn only(mut plugins: Vec<String>) -> anyhow::Result<String> {
+    match (plugins.pop(), plugins.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (None, _) => anyhow::bail!("the host runs no plugin"),
+        (Some(last), false) => {
+            anyhow::bail!("no plugin is named, and the host runs {} and {last}; name one", plugins.join(", "))
+        }
     }
 }
 

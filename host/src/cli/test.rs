@@ -12,6 +12,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
+use crate::cli::inspect::{note_names, note_options};
 use crate::cli::output::Output;
 use crate::cli::project;
 use crate::cli::project::{CaseFile, Folder, shown};
@@ -22,31 +23,33 @@ use crate::sandbox::cases::{Case, Report, Verdict};
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
-use hotshoe_core::model::sanitize::clean;
 
 /// Run a plugin's cases (cases/*.yaml) on its component, without any cluster
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     hotshoe test plugins/memcached\n  \
     hotshoe test plugins/memcached resize             # those with `resize` in their name\n  \
-    hotshoe test plugins/memcached --accept           # take today's answers as expected ones\n  \
+    hotshoe test plugins/memcached --accept           # write today's answers down as expected ones\n  \
     hotshoe test plugins/memcached --bench 2000       # how long one decision takes\n\n\
     Exit code: 0 when all passed, 1 otherwise.")]
 pub struct Args {
-    /// The plugin's folder, or its plugin.yaml
-    #[arg(default_value = "plugins/memcached", value_name = "PLUGIN")]
-    plugin: PathBuf,
+    /// The plugin's folder, or its plugin.yaml [default: this folder, or the only one in plugins/]
+    #[arg(value_name = "PLUGIN")]
+    plugin: Option<PathBuf>,
     /// Only cases with this in their name
     #[arg(value_name = "NAME")]
     filter: Option<String>,
     /// Read the component from this folder instead of where a host looks for it
     #[arg(long, value_name = "DIR")]
     components: Option<PathBuf>,
-    /// Write the answers into the case files as what is expected
+    /// Write the answers into the case files as what is expected: decisions that a host carries out
     #[arg(long)]
     accept: bool,
+    /// The same, and failures and rejections as well
+    #[arg(long)]
+    accept_failures: bool,
     /// Call each case so often, each time in a fresh instance, and print how long it takes
-    #[arg(long, value_name = "N", conflicts_with = "accept")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["accept", "accept_failures"])]
     bench: Option<NonZeroUsize>,
     /// How to print the results
     #[arg(short, long, value_enum, default_value_t)]
@@ -59,38 +62,69 @@ impl Args {
     /// # Errors
     /// Where the component cannot be loaded, or there is no case.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let folder = Folder::open(&self.plugin)?;
+        let folder = Folder::named(self.plugin.as_deref())?;
         let cases = self.cases(&folder)?;
         let revision = load(&folder, self.components.as_deref()).await?;
         if let Some(calls) = self.bench {
             return bench(&revision, &cases, calls.get()).await;
         }
-        let config = admit::config(&self.plugin);
+        note_options(folder.manifest());
+        let config = admit::config(folder.manifest());
+        if let Some(config) = &config {
+            note_names(config, &revision);
+        }
         let mut results = Vec::new();
-        let mut accepted = 0;
+        let mut accepted = Vec::new();
         for mut file in cases {
             let mut report = file.case.run(&revision).await;
-            if self.accept && accept(&mut file, &mut report)? {
-                accepted += 1;
+            let denied = admit::denial(&file.case, &revision, config.as_ref()).await;
+            if self.accept || self.accept_failures {
+                accepted.extend(self.accept(&mut file, &mut report, denied.as_deref())?);
             }
-            if let (true, Some(config)) = (passed(&report), &config)
-                && let Some(denied) = admit::denial(&file.case, &revision, config).await
-            {
-                let why = clean(denied.to_string(), 4_000);
-                report.verdict = Verdict::Failed(format!("it answers as expected, but a host refuses that: {why}"));
+            if let (true, Some(why)) = (passed(&report), denied) {
+                report.verdict = Verdict::Failed(format!("it answers as expected, but a host denies that: {why}"));
             }
             if self.output == Output::Text {
                 stdout::print(text(&file, &report))?;
             }
             results.push((file, report));
         }
-        if accepted > 0 {
-            let command = folder.build_command();
+        if !accepted.is_empty() {
+            let failures = accepted.iter().filter(|accepted| **accepted == Accepted::Failure).count();
+            let failures = if failures > 0 { format!(", {failures} of them a failure") } else { String::new() };
+            let (accepted, command) = (accepted.len(), folder.build_command());
             stderr::line(format_args!(
-                "accepted: {accepted}; the component carries them once it is built again: `{command}`"
+                "accepted: {accepted}{failures}; the component carries them once it is built again: `{command}`"
             ));
         }
         self.conclude(&results)
+    }
+
+    /// Writes the answer down as what is expected. A failure is not, unless that is asked for or the case
+    /// expects one already: a plugin that cannot read its own configuration rejects every parent.
+    fn accept(
+        &self,
+        file: &mut CaseFile,
+        report: &mut Report,
+        denied: Option<&str>,
+    ) -> anyhow::Result<Option<Accepted>> {
+        let Verdict::Differs { actual } = &report.verdict else { return Ok(None) };
+        let (is_failure, expected) = (actual.is_failure(), file.case.expect.as_ref().is_some_and(Expect::is_failure));
+        let refused = match denied {
+            Some(why) => Some(format!("not accepted, for a host denies the answer: {why}")),
+            None if is_failure && !expected && !self.accept_failures => Some(format!(
+                "not accepted, for the answer is a failure; fix the plugin or the case, or accept it with \
+                 --accept-failures:\n{}",
+                indented(&yaml(actual)?).trim_end()
+            )),
+            None => None,
+        };
+        if let Some(refused) = refused {
+            report.verdict = Verdict::Failed(refused);
+            return Ok(None);
+        }
+        let written = write_down(file, report)?;
+        Ok(written.then_some(if is_failure { Accepted::Failure } else { Accepted::Decision }))
     }
 
     fn cases(&self, folder: &Folder) -> anyhow::Result<Vec<CaseFile>> {
@@ -128,8 +162,15 @@ fn passed(report: &Report) -> bool {
 
 // === --accept ===
 
+/// What was written down as expected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Accepted {
+    Decision,
+    Failure,
+}
+
 /// Writes the answer into the file, unless it stands there. The rest of it, comments included, stays as it is.
-fn accept(file: &mut CaseFile, report: &mut Report) -> anyhow::Result<bool> {
+fn write_down(file: &mut CaseFile, report: &mut Report) -> anyhow::Result<bool> {
     let Verdict::Differs { actual } = &report.verdict else { return Ok(false) };
     let text = with_expectation(&file.text, &yaml(actual)?);
     let case = Case::from_yaml(&text).map_err(anyhow::Error::msg);

@@ -7,6 +7,7 @@ use anyhow::{Context, anyhow};
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, MessageFormatter, SnippetMode, UserMessageFormatter};
 
+use crate::config::folders;
 use crate::sandbox::safe_file;
 use hotshoe_core::model::limits::Size;
 
@@ -22,9 +23,18 @@ pub const MOST: Size = Size(1 << 20);
 pub fn read(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
     let bytes = safe_file::read_whole(path, MOST)
-        .with_context(|| format!("cannot read {shown}: name a plugin's folder or its {NAME}"))?
+        .with_context(|| missing(path))?
         .with_context(|| format!("{shown} has more than the {MOST} bytes that are read"))?;
     String::from_utf8(bytes).with_context(|| format!("{shown} is no text"))
+}
+
+/// A plugin's folder was meant, or its file.
+fn missing(path: &Path) -> String {
+    let folder = if path.ends_with(NAME) { path.parent().unwrap_or(path) } else { path };
+    match folder.exists() {
+        true => format!("cannot read {}: {}", path.display(), folders::beside(folder)),
+        false => format!("there is no plugin {}; {}", folder.display(), folders::beside(folder)),
+    }
 }
 
 /// What the text says.

@@ -1,7 +1,9 @@
 //! Flags, environment and `plugin.yaml` → what the host works with. Every default stands here.
 
 pub mod file;
+pub mod folders;
 pub mod manifest;
+pub mod missing;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -183,9 +185,25 @@ impl PluginConfig {
     /// What `describe` asks for must have been given.
     ///
     /// # Errors
-    /// What is asked for and not given.
+    /// What is asked for and not given, with the rules to add.
     pub fn ensure_granted(&self, descriptor: &Descriptor) -> Result<(), LoadError> {
-        self.lacking(descriptor).map_or(Ok(()), |lacking| Err(LoadError::NotGranted(lacking)))
+        let Some(lacking) = self.lacking(descriptor) else { return Ok(()) };
+        let add = missing::line(self, descriptor).map(|rules| format!("; add to spec.grants: {rules}"));
+        Err(LoadError::NotGranted(lacking + &add.unwrap_or_default()))
+    }
+
+    /// Returns which names the plugin has, where its folder in `plugins` or its component has another than
+    /// `plugin.yaml`.
+    pub fn names_differ(&self, component: &str) -> Option<String> {
+        let folder = self.path.parent().filter(|folder| folder.parent().is_some_and(|above| above.ends_with("plugins")));
+        let folder = folder.and_then(Path::file_name).map(|name| name.to_string_lossy());
+        let folder = folder.filter(|folder| **folder != *self.name).map(|folder| format!("its folder {folder:?}"));
+        let component = (component != &*self.name).then(|| format!("its component {component:?}"));
+        let others: Vec<_> = [folder, component].into_iter().flatten().collect();
+        (!others.is_empty()).then(|| {
+            let (others, name) = (others.join(" and "), &self.name);
+            format!("the plugin is {name:?} in plugin.yaml, but {others}; it runs as {name}, give it one name everywhere")
+        })
     }
 
     /// What is asked for and not given, of a component's parent alone.

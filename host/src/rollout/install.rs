@@ -145,6 +145,9 @@ impl Supervised {
         let loaded = Revision::load(&shared.engine, &shared.compiler, candidate.clone(), plugin.limits.clone());
         let Loaded { revision, cases } = loaded.await?;
         plugin.ensure_granted(revision.descriptor())?;
+        if let Some(names) = plugin.names_differ(&revision.descriptor().name) {
+            tracing::warn!(plugin = &*plugin.name, "{names}");
+        }
         stopwatch.over(Stage::Load);
         self.waits_for("its cases are tried");
         try_carried_cases(&revision, cases).await?;

@@ -87,6 +87,101 @@ fn an_answer_can_be_accepted_and_then_passes() {
     assert!(hotshoe(dir.path(), &["test", "."]).status.success());
 }
 
+/// A plugin that rejects every parent.
+fn rejecting() -> Guest {
+    let fields = r#"
+        (data (i32.const 0x700) "\01\00\00\00\00\00\00\00" "\01\00\00\00\00\00\00\00" "\80\07\00\00\04\00\00\00")
+        (data (i32.const 0x780) "nope")"#;
+    Guest { reconcile: "(i32.const 0x700)".into(), fields: fields.into(), ..Guest::default() }
+}
+
+#[test]
+fn a_rejection_is_accepted_only_where_that_is_asked_for() {
+    let dir = plugin(&rejecting(), CASE);
+    let output = hotshoe(dir.path(), &["test", ".", "--accept"]);
+    let text = stdout(&output);
+    assert!(!output.status.success() && text.contains("--accept-failures") && text.contains("nope"), "{text}");
+    assert!(text.ends_with("0 passed, 1 failed\n"), "{text}");
+    assert_eq!(fs::read_to_string(dir.path().join("cases/empty.yaml")).unwrap(), CASE, "nothing is written");
+    let output = hotshoe(dir.path(), &["test", ".", "--accept-failures"]);
+    assert!(output.status.success(), "{}", stdout(&output));
+    assert!(stderr(&output).contains("accepted: 1, 1 of them a failure"), "{}", stderr(&output));
+    let case = fs::read_to_string(dir.path().join("cases/empty.yaml")).unwrap();
+    assert!(case.contains("reject:") && case.contains("message: nope"), "{case}");
+    // The author has said that a failure is expected.
+    fs::write(dir.path().join("cases/empty.yaml"), case.replace("message: nope", "message: no")).unwrap();
+    assert!(hotshoe(dir.path(), &["test", ".", "--accept"]).status.success());
+}
+
+#[test]
+fn an_answer_that_a_host_denies_is_not_accepted() {
+    let children = "children: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]\n";
+    let dir = plugin(&owner_of_config_maps(), &format!("{CASE}{children}"));
+    let output = hotshoe(dir.path(), &["test", ".", "--accept"]);
+    let text = stdout(&output);
+    assert!(!output.status.success() && text.contains("not accepted, for a host denies the answer"), "{text}");
+    assert!(!fs::read_to_string(dir.path().join("cases/empty.yaml")).unwrap().contains("expect"));
+}
+
+#[test]
+fn a_component_carries_the_cases_that_pass_and_the_others_are_named_with_the_reason() {
+    let dir = plugin(&owner_of_config_maps(), &format!("{CASE}{EXPECTED}"));
+    let more = |name: &str, text: &str| {
+        let case = CASE.replace("an empty answer", name);
+        fs::write(dir.path().join(format!("cases/{name}.yaml")), format!("{case}{text}")).unwrap();
+    };
+    let children = "children: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]\n";
+    more("nothing expected", "");
+    more("other", "expect: {other: x}\n");
+    more("denied", &format!("{children}{EXPECTED}"));
+    more("unread", &format!("related: {{pod: []}}\n{EXPECTED}"));
+    let output = hotshoe(dir.path(), &["build", ".", "--from", "demo.wasm", "--out", "built.wasm"]);
+    assert!(output.status.success() && stdout(&output).ends_with(", 1 case\n"), "{}{}", stdout(&output), stderr(&output));
+    let warning = stderr(&output);
+    assert!(warning.contains("4 of 5 cases do not pass"), "{warning}");
+    for why in [
+        "nothing expected: it expects nothing yet",
+        "other: the answer is another than expected",
+        "denied: the decision is denied",
+        "unread: the case cannot be used: related has the key \"pod\"",
+    ] {
+        assert!(warning.contains(&format!("  - {why}")), "{why}: {warning}");
+    }
+    let output = hotshoe(dir.path(), &["test", ".", "unread"]);
+    let text = stdout(&output);
+    assert!(!output.status.success() && text.contains("it declares no key"), "{text}");
+}
+
+#[test]
+fn the_only_plugin_is_the_default_and_of_several_one_is_to_be_named() {
+    let dir = other_language();
+    assert!(hotshoe(dir.path(), &["build", "plugins/demo", "--from", "core.wasm"]).status.success());
+    for verb in ["build", "test"] {
+        let output = hotshoe(dir.path(), &[verb]);
+        assert!(output.status.success(), "{verb}: {}", stderr(&output));
+    }
+    fs::create_dir(dir.path().join("plugins/other")).unwrap();
+    fs::write(dir.path().join("plugins/other/plugin.yaml"), MANIFEST).unwrap();
+    for verb in ["build", "test"] {
+        let output = hotshoe(dir.path(), &[verb]);
+        assert!(!output.status.success() && stderr(&output).contains("plugins/demo, plugins/other"), "{}", stderr(&output));
+        let output = hotshoe(dir.path(), &[verb, "plugins/dmeo"]);
+        assert!(stderr(&output).contains("there is no plugin") && stderr(&output).contains("plugins/demo"), "{}", stderr(&output));
+    }
+    let output = hotshoe(dir.path(), &["run", "plugins/dmeo"]);
+    assert!(stderr(&output).contains("there are plugins/demo, plugins/other"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_plugin_with_several_names_is_noted() {
+    let dir = other_language();
+    hotshoe(dir.path(), &["build", "plugins/demo", "--from", "core.wasm"]);
+    fs::rename(dir.path().join("plugins/demo"), dir.path().join("plugins/dmeo")).unwrap();
+    let output = hotshoe(dir.path(), &["test", "plugins/dmeo"]);
+    let note = "the plugin is \"demo\" in plugin.yaml, but its folder \"dmeo\" and its component \"test\"";
+    assert!(output.status.success() && stderr(&output).contains(note), "{}", stderr(&output));
+}
+
 #[test]
 fn a_trap_in_a_case_is_told() {
     let dir = plugin(&reconcile("unreachable"), &format!("{CASE}{EXPECTED}"));
@@ -114,7 +209,7 @@ fn an_answer_that_a_host_would_refuse_fails_the_case() {
     let dir = plugin(&owner_of_config_maps(), &format!("{CASE}{children}{EXPECTED}"));
     let output = hotshoe(dir.path(), &["test", "."]);
     let text = stdout(&output);
-    assert!(!output.status.success() && text.contains("a host refuses that"), "{text}{}", stderr(&output));
+    assert!(!output.status.success() && text.contains("a host denies that"), "{text}{}", stderr(&output));
     assert!(text.contains("would delete 1 children; grant spec.pruneAll"), "{text}");
     fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}  pruneAll: true\n")).unwrap();
     assert!(hotshoe(dir.path(), &["test", "."]).status.success());
@@ -148,6 +243,13 @@ fn asked_and_given_are_compared_and_what_is_missing_fails() {
     let output = hotshoe(dir.path(), &["grants", "."]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stdout(&output).contains("watch   yes    no     missing: add it to spec.grants"), "{}", stdout(&output));
+    let missing = "add to plugin.yaml:\nspec:\n  grants:\n    - kind: ConfigMap\n      verbs: [get, list, watch, create, update]\n";
+    assert!(stdout(&output).ends_with(missing), "{}", stdout(&output));
+    // What is printed is what is missing.
+    let pasted = MANIFEST.replace("spec:\n", missing.split_once('\n').unwrap().1);
+    fs::write(dir.path().join("plugin.yaml"), pasted).unwrap();
+    let output = hotshoe(dir.path(), &["grants", "."]);
+    assert!(output.status.success() && !stdout(&output).contains("add to"), "{}{}", stdout(&output), stderr(&output));
     fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{GRANTS}")).unwrap();
     let output = hotshoe(dir.path(), &["grants", ".", "-o", "json"]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -196,13 +298,15 @@ fn rights_are_printed_without_a_cluster_and_what_rbac_cannot_say_is_told() {
 #[test]
 fn no_rights_are_printed_for_a_component_that_asks_for_more_than_it_is_granted() {
     let dir = plugin(&owner_of_config_maps(), CASE);
-    let not_given = "the plugin demo asks for get, list, watch, create, update on ConfigMap";
-    let other_parent = "the plugin demo asks for Test.example.com as its parent, where spec.parent names Pod";
-    for (more, says) in [("", not_given), (&*format!("{GRANTS}  parent: {{kind: Pod}}\n"), other_parent)] {
+    let not_given = "error: the plugin demo asks for more than it is granted: get, list, watch, create, update on ConfigMap";
+    let other_parent = "granted: Test.example.com as its parent, where spec.parent names Pod";
+    let lines = ["    - kind: ConfigMap\n", "  parent:\n    group: \"example.com\"\n    kind: Test\n"];
+    let cases = [("", not_given, lines[0]), (&*format!("{GRANTS}  parent: {{kind: Pod}}\n"), other_parent, lines[1])];
+    for (more, says, lines) in cases {
         fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{more}")).unwrap();
         let output = hotshoe(dir.path(), &["rbac", ".", "--offline"]);
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
-        assert!(stderr(&output).contains(says) && stderr(&output).contains("hotshoe grants"), "{}", stderr(&output));
+        assert!(stderr(&output).contains(says) && stderr(&output).contains(lines), "{}", stderr(&output));
     }
 }
 
@@ -260,7 +364,7 @@ fn what_other_tools_made_is_taken_to_the_place_of_a_crates_product_with_the_case
         let dir = other_language();
         let output = hotshoe(dir.path(), &["build", "plugins/demo", "--from", made]);
         let text = stdout(&output);
-        assert!(text.starts_with("target/plugins/demo.wasm: ") && text.ends_with(", 1 cases\n"), "{}", stderr(&output));
+        assert!(text.starts_with("target/plugins/demo.wasm: ") && text.ends_with(", 1 case\n"), "{}", stderr(&output));
         let carried = fs::read(dir.path().join("target/plugins/demo.wasm")).unwrap();
         assert!(carried.windows(13).any(|bytes| bytes == b"hotshoe:cases"), "{made}");
         let output = hotshoe(dir.path(), &["test", "plugins/demo"]);

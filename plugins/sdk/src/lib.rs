@@ -24,12 +24,9 @@
 //!     text: String,
 //! }
 //!
-//! #[derive(Deserialize)]
-//! struct Config {}
-//!
 //! impl Reconciler for Greeter {
 //!     type Parent = Greeting;
-//!     type Config = Config;
+//!     type Config = ();
 //!
 //!     fn describe() -> Descriptor {
 //!         Descriptor::new("greeter", "0.1.0", ResourceKind::new("example.com", "v1", "Greeting"))

@@ -11,7 +11,7 @@ pub trait Reconciler: Sized {
     type Parent: DeserializeOwned;
 
     /// The plugin's configuration. The host checks it against no schema, and a variable that is not set
-    /// leaves its key out, so let absent keys be absent.
+    /// leaves its key out, so let absent keys be absent. `()` for a plugin that has none.
     type Config: DeserializeOwned;
 
     /// What the plugin is and asks for. Must answer the same each time.

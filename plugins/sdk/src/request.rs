@@ -73,6 +73,14 @@ pub struct Request<R: Reconciler> {
     related: Vec<Related>,
 }
 
+/// `()` is the configuration of a plugin that has none, and reads as `null` does.
+fn read_config<C: DeserializeOwned>(config: &str) -> Result<C, serde_json::Error> {
+    serde_json::from_str(config).or_else(|cause| match config.trim() {
+        "{}" => serde_json::from_str("null").map_err(|_| cause),
+        _ => Err(cause),
+    })
+}
+
 impl<R: Reconciler> Request<R> {
     /// Decode an observation.
     ///
@@ -82,7 +90,7 @@ impl<R: Reconciler> Request<R> {
     /// trying again would not help.
     pub fn read(observation: Observation) -> Result<Self, Failure> {
         let parent = read_parent(&observation.parent)?;
-        let config = serde_json::from_str(&observation.config).map_err(|cause| {
+        let config = read_config(&observation.config).map_err(|cause| {
             Failure::reject(format!(
                 "the plugin's configuration is not what this plugin reads: {}; correct it",
                 object::words(&cause)
@@ -199,4 +207,21 @@ fn field_at_fault<T: DeserializeOwned>(json: &str) -> Option<String> {
     let mut reader = serde_json::Deserializer::from_str(json);
     let error = serde_path_to_error::deserialize::<_, T>(&mut reader).err()?;
     Some(error.path().to_string()).filter(|path| !path.contains('?') && path != ".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_configuration_is_the_unit_type() {
+        #[derive(serde::Deserialize)]
+        struct Image {
+            image: String,
+        }
+        assert!(read_config::<()>("{}").is_ok() && read_config::<()>(r#"{"image":"a"}"#).is_err());
+        assert_eq!(read_config::<Image>(r#"{"image":"a"}"#).unwrap().image, "a");
+        let error = read_config::<Image>("{}").map(|config| config.image).unwrap_err();
+        assert!(error.to_string().contains("missing field `image`"), "{error}");
+    }
 }

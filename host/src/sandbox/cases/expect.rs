@@ -97,6 +97,11 @@ impl Expect {
         serde_saphyr::to_string_with_options(self, options).map_err(|error| error.to_string())
     }
 
+    /// Whether the plugin came to no decision.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Expect::Retry { .. } | Expect::Reject { .. } | Expect::Other(_))
+    }
+
     /// Sorts children and conditions, whose order means nothing, so that answers can be compared.
     #[must_use]
     pub fn sorted(mut self) -> Self {

@@ -6,7 +6,7 @@
 
 pub mod expect;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::sandbox::call::{Aborted, Outcome};
 use crate::sandbox::cases::expect::Expect;
 use crate::sandbox::revision::Revision;
 use crate::sandbox::store::LogLine;
-use hotshoe_core::model::decision::{Call, Descriptor, Document, Observation, Refusal, Related};
+use hotshoe_core::model::decision::{Answer, Call, Descriptor, Document, Observation, Refusal, Related};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::projection::Projection;
 
@@ -140,6 +140,9 @@ impl Case {
             Ok(observation) => Arc::new(observation),
             Err(message) => return Report::unusable(message),
         };
+        if let Err(message) = self.check_keys(revision, &observation).await {
+            return Report::unusable(message);
+        }
         match revision.decide(self.call, observation).await {
             Ok(outcome) => self.judge(outcome),
             Err(Aborted { error, logs, elapsed, memory, .. }) => {
@@ -200,6 +203,31 @@ impl Case {
         Ok(children)
     }
 
+    /// Makes sure that the plugin reads what the case shows it: by a declared key, or by one that it asks for
+    /// in a requirement. The key of anything else is a typing error, and its objects would be unseen.
+    async fn check_keys(&self, revision: &Arc<Revision>, all: &Observation) -> Result<(), String> {
+        let declared: Vec<&str> = revision.descriptor().reads.iter().map(|read| read.key.as_str()).collect();
+        let mut unread: BTreeSet<&str> = self.related.keys().map(String::as_str).collect();
+        unread.retain(|key| !declared.contains(key));
+        while let Some(key) = unread.first() {
+            let mut shown = all.clone();
+            shown.related.retain(|related| !unread.contains(related.key.as_str()));
+            let answer = revision.decide(self.call, Arc::new(shown)).await.map(|outcome| outcome.result);
+            let needs = match answer {
+                Ok(Ok(Answer::Needs(needs))) => needs,
+                _ => Vec::new(),
+            };
+            let before = unread.len();
+            let is_needed = |key: &&str| needs.iter().any(|need| need.key == **key);
+            let left: BTreeSet<&str> = unread.iter().copied().filter(|key| !is_needed(key)).collect();
+            if left.len() == before {
+                return Err(unread_key(key, &declared));
+            }
+            unread = left;
+        }
+        Ok(())
+    }
+
     /// Returns an entry for each declared read, and for each other key, which is a requirement's.
     fn related(&self, descriptor: &Descriptor) -> Result<Vec<Related>, String> {
         let declared = descriptor.reads.iter().map(|read| (read.key.as_str(), Some(Projection::new(&read.fields))));
@@ -229,6 +257,16 @@ impl Report {
         }
     }
 
+    /// Why the case does not pass, in one line; none where it does.
+    pub fn why_not(&self, case: &Case) -> Option<String> {
+        match &self.verdict {
+            Verdict::Passed => None,
+            Verdict::Differs { .. } if case.expect.is_none() => Some("it expects nothing yet".to_owned()),
+            Verdict::Differs { .. } => Some("the answer is another than expected".to_owned()),
+            Verdict::Failed(message) => Some(message.clone()),
+        }
+    }
+
     fn unusable(message: String) -> Self {
         let verdict = Verdict::Failed(format!("the case cannot be used: {message}"));
         Self { verdict, logs: Vec::new(), elapsed: Duration::ZERO, memory: 0 }
@@ -248,6 +286,11 @@ impl From<&RefusedChild> for Refusal {
             message: refused.message.clone(),
         }
     }
+}
+
+fn unread_key(key: &str, declared: &[&str]) -> String {
+    let declared = if declared.is_empty() { "no key".to_owned() } else { declared.join(", ") };
+    format!("related has the key {key:?}, which the plugin neither declares nor asks for; it declares {declared}")
 }
 
 fn document(object: &Value, fields: Option<&Projection>) -> Result<Document, String> {

@@ -1,0 +1,86 @@
+//! Which plugins there are in a folder: the default where none is named, and what to name where one is not found.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::config::file;
+
+/// Where a repository has its plugins.
+const PLUGINS: &str = "plugins";
+
+/// Returns the folders in a folder that have a `plugin.yaml`, by name.
+pub fn plugins_in(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    let mut found: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.join(file::NAME).is_file()).collect();
+    found.sort();
+    found
+}
+
+/// Returns the only plugin at this place: this folder itself, or the one in its `plugins`.
+///
+/// # Errors
+/// Which there are, where that is not one.
+pub fn only_plugin(here: &Path) -> anyhow::Result<PathBuf> {
+    if here.join(file::NAME).is_file() {
+        return Ok(here.to_owned());
+    }
+    let mut found = plugins_in(&here.join(PLUGINS));
+    match (found.pop(), found.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (None, _) => anyhow::bail!("no plugin is named, and there is none in {PLUGINS}/; name a folder with a {}", file::NAME),
+        (Some(last), false) => {
+            found.push(last);
+            anyhow::bail!("no plugin is named, and there are several; name one of {}", listed(&found))
+        }
+    }
+}
+
+/// Says which plugins there are beside a folder that is none.
+pub fn beside(missing: &Path) -> String {
+    let dir = missing.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let found = plugins_in(dir);
+    match found.is_empty() {
+        true => format!("name a plugin's folder or its {}", file::NAME),
+        false => format!("there are {}", listed(&found)),
+    }
+}
+
+fn listed(folders: &[PathBuf]) -> String {
+    let folders = folders.iter().map(|folder| folder.strip_prefix(".").unwrap_or(folder).display().to_string());
+    folders.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(plugins: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for name in plugins {
+            let folder = dir.path().join(PLUGINS).join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(file::NAME), "").unwrap();
+        }
+        fs::create_dir_all(dir.path().join(PLUGINS).join("sdk")).unwrap();
+        dir
+    }
+
+    #[test]
+    fn the_only_plugin_is_the_default_and_of_several_one_is_to_be_named() {
+        let one = place(&["redis"]);
+        assert_eq!(only_plugin(one.path()).unwrap(), one.path().join("plugins/redis"));
+        assert_eq!(only_plugin(&one.path().join("plugins/redis")).unwrap(), one.path().join("plugins/redis"));
+        let error = only_plugin(place(&["redis", "nginx"]).path()).unwrap_err().to_string();
+        assert!(error.contains("plugins/nginx, ") && error.ends_with("plugins/redis"), "{error}");
+        let error = only_plugin(place(&[]).path()).unwrap_err().to_string();
+        assert!(error.contains("there is none in plugins/"), "{error}");
+    }
+
+    #[test]
+    fn beside_a_folder_that_is_no_plugin_those_that_are_plugins_are_named() {
+        let dir = place(&["redis", "nginx"]);
+        let found = beside(&dir.path().join("plugins/ngnix"));
+        assert!(found.starts_with("there are ") && found.contains("plugins/nginx, "), "{found}");
+        assert!(beside(&dir.path().join("a")).contains("name a plugin's folder"));
+    }
+}
