@@ -290,7 +290,7 @@ t *arguments: toolchain
 test-logic *arguments: toolchain
     cd plugins && cargo test {{ guests }} "$@"
 
-# A plugin's component on its cases, in the sandbox of production; --accept takes what it answers
+# A plugin's component on its cases, in the sandbox of production; --accept writes down what it answers
 [group('test')]
 [no-exit-message]
 test-plugin *arguments: build-host

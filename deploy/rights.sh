@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the rights of a host with these plugins, as `hotshoe rbac` does, and of those that the host of
 # the cluster of $KUBECONFIG may be already: the rights of a host are one set of objects, whatever its
-# plugins are, so to apply fewer would take them from a host that runs.
+# plugins are, so to apply fewer would remove those of a host that runs.
 # Usage: deploy/rights.sh FOLDER [folder of another plugin, or anything else, which is passed over…]
 # Example: deploy/rights.sh plugins/memcached | kubectl apply -f -
 # Needs kubectl, and the components of FOLDER… built.

@@ -25,11 +25,7 @@ pub(super) fn config(path: &Path) -> Option<PluginConfig> {
 }
 
 /// Returns why a host would deny the answer to a case, as far as that is certain without a cluster.
-pub(super) async fn denial(
-    case: &Case,
-    revision: &Arc<Revision>,
-    config: Option<&PluginConfig>,
-) -> Option<String> {
+pub(super) async fn denial(case: &Case, revision: &Arc<Revision>, config: Option<&PluginConfig>) -> Option<String> {
     let config = config?;
     let observation = Arc::new(case.observation(revision.descriptor()).ok()?);
     let answer = revision.decide(case.call, observation.clone()).await.ok()?.result.ok()?;
@@ -123,7 +119,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("plugin.yaml");
         let text = format!(
-            "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {{name: demo}}\nspec:\n  component: {{path: demo.wasm}}\n  grants:\n  - {{kind: ConfigMap, verbs: [create, update, delete], namespaces: {namespaces}}}\n"
+            "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {{name: demo}}\nspec:\n  source: {{file: demo.wasm}}\n  grants:\n  - {{kind: ConfigMap, verbs: [create, update, delete], namespaces: {namespaces}}}\n"
         );
         std::fs::write(&path, text).unwrap();
         let config = PluginConfig::read(&path, &HostSettings::default()).unwrap();

@@ -1,4 +1,4 @@
-//! `hotshoe approve`: lets a component decide that is held, or was taken back.
+//! `hotshoe approve`: activates a component that requires approval, or was rolled back.
 
 use std::process::ExitCode;
 
@@ -8,10 +8,10 @@ use crate::cli::target;
 use crate::cli::target::OnePlugin;
 use crate::rollout::managed_plugin::PluginStatus;
 
-/// Let a component decide that waits for it
+/// Activate a component that requires approval, or was rolled back
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example: hotshoe approve memcached\n\n`hotshoe status` shows what waits, and why. A grant is no matter of approval: that is plugin.yaml's.\nExit code 1 means that it was not taken even so."
+    after_help = "Example: hotshoe approve memcached\n\n`hotshoe status` shows what requires approval, and why. What is not granted needs plugin.yaml, not approval.\nExit code 1 means that the component was not activated."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -36,7 +36,7 @@ impl Args {
     }
 }
 
-/// The file may hold another component by now, which is none of what was approved.
+/// Fails where another component decides than the one that is meant: the file may hold another by now.
 fn is_meant(wanted: &str, plugin: &PluginStatus) -> anyhow::Result<()> {
     let wanted = wanted.strip_prefix("sha256:").unwrap_or(wanted).to_ascii_lowercase();
     let Some(deciding) = plugin.digest.filter(|digest| plugin.refused.is_none() && !digest.full().starts_with(&wanted))

@@ -1,4 +1,4 @@
-//! `hotshoe build`: from a crate, or from any core module, to a component that a host takes.
+//! `hotshoe build`: from a crate, or from any core module, to a component that a host loads.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::cli::admit;
 use crate::cli::inspect::note_names;
 use crate::cli::project;
 use crate::cli::project::{Folder, shown};
-use crate::cli::{stderr, stdout};
+use crate::cli::terminal;
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::cases::Case;
 use crate::sandbox::compile::Compiler;
@@ -52,7 +52,7 @@ pub struct Args {
     /// target/plugins/NAME.wasm]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Take this core module, or component, instead of compiling a crate
+    /// Use this core module, or component, instead of compiling a crate
     #[arg(long, value_name = "FILE", requires = "place")]
     from: Option<PathBuf>,
 }
@@ -75,9 +75,9 @@ impl Args {
     }
 }
 
-/// Without a folder nobody says which cases it is to carry, and which limits it will have.
+/// Builds without a folder: there are no cases to carry, and the limits are the default ones.
 fn alone(from: &Path, out: &Path) -> anyhow::Result<()> {
-    let component = component(project::read(from)?, &[], &Limits::default()).with_context(|| cannot_take(from))?;
+    let component = component(project::read(from)?, &[], &Limits::default()).with_context(|| cannot_use(from))?;
     project::write(out, &component)?;
     say(out, &component, &carried(0))
 }
@@ -88,13 +88,13 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
         None if folder.has_crate() => compile(folder)?,
         None => return as_it_is(folder, out),
     };
-    let (component, cases) = with_cases(folder, project::read(&made)?).with_context(|| cannot_take(&made))?;
+    let (component, cases) = with_cases(folder, project::read(&made)?).with_context(|| cannot_use(&made))?;
     let product = folder.product();
     project::write(out.unwrap_or(&product), &component)?;
     say(out.unwrap_or(&product), &component, &carried(cases))?;
     match out.is_none().then(|| folder.component(None)).transpose()? {
         Some(nearer) if nearer != product => {
-            stderr::line(format_args!("note: hosts take {} before it; remove that", shown(&nearer).display()));
+            terminal::note(format_args!("note: hosts read {} instead of it; remove that", shown(&nearer).display()));
         }
         _ => {}
     }
@@ -105,7 +105,7 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
 fn as_it_is(folder: &Folder, out: Option<&Path>) -> anyhow::Result<()> {
     let made = folder.component(None)?;
     let component = project::read(&made)?;
-    contract::inspect(&component, &folder.limits).with_context(|| cannot_take(&made))?;
+    contract::inspect(&component, &folder.limits).with_context(|| cannot_use(&made))?;
     if let Some(out) = out {
         project::write(out, &component)?;
     }
@@ -115,15 +115,15 @@ fn as_it_is(folder: &Folder, out: Option<&Path>) -> anyhow::Result<()> {
 
 fn say(out: &Path, component: &[u8], more: &str) -> anyhow::Result<()> {
     let (size, digest) = (component.len(), Digest::of(component));
-    stdout::line(format_args!("{}: {size} bytes, digest {digest}, {more}", shown(out).display()))
+    terminal::line(format_args!("{}: {size} bytes, digest {digest}, {more}", shown(out).display()))
 }
 
 fn carried(cases: usize) -> String {
     format!("{cases} case{}", if cases == 1 { "" } else { "s" })
 }
 
-fn cannot_take(path: &Path) -> String {
-    format!("cannot take {}", shown(path).display())
+fn cannot_use(path: &Path) -> String {
+    format!("cannot use {}", shown(path).display())
 }
 
 /// Returns the component of a plugin with the cases that `hotshoe test` passes, and how many these are.
@@ -138,7 +138,7 @@ fn with_cases(folder: &Folder, made: Vec<u8>) -> anyhow::Result<(Vec<u8>, usize)
     if left_out.is_empty() {
         return Ok((all, cases.len()));
     }
-    stderr::line(warning(&left_out, cases.len()));
+    terminal::note(warning(&left_out, cases.len()));
     cases.retain(|case| left_out.iter().all(|left_out| left_out.name != case.name));
     Ok((component(made, &cases, &folder.limits)?, cases.len()))
 }
@@ -185,7 +185,7 @@ async fn left_out(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<Left
     left_out
 }
 
-/// A component with its cases, which the loader would take.
+/// Returns a component with its cases that a host can load.
 fn component(bytes: Vec<u8>, cases: &[Case], limits: &Limits) -> anyhow::Result<Vec<u8>> {
     let mut component = if bytes.starts_with(&CORE_MODULE) { encode(&bytes)? } else { bytes };
     contract::inspect(&component, limits)?;
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_module_of_the_crate_itself_is_taken() {
+    fn the_module_of_the_crate_itself_is_used() {
         let messages = br#"{"reason":"compiler-artifact","manifest_path":"/p/sdk/Cargo.toml","filenames":["/t/sdk.wasm"]}
             {"reason":"compiler-artifact","manifest_path":"/p/demo/Cargo.toml","filenames":["/t/demo.wasm","/t/libdemo.rlib"]}
             {"reason":"build-finished","success":true}"#;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::cli::inspect;
-use crate::cli::output::Output;
+use crate::cli::terminal::Output;
 use crate::config::{HOST_NAMESPACE, PluginConfig};
 use hotshoe_core::check::access_request::Verb;
 use hotshoe_core::check::denied;

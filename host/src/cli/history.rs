@@ -11,7 +11,7 @@ use crate::rollout::install::PluginHistory;
 /// Show which components decided, and what became of them
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example: hotshoe history memcached -o json\n\nThe one that decides is marked with *; one that is KEPT can be gone back to."
+    after_help = "Example: hotshoe history memcached -o json\n\nThe one that decides is marked with *; `hotshoe rollback --to` activates one that is KEPT."
 )]
 pub struct Args {
     #[command(flatten)]

@@ -1,12 +1,16 @@
-//! How the command line speaks to a running host.
+//! How the command line speaks to a running host: HTTP on the loopback address where it listens.
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+use axum::body::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::config::LISTEN;
@@ -14,8 +18,10 @@ use crate::server::Problem;
 
 /// A reload waits for a compilation.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What a host knows it says at once.
+/// What a host knows it answers at once.
 const KNOWN: Duration = Duration::from_secs(10);
+/// The most bytes of an answer that are read, and of one of its lines: what listens may be no host.
+const MOST: usize = 64 << 20;
 
 /// Where an answer is not what this version would say.
 pub(super) const SHAPE: &str = "the host's answer has another shape; is it of this version?";
@@ -29,77 +35,93 @@ pub struct HostOptions {
 }
 
 impl HostOptions {
-    /// Asks for a document.
+    /// Gets a document.
     ///
     /// # Errors
     /// When no host answers, or it says no.
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.ask("GET", path, KNOWN).await
+        self.ask(Method::GET, path, KNOWN).await
     }
 
-    /// Asks for something to be done.
+    /// Has something done.
     ///
     /// # Errors
     /// When no host answers, or it says no.
     pub async fn post(&self, path: &str) -> anyhow::Result<Value> {
-        self.ask("POST", path, PATIENCE).await
+        self.ask(Method::POST, path, PATIENCE).await
     }
 
-    async fn ask(&self, method: &str, path: &str, patience: Duration) -> anyhow::Result<Value> {
-        let answer = timeout(patience, self.exchange(method, path)).await.with_context(|| {
+    async fn ask(&self, method: Method, path: &str, patience: Duration) -> anyhow::Result<Value> {
+        let exchange = async {
+            let response = self.send(method, path, Bytes::new()).await?;
+            let status = response.status();
+            anyhow::Ok((status, self.whole(response).await?))
+        };
+        let (status, body) = timeout(patience, exchange).await.with_context(|| {
             format!("the host on {} did not answer within {patience:?}; its log may say why", self.address)
-        })?;
-        let (status, body) = answer.with_context(|| self.nobody())?;
-        if !(200..300).contains(&status) {
-            bail!("{}", self.problem(status, &body));
-        }
-        serde_json::from_str(&body).with_context(|| self.stranger(status))
+        })??;
+        ensure!(status.is_success(), "{}", self.problem(status, &body));
+        serde_json::from_slice(&body).with_context(|| self.stranger(status))
     }
 
-    /// Hands bytes over, and each line of the answer on as it comes.
+    /// Sends bytes, and hands on each line of the answer as it comes.
     ///
     /// # Errors
-    /// When no host answers, it says no or falls silent, or whoever takes a line does.
+    /// When no host answers, it says no or falls silent, or `take` fails on a line.
     pub async fn post_lines(
         &self,
         path: &str,
-        body: &[u8],
+        body: Vec<u8>,
         mut take: impl FnMut(&str) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let silent = || format!("the host on {} said nothing for {PATIENCE:?}", self.address);
-        let mut connection = TcpStream::connect(&self.address).await.with_context(|| self.nobody())?;
-        let head = format!("POST {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
-        connection.write_all(head.as_bytes()).await.with_context(|| self.nobody())?;
-        // A host that says no at once reads no further; what it says is read below.
-        drop(connection.write_all(body).await);
-        let mut answer = BufReader::new(connection).lines();
-        let mut next =
-            async || timeout(PATIENCE, answer.next_line()).await.with_context(silent)?.with_context(|| self.nobody());
-        let first = next().await?.with_context(|| self.nobody())?;
-        let status: u16 =
-            first.split(' ').nth(1).and_then(|code| code.parse().ok()).context("the answer is no HTTP")?;
-        while next().await?.is_some_and(|line| !line.is_empty()) {}
-        let mut said = String::new();
-        while let Some(line) = next().await? {
-            match status {
-                200..300 => take(&line)?,
-                _ => said.push_str(&line),
-            }
+        let silent = || format!("the host on {} said nothing for {PATIENCE:?}; its log may say why", self.address);
+        let response = timeout(PATIENCE, self.send(Method::POST, path, body.into())).await.with_context(silent)??;
+        let status = response.status();
+        if !status.is_success() {
+            let body = timeout(PATIENCE, self.whole(response)).await.with_context(silent)??;
+            bail!("{}", self.problem(status, &body));
         }
-        if !(200..300).contains(&status) {
-            bail!("{}", self.problem(status, &said));
+        let (mut lines, mut body) = (Lines::default(), response.into_body());
+        while let Some(frame) = timeout(PATIENCE, body.frame()).await.with_context(silent)? {
+            let frame = frame.with_context(|| self.broken())?;
+            let Ok(data) = frame.into_data() else { continue };
+            lines.push(&data, &mut take)?;
         }
-        Ok(())
+        lines.finish(&mut take)
     }
 
-    /// What a host says that says no.
-    fn problem(&self, status: u16, body: &str) -> String {
-        serde_json::from_str(body).map_or_else(|_| self.stranger(status), |problem: Problem| problem.error)
+    async fn send(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Response<Incoming>> {
+        let request = Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        // The host lets no page of a browser through, which cannot choose this name.
+        let request = request.header(header::HOST, "localhost").body(Full::new(body));
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        client.request(request?).await.map_err(|error| match error.is_connect() {
+            true => anyhow::Error::new(error).context(self.nobody()),
+            false => anyhow::Error::new(error).context(self.broken()),
+        })
     }
 
-    fn stranger(&self, status: u16) -> String {
+    async fn whole(&self, response: Response<Incoming>) -> anyhow::Result<Bytes> {
+        let body = Limited::new(response.into_body(), MOST).collect().await;
+        Ok(body.map_err(|error| anyhow::anyhow!(error)).with_context(|| self.broken())?.to_bytes())
+    }
+
+    /// The error of a host that says no.
+    fn problem(&self, status: StatusCode, body: &[u8]) -> String {
+        serde_json::from_slice(body).map_or_else(|_| self.stranger(status), |problem: Problem| problem.error)
+    }
+
+    fn stranger(&self, status: StatusCode) -> String {
         format!(
-            "what listens on {} is no hotshoe of this version: its answer, with HTTP status {status}, is none of a host's; name the host's address with --address",
+            "what listens on {} is no hotshoe of this version: its answer, with HTTP status {}, is none of a host's; name the host's address with --address",
+            self.address,
+            status.as_u16()
+        )
+    }
+
+    fn broken(&self) -> String {
+        format!(
+            "what listens on {} ended its answer early, or speaks no HTTP; try again, or name the host's address with --address",
             self.address
         )
     }
@@ -107,17 +129,26 @@ impl HostOptions {
     fn nobody(&self) -> String {
         format!("no host answers on {}; start one with `hotshoe run`, or name its address with --address", self.address)
     }
+}
 
-    /// One request of HTTP/1.0, so that the end of the answer is the end of the connection: too
-    /// little to be worth a client.
-    async fn exchange(&self, method: &str, path: &str) -> anyhow::Result<(u16, String)> {
-        let mut connection = TcpStream::connect(&self.address).await?;
-        connection.write_all(format!("{method} {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).await?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("the answer is no HTTP")?;
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).context("the answer is no HTTP")?;
-        Ok((status, body.to_owned()))
+/// Cuts an answer into lines as it comes.
+#[derive(Default)]
+struct Lines(Vec<u8>);
+
+impl Lines {
+    fn push(&mut self, data: &[u8], take: &mut impl FnMut(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        for part in data.split_inclusive(|byte| *byte == b'\n') {
+            ensure!(self.0.len() + part.len() <= MOST, "a line of the answer has more than {MOST} bytes");
+            self.0.extend_from_slice(part);
+            if self.0.ends_with(b"\n") {
+                take(str::from_utf8(&std::mem::take(&mut self.0)).context(SHAPE)?.trim_end())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self, take: &mut impl FnMut(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        if self.0.is_empty() { Ok(()) } else { take(str::from_utf8(&self.0).context(SHAPE)?) }
     }
 }
 
@@ -144,14 +175,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_that_is_no_hosts_is_told_with_its_status() {
+    fn an_answer_that_is_no_hosts_is_reported_with_its_status() {
         let host = HostOptions { address: "127.0.0.1:8080".to_owned() };
-        assert_eq!(host.problem(409, r#"{"error":"nothing waits"}"#), "nothing waits");
+        assert_eq!(host.problem(StatusCode::CONFLICT, br#"{"error":"nothing waits"}"#), "nothing waits");
         for body in ["", "<html>not here</html>", "[]"] {
-            let words = host.problem(404, body);
+            let words = host.problem(StatusCode::NOT_FOUND, body.as_bytes());
             assert!(words.contains("127.0.0.1:8080 is no hotshoe") && words.contains("404"), "{words}");
             assert!(!words.contains('<'), "nobody knows what a stranger says: {words}");
         }
+    }
+
+    /// What a client of a server that answers so to one request ends with.
+    async fn answered(answer: &'static [u8]) -> (anyhow::Result<Value>, HostOptions) {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = HostOptions { address: listener.local_addr().unwrap().to_string() };
+        let server = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 1024]).await;
+            stream.write_all(answer).await.unwrap();
+        };
+        let (got, ()) = tokio::join!(host.get("/status"), server);
+        (got, host)
+    }
+
+    #[tokio::test]
+    async fn a_document_is_read_and_what_speaks_no_http_is_reported() {
+        let (got, _) = answered(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]").await;
+        assert_eq!(got.unwrap(), Value::Array(Vec::new()));
+        for garbage in [&b"SSH-2.0-OpenSSH\r\n"[..], b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n[]", b""] {
+            let (got, host) = answered(garbage).await;
+            let error = format!("{:#}", got.unwrap_err());
+            assert!(error.contains(&host.address) && error.contains("--address"), "{error}");
+        }
+        let (got, _) = answered(b"HTTP/1.1 409 Conflict\r\ncontent-length: 22\r\n\r\n{\"error\":\"it waits\"}  ").await;
+        assert_eq!(got.unwrap_err().to_string(), "it waits");
+        let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let error = HostOptions { address: free.to_string() }.get("/status").await.unwrap_err().to_string();
+        assert!(error.starts_with("no host answers on ") && error.contains("hotshoe run"), "{error}");
+    }
+
+    #[test]
+    fn an_answer_is_cut_into_lines_however_it_comes() {
+        let (mut lines, mut taken) = (Lines::default(), Vec::new());
+        let mut take = |line: &str| {
+            taken.push(line.to_owned());
+            Ok(())
+        };
+        for data in ["a", "b\nc\r\n", "", "d\ne"] {
+            lines.push(data.as_bytes(), &mut take).unwrap();
+        }
+        lines.finish(&mut take).unwrap();
+        assert_eq!(taken, ["ab", "c", "d", "e"]);
+        assert!(Lines::default().push(&vec![b'a'; MOST + 1], &mut |_| Ok(())).is_err());
     }
 
     #[test]

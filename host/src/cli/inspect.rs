@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::ensure;
 
 use crate::cli::project::{Folder, shown};
-use crate::cli::{stderr, test};
+use crate::cli::{terminal, test};
 use crate::config::{HostSettings, PluginConfig, missing};
 use crate::sandbox::revision::Revision;
 use hotshoe_core::model::sanitize::clean;
@@ -35,7 +35,8 @@ impl Asked {
     /// The lines that plugin.yaml lacks, below a line that says so.
     pub(super) fn missing(&self) -> Option<String> {
         let lines = missing::block(&self.config, self.revision.descriptor())?;
-        Some(format!("\nadd to {}:\n{lines}", shown(&self.config.path).display()))
+        let path = std::path::absolute(&self.config.path).unwrap_or_else(|_| self.config.path.clone());
+        Some(format!("\nadd to {}:\n{lines}", shown(&path).display()))
     }
 
     /// What its rights follow from.
@@ -47,14 +48,14 @@ impl Asked {
 /// Prints where the plugin has several names.
 pub(super) fn note_names(config: &PluginConfig, revision: &Revision) {
     if let Some(names) = config.names_differ(&revision.descriptor().name) {
-        stderr::line(format_args!("note: {}", clean(names, NOTE)));
+        terminal::note(format_args!("note: {}", clean(names, NOTE)));
     }
 }
 
 /// Prints why a host that is started without options would not start with it.
 pub(super) fn note_options(path: &Path) {
     if let Err(error) = PluginConfig::read(path, &HostSettings::default()) {
-        stderr::line(format_args!("note: `hotshoe run` alone would not start with it: {error:#}"));
+        terminal::note(format_args!("note: `hotshoe run` alone would not start with it: {error:#}"));
     }
 }
 
@@ -70,7 +71,10 @@ pub(super) struct Inspected {
 }
 
 /// Reads and loads plugins, as a host in this namespace would.
-pub(super) async fn load(Inspected { plugins: paths, components }: &Inspected, namespace: &str) -> anyhow::Result<Vec<Asked>> {
+pub(super) async fn load(
+    Inspected { plugins: paths, components }: &Inspected,
+    namespace: &str,
+) -> anyhow::Result<Vec<Asked>> {
     // No variable is looked at here, so none need be allowed.
     let host = HostSettings { namespace: namespace.into(), allow_env: vec!["*".to_owned()], ..HostSettings::default() };
     let mut plugins: Vec<Asked> = Vec::new();

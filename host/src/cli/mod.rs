@@ -3,19 +3,17 @@
 #![warn(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "they panic where nobody reads any more; there are stdout.rs and stderr.rs"
+    reason = "they panic where the reader has gone; there is terminal.rs"
 )]
 
 pub mod admit;
 pub mod approve;
 pub mod build;
-pub mod colour;
 pub mod compile;
 pub mod grants;
 pub mod history;
 pub mod host_client;
 pub mod inspect;
-pub mod output;
 pub mod project;
 pub mod rbac;
 pub mod reload;
@@ -24,9 +22,8 @@ pub mod run;
 pub mod runtime;
 pub mod shadow;
 pub mod status;
-pub mod stderr;
-pub mod stdout;
 pub mod target;
+pub mod terminal;
 pub mod test;
 pub mod version;
 
@@ -43,7 +40,7 @@ pub struct Cli {
     verb: Verb,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage, 141 nobody reads the output any more; `shadow` has two more, see its --help.";
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage, 141 the reader of the output has gone; `shadow` has two more, see its --help.";
 
 #[derive(Subcommand, Debug)]
 enum Verb {
@@ -70,15 +67,15 @@ enum Verb {
 }
 
 impl Cli {
-    /// Reads the command line. Where that asks for help, or is wrong, it is said here.
+    /// Reads the command line. Where it asks for help, or is wrong, the answer is printed here.
     ///
     /// # Errors
     /// The exit code, after that.
     pub fn read() -> Result<Self, ExitCode> {
-        Self::try_parse().map_err(|told| {
-            let printed = told.print().and_then(|()| std::io::stdout().flush());
-            match u8::try_from(told.exit_code()) {
-                Ok(0) => exit_code(stdout::quietly(stdout::written(printed).map(|()| ExitCode::SUCCESS))),
+        Self::try_parse().map_err(|error| {
+            let printed = error.print().and_then(|()| std::io::stdout().flush());
+            match u8::try_from(error.exit_code()) {
+                Ok(0) => exit_code(terminal::quietly(terminal::written(printed).map(|()| ExitCode::SUCCESS))),
                 code => code.map_or(ExitCode::FAILURE, ExitCode::from),
             }
         })
@@ -89,7 +86,7 @@ impl Cli {
     /// # Errors
     /// What happened, to what, and what to do next.
     pub fn run(self, commit: &str) -> anyhow::Result<ExitCode> {
-        stdout::quietly(self.begin(commit))
+        terminal::quietly(self.begin(commit))
     }
 
     fn begin(self, commit: &str) -> anyhow::Result<ExitCode> {
@@ -109,7 +106,7 @@ impl Cli {
             Verb::Completion { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut offered(), "hotshoe", &mut script);
-                stdout::print(String::from_utf8_lossy(&script))?;
+                terminal::print(String::from_utf8_lossy(&script))?;
                 Ok(ExitCode::SUCCESS)
             }
             Verb::CompileComponent(args) => args.run(),
@@ -117,17 +114,17 @@ impl Cli {
     }
 }
 
-/// The commands that a person may want; completion would offer hidden ones, too.
+/// Returns the commands without the hidden ones, which completion would offer too.
 fn offered() -> clap::Command {
     let all = Cli::command();
     let verbs: Vec<_> = all.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
     clap::Command::new("hotshoe").version(env!("CARGO_PKG_VERSION")).subcommands(verbs)
 }
 
-/// What the shell is told; an error has been said before.
+/// Returns the exit code, and prints the error, if it ended with one.
 pub fn exit_code(ended: anyhow::Result<ExitCode>) -> ExitCode {
     ended.unwrap_or_else(|error| {
-        stderr::line(format_args!("error: {error:#}"));
+        terminal::note(format_args!("error: {error:#}"));
         ExitCode::FAILURE
     })
 }

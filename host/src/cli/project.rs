@@ -145,7 +145,7 @@ impl Folder {
             true => format!("is not built yet: run `{command}`"),
             false => format!(
                 "is not there yet, and {} has no Cargo.toml: have the tools of its language make a component or a core \
-                 module, and take that with `{command}`",
+                 module, and build from that with `{command}`",
                 shown(&self.dir).display()
             ),
         }

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::cli::inspect;
 use crate::cli::inspect::Asked;
 use crate::cli::run::namespace;
-use crate::cli::{stderr, stdout};
+use crate::cli::terminal;
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::discovery;
 use crate::cluster::discovery::Kinds;
@@ -25,8 +25,8 @@ use hotshoe_core::rbac::{Place, Plugin, Rights, Served};
     hotshoe rbac plugins/memcached | kubectl apply -f -\n  \
     hotshoe rbac plugins/memcached --watch-namespace team-a    # for `hotshoe run --namespace team-a`\n  \
     hotshoe rbac plugins/memcached --offline                   # asks no cluster for plural names and scopes\n\n\
-    The components must be built. What RBAC cannot say is told on standard error. Where a component asks\n\
-    for more than it is granted, nothing is printed, and the exit code is 1.")]
+    The components must be built. What RBAC cannot express is noted on standard error. Where a component asks\n\
+    for more than it is granted, the rules that are missing are printed there instead, and the exit code is 1.")]
 pub struct Args {
     #[command(flatten)]
     inspected: inspect::Inspected,
@@ -39,7 +39,7 @@ pub struct Args {
     /// A namespace that the host watches; Roles in it take the place of ClusterRoles [default: all]
     #[arg(long = "watch-namespace", value_name = "NAMESPACE", value_parser = namespace)]
     watched: Vec<String>,
-    /// Take plural names and scopes by rule rather than from a cluster
+    /// Derive plural names and scopes by rule rather than asking a cluster
     #[arg(long)]
     offline: bool,
     #[command(flatten)]
@@ -79,7 +79,7 @@ impl Args {
         let plugins: Vec<Plugin<'_>> = plugins.iter().map(Asked::as_plugin).collect();
         let rights = rbac::rights(&plugins, &place, &served);
         for note in &rights.notes {
-            stderr::line(format_args!("note: {note}"));
+            terminal::note(format_args!("note: {note}"));
         }
         print(&rights, self.output)?;
         Ok(ExitCode::SUCCESS)
@@ -94,8 +94,8 @@ impl Args {
         let cluster = match Cluster::connect(&self.connect).await {
             Ok(cluster) => cluster,
             Err(error) => {
-                stderr::line(format_args!(
-                    "note: plural names and scopes are taken by rule, not from a cluster: {error:#}"
+                terminal::note(format_args!(
+                    "note: plural names and scopes are derived by rule, not asked of a cluster: {error:#}"
                 ));
                 return known;
             }
@@ -105,13 +105,13 @@ impl Args {
             match discovery::find_in_any_version(&cluster, &kinds, &kind).await {
                 Ok(served) => drop(known.insert(kind, served)),
                 Err(error) if error.code == 0 => {
-                    stderr::line(format_args!(
-                        "note: plural names and scopes are taken by rule, not from a cluster: {error}"
+                    terminal::note(format_args!(
+                        "note: plural names and scopes are derived by rule, not asked of a cluster: {error}"
                     ));
                     break;
                 }
                 Err(error) => {
-                    stderr::line(format_args!("note: the plural and scope of {kind} are taken by rule: {error}"))
+                    terminal::note(format_args!("note: the plural and scope of {kind} are derived by rule: {error}"))
                 }
             }
         }
@@ -132,12 +132,12 @@ fn print(rights: &Rights, output: Output) -> anyhow::Result<()> {
     match output {
         Output::Json => {
             let list = json!({ "apiVersion": "v1", "kind": "List", "items": rights.manifests });
-            stdout::line(serde_json::to_string_pretty(&list)?)
+            terminal::line(serde_json::to_string_pretty(&list)?)
         }
         Output::Yaml => {
             let documents = rights.manifests.iter().map(rbac::Manifest::to_yaml).collect::<Result<Vec<_>, _>>();
             let documents = documents.map_err(anyhow::Error::msg).context("the rights cannot be written as YAML")?;
-            stdout::print(documents.join("---\n"))
+            terminal::print(documents.join("---\n"))
         }
     }
 }

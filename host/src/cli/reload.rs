@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use crate::cli::host_client::read;
-use crate::cli::output::Output;
 use crate::cli::status::or_dash;
-use crate::cli::stderr;
 use crate::cli::target::OnePlugin;
+use crate::cli::terminal;
+use crate::cli::terminal::Output;
 use crate::reconcile::slot::Refused;
 use crate::rollout::managed_plugin::PluginStatus;
 
@@ -58,13 +58,13 @@ pub(super) fn print(status: &Value, output: Output) -> anyhow::Result<ExitCode> 
 fn is_taken(plugin: &PluginStatus) -> bool {
     let file_refused = &plugin.plugin_file.refused;
     if let Some(why) = file_refused {
-        stderr::line(format_args!("plugin.yaml is not taken, and what it said before holds: {why}"));
+        terminal::note(format_args!("plugin.yaml is not taken, and what it said before holds: {why}"));
     }
     if let Some(Refused { digest, reason, message }) = &plugin.refused {
-        stderr::line(format_args!("not taken: {}: {reason}: {message}", or_dash(*digest)));
+        terminal::note(format_args!("not taken: {}: {reason}: {message}", or_dash(*digest)));
         match plugin.digest {
-            Some(digest) => stderr::line(format_args!("{} goes on with {digest}", plugin.name)),
-            None => stderr::line(format_args!("{} does not decide", plugin.name)),
+            Some(digest) => terminal::note(format_args!("{} goes on with {digest}", plugin.name)),
+            None => terminal::note(format_args!("{} does not decide", plugin.name)),
         }
         return false;
     }
@@ -73,7 +73,7 @@ fn is_taken(plugin: &PluginStatus) -> bool {
     }
     if plugin.digest.is_none() {
         let waiting = plugin.waiting.as_deref().unwrap_or("it is starting");
-        stderr::line(format_args!("{} does not decide yet: {waiting}", plugin.name));
+        terminal::note(format_args!("{} does not decide yet: {waiting}", plugin.name));
     }
     plugin.digest.is_some()
 }

@@ -1,4 +1,4 @@
-//! `hotshoe rollback`: has a running host go back to an earlier component.
+//! `hotshoe rollback`: has a running host activate an earlier component.
 
 use std::process::ExitCode;
 
@@ -7,10 +7,10 @@ use crate::cli::reload;
 use crate::cli::target;
 use crate::cli::target::OnePlugin;
 
-/// Have an earlier component decide again
+/// Activate an earlier component again
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hotshoe rollback memcached                  # the one before\n  hotshoe rollback memcached --to 3f2a91c0    # one of `hotshoe history`\n\nIt needs neither network nor compiler. The component that decided is not taken again\nuntil `hotshoe approve`."
+    after_help = "Examples:\n  hotshoe rollback memcached                  # the one before\n  hotshoe rollback memcached --to 3f2a91c0    # one of `hotshoe history`\n\nIt needs neither network nor compiler. The component that decided is not activated again\nuntil `hotshoe approve`."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -24,7 +24,7 @@ impl Args {
     /// Asks and prints.
     ///
     /// # Errors
-    /// When no host answers, or there is nothing to go back to.
+    /// When no host answers, or there is no earlier component.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let status = super::runtime()?.block_on(self.plugin.ask("rollback", self.to.as_deref()))?;
         self.plugin.output.print(&status, || Ok(reload::decides(&read(&status)?)))?;

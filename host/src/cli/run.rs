@@ -14,8 +14,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::prelude::*;
 
-use crate::cli::colour;
 use crate::cli::runtime;
+use crate::cli::terminal;
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::discovery::Kinds;
 use crate::cluster::events::Recorder;
@@ -63,8 +63,7 @@ pub struct Args {
     #[arg(long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE", value_parser = namespace)]
     service_account_namespace: String,
     /// A variable of the environment that a plugin's configuration may take, with one `*` at most; repeat it, or
-    /// part several by commas. What is named here takes the place of the default, which is to be named too where
-    /// plugins need it
+    /// separate several by commas. It replaces the default; name that too where plugins need it
     #[arg(long = "allow-env", env = "HOTSHOE_ALLOW_ENV", value_name = "PATTERN", value_delimiter = ',', default_values = ALLOW_ENV)]
     allow_env: Vec<String>,
     /// Where /metrics, /healthz, /readyz and /status are served
@@ -202,7 +201,7 @@ fn start_log(format: LogFormat) {
         Ok(levels) => (levels, None),
         Err(error) => (usual(Targets::new()), Some(error)),
     };
-    let colour = colour::is_wanted(&std::io::stderr());
+    let colour = terminal::is_coloured(&std::io::stderr());
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colour);
     let registry = tracing_subscriber::registry();
     match format {
@@ -220,12 +219,12 @@ fn start_log(format: LogFormat) {
 /// # Errors
 /// Where the text cannot be read.
 fn levels(wanted: &str) -> Result<Targets, ParseError> {
-    // An empty text would be read as a wish for errors alone.
+    // An empty text would be read as errors alone.
     Ok(usual(if wanted.is_empty() { Targets::new() } else { wanted.parse()? }))
 }
 
 fn usual(wanted: Targets) -> Targets {
-    // What goes wrong below is told once, in words, by whoever it goes wrong for.
+    // The host logs once what goes wrong below, in its own words.
     let quiet = ["kube_client", "kube_runtime"].map(|target| (target, LevelFilter::OFF));
     let default = wanted.default_level().unwrap_or(LevelFilter::INFO);
     Targets::new().with_default(default).with_targets(quiet).with_targets(wanted)

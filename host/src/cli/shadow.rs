@@ -1,4 +1,4 @@
-//! `hotshoe shadow`: what another component would change, before it is taken.
+//! `hotshoe shadow`: what another component would change, before it is activated.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde_json::json;
 
 use crate::cli::host_client::{HostOptions, SHAPE};
-use crate::cli::{colour, stdout, target};
+use crate::cli::{target, terminal};
 use crate::rollout::dry_run::Line;
 use crate::shadow::summary::Summary;
 use hotshoe_core::compare::finalizers::FinalizerChange;
@@ -72,29 +72,31 @@ impl Args {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let component = super::project::read(&self.file)
             .map_err(|error| anyhow::anyhow!("{error:#}; build it with `hotshoe build`, or name another file"))?;
-        let heard = super::runtime()?.block_on(self.ask(&component))?;
+        let heard = super::runtime()?.block_on(self.ask(component))?;
         let summary = heard.summary.as_ref().context(
             "the host's answer ends before the summary; it may have been stopped, its log says more. Try again",
         )?;
         match self.output {
-            None => stdout::print(Page::new(colour::is_wanted(&std::io::stdout())).of(summary, &heard, self.show))?,
+            None => {
+                terminal::print(Page::new(terminal::is_coloured(&std::io::stdout())).of(summary, &heard, self.show))?
+            }
             Some(Output::Json) => {
                 let parents: Vec<_> = heard.changes.iter().chain(&heard.failures).collect();
-                stdout::line(serde_json::to_string_pretty(&json!({ "summary": summary, "parents": parents }))?)?;
+                terminal::line(serde_json::to_string_pretty(&json!({ "summary": summary, "parents": parents }))?)?;
             }
             Some(Output::Jsonl) => {}
         }
         Ok(ExitCode::from(exit_code(summary)))
     }
 
-    async fn ask(&self, component: &[u8]) -> anyhow::Result<Heard> {
+    async fn ask(&self, component: Vec<u8>) -> anyhow::Result<Heard> {
         let mut heard = Heard::default();
         let path = format!("/shadow/{}?progress=true", self.plugin);
         let mut progress = Progress::default();
         self.host
             .post_lines(&path, component, |line| {
                 let line: Line = serde_json::from_str(line).context(SHAPE)?;
-                progress.tell(&line);
+                progress.show(&line);
                 self.hear(line, &mut heard)
             })
             .await?;
@@ -103,7 +105,7 @@ impl Args {
 
     fn hear(&self, line: Line, heard: &mut Heard) -> anyhow::Result<()> {
         if self.output == Some(Output::Jsonl) && !matches!(line, Line::Progress { .. }) {
-            stdout::line(serde_json::to_string(&line)?)?;
+            terminal::line(serde_json::to_string(&line)?)?;
         }
         match line {
             Line::Progress { .. } => {}
@@ -141,7 +143,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn tell(&mut self, line: &Line) {
+    fn show(&mut self, line: &Line) {
         let mut terminal = std::io::stderr();
         if !terminal.is_terminal() {
             return;
@@ -256,11 +258,11 @@ impl Page {
         let cleans_up = if change.new.is_some() { "after the new revision's clean-up" } else { "without clean-up" };
         if kept > 0 {
             self.line(&format!(
-                "            {kept} would keep {old} until they are deleted; the host then takes it off, {cleans_up}"
+                "            {kept} would keep {old} until they are deleted; the host then removes it, {cleans_up}"
             ));
         }
         if stranded > 0 {
-            self.line(&format!("            {stranded} of the kind that is no longer served would keep {old}; nobody would take it off, and they could not be deleted"));
+            self.line(&format!("            {stranded} of the kind that is no longer served would keep {old}; nothing would remove it, and they could not be deleted"));
         }
         if kept + stranded > 0 {
             self.line("            a reload holds such a component until `hotshoe approve`");

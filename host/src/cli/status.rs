@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use crate::cli::host_client::{HostOptions, read};
-use crate::cli::output::Output;
 use crate::cli::target;
+use crate::cli::terminal::Output;
 use crate::cluster::error::APPLY_RIGHTS;
 use crate::reconcile::controller::Deleting;
 use crate::reconcile::slot::Refused;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::cli::host_client::{HostOptions, read};
-use crate::cli::output::Output;
-use crate::cli::{reload, stderr};
+use crate::cli::terminal::Output;
+use crate::cli::{reload, terminal};
 use crate::rollout::managed_plugin::Taking;
 use crate::server::HostStatus;
 use hotshoe_core::model::names;
@@ -72,7 +72,7 @@ impl OnePlugin {
             tokio::time::sleep(LOOK).await;
             let taking = self.taking(plugin).await.filter(|taking| reported.as_ref() != Some(taking));
             let Some(taking) = taking else { continue };
-            stderr::line(waits(&taking));
+            terminal::note(waits(&taking));
             reported = Some(taking);
         }
     }

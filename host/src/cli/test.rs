@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
 use crate::cli::inspect::{note_names, note_options};
-use crate::cli::output::Output;
 use crate::cli::project;
 use crate::cli::project::{CaseFile, Folder, shown};
-use crate::cli::{admit, colour, stderr, stdout};
+use crate::cli::terminal::Output;
+use crate::cli::{admit, terminal};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::cases::expect::Expect;
 use crate::sandbox::cases::{Case, Report, Verdict};
@@ -85,7 +85,7 @@ impl Args {
                 report.verdict = Verdict::Failed(format!("it answers as expected, but a host denies that: {why}"));
             }
             if self.output == Output::Text {
-                stdout::print(text(&file, &report))?;
+                terminal::print(text(&file, &report))?;
             }
             results.push((file, report));
         }
@@ -93,7 +93,7 @@ impl Args {
             let failures = accepted.iter().filter(|accepted| **accepted == Accepted::Failure).count();
             let failures = if failures > 0 { format!(", {failures} of them a failure") } else { String::new() };
             let (accepted, command) = (accepted.len(), folder.build_command());
-            stderr::line(format_args!(
+            terminal::note(format_args!(
                 "accepted: {accepted}{failures}; the component carries them once it is built again: `{command}`"
             ));
         }
@@ -219,7 +219,9 @@ fn text(file: &CaseFile, report: &Report) -> String {
         Verdict::Failed(message) => {
             let _ = writeln!(text, "     {message}");
         }
-        Verdict::Differs { actual } => text.push_str(&difference(file, actual, colour::is_wanted(&std::io::stdout()))),
+        Verdict::Differs { actual } => {
+            text.push_str(&difference(file, actual, terminal::is_coloured(&std::io::stdout())))
+        }
     }
     for line in &report.logs {
         let _ = writeln!(text, "     log: {}", line.message);
@@ -230,7 +232,7 @@ fn text(file: &CaseFile, report: &Report) -> String {
 fn difference(file: &CaseFile, actual: &Expect, colour: bool) -> String {
     let written = |expect: &Expect| yaml(expect).unwrap_or_else(|error| error.to_string());
     let Some(expected) = &file.case.expect else {
-        return format!("     nothing is expected yet; `--accept` takes this:\n{}", indented(&written(actual)));
+        return format!("     nothing is expected yet; `--accept` writes this down:\n{}", indented(&written(actual)));
     };
     let (expected, actual) = (written(&expected.clone().sorted()), written(actual));
     let mut text = format!("     {}: - expected, + answered\n", shown(&file.path).display());
@@ -277,7 +279,7 @@ fn record(file: &CaseFile, report: &Report) -> Value {
 
 /// Times of single calls, by the clock inside the call and by that of who waits for it.
 async fn bench(revision: &Arc<Revision>, cases: &[CaseFile], calls: usize) -> anyhow::Result<ExitCode> {
-    stdout::line(format_args!(
+    terminal::line(format_args!(
         "{calls} calls of each case, each in a fresh instance, after {} to warm up",
         calls / 10
     ))?;
@@ -294,7 +296,7 @@ async fn bench(revision: &Arc<Revision>, cases: &[CaseFile], calls: usize) -> an
             }
         }
         let (name, inside, outside) = (&file.case.name, quantiles(inside), quantiles(outside));
-        stdout::line(format_args!("{name}: call {inside}; with hand-over {outside}"))?;
+        terminal::line(format_args!("{name}: call {inside}; with hand-over {outside}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

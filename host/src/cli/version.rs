@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::cli::output::Output;
+use crate::cli::terminal::Output;
 use crate::sandbox::CONTRACT;
 
 /// Print version, commit, contract and platform

@@ -27,7 +27,9 @@ pub fn only_plugin(here: &Path) -> anyhow::Result<PathBuf> {
     let mut found = plugins_in(&here.join(PLUGINS));
     match (found.pop(), found.is_empty()) {
         (Some(only), true) => Ok(only),
-        (None, _) => anyhow::bail!("no plugin is named, and there is none in {PLUGINS}/; name a folder with a {}", file::NAME),
+        (None, _) => {
+            anyhow::bail!("no plugin is named, and there is none in {PLUGINS}/; name a folder with a {}", file::NAME)
+        }
         (Some(last), false) => {
             found.push(last);
             anyhow::bail!("no plugin is named, and there are several; name one of {}", listed(&found))

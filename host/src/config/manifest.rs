@@ -68,7 +68,7 @@ pub struct PluginSpec {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Swap {
-    /// Of how many parents in 100 it may delete children; one that would of more is held until
+    /// Of how many parents in 100 it may delete children; one that would of more requires
     /// `hotshoe approve`. 10 unless said otherwise.
     #[schemars(range(max = 100))]
     pub max_losing: Option<u8>,

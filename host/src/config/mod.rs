@@ -38,8 +38,8 @@ pub const CONCURRENCY: usize = 10;
 /// Of how many parents in 100 another component may delete children unasked.
 pub const MAX_LOSING: u8 = 10;
 
-/// The variables of the host's environment that a plugin's configuration may take, unless the host
-/// is told others: names of images, which are no secrets.
+/// The variables of the host's environment that a plugin's configuration may use, unless `--allow-env` names
+/// others: names of images, which are no secrets.
 pub const ALLOW_ENV: [&str; 2] = ["*_IMAGE", "RELATED_IMAGE_*"];
 
 /// Names that are the host's own or everybody's ServiceAccount, or whose Role would have the name of the one by which
@@ -67,7 +67,7 @@ pub struct PluginConfig {
     pub limits: Limits,
     /// Of how many parents in 100 another component may delete children unasked.
     pub max_losing: u8,
-    /// What is to be told of each member of its configuration that a variable should give and does not.
+    /// A warning for each member of its configuration whose variable is not set.
     pub unset: Vec<String>,
     /// Of all that is said, however it is written: two of one digest mean the same.
     pub digest: Digest,
@@ -195,14 +195,17 @@ impl PluginConfig {
     /// Returns which names the plugin has, where its folder in `plugins` or its component has another than
     /// `plugin.yaml`.
     pub fn names_differ(&self, component: &str) -> Option<String> {
-        let folder = self.path.parent().filter(|folder| folder.parent().is_some_and(|above| above.ends_with("plugins")));
+        let folder =
+            self.path.parent().filter(|folder| folder.parent().is_some_and(|above| above.ends_with("plugins")));
         let folder = folder.and_then(Path::file_name).map(|name| name.to_string_lossy());
         let folder = folder.filter(|folder| **folder != *self.name).map(|folder| format!("its folder {folder:?}"));
         let component = (component != &*self.name).then(|| format!("its component {component:?}"));
         let others: Vec<_> = [folder, component].into_iter().flatten().collect();
         (!others.is_empty()).then(|| {
             let (others, name) = (others.join(" and "), &self.name);
-            format!("the plugin is {name:?} in plugin.yaml, but {others}; it runs as {name}, give it one name everywhere")
+            format!(
+                "the plugin is {name:?} in plugin.yaml, but {others}; it runs as {name}, give it one name everywhere"
+            )
         })
     }
 

@@ -136,7 +136,12 @@ fn a_component_carries_the_cases_that_pass_and_the_others_are_named_with_the_rea
     more("denied", &format!("{children}{EXPECTED}"));
     more("unread", &format!("related: {{pod: []}}\n{EXPECTED}"));
     let output = hotshoe(dir.path(), &["build", ".", "--from", "demo.wasm", "--out", "built.wasm"]);
-    assert!(output.status.success() && stdout(&output).ends_with(", 1 case\n"), "{}{}", stdout(&output), stderr(&output));
+    assert!(
+        output.status.success() && stdout(&output).ends_with(", 1 case\n"),
+        "{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
     let warning = stderr(&output);
     assert!(warning.contains("4 of 5 cases do not pass"), "{warning}");
     for why in [
@@ -164,9 +169,17 @@ fn the_only_plugin_is_the_default_and_of_several_one_is_to_be_named() {
     fs::write(dir.path().join("plugins/other/plugin.yaml"), MANIFEST).unwrap();
     for verb in ["build", "test"] {
         let output = hotshoe(dir.path(), &[verb]);
-        assert!(!output.status.success() && stderr(&output).contains("plugins/demo, plugins/other"), "{}", stderr(&output));
+        assert!(
+            !output.status.success() && stderr(&output).contains("plugins/demo, plugins/other"),
+            "{}",
+            stderr(&output)
+        );
         let output = hotshoe(dir.path(), &[verb, "plugins/dmeo"]);
-        assert!(stderr(&output).contains("there is no plugin") && stderr(&output).contains("plugins/demo"), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains("there is no plugin") && stderr(&output).contains("plugins/demo"),
+            "{}",
+            stderr(&output)
+        );
     }
     let output = hotshoe(dir.path(), &["run", "plugins/dmeo"]);
     assert!(stderr(&output).contains("there are plugins/demo, plugins/other"), "{}", stderr(&output));
@@ -298,7 +311,8 @@ fn rights_are_printed_without_a_cluster_and_what_rbac_cannot_say_is_told() {
 #[test]
 fn no_rights_are_printed_for_a_component_that_asks_for_more_than_it_is_granted() {
     let dir = plugin(&owner_of_config_maps(), CASE);
-    let not_given = "error: the plugin demo asks for more than it is granted: get, list, watch, create, update on ConfigMap";
+    let not_given =
+        "error: the plugin demo asks for more than it is granted: get, list, watch, create, update on ConfigMap";
     let other_parent = "granted: Test.example.com as its parent, where spec.parent names Pod";
     let lines = ["    - kind: ConfigMap\n", "  parent:\n    group: \"example.com\"\n    kind: Test\n"];
     let cases = [("", not_given, lines[0]), (&*format!("{GRANTS}  parent: {{kind: Pod}}\n"), other_parent, lines[1])];
@@ -387,7 +401,7 @@ fn a_plugin_without_a_crate_is_built_where_its_component_is_there() {
     assert_eq!(fs::read(dir.path().join("copy.wasm")).unwrap(), built);
     fs::write(dir.path().join("target/plugins/demo.wasm"), "no component").unwrap();
     let output = hotshoe(dir.path(), &["build", "plugins/demo"]);
-    assert!(stderr(&output).contains("cannot take target/plugins/demo.wasm"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("cannot use target/plugins/demo.wasm"), "{}", stderr(&output));
 }
 
 #[test]
@@ -397,7 +411,7 @@ fn what_other_tools_made_is_held_to_the_limits_of_its_folder() {
     fs::write(dir.path().join("plugins/demo/plugin.yaml"), manifest).unwrap();
     let output = hotshoe(dir.path(), &["build", "plugins/demo", "--from", "component.wasm"]);
     let text = stderr(&output);
-    assert!(text.contains("cannot take component.wasm") && text.contains("limits.declarationBytes"), "{text}");
+    assert!(text.contains("cannot use component.wasm") && text.contains("limits.declarationBytes"), "{text}");
     assert!(!dir.path().join("target").exists());
 }
 
@@ -411,7 +425,7 @@ fn a_component_is_built_where_plugin_yaml_points_to() {
     assert!(hotshoe(dir.path(), &["test", "plugins/demo"]).status.success());
     fs::write(dir.path().join("plugins/demo/other.wasm"), "").unwrap();
     let output = hotshoe(dir.path(), &["build", "plugins/demo", "--from", "core.wasm"]);
-    assert!(stderr(&output).contains("take plugins/demo/other.wasm before it"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("read plugins/demo/other.wasm instead of it"), "{}", stderr(&output));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! | folder | what it is about |
 //! |---|---|
 //! | `alone/` | what changes the whole control plane: outages, another set of rights, a host for all namespaces in its image |
+//! | `chosen_cluster.rs` | which cluster the recipes act on |
 //! | `docs/` | what the README and the book say |
 //! | `host/` | the host as a process: many objects, restarts, configuration, broken plugins |
 //! | `hostile/` | a plugin that attacks, beside a healthy one |
@@ -11,6 +12,7 @@
 //! | `rollout/` | another component takes over, is compared, or is rolled back |
 
 mod alone;
+mod chosen_cluster;
 mod docs;
 mod faults;
 mod host;
