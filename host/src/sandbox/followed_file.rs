@@ -327,7 +327,7 @@ mod tests {
     }
 
     /// What the source offers within three of its looks.
-    async fn next(source: &mut Source) -> Option<Result<Candidate, LoadError>> {
+    async fn next(source: &mut FollowedFile) -> Option<Result<Candidate, LoadError>> {
         tokio::time::timeout(3 * source.poll, source.next()).await.ok()
     }
 
