@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 use hotshoe_tests::repository;
 use tempfile::TempDir;
 
-/// How long one block may take, in seconds, and a host until it is ready.
-const PATIENCE: u32 = 300;
+/// How long one block may take, as `timeout` has it.
+const PATIENCE: &str = "300s";
+/// How long a host may take until it is ready; its plugin is compiled first.
+const START: Duration = Duration::from_secs(300);
 
 /// Stands in the place of cargo: the host is built already, and would be compiled again for another path.
 const CARGO: &str =
@@ -74,14 +76,14 @@ impl Scratch {
     }
 
     /// Builds a command that runs a block as a reader would, with one file for all that it prints.
-    fn command(&self, script: &str, output: &Path) -> Command {
+    fn command(&self, before: &[&str], script: &str, output: &Path) -> Command {
         let file = fs::File::create(output).expect("a file for what is printed");
         let path = std::env::var("PATH").unwrap_or_default();
         let home = std::env::var("HOME").unwrap_or_default();
         let of_home =
             |variable: &str, folder: &str| std::env::var(variable).unwrap_or_else(|_| format!("{home}/{folder}"));
-        let mut command = Command::new("timeout");
-        command.args([&PATIENCE.to_string(), "bash", "-euo", "pipefail", "-c", script]);
+        let mut command = Command::new("env");
+        command.args(before).args(["bash", "-euo", "pipefail", "-c", script]);
         command.current_dir(&self.root).stdin(Stdio::null());
         command.stdout(file.try_clone().expect("a second handle")).stderr(file);
         command.env("PATH", format!("{}:{path}", self.path("bin").display()));
@@ -91,7 +93,14 @@ impl Scratch {
             .env("RUSTUP_HOME", of_home("RUSTUP_HOME", ".rustup"));
         // A reader without a cluster, whose host keeps nothing here.
         command.env("HOME", self.path("home")).env("HOTSHOE_CACHE", self.path("cache"));
-        for variable in ["KUBECONFIG", "HOTSHOE_CONTROL_PLANE_DIR", "MEMCACHED_IMAGE", "RUST_LOG", "CARGO_TARGET_DIR"] {
+        for variable in [
+            "KUBECONFIG",
+            "HOTSHOE_CLUSTER",
+            "HOTSHOE_CONTROL_PLANE_DIR",
+            "MEMCACHED_IMAGE",
+            "RUST_LOG",
+            "CARGO_TARGET_DIR",
+        ] {
             command.env_remove(variable);
         }
         command
@@ -100,7 +109,7 @@ impl Scratch {
     /// Runs a block to its end.
     pub(crate) fn run(&self, script: &str) -> Ended {
         let output = self.path("output");
-        let status = self.command(script, &output).status().expect("a shell runs");
+        let status = self.command(&["timeout", PATIENCE], script, &output).status().expect("a shell runs");
         Ended { code: status.code(), output: text(&output) }
     }
 
@@ -108,9 +117,9 @@ impl Scratch {
     pub(crate) fn run_host(&mut self, script: &str) {
         self.stop_host();
         let output = self.path("output-of-host");
-        let host = self.command(script, &output).process_group(0).spawn().expect("a shell runs");
+        let host = self.command(&[], script, &output).process_group(0).spawn().expect("a shell runs");
         self.host = Some(host);
-        let deadline = Instant::now() + Duration::from_secs(PATIENCE.into());
+        let deadline = Instant::now() + START;
         loop {
             let seen = self.run("target/release/hotshoe status");
             if seen.code == Some(0) {
