@@ -26,11 +26,11 @@ impl Writer {
         Object::read(&reply, lens).map_err(|error| unreadable(&resource.reference(key), &error))
     }
 
-    /// Puts the reply to a write of the parent into the cache; after a conflict or silence, the live
-    /// parent, with what others did to it: the watch will not show that as news any more.
+    /// Stores the parent of a reply to a write; after a conflict or no answer, the live parent, which it reads. Echoes of
+    /// either in the watch wake no subscriber.
     ///
     /// # Errors
-    /// The error of the write, after the cache was brought up to date.
+    /// The error of the write, after the store was updated.
     pub async fn learn_parent(
         &self,
         watched: &SharedWatch,
@@ -217,9 +217,9 @@ impl Writer {
     }
 }
 
-/// Whether another writer changed the finalizers since, or the parent was deleted, or made anew: then
-/// it is no wonder that ours could not be. The code of an error does not say: a failed `test` of a
-/// JSON patch is a 422 as well as the answer of a policy or a schema, which will be the same next time.
+/// Whether another writer has changed the finalizers since `sent` was read, or the parent was deleted or created again:
+/// that explains a refused write of a finalizer. Its code does not: a failed `test` of a JSON patch is a 422, and so is
+/// the refusal of a policy or a schema, which will be the same next time.
 pub fn was_overtaken(watched: &SharedWatch, sent: &Object) -> bool {
     let Some(live) = watched.cache.get(&sent.key) else { return true };
     (&live.uid, &live.finalizers, live.deleting) != (&sent.uid, &sent.finalizers, sent.deleting)
