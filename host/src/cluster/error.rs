@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn who_lacks_rights_is_told_what_to_apply_and_whom_a_quota_or_policy_refuses_is_not() {
+    fn a_missing_right_comes_with_advice_and_the_refusal_of_a_quota_or_policy_does_not() {
         for message in [
             r#"serviceaccounts "demo" is forbidden: User "system:serviceaccount:h:hotshoe" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "h""#,
             r#"services "web" is forbidden: User "system:serviceaccount:h:hotshoe" cannot impersonate-on:serviceaccount:patch resource "services" in API group "" in the namespace "n""#,

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_says_too_much_loses_its_own_events_and_holds_up_no_others() {
+    async fn a_plugin_with_too_many_events_loses_its_own_and_delays_no_others() {
         let waiting = Waiting::default();
         let loud = |n: usize| Note { plugin: "loud".into(), ..note("", &n.to_string()) };
         assert_eq!((0..2 * WAITING).filter(|n| waiting.push(loud(*n))).count(), WAITING);

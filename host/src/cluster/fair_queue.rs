@@ -67,11 +67,11 @@ mod tests {
         let order: Vec<i32> = std::iter::from_fn(|| turns.next()).map(|(_, item)| item).collect();
         assert_eq!(order, [1, 10, 20, 2, 11, 3]);
         turns.push(&"a".into(), 4);
-        assert_eq!(turns.next(), Some(("a".into(), 4)), "who was served may come again");
+        assert_eq!(turns.next(), Some(("a".into(), 4)), "a plugin that was served may come again");
     }
 
     #[test]
-    fn who_comes_late_is_next_but_one() {
+    fn a_late_plugin_is_next_but_one() {
         let mut turns = FairQueue::default();
         (0..500).for_each(|_| turns.push(&"many".into(), "many"));
         assert_eq!(turns.next(), Some(("many".into(), "many")));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_served_out_of_turn_has_had_it() {
+    fn a_plugin_that_is_served_out_of_turn_has_had_it() {
         let mut turns = FairQueue::default();
         for (plugin, item) in [("a", 1), ("b", 10), ("b", 11), ("c", 20)] {
             turns.push(&plugin.into(), item);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_read_has_a_pace_of_its_own() {
+    async fn reads_have_a_limit_of_their_own() {
         let limit = limit(&Limits { reads_per_second: 20, ..Limits::default() });
         for _ in 0..25 {
             limit.read().await;
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_is_served_in_order_and_counted_once() {
+    async fn waiters_are_served_in_order_and_counted_once() {
         let limit = limit(&Limits { writes_per_second: 20, ..Limits::default() });
         let order = std::sync::Mutex::new(Vec::new());
         let write = |n: u32| {

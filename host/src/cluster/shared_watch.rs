@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_wakes_all_but_who_wrote_and_what_others_did_wakes_all() {
+    fn a_write_wakes_all_but_its_writer_and_changes_by_others_wake_all() {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
         let watched = SharedWatch::new(
             Scope { kind: Kind::new("", "v1", "ConfigMap"), selector: String::new() },

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_has_none_makes_one_at_a_time_however_many_of_another_hang() {
+    async fn a_plugin_always_has_one_slot_however_many_of_another_hang() {
         let writes = WriteSlots::new();
         let hanging: Vec<_> = (0..WRITES).map_while(|_| begun(&mut ask(&writes, "slow"))).collect();
         assert_eq!(hanging.len(), WRITES);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_that_is_not_taken_goes_to_the_next() {
+    async fn a_slot_that_is_not_used_goes_to_the_next() {
         let writes = WriteSlots::new();
         let running: Vec<_> = (0..WRITES).map(|_| begun(&mut ask(&writes, "a"))).collect();
         let its_own = begun(&mut ask(&writes, "b"));

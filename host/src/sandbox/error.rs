@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_open_circuit_is_told_in_the_same_words_however_long_it_stays_open() {
+    fn an_open_circuit_has_the_same_message_however_long_it_stays_open() {
         let words = |seconds| CallError::CircuitOpen(Duration::from_secs(seconds)).to_string();
         assert_eq!(words(1), words(1800));
     }

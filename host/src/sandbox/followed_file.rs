@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_is_being_written_is_not_taken() {
+    async fn a_file_that_is_being_written_is_not_returned() {
         let folder = Folder::new();
         let mut source = folder.source();
         for length in 1..5 {
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_error_is_told_once_and_recovery_is_seen() {
+    async fn each_error_is_returned_once_and_recovery_is_seen() {
         let folder = Folder::new();
         let mut source = folder.source();
         assert_eq!(source.look().await.unwrap().unwrap_err().reason(), "Unreadable");
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_cannot_be_taken_has_changed_until_that_is_told() {
+    async fn an_unreadable_file_has_changed_until_the_error_is_returned() {
         let folder = Folder::new();
         let mut source = folder.source();
         for size in [101, 102] {
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_is_being_read_is_not_lost_with_who_waited_for_it() {
+    async fn a_file_that_is_being_read_is_not_lost_with_its_waiter() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         let mut source = folder.source();

@@ -13,7 +13,7 @@ use crate::model::object::FieldManager;
 const NAMED: usize = 3;
 /// At most this many fields of others are compared with what the API server complained about.
 const CANDIDATES: usize = 256;
-/// In lists with more elements than this, which a plugin chooses, none is looked for.
+/// Longer lists are not searched: a plugin chooses how long its lists are.
 const ELEMENTS: usize = 32;
 
 /// Returns the fields of `desired` that `manager` applied and no longer owns, each with the field manager that owns
@@ -82,7 +82,7 @@ fn find(own: Option<&Fields<'_>>, others: &Others<'_, '_>, desired: &Value, path
     }
 }
 
-/// Names what others own of a part of which nothing is ours; all of it, where they own it as one, or nobody does.
+/// Names what others own of a part of which nothing is ours; all of it, if they own it as one or it has no owner.
 fn find_owned(others: &Others<'_, '_>, desired: &Value, path: String, found: &mut Vec<String>) {
     let before = found.len();
     if let Value::Object(members) = desired
@@ -158,7 +158,7 @@ fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('.').map(|part| part.split('[').next().unwrap_or(part))
 }
 
-/// What others own of a part of what they own; all, where that is not divided.
+/// Returns what others own of a part; all of it, if they own the whole.
 fn below<'f, 'a>(
     others: &Others<'f, 'a>,
     part: impl Fn(&'f Fields<'a>) -> Option<&'f Fields<'a>>,
@@ -170,7 +170,7 @@ fn below<'f, 'a>(
     others.iter().filter_map(narrowed).collect()
 }
 
-/// What says which object it is has no owner.
+/// Whether a field identifies the object: such a field has no owner.
 fn is_identity(path: &str, key: &str) -> bool {
     matches!((path, key), ("", "apiVersion" | "kind") | ("metadata", "name" | "namespace"))
 }
@@ -183,7 +183,7 @@ fn member(path: &str, key: &str) -> String {
     }
 }
 
-/// A field with who owns it; nobody, where it was taken away.
+/// Formats a field with its owners; it has none if it was removed.
 fn words(path: &str, others: &Others<'_, '_>) -> String {
     let mut names: Vec<&str> = others.iter().map(|(name, _)| *name).collect();
     names.sort_unstable();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_named_with_who_owns_it_by_now() {
+    fn a_field_is_named_with_its_owner() {
         let mut own = all();
         own["f:metadata"]["f:annotations"] = json!({ "f:note": {} });
         let other =
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn one_in_an_element_of_a_list_is_found_and_one_that_was_taken_away_is_nobodys() {
+    fn one_in_an_element_of_a_list_is_found_and_one_that_was_removed_has_no_owner() {
         let mut own = all();
         own["f:spec"]["f:containers"]["k:{\"name\":\"one\"}"] = json!({ ".": {}, "f:name": {} });
         own["f:spec"].as_object_mut().unwrap().remove("f:replicas");
@@ -256,12 +256,12 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_undone_nothing_is_named() {
+    fn if_nothing_is_undone_nothing_is_named() {
         assert_eq!(undone_by(all(), json!({ "f:spec": { "f:replicas": {} } })), None);
     }
 
     #[test]
-    fn who_applied_under_our_name_otherwise_is_another_and_where_nothing_is_ours_it_is_all() {
+    fn an_update_under_our_name_is_another_owner_and_if_nothing_is_ours_all_is_named() {
         let updated = manager(MANAGER, false, json!({ "f:spec": { "f:replicas": {} } }));
         assert_eq!(undone(&[updated], MANAGER, &desired()).as_deref(), Some("spec.replicas by hotshoe/demo"));
         assert_eq!(undone(&[], MANAGER, &desired()).as_deref(), Some("all of it"));
