@@ -238,3 +238,36 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(body: &str) -> ApiError {
+        let call = ApiCall {
+            verb: "apply",
+            target: &"Deployment n/web",
+            method: Method::PATCH,
+            uri: String::new(),
+            content_type: "",
+            body: Vec::new(),
+        };
+        call.refused(422, None, body)
+    }
+
+    #[test]
+    fn a_refusal_has_the_fields_that_it_is_about() {
+        let body = r#"{"message":"no","reason":"Invalid","details":{"name":"web","causes":[
+            {"reason":"","field":""},{"reason":"FieldValueInvalid","field":"spec.type"},{"reason":"FieldValueForbidden","field":"spec.a"}]}}"#;
+        let error = refused(body);
+        assert_eq!(error.fields, ["spec.type", "spec.a"]);
+        assert!(error.is_of_fields(), "{error:?}");
+    }
+
+    #[test]
+    fn of_very_many_complaints_a_few_are_kept() {
+        let causes = vec![r#"{"reason":"FieldValueInvalid","field":"spec.a"}"#; 10_000].join(",");
+        let error = refused(&format!(r#"{{"details":{{"causes":[{causes}]}}}}"#));
+        assert_eq!(error.fields.len(), CAUSES);
+    }
+}
