@@ -173,8 +173,8 @@ fn a_read_that_is_no_longer_granted_is_no_empty_list_and_the_parent_says_which_a
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
         let all = "    - group: \"\"\n      kind: Pod\n      verbs: [get, list, watch]\n";
-        for less in [all.replace("[get, list, watch]", "[get, watch]"), all.replace("list, ", "list]#"), String::new()]
-        {
+        let with = |verbs: &str| all.replace("[get, list, watch]", verbs);
+        for less in [with("[get, watch]"), with("[get, list]"), String::new()] {
             folder.edit(all, &format!("{less}    #\n"));
             let denied = scene.until_said_of(&MEMCACHED, "cache", "Reconciled", "False", "NotGranted").await;
             let message = said(&denied, "Reconciled").2;
