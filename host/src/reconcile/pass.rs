@@ -58,13 +58,14 @@ impl<'a> Pass<'a> {
     /// Ends the pass: when the parent is looked at again, and what is remembered of it until then.
     pub fn end(self, result: &Result<Outcome, Error>, is_reported: bool) -> Requeue {
         let slowed = decide::slowed(&self);
+        let (plugin, digest, object) = (&*self.controller.name, self.logic.revision.digest(), &self.parent.key);
         if let Some(pause) = slowed {
-            let (plugin, digest, object) = (&*self.controller.name, self.logic.revision.digest(), &self.parent.key);
             tracing::warn!(plugin, %digest, %object, ?pause, "the plugin keeps changing what it desires for this object; it is slowed down");
         }
         let was_deleted = !self.parent.deleting && self.live().is_some_and(|live| live.deleting);
         let ending = Ending { result, is_reported, is_held: self.is_held(), was_deleted, slowed };
         let requeue = Requeue::after(&ending, &self.state);
+        tracing::debug!(plugin, %digest, %object, ?result, ?requeue, "reconciled");
         self.controller.remember(&self.parent.key, self.state);
         requeue
     }

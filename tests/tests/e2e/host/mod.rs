@@ -5,6 +5,7 @@ mod broken;
 mod configuration;
 mod contended;
 mod crowd;
+mod deleting;
 mod granted;
 mod old_style;
 mod orphaned;
