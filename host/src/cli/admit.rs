@@ -15,7 +15,7 @@ use hotshoe_core::model::decision::{Answer, Call, Descriptor, Observation};
 use hotshoe_core::model::sanitize::clean;
 
 /// The most bytes of a denial that are printed: names of the plugin's choice may stand in it.
-const WORDS: usize = 4_000;
+const WORDS: usize = 8_000;
 
 /// Reads `plugin.yaml`, whichever variables of the environment its configuration takes: that of a case stands
 /// in the case.

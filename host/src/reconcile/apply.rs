@@ -213,13 +213,14 @@ fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written
 }
 
 fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_>) -> bool {
-    let Err(violation) = check::check_prune(child, context) else { return true };
+    let Err(denial) = check::check_prune(child, context) else { return true };
     let (plugin, digest) = (&*pass.controller.name, pass.logic.revision.digest());
-    pass.controller.metrics.denied(plugin, violation.rule);
+    pass.controller.metrics.denied(plugin, denial.rule());
+    let why = denial.reasons();
     // Which children it desires, and so how many lines this makes, a plugin chooses.
-    if pass.controller.failure_lines.take(LINE + violation.message.len()) {
-        let (object, rule) = (pass.reference(), violation.rule);
-        tracing::warn!(plugin, %digest, %object, rule, "a child that is no longer desired stays: {}", violation.message);
+    if pass.controller.failure_lines.take(LINE + why.len()) {
+        let (object, rule) = (pass.reference(), denial.rule());
+        tracing::warn!(plugin, %digest, %object, rule, "a child that is no longer desired stays: {why}");
     } else {
         pass.controller.metrics.lines_dropped(plugin, 1);
     }

@@ -78,10 +78,11 @@ pub fn observe_at(logic: &ActiveRevision, parent: Arc<Object>, state: &ParentSta
         let label_of = |namespace: &str, key: &str| logic.label_of(namespace, key);
         let allowed = logic.plugin.grant.authorise_watched(&request, &label_of);
         // A kind that is only watched until the last child of an earlier revision is pruned is not shown.
-        if let Err(violation) = &allowed
+        if let Err(denial) = &allowed
             && descriptor.sees(&object.kind)
         {
-            denied.borrow_mut().get_or_insert_with(|| not_granted(&object.kind, &violation.message));
+            let why = denial.violations().first().map_or("", |first| &first.message);
+            denied.borrow_mut().get_or_insert_with(|| not_granted(&object.kind, why));
         }
         allowed.is_ok()
     };

@@ -28,8 +28,14 @@ const UNTIL_CHANGED: Duration = Duration::from_secs(365 * 24 * 3600);
 const PASSING: u32 = 5;
 /// A parent that is called again within this time gets no report that the circuit is open.
 const SOON_SERVED: Duration = Duration::from_secs(10);
-/// The most of a message that goes into log and condition, bytes; an Event takes 1 kB.
+/// The most of a message that goes into log and condition, bytes.
 const MESSAGE: usize = 1000;
+/// The same of a denial, which lists every broken rule and what fixes it.
+const DENIAL: usize = 8_000;
+/// The most of a message that goes into an Event, bytes: the API server takes 1 kB.
+const NOTE: usize = 1000;
+/// Ends an Event that has not room for the whole message.
+const SEE: &str = " (see the condition Reconciled, or `hotshoe test`)";
 
 /// Reports what came of a pass. Returns whether the parent says so now, or never will; otherwise it has to be
 /// looked at again soon, for what is stated there is not true.
@@ -141,7 +147,7 @@ fn passes(error: &Error) -> bool {
 
 /// Has Event and condition state what is wrong. Returns whether the parent says so now, or never will.
 async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: String) -> bool {
-    let event = Event { severity: Severity::Warning, reason: reason.into(), message: message.clone() };
+    let event = Event { severity: Severity::Warning, reason: reason.into(), message: note(&message) };
     events::warn_once(pass, &event);
     let Some(live) = pass.live() else { return true };
     let condition = Condition { name: RECONCILED.into(), status: Truth::False, reason: reason.into(), message };
@@ -182,7 +188,16 @@ fn words(error: &Error, plugin: &str) -> String {
         Error::Api(error) => error.advice(plugin),
         _ => None,
     };
-    sanitize::clean(error.to_string() + &advice.unwrap_or_default(), MESSAGE)
+    let most = if matches!(error, Error::Denied(_)) { DENIAL } else { MESSAGE };
+    sanitize::clean(error.to_string() + &advice.unwrap_or_default(), most)
+}
+
+/// Returns as much of a message as an Event takes, and where the rest is.
+fn note(message: &str) -> String {
+    match message.len() <= NOTE {
+        true => message.to_owned(),
+        false => sanitize::clean(message.to_owned(), NOTE - SEE.len()) + SEE,
+    }
 }
 
 #[cfg(test)]
@@ -191,7 +206,7 @@ mod tests {
 
     use super::*;
     use hotshoe_core::check::Violation;
-    use hotshoe_core::check::json_cursor::At;
+    use hotshoe_core::check::json_cursor::Cursor;
     use hotshoe_core::model::decision::Failure;
     use hotshoe_core::model::limits::{LOGGED_AT_ONCE, LOGGED_PER_SECOND};
 
@@ -199,14 +214,15 @@ mod tests {
     fn a_key_that_a_plugin_chose_forges_no_line_and_rewrites_no_terminal() {
         let key = "x\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J\u{202e}";
         let value = json!({ key: 1 });
-        let (_, member) = At::root(&value).members().unwrap().next().unwrap();
-        let of_key = Violation { rule: "metadata", message: format!("metadata.labels may not set {key}") };
-        for violation in [member.unknown(), of_key] {
+        let (_, member) = Cursor::root(&value).members().unwrap().next().unwrap();
+        let of_key = Violation::new("metadata", format!("metadata.labels may not set {key}"));
+        for violation in [member.unknown(), of_key.into()] {
             let said = words(&violation.into(), "demo");
             assert!(said.is_ascii() && !said.contains(|letter: char| letter.is_control()), "{said:?}");
         }
-        let long = Violation { rule: "metadata", message: "ä".repeat(MESSAGE) };
-        assert!(words(&long.into(), "demo").len() <= MESSAGE);
+        let long = words(&Violation::new("metadata", "ä".repeat(DENIAL)).into(), "demo");
+        assert!((NOTE + 1..=DENIAL).contains(&long.len()));
+        assert!(note(&long).len() <= NOTE && note(&long).ends_with(SEE), "{}", note(&long));
     }
 
     #[test]
@@ -218,7 +234,7 @@ mod tests {
             Error::Plugin(Failure::Reject { message: message.clone(), field: None }),
             Error::Plugin(Failure::Other(message.clone())),
             CallError::Trapped(message.clone()).into(),
-            Violation { rule: "metadata", message: message.clone() }.into(),
+            Violation::new("metadata", message.clone()).into(),
         ];
         let heard = of_plugin.iter().cycle().take(10_000).filter(|error| is_heard(error, &message, &lines)).count();
         assert!((800..1_000).contains(&heard), "{heard}");

@@ -192,7 +192,7 @@ mod tests {
             retry(Some(Duration::MAX)),
             Error::Plugin(Failure::Reject { message: text(), field: None }),
             Error::Plugin(Failure::Other(text())),
-            Violation { rule: "status", message: text() }.into(),
+            Violation::new("status", text()).into(),
             Error::NoRoom(NoRoom { parent: text(), more: 1, held: 1, most: 1 }),
             Error::NotGranted(text()),
         ];

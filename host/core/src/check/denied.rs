@@ -32,7 +32,7 @@ const CREDENTIALS: [&str; 2] = ["kubernetes.io/service-account-token", "bootstra
 pub fn check(request: &Request<'_>, host_namespace: &str) -> Result<(), Violation> {
     let object = request.object;
     let refuse = |(rule, message): (&'static str, &str)| {
-        Err(Violation { rule, message: format!("{object}: {message}, whatever is granted") })
+        Err(Violation::new(rule, format!("{object}: {message}, whatever is granted")))
     };
     if let Some(why) = why(&object.kind) {
         return refuse(why);

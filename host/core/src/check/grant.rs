@@ -12,11 +12,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::check::Violation;
 use crate::check::access_request::{Access, LabelOf, Request, Verb};
+use crate::check::fix::{Fix, Opening};
 use crate::check::pod::grant::Pods;
 use crate::check::service;
 use crate::check::service::Services;
+use crate::check::violation::{Checked, Denial, Violation, all};
 use crate::check::{denied, glob, pod, pvc, selector};
 use crate::model::decision::Descriptor;
 use crate::model::kind::{Kind, ObjectRef};
@@ -112,15 +113,14 @@ const HOLDS_DATA: [(&str, &str); 2] = [("", "PersistentVolumeClaim"), ("", "Name
 const LOSES_DATA: [(&str, &str); 3] = [HOLDS_DATA[0], HOLDS_DATA[1], ("apps", "StatefulSet")];
 
 impl Grant {
-    /// Whether the plugin may do this. Every read and every write passes here.
+    /// Makes sure that the plugin may do this. Every read and every write passes here.
     ///
     /// # Errors
-    /// The rule that forbids it, with what to do.
-    pub fn authorise(&self, request: &Request<'_>, label_of: &LabelOf<'_>) -> Result<(), Violation> {
+    /// The rules that forbid it, with what to do.
+    pub fn authorise(&self, request: &Request<'_>, label_of: &LabelOf<'_>) -> Checked {
         denied::check(request, &self.host_namespace)?;
         check_place(request)?;
-        let mut opens = None;
-        request.access.verbs().iter().try_for_each(|verb| self.check_verb(*verb, request, label_of, &mut opens))
+        self.check_verbs(request.access.verbs(), request, label_of)
     }
 
     /// Whether the plugin may be shown an object that the host lists and watches for it: a child, or one
@@ -128,9 +128,43 @@ impl Grant {
     ///
     /// # Errors
     /// As for [`Self::authorise`].
-    pub fn authorise_watched(&self, request: &Request<'_>, label_of: &LabelOf<'_>) -> Result<(), Violation> {
+    pub fn authorise_watched(&self, request: &Request<'_>, label_of: &LabelOf<'_>) -> Checked {
         self.authorise(request, label_of)?;
-        [Verb::List, Verb::Watch].into_iter().try_for_each(|verb| self.check_verb(verb, request, label_of, &mut None))
+        self.check_verbs(&[Verb::List, Verb::Watch], request, label_of)
+    }
+
+    /// Verbs that no rule gives on the kind are named together, as one line of `plugin.yaml` gives them.
+    fn check_verbs(&self, verbs: &[Verb], request: &Request<'_>, label_of: &LabelOf<'_>) -> Checked {
+        let kind = &request.object.kind;
+        let is_given = |verb: &Verb| self.rules.iter().any(|rule| rule.is_for(*verb, kind));
+        if !verbs.iter().all(is_given) {
+            let missing: Vec<_> = verbs.iter().copied().filter(|verb| !is_given(verb)).collect();
+            let not_granted = Err(self.not_granted(&missing, request.object).into());
+            return all([not_granted, self.check_body_without_grant(request)]);
+        }
+        let mut opens = None;
+        all(verbs.iter().map(|verb| self.check_verb(*verb, request, label_of, &mut opens)))
+    }
+
+    /// What the body asks for beyond what the grant of its kind opens, or a new one would: who adds the verbs has
+    /// to know that too.
+    fn check_body_without_grant(&self, request: &Request<'_>) -> Checked {
+        let (Access::Apply(body), kind) = (request.access, &request.object.kind) else { return Ok(()) };
+        let place = self.rules.iter().position(|rule| kind.is(&rule.group, &rule.kind));
+        let checked = match place.and_then(|place| self.rules.get(place)) {
+            Some(rule) => rule.check_body(request, body),
+            None => Rule::new(kind).check_body(request, body),
+        };
+        checked.map_err(|denial| denial.map(|violation| in_grant(violation, place, request.object)))
+    }
+
+    fn not_granted(&self, verbs: &[Verb], object: &ObjectRef) -> Violation {
+        let kind = &object.kind;
+        let words: Vec<_> = verbs.iter().map(|verb| format!("`{}`", verb.as_str())).collect();
+        let message = format!("{} on {kind} is not granted", words.join(", "));
+        let rule = self.rules.iter().position(|rule| kind.is(&rule.group, &rule.kind));
+        let verbs: Vec<_> = verbs.iter().map(|verb| verb.as_str()).collect();
+        refused("not-granted", object, &message).fixed_by(opening(kind, rule, "verbs", verbs.into()))
     }
 
     /// Some rule must give the verb for this object, and open all that its body asks for. `opens` is one that
@@ -141,23 +175,24 @@ impl Grant {
         request: &Request<'_>,
         label_of: &LabelOf<'_>,
         opens: &mut Option<&'r Rule>,
-    ) -> Result<(), Violation> {
+    ) -> Checked {
         let Request { parent, object, access, .. } = request;
         let steps: [Step<'_>; 5] = [
-            (&|rule| rule.is_for(verb, &object.kind), &|| not_granted(verb, object)),
-            (&|rule| rule.may_open(verb), &|| unnamed_secret(object)),
-            (&|rule| rule.covers_name(&object.name), &|| other_name(verb, object)),
-            (&|rule| rule.namespaces.cover(parent, object, label_of), &|| other_namespace(verb, object)),
-            (&|rule| rule.may_lose(verb), &|| holds_data(object)),
+            (&|rule| rule.is_for(verb, &object.kind), &|_| self.not_granted(&[verb], object)),
+            (&|rule| rule.may_open(verb), &|rule| unnamed_secret(object, rule)),
+            (&|rule| rule.covers_name(&object.name), &|rule| other_name(verb, object, rule)),
+            (&|rule| rule.namespaces.cover(parent, object, label_of), &|_| other_namespace(verb, request)),
+            (&|rule| rule.may_lose(verb), &|rule| holds_data(object, rule)),
         ];
         let passed = |rule: &Rule| steps.iter().take_while(|(passes, _)| passes(rule)).count();
         let furthest = self.rules.iter().map(passed).max().unwrap_or_default();
         if let Some((_, why_not)) = steps.get(furthest) {
-            return Err(why_not());
+            let nearest = self.rules.iter().position(|rule| passed(rule) == furthest);
+            return Err(why_not(nearest).into());
         }
         let Access::Apply(body) = access else { return Ok(()) };
-        let mut giving = self.rules.iter().filter(|rule| passed(rule) == steps.len());
-        if !opens.is_some_and(|opens| giving.clone().any(|rule| std::ptr::eq(rule, opens))) {
+        let mut giving = self.rules.iter().enumerate().filter(|(_, rule)| passed(rule) == steps.len());
+        if !opens.is_some_and(|opens| giving.clone().any(|(_, rule)| std::ptr::eq(rule, opens))) {
             *opens = check_body(&mut giving, request, body)?;
         }
         Ok(())
@@ -185,9 +220,10 @@ impl Grant {
     }
 }
 
-/// What a rule must pass, and what to say where none gets beyond it. This runs for each object that is
+/// What a rule must pass, and the violation where none gets beyond it, by the place of the first of those that
+/// come so far. This runs for each object that is
 /// shown, so it makes nothing.
-type Step<'a> = (&'a dyn Fn(&Rule) -> bool, &'a dyn Fn() -> Violation);
+type Step<'a> = (&'a dyn Fn(&Rule) -> bool, &'a dyn Fn(Option<usize>) -> Violation);
 
 /// Owner references do not cross namespaces, so neither do children; forcing a namespace on an
 /// object that has none would do nothing (CVE-2026-22872).
@@ -210,52 +246,91 @@ fn check_place(request: &Request<'_>) -> Result<(), Violation> {
 
 /// The first of the rules that opens all that the body asks for.
 fn check_body<'r>(
-    rules: &mut dyn Iterator<Item = &'r Rule>,
+    rules: &mut dyn Iterator<Item = (usize, &'r Rule)>,
     request: &Request<'_>,
     body: &Value,
-) -> Result<Option<&'r Rule>, Violation> {
-    let mut first = Ok(None);
-    for rule in rules {
+) -> Result<Option<&'r Rule>, Denial> {
+    let mut first = None;
+    for (place, rule) in rules {
         match rule.check_body(request, body) {
             Ok(()) => return Ok(Some(rule)),
-            Err(violation) => first = first.and(Err(violation)),
+            Err(denial) => first = first.or(Some((place, denial))),
         }
     }
-    first.map_err(|Violation { rule, message }| refused(rule, request.object, &message))
+    match first {
+        None => Ok(None),
+        Some((place, denial)) => Err(denial.map(|violation| in_grant(violation, Some(place), request.object))),
+    }
+}
+
+/// Names the object of a violation, and the grant of what would open it.
+fn in_grant(violation: Violation, place: Option<usize>, object: &ObjectRef) -> Violation {
+    let Violation { rule, message, fix } = violation;
+    let fix = match fix {
+        Some(Fix::Grant(found)) => {
+            Some(Fix::Grant(Box::new(Opening { kind: object.kind.clone(), rule: place, ..*found })))
+        }
+        fix => fix,
+    };
+    Violation { rule, message: format!("{object}: {message}"), fix }
+}
+
+fn opening(kind: &Kind, rule: Option<usize>, item: &'static str, value: Value) -> Fix {
+    Fix::Grant(Box::new(Opening { kind: kind.clone(), rule, items: vec![(item, value)] }))
 }
 
 fn refused(rule: &'static str, object: &ObjectRef, message: &str) -> Violation {
-    Violation { rule, message: format!("{object}: {message}") }
+    Violation::new(rule, format!("{object}: {message}"))
 }
 
-fn not_granted(verb: Verb, object: &ObjectRef) -> Violation {
+fn unnamed_secret(object: &ObjectRef, rule: Option<usize>) -> Violation {
+    let fix = opening(&object.kind, rule, "names", vec![&*object.name].into());
+    refused("secret-names", object, "Secrets are read by name only").fixed_by(fix)
+}
+
+fn other_name(verb: Verb, object: &ObjectRef, rule: Option<usize>) -> Violation {
+    let message = format!("no grant of `{}` on this kind has this name", verb.as_str());
+    let fix = opening(&object.kind, rule, "names", vec![&*object.name].into());
+    refused("name-not-granted", object, &message).fixed_by(fix)
+}
+
+/// What opens a namespace is a grant of its own: beside `own` there is no room for others in a list.
+fn other_namespace(verb: Verb, request: &Request<'_>) -> Violation {
+    let Request { object, parent, .. } = request;
     let (verb, kind) = (verb.as_str(), &object.kind);
-    let message =
-        format!("`{verb}` on {kind} is not granted; add it to spec.grants in plugin.yaml, or change the plugin");
-    refused("not-granted", object, &message)
+    let (place, namespaces) = match &object.namespace {
+        None => ("objects without a namespace".to_owned(), Value::from("cluster")),
+        Some(namespace) if parent.namespace.as_ref() == Some(namespace) => {
+            (format!("the namespace {namespace}"), Value::from("own"))
+        }
+        Some(namespace) => (format!("the namespace {namespace}"), vec![&**namespace].into()),
+    };
+    let message = format!("no grant of `{verb}` on this kind covers {place}");
+    let items = vec![("verbs", vec![verb].into()), ("namespaces", namespaces)];
+    let fix = Fix::Grant(Box::new(Opening { kind: kind.clone(), rule: None, items }));
+    refused("namespace-not-granted", object, &message).fixed_by(fix)
 }
 
-fn unnamed_secret(object: &ObjectRef) -> Violation {
-    refused("secret-names", object, "Secrets are read by name only; give its grant in plugin.yaml `names`")
-}
-
-fn other_name(verb: Verb, object: &ObjectRef) -> Violation {
-    refused("name-not-granted", object, &format!("no grant of `{}` on this kind has this name", verb.as_str()))
-}
-
-fn other_namespace(verb: Verb, object: &ObjectRef) -> Violation {
-    let place = object.namespace.as_ref().map_or_else(
-        || "objects without a namespace, which takes `namespaces: cluster`".to_owned(),
-        |namespace| format!("the namespace {namespace}"),
-    );
-    refused("namespace-not-granted", object, &format!("no grant of `{}` on this kind covers {place}", verb.as_str()))
-}
-
-fn holds_data(object: &ObjectRef) -> Violation {
-    refused("prune-data", object, "it holds data, so it is deleted only where its grant says `pruneData: true`")
+fn holds_data(object: &ObjectRef, rule: Option<usize>) -> Violation {
+    let fix = opening(&object.kind, rule, "pruneData", true.into());
+    refused("prune-data", object, "it holds data").fixed_by(fix)
 }
 
 impl Rule {
+    /// Builds a rule about a kind that gives nothing.
+    fn new(kind: &Kind) -> Self {
+        Self {
+            group: kind.group.to_string(),
+            kind: kind.kind.to_string(),
+            verbs: Vec::new(),
+            namespaces: Namespaces::default(),
+            names: Vec::new(),
+            prune_data: false,
+            pods: Pods::default(),
+            services: Services::default(),
+        }
+    }
+
     /// Whether it gives the verb for some object of the kind.
     pub fn is_for(&self, verb: Verb, kind: &Kind) -> bool {
         kind.is(&self.group, &self.kind) && self.verbs.contains(&verb)
@@ -274,12 +349,14 @@ impl Rule {
         self.names.is_empty() || glob::matches_any(&self.names, name)
     }
 
-    fn check_body(&self, request: &Request<'_>, body: &Value) -> Result<(), Violation> {
+    fn check_body(&self, request: &Request<'_>, body: &Value) -> Checked {
         let kind = &request.object.kind;
-        pod::check(kind, body, &self.pods)?;
-        pvc::check(request, body, &self.pods, self.prune_data)?;
-        selector::check(request, body, &self.pods)?;
-        service::check(kind, body, &self.services)
+        all([
+            pod::check(kind, body, &self.pods),
+            pvc::check(request, body, &self.pods, self.prune_data),
+            selector::check(request, body, &self.pods),
+            service::check(kind, body, &self.services),
+        ])
     }
 
     /// Whether what it says can be meant.
@@ -483,8 +560,8 @@ mod tests {
         let parent = self::object("c", "Memcached", parent);
         let request = Request { parent: &parent, object, namespaced: object.namespace.is_some(), access };
         let violation = grant.authorise(&request, &label_of).err()?;
-        assert!(violation.message.starts_with(&object.to_string()), "{}", violation.message);
-        Some(violation.rule)
+        assert!(violation.violations()[0].message.starts_with(&object.to_string()), "{violation}");
+        Some(violation.rule())
     }
 
     fn broken(grant: &Grant, access: Access<'_>, object: &ObjectRef) -> Option<&'static str> {
@@ -554,7 +631,7 @@ mod tests {
         let shown = |verbs: &[&str], place: &str| {
             let (parent, object) = (object("c", "Memcached", "n/parent"), map(place));
             let request = Request { parent: &parent, object: &object, namespaced: true, access: Access::Read };
-            maps(json!({ "verbs": verbs })).authorise_watched(&request, &label_of).map_err(|violation| violation.rule)
+            maps(json!({ "verbs": verbs })).authorise_watched(&request, &label_of).map_err(|denial| denial.rule())
         };
         assert_eq!(shown(&["get", "list", "watch"], "n/a"), Ok(()));
         for verbs in [["list", "watch"], ["get", "watch"], ["get", "list"]] {
@@ -640,7 +717,7 @@ mod tests {
         for (place, namespaced) in [("n/a", false), ("a", true)] {
             let object = map(place);
             let request = Request { parent: &parent, object: &object, namespaced, access: Access::Read };
-            assert_eq!(grant.authorise(&request, &label_of).unwrap_err().rule, "scope");
+            assert_eq!(grant.authorise(&request, &label_of).unwrap_err().rule(), "scope");
         }
     }
 
@@ -801,16 +878,17 @@ mod tests {
         let message = |grant: &Grant, access: Access<'_>, object: ObjectRef| {
             let parent = self::object("c", "Memcached", "n/parent");
             let request = Request { parent: &parent, object: &object, namespaced: object.namespace.is_some(), access };
-            grant.authorise(&request, &label_of).unwrap_err().message
+            grant.authorise(&request, &label_of).unwrap_err().to_string()
         };
         let none = maps(json!({ "verbs": ["list"] }));
-        assert!(
-            message(&none, Access::Read, map("n/a"))
-                .contains("`get` on ConfigMap is not granted; add it to spec.grants")
-        );
+        assert!(message(&none, Access::Read, map("n/a")).ends_with(
+            "`get` on ConfigMap is not granted; to allow it, add to spec.grants[0] in plugin.yaml: verbs: [get]"
+        ));
         let own = maps(json!({}));
         assert!(message(&own, Access::Read, map("a")).contains("namespaces: cluster"));
-        assert!(message(&own, Access::Read, map("x/a")).ends_with("covers the namespace x"));
+        let other = message(&own, Access::Read, map("x/a"));
+        assert!(other.contains("covers the namespace x"), "{other}");
+        assert!(other.ends_with("- {kind: ConfigMap, namespaces: [x], verbs: [get]}"), "{other}");
     }
 
     #[test]

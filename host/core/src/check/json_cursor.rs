@@ -5,24 +5,23 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use crate::check::Violation;
-
-/// What a policy says.
-pub type Judged = Result<(), Violation>;
+use crate::check::fix::{Fix, Opening};
+use crate::check::violation::{Checked, Denial, Violation};
+use crate::model::kind::Kind;
 
 /// A value and where it stands. The path is put in words only for a refusal: of all that is
 /// walked, next to nothing is refused.
 #[derive(Clone, Debug)]
-pub struct At<'a> {
-    above: Option<Rc<Place<'a>>>,
+pub struct Cursor<'a> {
+    above: Option<Rc<Position<'a>>>,
     step: Step<'a>,
     value: &'a Value,
 }
 
 /// Where a value stands that others stand in.
 #[derive(Debug)]
-struct Place<'a> {
-    above: Option<Rc<Place<'a>>>,
+struct Position<'a> {
+    above: Option<Rc<Position<'a>>>,
     step: Step<'a>,
 }
 
@@ -33,7 +32,7 @@ enum Step<'a> {
     Element(usize),
 }
 
-impl<'a> At<'a> {
+impl<'a> Cursor<'a> {
     /// A whole object.
     pub fn root(value: &'a Value) -> Self {
         Self { above: None, step: Step::Root, value }
@@ -43,8 +42,8 @@ impl<'a> At<'a> {
     ///
     /// # Errors
     /// When it is no object.
-    pub fn members(&self) -> Result<impl Iterator<Item = (&'a str, At<'a>)>, Violation> {
-        let (members, above) = (self.object()?, self.place());
+    pub fn members(&self) -> Result<impl Iterator<Item = (&'a str, Cursor<'a>)>, Denial> {
+        let (members, above) = (self.object()?, self.position());
         let member = move |(key, value): (&'a String, _)| {
             (key.as_str(), Self { above: above.clone(), step: Step::Member(key), value })
         };
@@ -56,9 +55,9 @@ impl<'a> At<'a> {
     /// # Errors
     /// When it is no object, or has a member that differs from this one only in case: the API
     /// server would not take one for the other, but nobody should have to rely on that.
-    pub fn child(&self, key: &str) -> Result<Option<At<'a>>, Violation> {
+    pub fn child(&self, key: &str) -> Result<Option<Cursor<'a>>, Denial> {
         let members = self.object()?;
-        let member = |(key, value): (&'a String, _)| Self { above: self.place(), step: Step::Member(key), value };
+        let member = |(key, value): (&'a String, _)| Self { above: self.position(), step: Step::Member(key), value };
         match members.iter().find(|(other, _)| *other != key && other.eq_ignore_ascii_case(key)) {
             Some(other) => Err(member(other).unknown()),
             None => Ok(members.get_key_value(key).map(member)),
@@ -69,7 +68,7 @@ impl<'a> At<'a> {
     ///
     /// # Errors
     /// When it is not; and as for [`Self::child`].
-    pub fn required(&self, key: &str) -> Result<At<'a>, Violation> {
+    pub fn required(&self, key: &str) -> Result<Cursor<'a>, Denial> {
         self.child(key)?.ok_or_else(|| self.refuse("field-shape", &format!("has no {key}")))
     }
 
@@ -77,7 +76,7 @@ impl<'a> At<'a> {
     ///
     /// # Errors
     /// As for [`Self::child`], at any of them.
-    pub fn descendant(&self, path: &[&str]) -> Result<Option<At<'a>>, Violation> {
+    pub fn descendant(&self, path: &[&str]) -> Result<Option<Cursor<'a>>, Denial> {
         let mut at = self.clone();
         for key in path {
             match at.child(key)? {
@@ -92,15 +91,15 @@ impl<'a> At<'a> {
     ///
     /// # Errors
     /// When it is no list.
-    pub fn elements(&self) -> Result<impl Iterator<Item = At<'a>>, Violation> {
+    pub fn elements(&self) -> Result<impl Iterator<Item = Cursor<'a>>, Denial> {
         let elements = self.value.as_array().ok_or_else(|| self.misshapen("a list"))?;
-        let above = self.place();
+        let above = self.position();
         let element = move |(index, value)| Self { above: above.clone(), step: Step::Element(index), value };
         Ok(elements.iter().enumerate().map(element))
     }
 
     /// The objects to begin with in what may have any shape: itself, or those in its lists.
-    pub fn objects(&self) -> Vec<At<'a>> {
+    pub fn objects(&self) -> Vec<Cursor<'a>> {
         match self.value {
             Value::Object(_) => vec![self.clone()],
             _ => self.elements().into_iter().flatten().flat_map(|element| element.objects()).collect(),
@@ -111,23 +110,23 @@ impl<'a> At<'a> {
     ///
     /// # Errors
     /// When it is none.
-    pub fn text(&self) -> Result<&'a str, Violation> {
+    pub fn text(&self) -> Result<&'a str, Denial> {
         self.value.as_str().ok_or_else(|| self.misshapen("a text"))
     }
 
-    /// Makes sure that it is false, or open.
+    /// Makes sure that it is false, or granted by the flag `item`.
     ///
     /// # Errors
-    /// When it is true and closed, or no flag.
-    pub fn closed_flag(&self, open: bool, rule: &'static str, item: &str) -> Judged {
-        self.ensure(!self.flag()? || open, rule, item)
+    /// When it is true and not granted, or no flag.
+    pub fn closed_flag(&self, granted: bool, rule: &'static str, item: &'static str) -> Checked {
+        self.ensure(!self.flag()? || granted, rule, item)
     }
 
     /// Whether it is true.
     ///
     /// # Errors
     /// When it is neither true nor false.
-    pub fn flag(&self) -> Result<bool, Violation> {
+    pub fn flag(&self) -> Result<bool, Denial> {
         self.value.as_bool().ok_or_else(|| self.misshapen("true or false"))
     }
 
@@ -135,55 +134,65 @@ impl<'a> At<'a> {
     ///
     /// # Errors
     /// When it is no number.
-    pub fn is_zero(&self) -> Result<bool, Violation> {
+    pub fn is_zero(&self) -> Result<bool, Denial> {
         match self.value {
             Value::Number(number) => Ok(number.as_i64() == Some(0)),
             _ => Err(self.misshapen("a number")),
         }
     }
 
-    /// Refuses it unless it is granted.
+    /// Denies it unless it is granted, which takes the flag `item`.
     ///
     /// # Errors
-    /// Which part of a grant would open it.
-    pub fn ensure(&self, granted: bool, rule: &'static str, item: &str) -> Result<(), Violation> {
-        if granted {
-            return Ok(());
-        }
-        let message = format!(
-            "{} is not granted; open it with {item} in the grant of plugin.yaml, or change the plugin",
-            self.path()
-        );
-        Err(Violation { rule, message })
+    /// When it is not granted.
+    pub fn ensure(&self, granted: bool, rule: &'static str, item: &'static str) -> Checked {
+        if granted { Ok(()) } else { Err(self.not_granted(rule, item, true.into())) }
     }
 
-    /// A refusal of it by name.
-    pub fn unknown(&self) -> Violation {
+    /// Denies it unless it is granted, which takes `name` in the list `item`.
+    ///
+    /// # Errors
+    /// When it is not granted.
+    pub fn ensure_listed(&self, granted: bool, rule: &'static str, item: &'static str, name: &str) -> Checked {
+        if granted { Ok(()) } else { Err(self.not_granted(rule, item, vec![name].into())) }
+    }
+
+    fn not_granted(&self, rule: &'static str, item: &'static str, value: Value) -> Denial {
+        Violation::new(rule, format!("{} is not granted", self.path())).fixed_by(opening(item, value)).into()
+    }
+
+    /// Denies it as what is not known to be harmless.
+    pub fn unknown(&self) -> Denial {
         let message = format!("{} is no field that this host knows to be harmless; leave it out", self.path());
-        Violation { rule: "field-unknown", message }
+        Violation::new("field-unknown", message).into()
     }
 
-    /// A refusal in other words.
-    pub fn refuse(&self, rule: &'static str, why: &str) -> Violation {
-        Violation { rule, message: format!("{} {why}", self.path()) }
+    /// Builds a denial of `rule` whose message is the path followed by `why`.
+    pub fn refuse(&self, rule: &'static str, why: &str) -> Denial {
+        Violation::new(rule, format!("{} {why}", self.path())).into()
     }
 
-    fn misshapen(&self, wanted: &str) -> Violation {
+    /// The same, of what the flag or list `item` of a grant would allow.
+    pub fn refuse_unless(&self, rule: &'static str, why: &str, item: &'static str, value: Value) -> Denial {
+        Violation::new(rule, format!("{} {why}", self.path())).fixed_by(opening(item, value)).into()
+    }
+
+    fn misshapen(&self, wanted: &str) -> Denial {
         self.refuse("field-shape", &format!("is not {wanted}"))
     }
 
-    fn object(&self) -> Result<&'a Map<String, Value>, Violation> {
+    fn object(&self) -> Result<&'a Map<String, Value>, Denial> {
         self.value.as_object().ok_or_else(|| self.misshapen("an object"))
     }
 
-    fn place(&self) -> Option<Rc<Place<'a>>> {
-        Some(Rc::new(Place { above: self.above.clone(), step: self.step }))
+    fn position(&self) -> Option<Rc<Position<'a>>> {
+        Some(Rc::new(Position { above: self.above.clone(), step: self.step }))
     }
 
     /// In words. A key is the plugin's to choose, so little of it is repeated.
     fn path(&self) -> String {
-        let above = std::iter::successors(self.above.as_deref(), |place| place.above.as_deref());
-        let mut steps: Vec<_> = std::iter::once(self.step).chain(above.map(|place| place.step)).collect();
+        let above = std::iter::successors(self.above.as_deref(), |position| position.above.as_deref());
+        let mut steps: Vec<_> = std::iter::once(self.step).chain(above.map(|position| position.step)).collect();
         steps.reverse();
         let mut path = String::new();
         for step in steps {
@@ -200,37 +209,49 @@ impl<'a> At<'a> {
     }
 }
 
+/// An item of a grant; of which one is known where the grant is.
+pub fn opening(item: &'static str, value: Value) -> Fix {
+    Fix::Grant(Box::new(Opening { kind: Kind::new("", "", ""), rule: None, items: vec![(item, value)] }))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
 
+    fn said(denial: &Denial) -> &str {
+        &denial.violations()[0].message
+    }
+
     #[test]
     fn a_refusal_names_the_path() {
         let value = json!({ "a": { "b": [{}, { "c": 1 }] } });
-        let b = At::root(&value).child("a").unwrap().unwrap().child("b").unwrap().unwrap();
+        let b = Cursor::root(&value).child("a").unwrap().unwrap().child("b").unwrap().unwrap();
         let c = b.elements().unwrap().nth(1).unwrap().child("c").unwrap().unwrap();
-        assert!(c.unknown().message.starts_with("a.b[1].c is no field"), "{:?}", c.unknown());
+        assert!(said(&c.unknown()).starts_with("a.b[1].c is no field"), "{:?}", c.unknown());
         let closed = c.ensure(false, "rule", "pods.c").unwrap_err();
-        assert_eq!(closed.rule, "rule");
-        assert!(closed.message.starts_with("a.b[1].c is not granted; open it with pods.c"), "{}", closed.message);
+        assert_eq!(closed.rule(), "rule");
+        assert!(said(&closed).starts_with("a.b[1].c is not granted"), "{closed}");
+        assert!(closed.to_string().contains("pods: {c: true}"), "{closed}");
+        let listed = c.ensure_listed(false, "rule", "pods.c", "*").unwrap_err();
+        assert!(listed.to_string().contains(r#"pods: {c: ["*"]}"#), "{listed}");
         assert!(c.ensure(true, "rule", "pods.c").is_ok());
-        assert_eq!(c.refuse("rule", "says so").message, "a.b[1].c says so");
+        assert_eq!(said(&c.refuse("rule", "says so")), "a.b[1].c says so");
     }
 
     #[test]
     fn a_key_that_is_long_or_hostile_is_not_repeated_whole() {
         let value = json!({ format!("\u{1b}[2J{}", "x".repeat(100)): 1 });
-        let (_, member) = At::root(&value).members().unwrap().next().unwrap();
-        let message = member.refuse("rule", "!").message;
-        assert_eq!(message, format!("[2J{} !", "x".repeat(60)));
+        let (_, member) = Cursor::root(&value).members().unwrap().next().unwrap();
+        let denial = member.refuse("rule", "!");
+        assert_eq!(said(&denial), format!("[2J{} !", "x".repeat(60)));
     }
 
     #[test]
     fn the_wrong_shape_is_an_error() {
         let value = json!({ "text": "t", "flag": true, "number": 0, "other": 1, "list": [], "null": null });
-        let root = At::root(&value);
+        let root = Cursor::root(&value);
         let at = |key: &str| root.child(key).unwrap().unwrap();
         for key in ["text", "flag", "number", "list", "null"] {
             assert_eq!(at(key).text().is_ok(), key == "text");
@@ -242,24 +263,24 @@ mod tests {
         assert!(at("number").is_zero().unwrap() && !at("other").is_zero().unwrap());
         assert!(root.child("missing").unwrap().is_none());
         let violation = at("null").text().unwrap_err();
-        assert_eq!((violation.rule, violation.message.as_str()), ("field-shape", "null is not a text"));
+        assert_eq!((violation.rule(), said(&violation)), ("field-shape", "null is not a text"));
     }
 
     #[test]
     fn objects_are_found_in_lists_of_lists() {
         let value = json!([1, {}, [[{ "a": 1 }], "x"], null]);
-        let found: Vec<_> = At::root(&value).objects().iter().map(At::path).collect();
+        let found: Vec<_> = Cursor::root(&value).objects().iter().map(Cursor::path).collect();
         assert_eq!(found, ["[1]", "[2][0][0]"]);
         let object = json!({ "a": {} });
-        assert_eq!(At::root(&object).objects().len(), 1);
+        assert_eq!(Cursor::root(&object).objects().len(), 1);
     }
 
     #[test]
     fn a_member_that_differs_only_in_case_is_refused() {
         for value in [json!({ "Spec": 1 }), json!({ "spec": 1, "SPEC": 2 })] {
-            let violation = At::root(&value).child("spec").unwrap_err();
-            assert_eq!(violation.rule, "field-unknown");
-            assert!(violation.message.starts_with('S'), "{}", violation.message);
+            let violation = Cursor::root(&value).child("spec").unwrap_err();
+            assert_eq!(violation.rule(), "field-unknown");
+            assert!(said(&violation).starts_with('S'), "{violation}");
         }
     }
 }

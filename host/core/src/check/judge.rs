@@ -124,7 +124,8 @@ fn check_cleanup(
     let is_there = |one: &Desired| children.iter().any(|child| in_any_version(child) == in_any_version(&one.reference));
     for one in desired.iter().flatten().filter(|one| !is_there(one)) {
         let message = format!("{}: clean-up may not create a child", one.reference);
-        violations.add(Violation::new("create-while-deleting", message));
+        violations
+            .add(Violation::new("create-while-deleting", message).answer("leave it out of what finalize answers"));
     }
     violations.finish(desired)
 }

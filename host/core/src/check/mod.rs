@@ -6,6 +6,7 @@
 pub mod access_request;
 pub mod answer;
 pub mod denied;
+pub mod fix;
 pub mod glob;
 pub mod grant;
 pub mod json_cursor;
@@ -29,8 +30,10 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::check::access_request::{Access, LabelOf, Request};
+use crate::check::fix::Fix;
 use crate::check::grant::Grant;
-use crate::check::violation::Violations;
+
+use crate::check::violation::{Checked, Violations, all};
 use crate::model::decision::{Children, Decision, Descriptor, Document};
 use crate::model::kind::{Kind, ObjectRef};
 use crate::model::names::is_subdomain;
@@ -92,7 +95,8 @@ pub fn check(
     for child in children {
         let Some(next) = violations.note(check_child(child, context)) else { continue };
         if desired.iter().any(|other| other.reference == next.reference) {
-            violations.add(broken("duplicate-child", format!("{}: it is in the answer twice", next.reference)));
+            let message = format!("{}: it is in the answer twice", next.reference);
+            violations.add(broken("duplicate-child", message).answer("leave one of both out"));
         }
         desired.push(next);
     }
@@ -105,12 +109,8 @@ fn check_prune_all(children: &[Document], observed: &[ObjectRef], context: &Cont
     if !children.is_empty() || observed.is_empty() || context.grant.prune_all {
         return Ok(());
     }
-    let message = format!(
-        "{}: an answer without any child would delete {} children; grant spec.pruneAll in plugin.yaml if that is meant",
-        context.parent,
-        observed.len()
-    );
-    Err(broken("prune-all", message))
+    let message = format!("{}: an answer without any child would delete {} children", context.parent, observed.len());
+    Err(broken("prune-all", message).fixed_by(Fix::Spec("pruneAll", "true")))
 }
 
 /// A plugin that may not delete could wish for other names each time, and leave more and more behind.
@@ -138,18 +138,20 @@ fn broken(rule: &'static str, message: String) -> Violation {
     Violation::new(rule, message)
 }
 
-fn check_child(child: &Document, context: &Context<'_>) -> Result<Desired, Violation> {
+fn check_child(child: &Document, context: &Context<'_>) -> Result<Desired, Denial> {
     // Only kinds that are owned are looked up, so this comes before what is known of the kind.
     if !context.descriptor.owns.iter().any(|owned| owned.kind == child.reference.kind) {
         let message = format!("{}: describe does not name this kind as owned", child.reference);
-        return Err(broken("kind-not-owned", message));
+        let change = format!("add {} to `owns` of the plugin's describe", child.reference.kind);
+        return Err(broken("kind-not-owned", message).answer(change).into());
     }
     let (reference, namespaced) = resolve(&child.reference, context)?;
     check_name(&reference)?;
-    let body = read_body(&child.json, &reference)?;
+    let mut violations = Violations::default();
+    let body = read_body(&child.json, &reference, &mut violations)?;
     let desired = stamp(reference, body, context);
-    authorise(&desired.reference, namespaced, Access::Apply(&desired.body), context)?;
-    Ok(desired)
+    violations.note(authorise(&desired.reference, namespaced, Access::Apply(&desired.body), context));
+    violations.finish(desired)
 }
 
 fn in_any_version(object: &ObjectRef) -> (&str, &str, Option<&str>, &str) {
@@ -160,11 +162,11 @@ fn in_any_version(object: &ObjectRef) -> (&str, &str, Option<&str>, &str) {
 ///
 /// # Errors
 /// The rule that keeps it.
-pub fn check_prune(child: &ObjectRef, context: &Context<'_>) -> Result<(), Violation> {
+pub fn check_prune(child: &ObjectRef, context: &Context<'_>) -> Result<(), Denial> {
     authorise(child, is_namespaced(child, context)?, Access::Delete, context)
 }
 
-fn authorise(object: &ObjectRef, namespaced: bool, access: Access<'_>, context: &Context<'_>) -> Result<(), Violation> {
+fn authorise(object: &ObjectRef, namespaced: bool, access: Access<'_>, context: &Context<'_>) -> Result<(), Denial> {
     let request = Request { parent: context.parent, object, namespaced, access };
     context.grant.authorise(&request, &*context.label_of)
 }
@@ -183,11 +185,13 @@ fn resolve(reference: &ObjectRef, context: &Context<'_>) -> Result<(ObjectRef, b
         (true, None) => context.parent.namespace.clone(),
         (false, None) => None,
         (false, Some(_)) => {
-            return Err(broken("scope", format!("{reference}: a cluster-scoped object has no namespace")));
+            let message = format!("{reference}: a cluster-scoped object has no namespace");
+            return Err(broken("scope", message).answer("leave its namespace out"));
         }
     };
     if namespaced && namespace.is_none() {
-        return Err(broken("scope", format!("{reference}: a namespace is missing")));
+        let message = format!("{reference}: a namespace is missing");
+        return Err(broken("scope", message).answer("give it one, as its parent has none"));
     }
     Ok((ObjectRef { namespace, ..reference.clone() }, namespaced))
 }
@@ -198,10 +202,16 @@ fn resolve(reference: &ObjectRef, context: &Context<'_>) -> Result<(ObjectRef, b
 /// When it is none.
 pub fn check_name(reference: &ObjectRef) -> Result<(), Violation> {
     let valid = is_subdomain(&reference.name) && reference.namespace.as_deref().is_none_or(is_subdomain);
-    if valid { Ok(()) } else { Err(broken("name", format!("{reference}: that is no valid name"))) }
+    let message = || format!("{reference}: that is no valid name");
+    let change = "name it and its namespace with lower-case letters, digits, `-` and `.`";
+    if valid { Ok(()) } else { Err(broken("name", message()).answer(change)) }
 }
 
-fn read_body(json: &str, reference: &ObjectRef) -> Result<Map<String, Value>, Violation> {
+/// Reads a child's JSON. What is wrong in what can be read is added to `violations`.
+///
+/// # Errors
+/// When it is no JSON object.
+fn read_body(json: &str, reference: &ObjectRef, violations: &mut Violations) -> Result<Map<String, Value>, Violation> {
     let value: Value = serde_json::from_str(json)
         .map_err(|error| broken("json", format!("{reference}: its JSON cannot be read: {error}")))?;
     if depth(&value) > MAX_DEPTH {
@@ -211,10 +221,11 @@ fn read_body(json: &str, reference: &ObjectRef) -> Result<Map<String, Value>, Vi
     let Some(Value::Object(mut body)) = value else {
         return Err(broken("json", format!("{reference}: its JSON is no object")));
     };
-    check_identity(&body, reference)?;
-    check_metadata(&body, reference)?;
+    violations.note(check_identity(&body, reference));
+    violations.note(check_metadata(&body, reference));
     if body.remove("status").is_some() {
-        return Err(broken("status", format!("{reference}: the status of a child belongs to its own controller")));
+        let message = format!("{reference}: the status of a child belongs to its own controller");
+        violations.add(broken("status", message).answer("leave `status` out"));
     }
     Ok(body)
 }
@@ -254,7 +265,7 @@ fn without_empty(value: Value) -> Option<Value> {
 
 /// What stands in both, reference and JSON, must agree; otherwise the gate would judge another
 /// object than the one that is written.
-fn check_identity(body: &Map<String, Value>, reference: &ObjectRef) -> Result<(), Violation> {
+fn check_identity(body: &Map<String, Value>, reference: &ObjectRef) -> Checked {
     let metadata = body.get("metadata");
     let in_metadata = |field: &str| metadata.and_then(|metadata| metadata.get(field));
     let api_version = reference.kind.api_version();
@@ -264,39 +275,40 @@ fn check_identity(body: &Map<String, Value>, reference: &ObjectRef) -> Result<()
         ("metadata.name", in_metadata("name"), Some(&*reference.name)),
         ("metadata.namespace", in_metadata("namespace"), reference.namespace.as_deref()),
     ];
-    for (field, found, expected) in pairs {
-        if found.is_some_and(|found| found.as_str() != expected) {
-            return Err(broken("identity", format!("{reference}: {field} in its JSON says otherwise")));
+    all(pairs.into_iter().map(|(field, found, expected)| match found {
+        Some(found) if found.as_str() != expected => {
+            let message = format!("{reference}: {field} in its JSON differs from its reference");
+            Err(broken("identity", message).answer(format!("leave {field} out, or make both the same")).into())
         }
-    }
-    Ok(())
+        _ => Ok(()),
+    }))
 }
 
-fn check_metadata(body: &Map<String, Value>, reference: &ObjectRef) -> Result<(), Violation> {
+fn check_metadata(body: &Map<String, Value>, reference: &ObjectRef) -> Checked {
     let Some(metadata) = body.get("metadata") else { return Ok(()) };
     let Some(metadata) = metadata.as_object() else {
-        return Err(broken("metadata", format!("{reference}: metadata is no object")));
+        return Err(broken("metadata", format!("{reference}: metadata is no object")).into());
     };
-    for (field, value) in metadata {
-        match field.as_str() {
-            "name" | "namespace" => {}
-            "labels" | "annotations" => check_texts(field, value, reference)?,
-            _ => return Err(broken("metadata", format!("{reference}: metadata.{field} is not a plugin's to set"))),
+    all(metadata.iter().map(|(field, value)| match field.as_str() {
+        "name" | "namespace" => Ok(()),
+        "labels" | "annotations" => check_texts(field, value, reference),
+        _ => {
+            let message = format!("{reference}: metadata.{field} is not a plugin's to set");
+            Err(broken("metadata", message).answer("leave it out").into())
         }
-    }
-    Ok(())
+    }))
 }
 
-fn check_texts(field: &str, value: &Value, reference: &ObjectRef) -> Result<(), Violation> {
+fn check_texts(field: &str, value: &Value, reference: &ObjectRef) -> Checked {
     let Some(texts) = value.as_object() else {
-        return Err(broken("metadata", format!("{reference}: metadata.{field} is no object")));
+        return Err(broken("metadata", format!("{reference}: metadata.{field} is no object")).into());
     };
     let reserved =
         |key: &str| key.starts_with(HOST_PREFIX) || key == "kubectl.kubernetes.io/last-applied-configuration";
-    match texts.iter().find(|(key, value)| reserved(key) || !value.is_string()) {
-        Some((key, _)) => Err(broken("metadata", format!("{reference}: metadata.{field} may not set {key}"))),
-        None => Ok(()),
-    }
+    all(texts.iter().filter(|(key, value)| reserved(key) || !value.is_string()).map(|(key, value)| {
+        let change = if value.is_string() { "leave it out" } else { "its value must be a text" };
+        Err(broken("metadata", format!("{reference}: metadata.{field} may not set {key}")).answer(change).into())
+    }))
 }
 
 fn stamp(reference: ObjectRef, mut body: Map<String, Value>, context: &Context<'_>) -> Desired {
@@ -738,7 +750,7 @@ mod tests {
             { "kind": "Secret", "verbs": ["create"] },
         ]));
         let prune = |kind: &str, namespace: Option<&str>| {
-            check_prune(&of_kind(kind, namespace).reference, &world.context()).err().map(|violation| violation.rule)
+            check_prune(&of_kind(kind, namespace).reference, &world.context()).err().map(|denial| denial.rule())
         };
         assert_eq!(prune("ConfigMap", Some("n")), None);
         assert_eq!(prune("ConfigMap", Some("other")), Some("foreign-namespace"));

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use crate::check::access_request::Request;
 use crate::check::glob;
-use crate::check::json_cursor::{At, Judged};
+use crate::check::json_cursor::Cursor;
 use crate::check::pod::grant::Pods;
+use crate::check::violation::{Checked, all};
 use crate::model::kind::Kind;
 use crate::model::parent_label;
 
@@ -33,102 +34,87 @@ pub fn is_about_claims(kind: &Kind, open: &Pods) -> bool {
 ///
 /// # Errors
 /// The first thing that is not open, by its path.
-pub fn check(request: &Request<'_>, body: &Value, open: &Pods, may_lose: bool) -> Judged {
+pub fn check(request: &Request<'_>, body: &Value, open: &Pods, may_lose: bool) -> Checked {
     let kind = &request.object.kind;
     let sets = kind.is("apps", "StatefulSet");
     if !sets && !is_claim(kind) {
         return Ok(());
     }
-    let root = At::root(body);
+    let root = Cursor::root(body);
     // A set's own are nobody's orders; a claim's tell importers what to fill it with.
-    if let Some(metadata) = root.child("metadata")?.filter(|_| !sets) {
-        open.check_annotations(&metadata)?;
-    }
-    match root.child("spec")? {
+    let metadata = root.child("metadata")?.filter(|_| !sets);
+    let metadata = metadata.map_or(Ok(()), |metadata| open.check_annotations(&metadata));
+    let spec = match root.child("spec")? {
         Some(spec) if sets => check_set(request, &spec, open, may_lose),
         Some(spec) => check_spec(&spec, open),
         None => Ok(()),
-    }
+    };
+    all([metadata, spec])
 }
 
-fn check_set(request: &Request<'_>, spec: &At<'_>, open: &Pods, may_lose: bool) -> Judged {
-    if let Some(policy) = spec.child("persistentVolumeClaimRetentionPolicy")? {
-        check_retention(&policy, may_lose)?;
-    }
-    let Some(templates) = spec.child("volumeClaimTemplates")? else { return Ok(()) };
-    for template in templates.elements()? {
-        check_template(&template, open)?;
-        check_name(request, &template, open)?;
-    }
-    Ok(())
+fn check_set(request: &Request<'_>, spec: &Cursor<'_>, open: &Pods, may_lose: bool) -> Checked {
+    let policy = spec.child("persistentVolumeClaimRetentionPolicy")?;
+    let policy = policy.map_or(Ok(()), |policy| check_retention(&policy, may_lose));
+    let Some(templates) = spec.child("volumeClaimTemplates")? else { return policy };
+    let template = |template: Cursor<'_>| all([check_template(&template, open), check_name(request, &template, open)]);
+    all([policy, all(templates.elements()?.map(template))])
 }
 
-fn check_retention(policy: &At<'_>, may_lose: bool) -> Judged {
-    for (field, value) in policy.members()? {
-        match field {
-            "whenDeleted" | "whenScaled" => {
-                value.ensure(may_lose || value.text()? == "Retain", "prune-data", "pruneData: true")?;
-            }
-            _ => return Err(value.unknown()),
-        }
-    }
-    Ok(())
+fn check_retention(policy: &Cursor<'_>, may_lose: bool) -> Checked {
+    all(policy.members()?.map(|(field, value)| match field {
+        "whenDeleted" | "whenScaled" => value.ensure(may_lose || value.text()? == "Retain", "prune-data", "pruneData"),
+        _ => Err(value.unknown()),
+    }))
 }
 
 /// A template of a StatefulSet, or of an ephemeral volume, which has no name.
 ///
 /// # Errors
 /// The first thing that is not open, by its path.
-pub fn check_template(template: &At<'_>, open: &Pods) -> Judged {
-    for (field, value) in template.members()? {
-        match field {
-            // Where it is written as an object of its own; the API server takes nothing else here.
-            "apiVersion" | "kind" => {}
-            "metadata" => open.check_inherited(&value, &["name"])?,
-            "spec" => check_spec(&value, open)?,
-            _ => return Err(value.unknown()),
-        }
-    }
-    Ok(())
+pub fn check_template(template: &Cursor<'_>, open: &Pods) -> Checked {
+    all(template.members()?.map(|(field, value)| match field {
+        // Where it is written as an object of its own; the API server takes nothing else here.
+        "apiVersion" | "kind" => Ok(()),
+        "metadata" => open.check_inherited(&value, &["name"]),
+        "spec" => check_spec(&value, open),
+        _ => Err(value.unknown()),
+    }))
 }
 
-fn check_spec(spec: &At<'_>, open: &Pods) -> Judged {
-    for (field, value) in spec.members()? {
-        match field {
-            "dataSource" | "dataSourceRef" => check_source(&value, open)?,
-            "volumeName" => ensure_source(&value, open)?,
-            harmless if SPEC.contains(&harmless) => {}
-            _ => return Err(value.unknown()),
-        }
-    }
-    Ok(())
+fn check_spec(spec: &Cursor<'_>, open: &Pods) -> Checked {
+    all(spec.members()?.map(|(field, value)| match field {
+        "dataSource" | "dataSourceRef" => check_source(&value, open),
+        "volumeName" => ensure_source(&value, open),
+        harmless if SPEC.contains(&harmless) => Ok(()),
+        _ => Err(value.unknown()),
+    }))
 }
 
 /// A source in another namespace is unknown here, as children do not leave theirs.
-fn check_source(source: &At<'_>, open: &Pods) -> Judged {
+fn check_source(source: &Cursor<'_>, open: &Pods) -> Checked {
     let mut named = false;
-    for (field, value) in source.members()? {
-        match field {
-            "apiGroup" | "kind" => {}
-            "name" => {
-                ensure_source(&value, open)?;
-                named = true;
-            }
-            _ => return Err(value.unknown()),
+    let fields = all(source.members()?.map(|(field, value)| match field {
+        "apiGroup" | "kind" => Ok(()),
+        "name" => {
+            named = true;
+            ensure_source(&value, open)
         }
-    }
-    if named { Ok(()) } else { Err(source.refuse("field-shape", "has no name")) }
+        _ => Err(value.unknown()),
+    }));
+    let name = if named { Ok(()) } else { Err(source.refuse("field-shape", "has no name")) };
+    all([fields, name])
 }
 
-fn ensure_source(name: &At<'_>, open: &Pods) -> Judged {
-    let granted = glob::matches_any(&open.claim_sources, name.text()?);
-    name.ensure(granted, "claim-source", "pods.claimSources")
+fn ensure_source(name: &Cursor<'_>, open: &Pods) -> Checked {
+    let text = name.text()?;
+    let granted = glob::matches_any(&open.claim_sources, text);
+    name.ensure_listed(granted, "claim-source", "pods.claimSources", text)
 }
 
 /// The claims of a template are named `TEMPLATE-SET-NUMBER`, and one that is there already is used
 /// as it is, whosever it is. So that name must be granted, or the parent's must stand in it. A
 /// template with `-` could have the beginning of another set's name in its own.
-fn check_name(request: &Request<'_>, template: &At<'_>, open: &Pods) -> Judged {
+fn check_name(request: &Request<'_>, template: &Cursor<'_>, open: &Pods) -> Checked {
     let Some(name) = template.descendant(&["metadata", "name"])? else {
         return Err(template.refuse("field-shape", "has no metadata.name"));
     };
@@ -140,9 +126,9 @@ fn check_name(request: &Request<'_>, template: &At<'_>, open: &Pods) -> Judged {
         return Ok(());
     }
     let why = format!(
-        "makes claims {claims}, which may be somebody's; give it a name without `-` and the StatefulSet one that begins with its parent's, or open them with pods.persistentVolumeClaims in the grant of plugin.yaml"
+        "makes claims {claims}, which may belong to others; give it a name without `-` and the StatefulSet one that begins with its parent's"
     );
-    Err(name.refuse("pod-volume-claim", &why))
+    Err(name.refuse_unless("pod-volume-claim", &why, "pods.persistentVolumeClaims", vec![claims].into()))
 }
 
 #[cfg(test)]
@@ -163,7 +149,7 @@ mod tests {
         let (parent, object) = (named("c", "Shop", "shop"), named(group, kind, name));
         let request = Request { parent: &parent, object: &object, namespaced: true, access: Access::Apply(body) };
         let open: Pods = serde_json::from_value(open.clone()).unwrap();
-        check(&request, body, &open, may_lose).err().map(|violation| violation.rule)
+        check(&request, body, &open, may_lose).err().map(|denial| denial.rule())
     }
 
     fn set(name: &str, spec: &Value, open: &Value) -> Option<&'static str> {
@@ -224,9 +210,9 @@ mod tests {
         let object = ObjectRef { kind: Kind::new("apps", "v1", "StatefulSet"), namespace: None, name: "db".into() };
         let body = json!({ "spec": { "volumeClaimTemplates": [named("data")] } });
         let request = Request { parent: &parent, object: &object, namespaced: true, access: Access::Apply(&body) };
-        let message = check(&request, &body, &Pods::default(), false).unwrap_err().message;
-        assert!(message.starts_with("spec.volumeClaimTemplates[0].metadata.name makes claims data-db-*"), "{message}");
-        assert!(message.contains("pods.persistentVolumeClaims"), "{message}");
+        let message = check(&request, &body, &Pods::default(), false).unwrap_err().to_string();
+        assert!(message.contains("spec.volumeClaimTemplates[0].metadata.name makes claims data-db-*"), "{message}");
+        assert!(message.contains(r#"pods: {persistentVolumeClaims: ["data-db-*"]}"#), "{message}");
     }
 
     #[test]

@@ -4,18 +4,18 @@
 
 use serde_json::Value;
 
-use crate::check::Violation;
 use crate::check::access_request::Request;
-use crate::check::json_cursor::{At, Judged};
+use crate::check::json_cursor::{Cursor, opening};
 use crate::check::pod::grant::Pods;
+use crate::check::violation::{Checked, Violation};
 use crate::model::parent_label;
 
 /// Whether an object takes only what is its parent's, or anything is open. Other kinds pass.
 ///
 /// # Errors
 /// Why something else might match.
-pub fn check(request: &Request<'_>, body: &Value, open: &Pods) -> Judged {
-    let root = At::root(body);
+pub fn check(request: &Request<'_>, body: &Value, open: &Pods) -> Checked {
+    let root = Cursor::root(body);
     let kind = &request.object.kind;
     let path: &[&str] = match (&*kind.group, &*kind.kind) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => &["spec", "selector", "matchLabels"],
@@ -28,16 +28,16 @@ pub fn check(request: &Request<'_>, body: &Value, open: &Pods) -> Judged {
 }
 
 /// Without a selector, or with one that says nothing, it is the labels of the template.
-fn check_replication(request: &Request<'_>, root: &At<'_>, open: &Pods) -> Judged {
+fn check_replication(request: &Request<'_>, root: &Cursor<'_>, open: &Pods) -> Checked {
     let selector = root.descendant(&["spec", "selector"])?;
     let says_something =
-        selector.as_ref().map(At::members).transpose()?.is_some_and(|mut pairs| pairs.next().is_some());
+        selector.as_ref().map(Cursor::members).transpose()?.is_some_and(|mut pairs| pairs.next().is_some());
     let labels = if says_something { selector } else { root.descendant(&["spec", "template", "metadata", "labels"])? };
     ensure_own(request, labels, open)
 }
 
 /// The API server gives a Job a label of its own, unless it is told not to.
-fn check_job(root: &At<'_>, path: &[&str], open: &Pods) -> Judged {
+fn check_job(root: &Cursor<'_>, path: &[&str], open: &Pods) -> Checked {
     match root.descendant(path)? {
         Some(manual) => manual.ensure(!manual.flag()? || open.adopt, "pod-adoption", "pods.adopt"),
         None => Ok(()),
@@ -45,7 +45,7 @@ fn check_job(root: &At<'_>, path: &[&str], open: &Pods) -> Judged {
 }
 
 /// One pair is enough, as all must match.
-fn ensure_own(request: &Request<'_>, labels: Option<At<'_>>, open: &Pods) -> Judged {
+fn ensure_own(request: &Request<'_>, labels: Option<Cursor<'_>>, open: &Pods) -> Checked {
     let (parent, child) = (&*request.parent.name, &*request.object.name);
     let label = parent_label::parent_label(parent);
     let is_own = |value: &str| value == label || (value == child && parent_label::is_named_after(child, parent));
@@ -59,9 +59,9 @@ fn ensure_own(request: &Request<'_>, labels: Option<At<'_>>, open: &Pods) -> Jud
         return Ok(());
     }
     let message = format!(
-        "its selector may match what is of others, which it would take and could delete; add a label whose value is {label:?}, or open it with pods.adopt in the grant of plugin.yaml"
+        "its selector may match what belongs to others, which it would adopt and could delete; add a label whose value is {label:?}"
     );
-    Err(Violation { rule: "pod-adoption", message })
+    Err(Violation::new("pod-adoption", message).fixed_by(opening("pods.adopt", true.into())).into())
 }
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
     use crate::check::access_request::Access;
     use crate::model::kind::{Kind, ObjectRef};
 
-    fn judged(group: &str, kind: &str, name: &str, body: &Value, adopt: bool) -> Judged {
+    fn judged(group: &str, kind: &str, name: &str, body: &Value, adopt: bool) -> Checked {
         let named = |group: &str, kind: &str, name: &str| ObjectRef {
             kind: Kind::new(group, "v1", kind),
             namespace: Some("n".into()),
@@ -85,7 +85,7 @@ mod tests {
 
     /// The rule that a child of the parent `shop` breaks.
     fn broken(group: &str, kind: &str, name: &str, body: &Value, adopt: bool) -> Option<&'static str> {
-        judged(group, kind, name, body, adopt).err().map(|violation| violation.rule)
+        judged(group, kind, name, body, adopt).err().map(|violation| violation.rule())
     }
 
     const ADOPTION: Option<&str> = Some("pod-adoption");
@@ -183,7 +183,7 @@ mod tests {
             check(&request, &body, &Pods::default())
         };
         assert_eq!(with(&parent_label::parent_label(&long)), Ok(()));
-        let message = with(&"a".repeat(52)).unwrap_err().message;
+        let message = with(&"a".repeat(52)).unwrap_err().to_string();
         assert!(message.contains(&parent_label::parent_label(&long)), "{message}");
     }
 
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_to_do() {
-        let message = judged("apps", "ReplicaSet", "any", &json!({}), false).unwrap_err().message;
-        assert!(message.contains("\"shop\"") && message.contains("pods.adopt"), "{message}");
+        let message = judged("apps", "ReplicaSet", "any", &json!({}), false).unwrap_err().to_string();
+        assert!(message.contains("\"shop\"") && message.contains("pods: {adopt: true}"), "{message}");
     }
 }

@@ -4,10 +4,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::check::Violation;
 use crate::check::glob;
-use crate::check::json_cursor::At;
+use crate::check::json_cursor::Cursor;
 use crate::check::pod::has_meaning;
+use crate::check::violation::{Checked, all};
 use crate::model::kind::Kind;
 
 /// What Services may ask for beyond an address inside the cluster.
@@ -70,36 +70,35 @@ pub fn is_service(kind: &Kind) -> bool {
 ///
 /// # Errors
 /// The first thing that is not open.
-pub fn check(kind: &Kind, body: &Value, open: &Services) -> Result<(), Violation> {
+pub fn check(kind: &Kind, body: &Value, open: &Services) -> Checked {
     if !is_service(kind) {
         return Ok(());
     }
-    let root = At::root(body);
-    if let Some(metadata) = root.child("metadata")? {
-        check_annotations(&metadata, open)?;
-    }
-    let Some(spec) = root.child("spec")? else { return Ok(()) };
-    spec.members()?.try_for_each(|(field, value)| check_field(field, &value, open))
+    let root = Cursor::root(body);
+    let annotations = root.child("metadata")?.map_or(Ok(()), |metadata| check_annotations(&metadata, open));
+    let Some(spec) = root.child("spec")? else { return annotations };
+    let fields = all(spec.members()?.map(|(field, value)| check_field(field, &value, open)));
+    all([annotations, fields])
 }
 
-fn check_annotations(metadata: &At<'_>, open: &Services) -> Result<(), Violation> {
+fn check_annotations(metadata: &Cursor<'_>, open: &Services) -> Checked {
     let Some(annotations) = metadata.child("annotations")? else { return Ok(()) };
-    annotations.members()?.try_for_each(|(key, value)| {
+    all(annotations.members()?.map(|(key, value)| {
         let granted = !has_meaning(key) || glob::matches_any(&open.annotations, key);
-        value.ensure(granted, "service-annotation", "services.annotations")
-    })
+        value.ensure_listed(granted, "service-annotation", "services.annotations", key)
+    }))
 }
 
-fn check_field(field: &str, value: &At<'_>, open: &Services) -> Result<(), Violation> {
+fn check_field(field: &str, value: &Cursor<'_>, open: &Services) -> Checked {
     match field {
         "type" => {
             let wanted = value.text()?;
             let granted = wanted == "ClusterIP" || open.types.iter().any(|kind| kind == wanted);
-            value.ensure(granted, "service-type", "services.types")
+            value.ensure_listed(granted, "service-type", "services.types", wanted)
         }
         "externalName" => {
             let granted = open.types.iter().any(|kind| kind == "ExternalName");
-            value.ensure(granted, "service-type", "services.types")
+            value.ensure_listed(granted, "service-type", "services.types", "ExternalName")
         }
         "externalIPs" => value.ensure(open.external_ips, "service-external-ips", "services.externalIPs"),
         "loadBalancerIP" | "loadBalancerClass" | "loadBalancerSourceRanges" => {
@@ -108,9 +107,9 @@ fn check_field(field: &str, value: &At<'_>, open: &Services) -> Result<(), Viola
         "clusterIP" => {
             value.ensure(is_any(value.text()?) || open.cluster_ip, "service-cluster-ip", "services.clusterIP")
         }
-        "clusterIPs" => value.elements()?.try_for_each(|element| {
+        "clusterIPs" => all(value.elements()?.map(|element| {
             element.ensure(is_any(element.text()?) || open.cluster_ip, "service-cluster-ip", "services.clusterIP")
-        }),
+        })),
         free if FREE.contains(&free) => Ok(()),
         _ => Err(value.unknown()),
     }
@@ -130,7 +129,7 @@ mod tests {
     fn broken(spec: &Value, open: &Value) -> Option<&'static str> {
         let open: Services = serde_json::from_value(open.clone()).unwrap();
         let service = Kind::new("", "v1", "Service");
-        check(&service, &json!({ "spec": spec }), &open).err().map(|violation| violation.rule)
+        check(&service, &json!({ "spec": spec }), &open).err().map(|denial| denial.rule())
     }
 
     #[test]
@@ -162,7 +161,7 @@ mod tests {
     fn an_annotation_that_means_something_to_somebody_is_opened_by_its_own_item() {
         let with = |metadata: Value, open: Services| {
             let service = Kind::new("", "v1", "Service");
-            check(&service, &json!({ "metadata": metadata }), &open).err().map(|violation| violation.rule)
+            check(&service, &json!({ "metadata": metadata }), &open).err().map(|denial| denial.rule())
         };
         let annotated = |key: &str, open: Services| with(json!({ "annotations": { key: "x" } }), open);
         let opened = |pattern: &str| Services { annotations: vec![pattern.to_owned()], ..Services::default() };
@@ -217,7 +216,7 @@ mod tests {
         assert_eq!(broken(&json!({ "clusterIP": null }), &json!({})), Some("field-shape"));
         assert_eq!(broken(&json!([]), &json!({})), Some("field-shape"));
         let misspelt = check(&Kind::new("", "v1", "Service"), &json!({ "SPEC": {} }), &Services::default());
-        assert_eq!(misspelt.unwrap_err().rule, "field-unknown");
+        assert_eq!(misspelt.unwrap_err().rule(), "field-unknown");
     }
 
     #[test]

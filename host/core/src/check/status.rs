@@ -14,15 +14,18 @@ pub const RECONCILED: &str = "Reconciled";
 /// When it is no JSON object, or states what is the host's.
 pub fn check(status: Option<&str>, conditions: &[Condition]) -> Result<Map<String, Value>, Denial> {
     let mut violations = Violations::default();
-    let members = violations.note(read(status)).unwrap_or_default();
+    let members = violations.note(read(status).map_err(Denial::from)).unwrap_or_default();
     if members.contains_key("conditions") {
-        violations.add(violation("conditions belong in the list of conditions, not in the status".into()));
+        let wrong = violation("conditions belong in the list of conditions, not in the status".into());
+        violations.add(wrong.answer("state them with the decision's `conditions`"));
     }
     for (index, condition) in conditions.iter().enumerate() {
         if condition.name == RECONCILED {
-            violations.add(violation(format!("the condition {RECONCILED} is the host's")));
+            violations
+                .add(violation(format!("the condition {RECONCILED} is the host's")).answer("give it another type"));
         } else if conditions.iter().take(index).any(|other| other.name == condition.name) {
-            violations.add(violation(format!("the condition {} is stated twice", condition.name)));
+            let wrong = violation(format!("the condition {} is stated twice", condition.name));
+            violations.add(wrong.answer("leave one of both out"));
         }
     }
     violations.finish(members)

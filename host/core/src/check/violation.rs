@@ -2,25 +2,55 @@
 
 use std::fmt;
 
+use crate::check::fix::{self, Fix};
+use crate::check::grant::Grant;
+
 /// The most violations of one decision that are kept; the rest are counted.
 const KEPT: usize = 20;
 
 /// A rule that a decision breaks.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// A short name for logs and metrics, such as `kind-not-granted`.
     pub rule: &'static str,
-    /// What, to which object, and what to do.
+    /// What breaks it, and in which object.
     pub message: String,
+    /// What lifts it, where the message does not say so.
+    pub fix: Option<Fix>,
 }
 
 impl Violation {
-    /// Builds a violation of `rule`.
+    /// Builds a violation of `rule` whose message says what to do.
     pub fn new(rule: &'static str, message: impl Into<String>) -> Self {
-        Self { rule, message: message.into() }
+        Self { rule, message: message.into(), fix: None }
+    }
+
+    /// Adds what lifts it.
+    #[must_use]
+    pub fn fixed_by(self, fix: Fix) -> Self {
+        Self { fix: Some(fix), ..self }
+    }
+
+    /// Adds a change of the plugin's answer that lifts it.
+    #[must_use]
+    pub fn answer(self, change: impl Into<String>) -> Self {
+        self.fixed_by(Fix::Answer(change.into()))
     }
 }
+
+impl std::error::Error for Violation {}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.fix {
+            Some(fix) => write!(f, "{}; {fix}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// What a check came to.
+pub type Checked = Result<(), Denial>;
 
 /// Every rule that a decision breaks, at least one. The decision is denied as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +63,32 @@ impl Denial {
     /// Returns the violations that are kept, in the order of the answer.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
+    }
+
+    /// Returns the part of `plugin.yaml` that lifts all violations which a grant can lift, ready to be pasted
+    /// beside what `grant` says; nothing where there are none.
+    pub fn plugin_yaml(&self, grant: &Grant) -> Option<String> {
+        fix::plugin_yaml(self.violations.iter().filter_map(|violation| violation.fix.as_ref()), grant)
+    }
+
+    /// Returns all violations on one line, each with what lifts it.
+    pub fn reasons(&self) -> String {
+        if let [only] = &*self.violations
+            && self.more == 0
+        {
+            return only.to_string();
+        }
+        let numbered = self.violations.iter().enumerate();
+        let numbered: Vec<_> = numbered.map(|(index, violation)| format!("({}) {violation}", index + 1)).collect();
+        let more = if self.more > 0 { format!(" and {} more", self.more) } else { String::new() };
+        numbered.join(" ") + &more
+    }
+
+    /// Changes each violation.
+    #[must_use]
+    pub fn map(mut self, change: impl Fn(Violation) -> Violation) -> Self {
+        self.violations = self.violations.into_iter().map(change).collect();
+        self
     }
 
     /// Returns the name of the first rule that is broken.
@@ -62,21 +118,18 @@ impl From<Violation> for Denial {
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the decision is denied as a whole: ")?;
-        if let [only] = &*self.violations
-            && self.more == 0
-        {
-            return write!(f, "{only}");
-        }
-        for (index, violation) in self.violations.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}({}) {violation}", index + 1)?;
-        }
-        if self.more > 0 {
-            write!(f, "; and {} more", self.more)?;
-        }
-        Ok(())
+        write!(f, "the decision is denied as a whole: {}", self.reasons())
     }
+}
+
+/// Returns all violations of independent checks.
+///
+/// # Errors
+/// When there are any.
+pub fn all(checks: impl IntoIterator<Item = Checked>) -> Checked {
+    let mut violations = Violations::default();
+    checks.into_iter().filter_map(Result::err).for_each(|denial| violations.extend(denial));
+    violations.finish(())
 }
 
 /// Collects violations; a bounded number is kept, as a plugin chooses how many there are.
@@ -98,9 +151,9 @@ impl Violations {
         }
     }
 
-    /// Adds the violation of a failed check and returns what a check that passed found.
-    pub fn note<T>(&mut self, checked: Result<T, Violation>) -> Option<T> {
-        checked.map_err(|violation| self.add(violation)).ok()
+    /// Adds the violations of a failed check and returns what a check that passed found.
+    pub fn note<T>(&mut self, checked: Result<T, Denial>) -> Option<T> {
+        checked.map_err(|denial| self.extend(denial)).ok()
     }
 
     /// Adds all violations of a denial.
@@ -139,7 +192,7 @@ mod tests {
         violations.add(Violation::new("b", "second"));
         violations.add(Violation::new("a", "first"));
         let denial = violations.finish(()).unwrap_err();
-        assert_eq!(denial.to_string(), "the decision is denied as a whole: (1) first; (2) second");
+        assert_eq!(denial.to_string(), "the decision is denied as a whole: (1) first (2) second");
         assert_eq!((denial.rule(), denial.count()), ("a", 2));
     }
 
@@ -149,7 +202,7 @@ mod tests {
         (0..10_000).for_each(|number| violations.add(Violation::new("a", format!("child {number}"))));
         let denial = violations.finish(()).unwrap_err();
         assert_eq!((denial.violations().len(), denial.count()), (KEPT, 10_000));
-        assert!(denial.to_string().ends_with("(20) child 19; and 9980 more"), "{denial}");
+        assert!(denial.to_string().ends_with("(20) child 19 and 9980 more"), "{denial}");
     }
 
     #[test]

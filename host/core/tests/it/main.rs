@@ -4,4 +4,5 @@
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod architecture;
+mod denial;
 mod enumeration;

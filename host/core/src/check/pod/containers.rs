@@ -1,7 +1,8 @@
-//! What a container of a Pod may ask for. A part of [`pod_policy`](crate::check::pod); pure.
+//! What a container of a Pod may ask for. A part of [the rules of Pods](crate::check::pod); pure.
 
-use crate::check::json_cursor::{At, Judged};
+use crate::check::json_cursor::Cursor;
 use crate::check::pod::grant::Pods;
+use crate::check::violation::{Checked, all};
 
 pub(crate) const CONTAINER: [&str; 17] = [
     "args",
@@ -35,19 +36,25 @@ pub(crate) const PROBE: [&str; 6] = [
 ];
 
 impl Pods {
-    pub(crate) fn check_container(&self, container: &At<'_>) -> Judged {
-        for (field, value) in container.members()? {
-            match field {
-                "ports" => value.elements()?.try_for_each(|one| self.check_port(&one))?,
-                "env" => value.elements()?.try_for_each(|one| self.check_variable(&one))?,
-                "envFrom" => value.elements()?.try_for_each(|one| self.check_variables(&one))?,
-                "livenessProbe" | "readinessProbe" | "startupProbe" => self.check_probe(&value)?,
-                "lifecycle" => self.check_lifecycle(&value)?,
-                "securityContext" => self.check_container_security(&value)?,
-                harmless if CONTAINER.contains(&harmless) => {}
-                _ => return Err(value.unknown()),
-            }
+    pub(crate) fn check_container(&self, container: &Cursor<'_>) -> Checked {
+        let fields = all(container.members()?.map(|(field, value)| self.check_container_field(field, &value)));
+        all([fields, self.check_escalation(container)])
+    }
+
+    fn check_container_field(&self, field: &str, value: &Cursor<'_>) -> Checked {
+        match field {
+            "ports" => all(value.elements()?.map(|one| self.check_port(&one))),
+            "env" => all(value.elements()?.map(|one| self.check_variable(&one))),
+            "envFrom" => all(value.elements()?.map(|one| self.check_variables(&one))),
+            "livenessProbe" | "readinessProbe" | "startupProbe" => self.check_probe(value),
+            "lifecycle" => self.check_lifecycle(value),
+            "securityContext" => self.check_container_security(value),
+            harmless if CONTAINER.contains(&harmless) => Ok(()),
+            _ => Err(value.unknown()),
         }
+    }
+
+    fn check_escalation(&self, container: &Cursor<'_>) -> Checked {
         // What is left out is allowed.
         let security = container.child("securityContext")?;
         let escalates = match security.map(|security| security.child("allowPrivilegeEscalation")).transpose()?.flatten()
@@ -56,137 +63,97 @@ impl Pods {
             None => true,
         };
         if escalates && !self.allow_privilege_escalation {
-            return Err(container.refuse(
-                "pod-escalation",
-                "must say securityContext.allowPrivilegeEscalation: false, or be opened with pods.allowPrivilegeEscalation in the grant of plugin.yaml",
-            ));
+            let why = "must say securityContext.allowPrivilegeEscalation: false";
+            let item = "pods.allowPrivilegeEscalation";
+            return Err(container.refuse_unless("pod-escalation", why, item, true.into()));
         }
         Ok(())
     }
 
-    fn check_container_security(&self, context: &At<'_>) -> Judged {
-        for (field, value) in context.members()? {
-            match field {
-                // Judged with its absence.
-                "allowPrivilegeEscalation" => {}
-                "privileged" => value.closed_flag(self.privileged, "pod-privileged", "pods.privileged")?,
-                "procMount" => {
-                    let masked = value.text()? == "Default";
-                    value.ensure(masked || self.proc_mount, "pod-proc-mount", "pods.procMount")?;
-                }
-                "capabilities" => self.check_capabilities(&value)?,
-                harmless if CONTAINER_SECURITY.contains(&harmless) => {}
-                _ => self.check_security_field(field, &value)?,
+    fn check_container_security(&self, context: &Cursor<'_>) -> Checked {
+        all(context.members()?.map(|(field, value)| match field {
+            // Checked with its absence.
+            "allowPrivilegeEscalation" => Ok(()),
+            "privileged" => value.closed_flag(self.privileged, "pod-privileged", "pods.privileged"),
+            "procMount" => {
+                let masked = value.text()? == "Default";
+                value.ensure(masked || self.proc_mount, "pod-proc-mount", "pods.procMount")
             }
-        }
-        Ok(())
+            "capabilities" => self.check_capabilities(&value),
+            harmless if CONTAINER_SECURITY.contains(&harmless) => Ok(()),
+            _ => self.check_security_field(field, &value),
+        }))
     }
 
-    fn check_capabilities(&self, capabilities: &At<'_>) -> Judged {
-        for (field, value) in capabilities.members()? {
-            match field {
-                "drop" => {}
-                "add" => {
-                    for capability in value.elements()? {
-                        let name = capability.text()?;
-                        let granted = name == "NET_BIND_SERVICE" || self.capabilities.iter().any(|open| open == name);
-                        capability.ensure(granted, "pod-capability", "pods.capabilities")?;
-                    }
-                }
-                _ => return Err(value.unknown()),
-            }
-        }
-        Ok(())
+    fn check_capabilities(&self, capabilities: &Cursor<'_>) -> Checked {
+        all(capabilities.members()?.map(|(field, value)| match field {
+            "drop" => Ok(()),
+            "add" => all(value.elements()?.map(|capability| {
+                let name = capability.text()?;
+                let granted = name == "NET_BIND_SERVICE" || self.capabilities.iter().any(|open| open == name);
+                capability.ensure_listed(granted, "pod-capability", "pods.capabilities", name)
+            })),
+            _ => Err(value.unknown()),
+        }))
     }
 
-    fn check_port(&self, port: &At<'_>) -> Judged {
-        for (field, value) in port.members()? {
-            match field {
-                "containerPort" | "name" | "protocol" => {}
-                "hostPort" => value.ensure(value.is_zero()? || self.host_ports, "pod-host-port", "pods.hostPorts")?,
-                "hostIP" => {
-                    value.ensure(value.text()?.is_empty() || self.host_ports, "pod-host-port", "pods.hostPorts")?
-                }
-                _ => return Err(value.unknown()),
-            }
-        }
-        Ok(())
+    fn check_port(&self, port: &Cursor<'_>) -> Checked {
+        all(port.members()?.map(|(field, value)| match field {
+            "containerPort" | "name" | "protocol" => Ok(()),
+            "hostPort" => value.ensure(value.is_zero()? || self.host_ports, "pod-host-port", "pods.hostPorts"),
+            "hostIP" => value.ensure(value.text()?.is_empty() || self.host_ports, "pod-host-port", "pods.hostPorts"),
+            _ => Err(value.unknown()),
+        }))
     }
 
-    fn check_variable(&self, variable: &At<'_>) -> Judged {
-        for (field, value) in variable.members()? {
-            match field {
-                "name" | "value" => {}
-                "valueFrom" => {
-                    for (source, reference) in value.members()? {
-                        match source {
-                            "fieldRef" | "resourceFieldRef" | "fileKeyRef" => {}
-                            "secretKeyRef" => self.secret(&reference, "name")?,
-                            "configMapKeyRef" => self.config_map(&reference)?,
-                            _ => return Err(reference.unknown()),
-                        }
-                    }
-                }
-                _ => return Err(value.unknown()),
-            }
-        }
-        Ok(())
+    fn check_variable(&self, variable: &Cursor<'_>) -> Checked {
+        all(variable.members()?.map(|(field, value)| match field {
+            "name" | "value" => Ok(()),
+            "valueFrom" => all(value.members()?.map(|(source, reference)| match source {
+                "fieldRef" | "resourceFieldRef" | "fileKeyRef" => Ok(()),
+                "secretKeyRef" => self.secret(&reference, "name"),
+                "configMapKeyRef" => self.config_map(&reference),
+                _ => Err(reference.unknown()),
+            })),
+            _ => Err(value.unknown()),
+        }))
     }
 
-    fn check_variables(&self, variables: &At<'_>) -> Judged {
-        for (source, reference) in variables.members()? {
-            match source {
-                "prefix" => {}
-                "secretRef" => self.secret(&reference, "name")?,
-                "configMapRef" => self.config_map(&reference)?,
-                _ => return Err(reference.unknown()),
-            }
-        }
-        Ok(())
+    fn check_variables(&self, variables: &Cursor<'_>) -> Checked {
+        all(variables.members()?.map(|(source, reference)| match source {
+            "prefix" => Ok(()),
+            "secretRef" => self.secret(&reference, "name"),
+            "configMapRef" => self.config_map(&reference),
+            _ => Err(reference.unknown()),
+        }))
     }
 
-    fn check_probe(&self, probe: &At<'_>) -> Judged {
-        for (field, value) in probe.members()? {
-            if !PROBE.contains(&field) {
-                self.check_handler(field, &value)?;
-            }
-        }
-        Ok(())
+    fn check_probe(&self, probe: &Cursor<'_>) -> Checked {
+        let handlers = probe.members()?.filter(|(field, _)| !PROBE.contains(field));
+        all(handlers.map(|(field, value)| self.check_handler(field, &value)))
     }
 
-    fn check_lifecycle(&self, lifecycle: &At<'_>) -> Judged {
-        for (field, hook) in lifecycle.members()? {
-            match field {
-                "stopSignal" => {}
-                "postStart" | "preStop" => {
-                    for (handler, value) in hook.members()? {
-                        self.check_handler(handler, &value)?;
-                    }
-                }
-                _ => return Err(hook.unknown()),
-            }
-        }
-        Ok(())
+    fn check_lifecycle(&self, lifecycle: &Cursor<'_>) -> Checked {
+        all(lifecycle.members()?.map(|(field, hook)| match field {
+            "stopSignal" => Ok(()),
+            "postStart" | "preStop" => all(hook.members()?.map(|(handler, value)| self.check_handler(handler, &value))),
+            _ => Err(hook.unknown()),
+        }))
     }
 
     /// The kubelet calls from the node, so another host than the Pod may be one that the Pod
     /// itself cannot reach.
-    fn check_handler(&self, handler: &str, value: &At<'_>) -> Judged {
+    fn check_handler(&self, handler: &str, value: &Cursor<'_>) -> Checked {
         match handler {
             "exec" | "grpc" | "sleep" => Ok(()),
-            "httpGet" | "tcpSocket" => {
-                for (field, value) in value.members()? {
-                    match field {
-                        "port" | "path" | "scheme" | "httpHeaders" => {}
-                        "host" => {
-                            let own = value.text()?.is_empty();
-                            value.ensure(own || self.probe_hosts, "pod-probe-host", "pods.probeHosts")?;
-                        }
-                        _ => return Err(value.unknown()),
-                    }
+            "httpGet" | "tcpSocket" => all(value.members()?.map(|(field, value)| match field {
+                "port" | "path" | "scheme" | "httpHeaders" => Ok(()),
+                "host" => {
+                    let own = value.text()?.is_empty();
+                    value.ensure(own || self.probe_hosts, "pod-probe-host", "pods.probeHosts")
                 }
-                Ok(())
-            }
+                _ => Err(value.unknown()),
+            })),
             _ => Err(value.unknown()),
         }
     }

@@ -1,5 +1,5 @@
 //! What a grant opens for Pods, item by item: the part of `plugin.yaml` that
-//! [`pod_policy`](crate::check::pod) judges by. Pure.
+//! [the rules of Pods](crate::check::pod) judge by. Pure.
 
 use serde::{Deserialize, Serialize};
 

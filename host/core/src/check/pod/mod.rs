@@ -11,8 +11,9 @@ pub mod volumes;
 use serde_json::Value;
 
 use crate::check::glob;
-use crate::check::json_cursor::{At, Judged};
+use crate::check::json_cursor::Cursor;
 use crate::check::pod::grant::Pods;
+use crate::check::violation::{Checked, all};
 use crate::model::kind::Kind;
 use crate::model::object::HOST_PREFIX;
 
@@ -81,23 +82,19 @@ pub fn alike(kind: &Kind) -> Option<Kind> {
 ///
 /// # Errors
 /// The first thing that is not open, by its path.
-pub fn check(kind: &Kind, body: &Value, open: &Pods) -> Judged {
+pub fn check(kind: &Kind, body: &Value, open: &Pods) -> Checked {
     let Some(path) = template_of(kind) else { return Ok(()) };
-    let root = At::root(body);
-    if let Some(metadata) = root.descendant(&OF_JOBS)? {
-        open.check_inherited(&metadata, &[])?;
-    }
-    let Some(template) = root.descendant(path)? else { return Ok(()) };
-    match template.child("metadata")? {
+    let root = Cursor::root(body);
+    let of_jobs = root.descendant(&OF_JOBS)?.map_or(Ok(()), |metadata| open.check_inherited(&metadata, &[]));
+    let Some(template) = root.descendant(path)? else { return of_jobs };
+    let metadata = match template.child("metadata")? {
         // A Pod's own was checked as any object's, but for what its annotations mean.
-        Some(metadata) if path.is_empty() => open.check_annotations(&metadata)?,
-        _ if path.is_empty() => {}
-        _ => open.check_template(&template)?,
-    }
-    match template.child("spec")? {
-        Some(spec) => open.check_spec(&spec),
-        None => Ok(()),
-    }
+        Some(metadata) if path.is_empty() => open.check_annotations(&metadata),
+        _ if path.is_empty() => Ok(()),
+        _ => open.check_template(&template),
+    };
+    let spec = template.child("spec")?.map_or(Ok(()), |spec| open.check_spec(&spec));
+    all([of_jobs, metadata, spec])
 }
 
 fn template_of(kind: &Kind) -> Option<&'static [&'static str]> {
@@ -113,91 +110,82 @@ pub fn has_meaning(annotation: &str) -> bool {
 
 impl Pods {
     /// What a Pod inherits from its template beside its spec.
-    fn check_template(&self, template: &At<'_>) -> Judged {
-        for (field, value) in template.members()? {
-            match field {
-                "spec" => {}
-                "metadata" => self.check_inherited(&value, &[])?,
-                _ => return Err(value.unknown()),
-            }
-        }
-        Ok(())
+    fn check_template(&self, template: &Cursor<'_>) -> Checked {
+        all(template.members()?.map(|(field, value)| match field {
+            "spec" => Ok(()),
+            "metadata" => self.check_inherited(&value, &[]),
+            _ => Err(value.unknown()),
+        }))
     }
 
     /// Metadata that a template gives to what is made of it: labels, annotations, and these fields.
     ///
     /// # Errors
     /// What is not a plugin's to set, or not open, by its path.
-    pub fn check_inherited(&self, metadata: &At<'_>, also: &[&str]) -> Judged {
-        for (field, texts) in metadata.members()? {
-            match field {
-                "labels" | "annotations" => {
-                    for (key, value) in texts.members()? {
-                        // With our labels it would pass for a plugin's child.
-                        if key.starts_with(HOST_PREFIX) {
-                            return Err(value.refuse("pod-metadata", "is the host's to set"));
-                        }
-                    }
-                }
-                also_harmless if also.contains(&also_harmless) => {}
-                _ => return Err(texts.refuse("pod-metadata", "is not a plugin's to set")),
-            }
-        }
-        self.check_annotations(metadata)
+    pub fn check_inherited(&self, metadata: &Cursor<'_>, also: &[&str]) -> Checked {
+        let fields = all(metadata.members()?.map(|(field, texts)| match field {
+            // With our labels it would pass for a plugin's child.
+            "labels" | "annotations" => all(texts.members()?.map(|(key, value)| match key.starts_with(HOST_PREFIX) {
+                true => Err(value.refuse("pod-metadata", "is the host's to set; leave it out")),
+                false => Ok(()),
+            })),
+            also_harmless if also.contains(&also_harmless) => Ok(()),
+            _ => Err(texts.refuse("pod-metadata", "is not a plugin's to set; leave it out")),
+        }));
+        all([fields, self.check_annotations(metadata)])
     }
 
     /// Annotations, for what they mean to somebody.
     ///
     /// # Errors
     /// The first that is not open, by its path.
-    pub fn check_annotations(&self, metadata: &At<'_>) -> Judged {
+    pub fn check_annotations(&self, metadata: &Cursor<'_>) -> Checked {
         let Some(annotations) = metadata.child("annotations")? else { return Ok(()) };
-        for (key, value) in annotations.members()? {
-            if OLD_PROFILES.iter().any(|prefix| key.starts_with(prefix)) {
-                let profile = value.text()?;
-                let confined =
-                    ["runtime/default", "docker/default"].contains(&profile) || profile.starts_with("localhost/");
-                value.ensure(confined || self.unconfined, "pod-unconfined", "pods.unconfined")?;
-            } else {
-                let granted = !has_meaning(key) || glob::matches_any(&self.annotations, key);
-                value.ensure(granted, "pod-annotation", "pods.annotations")?;
-            }
-        }
-        Ok(())
+        all(annotations.members()?.map(|(key, value)| self.check_annotation(key, &value)))
     }
 
-    fn check_spec(&self, spec: &At<'_>) -> Judged {
-        for (field, value) in spec.members()? {
-            self.check_pod_field(field, &value)?;
+    fn check_annotation(&self, key: &str, value: &Cursor<'_>) -> Checked {
+        if OLD_PROFILES.iter().any(|prefix| key.starts_with(prefix)) {
+            let profile = value.text()?;
+            let confined =
+                ["runtime/default", "docker/default"].contains(&profile) || profile.starts_with("localhost/");
+            return value.ensure(confined || self.unconfined, "pod-unconfined", "pods.unconfined");
         }
-        self.check_mounts(spec)?;
+        let granted = !has_meaning(key) || glob::matches_any(&self.annotations, key);
+        value.ensure_listed(granted, "pod-annotation", "pods.annotations", key)
+    }
+
+    fn check_spec(&self, spec: &Cursor<'_>) -> Checked {
+        let fields = all(spec.members()?.map(|(field, value)| self.check_pod_field(field, &value)));
+        all([fields, self.check_mounts(spec), self.check_token(spec)])
+    }
+
+    fn check_token(&self, spec: &Cursor<'_>) -> Checked {
         // What is left out is mounted.
         let mounted = match spec.child("automountServiceAccountToken")? {
             Some(automount) => automount.flag()?,
             None => true,
         };
         if mounted && !self.service_account_token {
-            return Err(spec.refuse(
-                "pod-token",
-                "must say automountServiceAccountToken: false, or be opened with pods.serviceAccountToken in the grant of plugin.yaml",
-            ));
+            let why = "must say automountServiceAccountToken: false";
+            return Err(spec.refuse_unless("pod-token", why, "pods.serviceAccountToken", true.into()));
         }
         Ok(())
     }
 
-    fn check_pod_field(&self, field: &str, value: &At<'_>) -> Judged {
+    fn check_pod_field(&self, field: &str, value: &Cursor<'_>) -> Checked {
         match field {
-            "containers" | "initContainers" => value.elements()?.try_for_each(|one| self.check_container(&one)),
-            "volumes" => value.elements()?.try_for_each(|one| self.check_volume(&one)),
+            "containers" | "initContainers" => all(value.elements()?.map(|one| self.check_container(&one))),
+            "volumes" => all(value.elements()?.map(|one| self.check_volume(&one))),
             "securityContext" => self.check_pod_security(value),
-            // Judged with its absence.
+            // Checked with its absence.
             "automountServiceAccountToken" => Ok(()),
             "serviceAccountName" | "serviceAccount" => {
                 let name = value.text()?;
                 let granted = name.is_empty() || name == "default" || glob::matches_any(&self.service_accounts, name);
-                value.ensure(granted, "pod-service-account", "pods.serviceAccounts")
+                value.ensure_listed(granted, "pod-service-account", "pods.serviceAccounts", name)
             }
-            "imagePullSecrets" => value.elements()?.try_for_each(|one| self.secret(&one, "name")),
+            "imagePullSecrets" => all(value.elements()?.map(|one| self.secret(&one, "name"))),
             "hostNetwork" => value.closed_flag(self.host_network, "pod-host-network", "pods.hostNetwork"),
             "hostPID" => value.closed_flag(self.host_pid, "pod-host-pid", "pods.hostPID"),
             "hostIPC" => value.closed_flag(self.host_ipc, "pod-host-ipc", "pods.hostIPC"),
@@ -205,12 +193,14 @@ impl Pods {
             // A number is filled in from the class, or refused.
             "priority" => Ok(()),
             "priorityClassName" => {
-                let granted = glob::matches_any(&self.priority_classes, value.text()?);
-                value.ensure(granted, "pod-priority", "pods.priorityClasses")
+                let name = value.text()?;
+                let granted = glob::matches_any(&self.priority_classes, name);
+                value.ensure_listed(granted, "pod-priority", "pods.priorityClasses", name)
             }
             "runtimeClassName" => {
-                let granted = glob::matches_any(&self.runtime_classes, value.text()?);
-                value.ensure(granted, "pod-runtime-class", "pods.runtimeClasses")
+                let name = value.text()?;
+                let granted = glob::matches_any(&self.runtime_classes, name);
+                value.ensure_listed(granted, "pod-runtime-class", "pods.runtimeClasses", name)
             }
             "resourceClaims" => value.ensure(self.resource_claims, "pod-resource-claims", "pods.resourceClaims"),
             harmless if POD.contains(&harmless) => Ok(()),
@@ -235,7 +225,7 @@ mod tests {
     fn broken(spec: &Value, open: &Value) -> Option<&'static str> {
         let open: Pods = serde_json::from_value(open.clone()).unwrap();
         let body = json!({ "spec": { "template": { "spec": spec } } });
-        check(&deployment(), &body, &open).err().map(|violation| violation.rule)
+        check(&deployment(), &body, &open).err().map(|denial| denial.rule())
     }
 
     /// A Pod that asks for nothing.
@@ -506,7 +496,7 @@ mod tests {
             ("batch", "CronJob", json!({ "spec": { "jobTemplate": { "spec": { "template": template } } } })),
         ] {
             let of = |group: &str, kind: &str| check(&Kind::new(group, "v1", kind), &body, &Pods::default());
-            assert_eq!(of(group, kind).unwrap_err().rule, "pod-host-network", "{kind}");
+            assert_eq!(of(group, kind).unwrap_err().rule(), "pod-host-network", "{kind}");
             assert!(makes_pods(&Kind::new(group, "v1", kind)));
             assert!(of("example.com", kind).is_ok() && of(group, "Other").is_ok());
         }
@@ -669,7 +659,7 @@ mod tests {
             json!({ "spec": { "template": { "metadata": "x" } } }),
             json!({ "spec": { "template": { "metadata": { "annotations": [] } } } }),
         ] {
-            assert_eq!(check(&deployment(), &body, &Pods::default()).unwrap_err().rule, "field-shape", "{body}");
+            assert_eq!(check(&deployment(), &body, &Pods::default()).unwrap_err().rule(), "field-shape", "{body}");
         }
         for body in [
             json!({ "Spec": {} }),
@@ -677,13 +667,13 @@ mod tests {
             json!({ "spec": { "template": { "Spec": {} } } }),
             json!({ "spec": { "template": { "odd": {} } } }),
         ] {
-            assert_eq!(check(&deployment(), &body, &Pods::default()).unwrap_err().rule, "field-unknown", "{body}");
+            assert_eq!(check(&deployment(), &body, &Pods::default()).unwrap_err().rule(), "field-unknown", "{body}");
         }
         for body in [json!({}), json!({ "spec": { "replicas": 1 } }), json!({ "spec": { "template": {} } })] {
             assert_eq!(check(&deployment(), &body, &Pods::default()), Ok(()), "{body}");
         }
         let pod = Kind::new("", "v1", "Pod");
-        assert_eq!(check(&pod, &json!({ "SPEC": {} }), &Pods::default()).unwrap_err().rule, "field-unknown");
+        assert_eq!(check(&pod, &json!({ "SPEC": {} }), &Pods::default()).unwrap_err().rule(), "field-unknown");
         let whole =
             json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "ownerReferences": [] }, "spec": modest() });
         assert_eq!(check(&pod, &whole, &Pods::default()), Ok(()));
@@ -694,7 +684,7 @@ mod tests {
     fn annotated(kind: &Kind, key: &str, value: Value, open: &Pods) -> Option<&'static str> {
         let template = json!({ "metadata": { "annotations": { key: value } }, "spec": modest() });
         let body = if &*kind.kind == "Pod" { template } else { json!({ "spec": { "template": template } }) };
-        check(kind, &body, open).err().map(|violation| violation.rule)
+        check(kind, &body, open).err().map(|violation| violation.rule())
     }
 
     #[test]
@@ -744,16 +734,16 @@ mod tests {
         let of_pod = |key| annotated(&Kind::new("", "v1", "Pod"), key, json!("x"), &Pods::default());
         assert_eq!(of_pod("hotshoe.dev/applied"), None, "it is the host that set it");
         let body = json!({ "spec": { "template": { "metadata": { "annotations": { "a.io/b": "c" } } } } });
-        let message = check(&deployment(), &body, &Pods::default()).unwrap_err().message;
-        assert!(message.starts_with("spec.template.metadata.annotations.a.io/b is not granted"), "{message}");
-        assert!(message.contains("pods.annotations"), "{message}");
+        let message = check(&deployment(), &body, &Pods::default()).unwrap_err().to_string();
+        assert!(message.contains("spec.template.metadata.annotations.a.io/b is not granted"), "{message}");
+        assert!(message.contains("pods: {annotations: [a.io/b]}"), "{message}");
     }
 
     #[test]
     fn a_template_gives_its_pods_labels_and_annotations_and_nothing_else() {
         let with = |metadata: Value| {
             let body = json!({ "spec": { "template": { "metadata": metadata, "spec": modest() } } });
-            check(&deployment(), &body, &Pods::default()).err().map(|violation| violation.rule)
+            check(&deployment(), &body, &Pods::default()).err().map(|violation| violation.rule())
         };
         assert_eq!(with(json!({ "labels": { "a": "b" }, "annotations": { "a": "b" } })), None);
         for field in ["finalizers", "ownerReferences", "name", "generateName", "namespace", "uid"] {
@@ -768,7 +758,7 @@ mod tests {
     fn a_cron_job_gives_its_jobs_labels_and_annotations_and_nothing_else() {
         let with = |metadata: Value, open: &Pods| {
             let body = json!({ "spec": { "jobTemplate": { "metadata": metadata } } });
-            check(&Kind::new("batch", "v1", "CronJob"), &body, open).err().map(|violation| violation.rule)
+            check(&Kind::new("batch", "v1", "CronJob"), &body, open).err().map(|violation| violation.rule())
         };
         let (closed, open) = (Pods::default(), Pods { annotations: vec!["a.io/*".into()], ..Pods::default() });
         assert_eq!(with(json!({ "labels": { "a": "b" }, "annotations": { "a": "b" } }), &closed), None);
@@ -898,11 +888,10 @@ mod tests {
     #[test]
     fn a_message_names_the_field_and_the_item() {
         let body = json!({ "spec": { "template": { "spec": container(json!({ "ports": [{ "hostPort": 80 }] })) } } });
-        let message = check(&deployment(), &body, &Pods::default()).unwrap_err().message;
+        let message = check(&deployment(), &body, &Pods::default()).unwrap_err().to_string();
         assert!(
-            message.starts_with(
-                "spec.template.spec.containers[0].ports[0].hostPort is not granted; open it with pods.hostPorts"
-            ),
+            message.contains("spec.template.spec.containers[0].ports[0].hostPort is not granted")
+                && message.contains("pods: {hostPorts: true}"),
             "{message}"
         );
     }

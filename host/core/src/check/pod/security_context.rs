@@ -1,9 +1,10 @@
 //! What a Pod may ask of the kernel: its security context and that of its containers. A part of
-//! [`pod_policy`](crate::check::pod); pure.
+//! [the rules of Pods](crate::check::pod); pure.
 
 use crate::check::glob;
-use crate::check::json_cursor::{At, Judged};
+use crate::check::json_cursor::Cursor;
 use crate::check::pod::grant::Pods;
+use crate::check::violation::{Checked, all};
 
 pub(crate) const POD_SECURITY: [&str; 8] = [
     "fsGroup",
@@ -37,19 +38,16 @@ pub(crate) const SAFE_SYSCTLS: [&str; 12] = [
 ];
 
 impl Pods {
-    pub(crate) fn check_pod_security(&self, context: &At<'_>) -> Judged {
-        for (field, value) in context.members()? {
-            match field {
-                "sysctls" => value.elements()?.try_for_each(|one| self.check_sysctl(&one))?,
-                harmless if POD_SECURITY.contains(&harmless) => {}
-                _ => self.check_security_field(field, &value)?,
-            }
-        }
-        Ok(())
+    pub(crate) fn check_pod_security(&self, context: &Cursor<'_>) -> Checked {
+        all(context.members()?.map(|(field, value)| match field {
+            "sysctls" => all(value.elements()?.map(|one| self.check_sysctl(&one))),
+            harmless if POD_SECURITY.contains(&harmless) => Ok(()),
+            _ => self.check_security_field(field, &value),
+        }))
     }
 
     /// What the security contexts of Pods and containers share.
-    pub(crate) fn check_security_field(&self, field: &str, value: &At<'_>) -> Judged {
+    pub(crate) fn check_security_field(&self, field: &str, value: &Cursor<'_>) -> Checked {
         match field {
             "seccompProfile" | "appArmorProfile" => self.check_profile(value),
             "seLinuxOptions" => self.check_se_linux(value),
@@ -58,56 +56,46 @@ impl Pods {
         }
     }
 
-    fn check_profile(&self, profile: &At<'_>) -> Judged {
-        for (field, value) in profile.members()? {
-            match field {
-                "localhostProfile" => {}
-                "type" => {
-                    let confined = ["RuntimeDefault", "Localhost"].contains(&value.text()?);
-                    value.ensure(confined || self.unconfined, "pod-unconfined", "pods.unconfined")?;
-                }
-                _ => return Err(value.unknown()),
+    fn check_profile(&self, profile: &Cursor<'_>) -> Checked {
+        all(profile.members()?.map(|(field, value)| match field {
+            "localhostProfile" => Ok(()),
+            "type" => {
+                let confined = ["RuntimeDefault", "Localhost"].contains(&value.text()?);
+                value.ensure(confined || self.unconfined, "pod-unconfined", "pods.unconfined")
             }
-        }
-        Ok(())
+            _ => Err(value.unknown()),
+        }))
     }
 
-    fn check_se_linux(&self, options: &At<'_>) -> Judged {
-        for (field, value) in options.members()? {
+    fn check_se_linux(&self, options: &Cursor<'_>) -> Checked {
+        all(options.members()?.map(|(field, value)| {
             let harmless = match field {
                 "level" => true,
                 "type" => CONTAINER_TYPES.contains(&value.text()?),
                 "user" | "role" => value.text()?.is_empty(),
                 _ => return Err(value.unknown()),
             };
-            value.ensure(harmless || self.se_linux, "pod-selinux", "pods.seLinux")?;
-        }
-        Ok(())
+            value.ensure(harmless || self.se_linux, "pod-selinux", "pods.seLinux")
+        }))
     }
 
-    fn check_windows(&self, options: &At<'_>) -> Judged {
-        for (field, value) in options.members()? {
-            match field {
-                "runAsUserName" => {}
-                "hostProcess" => value.closed_flag(self.host_process, "pod-host-process", "pods.hostProcess")?,
-                _ => return Err(value.unknown()),
-            }
-        }
-        Ok(())
+    fn check_windows(&self, options: &Cursor<'_>) -> Checked {
+        all(options.members()?.map(|(field, value)| match field {
+            "runAsUserName" => Ok(()),
+            "hostProcess" => value.closed_flag(self.host_process, "pod-host-process", "pods.hostProcess"),
+            _ => Err(value.unknown()),
+        }))
     }
 
-    fn check_sysctl(&self, sysctl: &At<'_>) -> Judged {
-        for (field, value) in sysctl.members()? {
-            match field {
-                "value" => {}
-                "name" => {
-                    let name = value.text()?;
-                    let granted = SAFE_SYSCTLS.contains(&name) || glob::matches_any(&self.sysctls, name);
-                    value.ensure(granted, "pod-sysctl", "pods.sysctls")?;
-                }
-                _ => return Err(value.unknown()),
+    fn check_sysctl(&self, sysctl: &Cursor<'_>) -> Checked {
+        all(sysctl.members()?.map(|(field, value)| match field {
+            "value" => Ok(()),
+            "name" => {
+                let name = value.text()?;
+                let granted = SAFE_SYSCTLS.contains(&name) || glob::matches_any(&self.sysctls, name);
+                value.ensure_listed(granted, "pod-sysctl", "pods.sysctls", name)
             }
-        }
-        Ok(())
+            _ => Err(value.unknown()),
+        }))
     }
 }

@@ -1,11 +1,11 @@
 //! What the volumes of a Pod may show it: Secrets, claims, and the files of its node. A part of
-//! [`pod_policy`](crate::check::pod); pure.
+//! [the rules of Pods](crate::check::pod); pure.
 
-use crate::check::Violation;
 use crate::check::glob;
-use crate::check::json_cursor::{At, Judged};
+use crate::check::json_cursor::Cursor;
 use crate::check::pod::grant::{Pods, has_parent};
 use crate::check::pvc;
+use crate::check::violation::{Checked, Denial, Violations, all};
 
 /// What `pods.volumes` opens: types of volumes, and of projections.
 const TYPES: [&str; 25] = [
@@ -48,131 +48,127 @@ impl Pods {
         }
     }
 
-    pub(crate) fn check_volume(&self, volume: &At<'_>) -> Judged {
-        for (source, value) in volume.members()? {
-            match source {
-                "name" | "emptyDir" | "downwardAPI" => {}
-                "secret" => self.secret(&value, "secretName")?,
-                "configMap" => self.config_map(&value)?,
-                "persistentVolumeClaim" => self.claim(&value)?,
-                "hostPath" => self.check_host_path(&value)?,
-                "projected" => self.check_projected(&value)?,
-                _ => {
-                    let granted = self.volumes.iter().any(|open| open == source);
-                    value.ensure(granted, "pod-volume", "pods.volumes")?;
-                    match source {
-                        "ephemeral" => self.check_ephemeral(&value)?,
-                        _ => self.check_references(&value)?,
-                    }
-                }
+    pub(crate) fn check_volume(&self, volume: &Cursor<'_>) -> Checked {
+        all(volume.members()?.map(|(source, value)| match source {
+            "name" | "emptyDir" | "downwardAPI" => Ok(()),
+            "secret" => self.secret(&value, "secretName"),
+            "configMap" => self.config_map(&value),
+            "persistentVolumeClaim" => self.claim(&value),
+            "hostPath" => self.check_host_path(&value),
+            "projected" => self.check_projected(&value),
+            _ => {
+                let granted = self.volumes.iter().any(|open| open == source);
+                let inside = match source {
+                    "ephemeral" => self.check_ephemeral(&value),
+                    _ => self.check_references(&value),
+                };
+                all([value.ensure_listed(granted, "pod-volume", "pods.volumes", source), inside])
             }
-        }
-        Ok(())
+        }))
     }
 
     /// Its claim is named after the Pod, which does not start where that is somebody's.
-    fn check_ephemeral(&self, volume: &At<'_>) -> Judged {
-        for (field, value) in volume.members()? {
-            match field {
-                "volumeClaimTemplate" => pvc::check_template(&value, self)?,
-                _ => return Err(value.unknown()),
-            }
-        }
-        Ok(())
+    fn check_ephemeral(&self, volume: &Cursor<'_>) -> Checked {
+        all(volume.members()?.map(|(field, value)| match field {
+            "volumeClaimTemplate" => pvc::check_template(&value, self),
+            _ => Err(value.unknown()),
+        }))
     }
 
-    fn check_projected(&self, projected: &At<'_>) -> Judged {
-        for (field, value) in projected.members()? {
-            match field {
-                "defaultMode" => {}
-                "sources" => value.elements()?.try_for_each(|one| self.check_projection(&one))?,
-                _ => return Err(value.unknown()),
-            }
-        }
-        Ok(())
+    fn check_projected(&self, projected: &Cursor<'_>) -> Checked {
+        all(projected.members()?.map(|(field, value)| match field {
+            "defaultMode" => Ok(()),
+            "sources" => all(value.elements()?.map(|one| self.check_projection(&one))),
+            _ => Err(value.unknown()),
+        }))
     }
 
-    fn check_projection(&self, projection: &At<'_>) -> Judged {
-        for (source, value) in projection.members()? {
-            match source {
-                "downwardAPI" => {}
-                "secret" => self.secret(&value, "name")?,
-                "configMap" => self.config_map(&value)?,
-                "serviceAccountToken" => {
-                    value.ensure(self.service_account_token, "pod-token", "pods.serviceAccountToken")?;
-                }
-                "clusterTrustBundle" | "podCertificate" => {
-                    let granted = self.volumes.iter().any(|open| open == source);
-                    value.ensure(granted, "pod-volume", "pods.volumes")?;
-                }
-                _ => return Err(value.unknown()),
+    fn check_projection(&self, projection: &Cursor<'_>) -> Checked {
+        all(projection.members()?.map(|(source, value)| match source {
+            "downwardAPI" => Ok(()),
+            "secret" => self.secret(&value, "name"),
+            "configMap" => self.config_map(&value),
+            "serviceAccountToken" => value.ensure(self.service_account_token, "pod-token", "pods.serviceAccountToken"),
+            "clusterTrustBundle" | "podCertificate" => {
+                let granted = self.volumes.iter().any(|open| open == source);
+                value.ensure_listed(granted, "pod-volume", "pods.volumes", source)
             }
-        }
-        Ok(())
+            _ => Err(value.unknown()),
+        }))
     }
 
-    fn check_host_path(&self, volume: &At<'_>) -> Judged {
+    fn check_host_path(&self, volume: &Cursor<'_>) -> Checked {
         let path = volume.required("path")?;
         let wanted = path.text()?;
         let granted = !has_parent(wanted) && self.host_path.iter().any(|open| lies_in(wanted, open));
-        path.ensure(granted, "pod-host-path", "pods.hostPath")?;
+        let listed = path.ensure_listed(granted, "pod-host-path", "pods.hostPath", wanted);
         // What is not there the kubelet makes, as the node's root; and a socket or a device takes what is
         // sent to it, however it is mounted.
-        let Some(kind) = volume.child("type")? else { return Ok(()) };
+        let Some(kind) = volume.child("type")? else { return listed };
         let reads = ["", "Directory", "File"].contains(&kind.text()?);
-        kind.ensure(reads || self.host_path_writable, "pod-host-path-writable", "pods.hostPathWritable")
+        let written = kind.ensure(reads || self.host_path_writable, "pod-host-path-writable", "pods.hostPathWritable");
+        all([listed, written])
     }
 
     /// A link that is made in a path of the node's leads the next mount of it out of that path.
-    pub(crate) fn check_mounts(&self, spec: &At<'_>) -> Judged {
+    pub(crate) fn check_mounts(&self, spec: &Cursor<'_>) -> Checked {
         let of_node = if self.host_path_writable { Vec::new() } else { names_of_node_paths(spec)? };
         if of_node.is_empty() {
             return Ok(());
         }
+        let mut found = Violations::default();
         for containers in ["containers", "initContainers"] {
             let Some(containers) = spec.child(containers)? else { continue };
             for container in containers.elements()? {
                 let Some(mounts) = container.child("volumeMounts")? else { continue };
-                mounts.elements()?.try_for_each(|mount| check_mount(&mount, &of_node))?;
+                mounts
+                    .elements()?
+                    .filter_map(|mount| check_mount(&mount, &of_node).err())
+                    .for_each(|denial| found.extend(denial));
             }
         }
-        Ok(())
+        found.finish(())
     }
 
     /// Volumes of third parties name the Secrets of their servers in many ways, all of which end
     /// alike, and those of a driver stand as deep as it likes.
-    fn check_references(&self, volume: &At<'_>) -> Judged {
-        for (field, value) in volume.members()? {
+    fn check_references(&self, volume: &Cursor<'_>) -> Checked {
+        all(volume.members()?.map(|(field, value)| {
             let field = field.to_ascii_lowercase();
-            if field.ends_with("secretref") {
-                self.secret(&value, "name")?;
-            } else if field.ends_with("secretname") {
-                let granted = glob::matches_any(&self.secrets, value.text()?);
-                value.ensure(granted, "pod-secret", "pods.secrets")?;
-            }
-            value.objects().iter().try_for_each(|object| self.check_references(object))?;
-        }
-        Ok(())
+            let named = match () {
+                () if field.ends_with("secretref") => self.secret(&value, "name"),
+                () if field.ends_with("secretname") => self.ensure_secret(&value),
+                () => Ok(()),
+            };
+            let below = all(value.objects().iter().map(|object| self.check_references(object)));
+            all([named, below])
+        }))
     }
 
-    pub(crate) fn secret(&self, reference: &At<'_>, field: &str) -> Judged {
-        let name = reference.required(field)?;
-        name.ensure(glob::matches_any(&self.secrets, name.text()?), "pod-secret", "pods.secrets")
+    pub(crate) fn secret(&self, reference: &Cursor<'_>, field: &str) -> Checked {
+        self.ensure_secret(&reference.required(field)?)
     }
 
-    pub(crate) fn config_map(&self, reference: &At<'_>) -> Judged {
+    fn ensure_secret(&self, name: &Cursor<'_>) -> Checked {
+        let text = name.text()?;
+        name.ensure_listed(glob::matches_any(&self.secrets, text), "pod-secret", "pods.secrets", text)
+    }
+
+    pub(crate) fn config_map(&self, reference: &Cursor<'_>) -> Checked {
         let name = reference.required("name")?;
-        name.ensure(glob::matches_any(&self.config_maps, name.text()?), "pod-config-map", "pods.configMaps")
+        let text = name.text()?;
+        name.ensure_listed(glob::matches_any(&self.config_maps, text), "pod-config-map", "pods.configMaps", text)
     }
 
-    fn claim(&self, reference: &At<'_>) -> Judged {
+    fn claim(&self, reference: &Cursor<'_>) -> Checked {
         let name = reference.required("claimName")?;
-        let granted = glob::matches_any(&self.persistent_volume_claims, name.text()?);
-        name.ensure(granted, "pod-volume-claim", "pods.persistentVolumeClaims")
+        let text = name.text()?;
+        let granted = glob::matches_any(&self.persistent_volume_claims, text);
+        name.ensure_listed(granted, "pod-volume-claim", "pods.persistentVolumeClaims", text)
     }
 }
 
-fn names_of_node_paths<'a>(spec: &At<'a>) -> Result<Vec<&'a str>, Violation> {
+fn names_of_node_paths<'a>(spec: &Cursor<'a>) -> Result<Vec<&'a str>, Denial> {
     let mut names = Vec::new();
     let Some(volumes) = spec.child("volumes")? else { return Ok(names) };
     for volume in volumes.elements()? {
@@ -183,7 +179,7 @@ fn names_of_node_paths<'a>(spec: &At<'a>) -> Result<Vec<&'a str>, Violation> {
     Ok(names)
 }
 
-fn check_mount(mount: &At<'_>, of_node: &[&str]) -> Judged {
+fn check_mount(mount: &Cursor<'_>, of_node: &[&str]) -> Checked {
     if !of_node.contains(&mount.required("name")?.text()?) {
         return Ok(());
     }
@@ -194,10 +190,8 @@ fn check_mount(mount: &At<'_>, of_node: &[&str]) -> Judged {
     if read_only {
         return Ok(());
     }
-    Err(mount.refuse(
-        "pod-host-path-writable",
-        "must say readOnly: true, as it is of the node's files, or be opened with pods.hostPathWritable in the grant of plugin.yaml, which is as much as the node",
-    ))
+    let why = "must say readOnly: true, as it is of the node's files; with pods.hostPathWritable it would be as much as the node";
+    Err(mount.refuse_unless("pod-host-path-writable", why, "pods.hostPathWritable", true.into()))
 }
 
 fn parts(path: &str) -> impl Iterator<Item = &str> {
