@@ -30,7 +30,15 @@ pub(super) async fn denial(case: &Case, revision: &Arc<Revision>, config: Option
     let observation = Arc::new(case.observation(revision.descriptor()).ok()?);
     let answer = revision.decide(case.call, observation.clone()).await.ok()?.result.ok()?;
     let denied = judge(case.call, answer, &observation, revision.descriptor(), config).err()?;
-    Some(clean(denied.to_string(), WORDS))
+    Some(clean(denied.to_string(), WORDS) + &plugin_yaml(&denied, config).unwrap_or_default())
+}
+
+/// Returns what to paste into `plugin.yaml`, indented below a message.
+fn plugin_yaml(denied: &Inadmissible, config: &PluginConfig) -> Option<String> {
+    let Inadmissible::Denied(denial) = denied else { return None };
+    let yaml = denial.plugin_yaml(&config.grant)?;
+    let lines = yaml.lines().map(|line| format!("\n       {}", clean(line.to_owned(), 2_000)));
+    Some(format!("\n     in plugin.yaml:{}", lines.collect::<String>()))
 }
 
 fn judge(

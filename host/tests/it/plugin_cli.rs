@@ -223,7 +223,7 @@ fn an_answer_that_a_host_would_refuse_fails_the_case() {
     let output = hotshoe(dir.path(), &["test", "."]);
     let text = stdout(&output);
     assert!(!output.status.success() && text.contains("a host denies that"), "{text}{}", stderr(&output));
-    assert!(text.contains("would delete 1 children; grant spec.pruneAll"), "{text}");
+    assert!(text.contains("would delete 1 children") && text.contains("spec:\n         pruneAll: true"), "{text}");
     fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}  pruneAll: true\n")).unwrap();
     assert!(hotshoe(dir.path(), &["test", "."]).status.success());
 }
@@ -245,7 +245,7 @@ fn cases_of_a_plugin_that_takes_such_a_variable_are_held_against_its_grant_all_t
     fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}  config: {{fromEnv: {{key: DATABASE_PASSWORD}}}}\n"))
         .unwrap();
     let output = hotshoe(dir.path(), &["test", "."]);
-    assert!(stdout(&output).contains("grant spec.pruneAll"), "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains("pruneAll: true"), "{}{}", stdout(&output), stderr(&output));
 }
 
 const GRANTS: &str = "  grants:\n  - {kind: ConfigMap, verbs: [get, list, watch, create, update], names: [a-*]}\n";
