@@ -19,7 +19,7 @@ use hotshoe_core::model::object::{Key, Object};
 const LATE: Duration = Duration::from_secs(30);
 /// So many of the last Events of a parent are not emitted again by a decision that no timer asked for: as many as
 /// one decision may have.
-const REMEMBERED: usize = EVENTS.cap as usize;
+const REMEMBERED: usize = EVENTS as usize;
 /// For so long the decisions that follow from our own writes are shown the `now` of the first.
 const SAME_NOW: Duration = Duration::from_secs(60);
 

@@ -171,9 +171,7 @@ fn explain(error: &wasmtime::Error, phase: Phase, sandbox: &Sandbox, limits: &Li
     match error.downcast_ref::<Trap>() {
         Some(trap) if is_malformed(*trap) => CallError::invalid(trap.to_string()),
         Some(trap) => CallError::Trapped(trapped(*trap, sandbox)),
-        None if is_exhausted(error) => {
-            CallError::too_large(format!("more than {} at once (limits.boundaryBytes)", limits.boundary_bytes))
-        }
+        None if is_exhausted(error) => CallError::too_large(format!("more than {} at once", limits.boundary_bytes)),
         None if error.is::<Utf8Error>() || error.is::<DecodeUtf16Error>() => {
             CallError::invalid("a text in it is no valid Unicode".to_owned())
         }

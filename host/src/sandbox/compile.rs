@@ -113,7 +113,9 @@ impl Compiler {
         };
         if code.as_ref().is_ok_and(|code| code.len() as u64 > limits.native_bytes.0) {
             let most = limits.native_bytes;
-            return Err(failed(&format!("it becomes more than {most} of native code (limits.nativeBytes)")));
+            return Err(failed(&format!(
+                "it becomes more than {most} of native code, which grows with limits.componentBytes"
+            )));
         }
         let status = child.wait().await.map_err(broken)?;
         match status.code() {

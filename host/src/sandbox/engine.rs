@@ -100,20 +100,21 @@ pub(super) fn config() -> Config {
     config
 }
 
-/// Returns a pool for as many calls as run at once, each at the caps of its limits. Slots are reused, and zeroed between
-/// calls: reservations and guards have their full sizes, and the kernel is not asked which pages were written
-/// (`PAGEMAP_SCAN` misses swapped-out pages), so that what is zeroed depends only on the memory's own size.
+/// Returns a pool for as many calls as run at once, each with twice what it may have: what asks for more is denied by
+/// its limits, which say so, and not by the pool. Slots are reused, and zeroed between calls: reservations and guards
+/// have their full sizes, and the kernel is not asked which pages were written (`PAGEMAP_SCAN` misses swapped-out
+/// pages), so that what is zeroed depends only on the memory's own size.
 fn allocation() -> PoolingAllocationConfig {
     let calls = CALLS as u32;
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
-        .total_core_instances(calls * INSTANCES.cap)
-        .total_memories(calls * MEMORIES.cap)
-        .max_memories_per_module(MEMORIES.cap)
+        .total_core_instances(2 * calls * INSTANCES)
+        .total_memories(2 * calls * MEMORIES)
+        .max_memories_per_module(2 * MEMORIES)
         .max_memory_size(MEMORY.cap.bytes())
-        .total_tables(calls * TABLES.cap)
-        .max_tables_per_module(TABLES.cap)
-        .table_elements(TABLE_ELEMENTS.cap as usize)
+        .total_tables(2 * calls * TABLES)
+        .max_tables_per_module(2 * TABLES)
+        .table_elements(2 * TABLE_ELEMENTS as usize)
         .linear_memory_keep_resident(KEEP_MEMORY)
         .table_keep_resident(KEEP_TABLE)
         .max_unused_warm_slots(WARM_SLOTS);

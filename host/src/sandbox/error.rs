@@ -20,7 +20,7 @@ pub enum CallError {
     #[error(transparent)]
     Answer(#[from] AnswerError),
     /// It required more objects in every round.
-    #[error("the plugin still needs more objects after {0} rounds (limits.requestRounds)")]
+    #[error("the plugin still needs more objects after {0} rounds")]
     TooManyRounds(usize),
     /// It failed too often, so it is not called for now.
     // Without the time: each parent has an Event of it, and Events with one message are one Event.

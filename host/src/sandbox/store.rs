@@ -52,9 +52,9 @@ impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Breach::Memory(limit) => write!(f, "memory ({limit}, limits.memory)"),
-            Breach::TableElements(limit) => write!(f, "table elements ({limit}, limits.tableElements)"),
-            Breach::HostCalls(limit) => write!(f, "calls of the host ({limit}, limits.hostCalls)"),
-            Breach::BoundaryBytes(limit) => write!(f, "bytes handed to the host ({limit}, limits.boundaryBytes)"),
+            Breach::TableElements(limit) => write!(f, "table elements ({limit})"),
+            Breach::HostCalls(limit) => write!(f, "calls of the host ({limit})"),
+            Breach::BoundaryBytes(limit) => write!(f, "bytes handed to the host ({limit})"),
         }
     }
 }

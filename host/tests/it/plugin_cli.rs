@@ -407,11 +407,11 @@ fn a_plugin_without_a_crate_is_built_where_its_component_is_there() {
 #[test]
 fn what_other_tools_made_is_held_to_the_limits_of_its_folder() {
     let dir = other_language();
-    let manifest = format!("{MANIFEST}  limits: {{declarationBytes: 8}}\n");
+    let manifest = format!("{MANIFEST}  limits: {{componentBytes: 8}}\n");
     fs::write(dir.path().join("plugins/demo/plugin.yaml"), manifest).unwrap();
     let output = hotshoe(dir.path(), &["build", "plugins/demo", "--from", "component.wasm"]);
     let text = stderr(&output);
-    assert!(text.contains("cannot use component.wasm") && text.contains("limits.declarationBytes"), "{text}");
+    assert!(text.contains("cannot use component.wasm") && text.contains("limits.componentBytes"), "{text}");
     assert!(!dir.path().join("target").exists());
 }
 

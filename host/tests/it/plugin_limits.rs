@@ -78,7 +78,7 @@ async fn a_table_bomb_is_told_its_limit() {
     };
     let (reason, message) = failure(guest).await;
     assert_eq!(reason, "LimitExceeded");
-    assert!(message.contains("table elements (100000, limits.tableElements)"), "{message}");
+    assert!(message.contains("table elements (100000)"), "{message}");
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn many_log_lines_are_dropped_and_a_flood_ends_the_call() {
     assert_eq!((outcome.logs.len(), outcome.logs_dropped), (100, 800));
     let (reason, message) = failure(chatter(1_001, 5)).await;
     assert_eq!(reason, "LimitExceeded");
-    assert!(message.contains("calls of the host (1000, limits.hostCalls)"), "{message}");
+    assert!(message.contains("calls of the host (1000)"), "{message}");
     assert_eq!(failure(chatter(10, 500_000)).await.0, "LimitExceeded");
 }
 

@@ -17,7 +17,7 @@ use hotshoe::sandbox::error::LoadError;
 use hotshoe::sandbox::revision::{Loaded, Revision};
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::limits::Limits;
+use hotshoe_core::model::limits::{Limits, Size, Span};
 
 #[tokio::test]
 async fn a_plugin_is_described_once_it_is_loaded() {
@@ -160,14 +160,14 @@ async fn a_component_above_the_cap_is_refused() {
 async fn native_code_above_its_cap_is_refused_also_where_it_was_compiled_before() {
     let (base, component) = (folder(), Guest::default().component());
     let compiler = Compiler::new(HOTSHOE.into(), Some(base.path()));
-    let load = async |most: &str| {
-        let limits = limits(&format!(r#"{{"nativeBytes":"{most}"}}"#));
+    let load = async |most: u64| {
+        let limits = Limits { native_bytes: Size(most), ..Limits::default() };
         Revision::load(engine(), &compiler, Candidate::of(component.clone()), limits).await
     };
-    let refused = |loaded: Result<Loaded, LoadError>| loaded.unwrap_err().to_string().contains("limits.nativeBytes");
-    assert!(refused(load("1Ki").await));
-    load("16Mi").await.unwrap();
-    assert!(refused(load("1Ki").await));
+    let refused = |loaded: Result<Loaded, LoadError>| loaded.unwrap_err().to_string().contains("of native code");
+    assert!(refused(load(1 << 10).await));
+    load(16 << 20).await.unwrap();
+    assert!(refused(load(1 << 10).await));
 }
 
 #[tokio::test]
@@ -211,9 +211,11 @@ async fn a_descriptor_that_cannot_be_used_is_refused() {
 
 #[tokio::test]
 async fn compilation_is_bounded_in_memory() {
-    let error =
-        load_with(reconcile("(i32.const 512) drop (i32.const 256)").component(), limits(r#"{"compileMemory":"8Mi"}"#))
-            .await;
+    let error = load_with(
+        reconcile("(i32.const 512) drop (i32.const 256)").component(),
+        Limits { compile_memory: Size(8 << 20), ..Limits::default() },
+    )
+    .await;
     assert!(matches!(error.unwrap_err(), LoadError::CompileFailed(_)));
 }
 
@@ -225,7 +227,14 @@ async fn a_compiler_that_takes_for_ever_is_stopped() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
     let compiler = Compiler::new(program, None);
     let bytes = Candidate::of(Guest::default().component());
-    let error = Revision::load(engine(), &compiler, bytes, limits(r#"{"compileTime":"50ms"}"#)).await.unwrap_err();
+    let error = Revision::load(
+        engine(),
+        &compiler,
+        bytes,
+        Limits { compile_time: Span(Duration::from_millis(50)), ..Limits::default() },
+    )
+    .await
+    .unwrap_err();
     assert!(error.to_string().contains("not done after 16 times the 50ms"), "{error}");
 }
 

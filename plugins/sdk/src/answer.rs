@@ -9,8 +9,7 @@ use crate::{Decision, ResourceKind};
 pub enum Answer {
     /// This should be.
     Decided(Decision),
-    /// Call again with these; the host fetches what the grant allows, for five rounds and up to 8 MiB
-    /// unless `limits.requestRounds` and `limits.fetchedBytes` say otherwise.
+    /// Call again with these; the host fetches what the grant allows, for five rounds and up to 8 MiB.
     Needs(Vec<Requirement>),
 }
 

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use crate::model::decision::{Answer, Children, Condition, Decision, Document, Event, Failure, Requirement};
 use crate::model::kind::ObjectRef;
 use crate::model::limits::{
-    CHILDREN, CONDITION_MESSAGE, CONDITION_TYPE, CONDITIONS, EVENT_MESSAGE, EVENTS, FAILURE_MESSAGE, Limits,
-    OBJECT_BYTES, REASON, REQUIREMENTS, STATUS_BYTES,
+    CHILDREN, CONDITION_MESSAGE, CONDITION_TYPE, CONDITIONS, EVENT_MESSAGE, FAILURE_MESSAGE, Limits, REASON,
+    REQUIREMENTS,
 };
 use crate::model::names;
 use crate::model::{json_guard, sanitize};
@@ -69,7 +69,7 @@ fn measure_decision(decision: Decision, limits: &Limits) -> Result<Decision, Ans
         check_children(children, limits)?;
     }
     at_most(decision.conditions.len(), CONDITIONS, "conditions", None)?;
-    at_most(decision.events.len(), limits.events as usize, "events", Some(EVENTS.name))?;
+    at_most(decision.events.len(), limits.events as usize, "events", None)?;
     let conditions: Vec<_> = decision.conditions.into_iter().map(measure_condition).collect::<Result<_, _>>()?;
     check_status(decision.status.as_deref(), &conditions, limits)?;
     Ok(Decision {
@@ -83,7 +83,7 @@ fn measure_decision(decision: Decision, limits: &Limits) -> Result<Decision, Ans
 fn check_status(status: Option<&str>, conditions: &[Condition], limits: &Limits) -> Result<(), AnswerError> {
     let written = |condition| serde_json::to_string(condition).map_or(0, |json| json.len());
     let bytes = status.map_or(0, str::len) + conditions.iter().map(written).sum::<usize>();
-    at_most_bytes("the status with its conditions", bytes, limits.status_bytes.bytes(), STATUS_BYTES.name)?;
+    at_most_bytes("the status with its conditions", bytes, limits.status_bytes.bytes())?;
     status.map_or(Ok(()), |status| check_json("the status", status, limits))
 }
 
@@ -95,7 +95,7 @@ fn check_children(children: &[Document], limits: &Limits) -> Result<(), AnswerEr
 fn check_child(child: &Document, limits: &Limits) -> Result<(), AnswerError> {
     check_reference(&child.reference)?;
     let what = child.reference.to_string();
-    at_most_bytes(&what, child.json.len(), limits.object_bytes.bytes(), OBJECT_BYTES.name)?;
+    at_most_bytes(&what, child.json.len(), limits.object_bytes.bytes())?;
     check_json(&what, &child.json, limits)
 }
 
@@ -173,11 +173,11 @@ fn at_most(count: usize, limit: usize, what: &str, name: Option<&str>) -> Result
     Err(AnswerError::TooLarge(format!("it has {count} {what}, more than {limit}{name}")))
 }
 
-fn at_most_bytes(what: &str, bytes: usize, limit: usize, name: &str) -> Result<(), AnswerError> {
+fn at_most_bytes(what: &str, bytes: usize, limit: usize) -> Result<(), AnswerError> {
     if bytes <= limit {
         return Ok(());
     }
-    Err(AnswerError::TooLarge(format!("{what} has {bytes} bytes, more than {limit} (limits.{name})")))
+    Err(AnswerError::TooLarge(format!("{what} has {bytes} bytes, more than {limit}")))
 }
 
 fn invalid(message: String) -> AnswerError {
@@ -242,13 +242,10 @@ mod tests {
         let event = Event { severity: Severity::Normal, reason: "A".into(), message: String::new() };
         for (decision, says) in [
             (children(vec![child("web", "{}"); 501]), "it has 501 children, more than 500 (limits.children)"),
-            (
-                children(vec![child("web", &large)]),
-                "Deployment.apps web has 1500008 bytes, more than 1500000 (limits.objectBytes)",
-            ),
-            (Decision { status, ..decision() }, "has 65544 bytes, more than 65536 (limits.statusBytes)"),
+            (children(vec![child("web", &large)]), "Deployment.apps web has 1500008 bytes, more than 1500000"),
+            (Decision { status, ..decision() }, "has 65544 bytes, more than 65536"),
             (Decision { conditions, ..decision() }, "it has 33 conditions, more than 32"),
-            (Decision { events: vec![event; 6], ..decision() }, "it has 6 events, more than 5 (limits.events)"),
+            (Decision { events: vec![event; 6], ..decision() }, "it has 6 events, more than 5"),
         ] {
             let (reason, message) = refused(decision);
             assert_eq!(reason, "OutputTooLarge");
@@ -273,7 +270,7 @@ mod tests {
                 let error = measure(form(decision.clone()), &limits).unwrap_err();
                 assert_eq!(error.reason(), "OutputTooLarge");
                 assert!(error.to_string().contains("the status with its conditions has"), "{error}");
-                assert!(error.to_string().ends_with("(limits.statusBytes)"), "{error}");
+                assert!(error.to_string().ends_with("more than 65536"), "{error}");
             }
         }
     }

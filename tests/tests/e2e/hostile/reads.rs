@@ -76,7 +76,7 @@ fn an_object_that_is_asked_for_ten_times_is_read_once_and_counts_ten_times() {
         stand.scene.create(with_spec("greedy", json!({ "attack": "needs", "needs": vec![need; 10] }))).await;
         let object = stand.scene.until_said_of(&ATTACK, "greedy", "Reconciled", "False", "LimitExceeded").await;
         let message = said(&object, "Reconciled").2;
-        assert!(message.contains("limits.fetchedBytes"), "{message}");
+        assert!(message.contains("fetched bytes (8Mi)"), "{message}");
         // So that what comes before it is in the log too.
         drop(stand.scene.recorded_writes().await);
         let reads = stand.scene.plane.audit_of(&user(HOSTILE));

@@ -230,9 +230,9 @@ fn other_limits_hold_for_the_component_at_work() {
         let host = start(&mut scene, &folder).await;
         serves(&scene, "one").await;
         let digest = host.plugin().await["digest"].clone();
-        folder.edit("spec:\n", "spec:\n  limits: { statusBytes: 4 }\n");
+        folder.edit("spec:\n", "spec:\n  limits: { children: 0 }\n");
         scene.until_said_of(&FAULT, "one", "Reconciled", "False", "OutputTooLarge").await;
-        folder.edit("statusBytes: 4 }", "statusBytes: 4Ki }");
+        folder.edit("children: 0 }", "children: 7 }");
         let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
         scene.until_object(&FAULT, "one", "is well again", is_well).await;
         assert_eq!(host.plugin().await["digest"], digest);
