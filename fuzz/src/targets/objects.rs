@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::sections;
-use hotshoe_core::diff::{covers, exceeds, repairs};
+use hotshoe_core::diff::repair::repairs;
+use hotshoe_core::diff::{covers, exceeds};
 use hotshoe_core::model::object::{Lens, Object};
 use hotshoe_core::model::projection::Projection;
 

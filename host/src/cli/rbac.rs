@@ -135,7 +135,8 @@ fn print(rights: &Rights, output: Output) -> anyhow::Result<()> {
             terminal::line(serde_json::to_string_pretty(&list)?)
         }
         Output::Yaml => {
-            let documents = rights.manifests.iter().map(rbac::Manifest::to_yaml).collect::<Result<Vec<_>, _>>();
+            let documents =
+                rights.manifests.iter().map(rbac::manifest::Manifest::to_yaml).collect::<Result<Vec<_>, _>>();
             let documents = documents.map_err(anyhow::Error::msg).context("the rights cannot be written as YAML")?;
             terminal::print(documents.join("---\n"))
         }

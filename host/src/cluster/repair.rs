@@ -13,7 +13,8 @@ use crate::cluster::apply::{JSON_PATCH, Target, Writer, unreadable};
 use crate::cluster::error::ApiError;
 use hotshoe_core::check;
 use hotshoe_core::diff;
-use hotshoe_core::diff::{Apply, Precondition, Repair};
+use hotshoe_core::diff::repair::Repair;
+use hotshoe_core::diff::{Apply, Precondition};
 use hotshoe_core::diff::{conflict, own_edits, renamed_elements};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::{FieldManager, Object};
@@ -71,7 +72,7 @@ impl Writer {
     /// The refusal, if nothing can be repaired; it names the field managers in the way.
     async fn repair(&self, apply: &Apply, refusal: ApiError, target: Target<'_>) -> Result<Arc<Object>, ApiError> {
         let find = |object: &Object, live: &Value| {
-            diff::repairs(object.owned_fields(&self.manager, false).unwrap_or("{}"), &apply.desired.body, live)
+            diff::repair::repairs(object.owned_fields(&self.manager, false).unwrap_or("{}"), &apply.desired.body, live)
         };
         if self.put_back(apply, find, target).await?.is_none() {
             return Err(self.name_conflict(apply, refusal, target).await);

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use crate::diff::Repair;
+use crate::diff::repair::Repair;
 
 const MANAGED_FIELDS: &str = "/metadata/managedFields";
 

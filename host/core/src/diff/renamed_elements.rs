@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use crate::diff::Repair;
+use crate::diff::repair::Repair;
 use crate::model::managed_fields::Fields;
 
 const NAME: &str = "name";

@@ -11,4 +11,5 @@ pub mod names;
 pub mod object;
 pub mod parent_label;
 pub mod projection;
+pub mod quantity;
 pub mod sanitize;

@@ -1,0 +1,92 @@
+//! What a plugin may read and write, as the administrator said in `plugin.yaml`.
+//!
+//! One pure function, [`Grant::authorise`], stands between cache and observation and between
+//! decision and write; nothing of a plugin's passes beside it. It judges the final object: after
+//! its scope has been discovered, its namespace filled in and its body stamped. What no grant
+//! opens stands in [`denied`], what a Pod may ask for in [`pod`](crate::check::pod), a claim in
+//! [`pvc`](crate::check::pvc), a selector in [`selector`](crate::check::selector) and a Service in
+//! [`service`](crate::check::service).
+
+mod authorise;
+mod rule;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::check::access_request::Verb;
+use crate::check::denied;
+use crate::model::decision::Descriptor;
+use crate::model::kind::Kind;
+
+pub use crate::check::grant::rule::{Namespaces, Rule, Selector, Word};
+
+/// Everything that a plugin may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// What is allowed; the rest is not.
+    pub rules: Vec<Rule>,
+    /// Whether an answer without any child may delete all that are there.
+    pub prune_all: bool,
+    /// The namespace of the host and of the plugins' accounts, which is closed to all plugins.
+    pub host_namespace: Arc<str>,
+}
+
+impl Grant {
+    /// Whether some rule gives the verb for some object of the kind.
+    pub fn allows(&self, verb: Verb, kind: &Kind) -> bool {
+        let opens = |rule: &Rule| rule.is_for(verb, kind) && rule.may_open(verb) && !self.is_closed(rule);
+        denied::why(kind).is_none() && self.rules.iter().any(opens)
+    }
+
+    /// Whether a rule holds nowhere but in the namespace of the host, which is closed to all plugins.
+    pub fn is_closed(&self, rule: &Rule) -> bool {
+        let Namespaces::Named(names) = &rule.namespaces else { return false };
+        names.iter().all(|name| **name == *self.host_namespace)
+    }
+
+    /// The label keys by which rules select namespaces; empty where none need be known.
+    pub fn namespace_labels(&self) -> BTreeSet<String> {
+        let keys = self.rules.iter().filter_map(|rule| match &rule.namespaces {
+            Namespaces::Selected(selector) => Some(selector.match_labels.keys().cloned()),
+            _ => None,
+        });
+        keys.flatten().collect()
+    }
+}
+
+/// What a plugin asks for and a grant does not give, such as `create, delete on Deployment.apps`;
+/// none where all is given. Asking gives nothing.
+pub fn lacking(descriptor: &Descriptor, grant: &Grant) -> Option<String> {
+    let of_kind = |(kind, verbs): (Kind, Vec<Verb>)| {
+        let missing = verbs.into_iter().filter(|verb| !grant.allows(*verb, &kind));
+        let missing: Vec<_> = missing.map(Verb::as_str).collect();
+        (!missing.is_empty()).then(|| format!("{} on {kind}", missing.join(", ")))
+    };
+    let lacking: Vec<_> = asked(descriptor).into_iter().filter_map(of_kind).collect();
+    (!lacking.is_empty()).then(|| lacking.join("; "))
+}
+
+/// What a plugin asks for by its descriptor, kind by kind, each verb once.
+pub fn asked(descriptor: &Descriptor) -> Vec<(Kind, Vec<Verb>)> {
+    let mut asked: Vec<(Kind, Vec<Verb>)> = Vec::new();
+    let watching = [Verb::Get, Verb::List, Verb::Watch];
+    let owned = descriptor.owns.iter().map(|owned| {
+        let writing = owned.verbs.iter().map(|verb| Verb::from(*verb));
+        (&owned.kind, watching.into_iter().chain(writing).collect::<Vec<_>>())
+    });
+    let read = descriptor.reads.iter().map(|read| (&read.kind, watching.to_vec()));
+    for (kind, verbs) in owned.chain(read) {
+        let place = asked.iter().position(|(known, _)| known.is_served_as(kind));
+        match place.and_then(|place| asked.get_mut(place)) {
+            Some((_, known)) => {
+                let new: Vec<_> = verbs.into_iter().filter(|verb| !known.contains(verb)).collect();
+                known.extend(new);
+            }
+            None => asked.push((kind.clone(), verbs)),
+        }
+    }
+    asked
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! One rule of a grant: the schema of `spec.grants`, and which rules an administrator cannot have meant.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::check::access_request::{LabelOf, Request, Verb};
+use crate::check::pod::grant::Pods;
+use crate::check::service::Services;
+use crate::check::violation::{Checked, all};
+use crate::check::{glob, pod, pvc, selector, service};
+use crate::model::kind::{Kind, ObjectRef};
+use crate::model::names::{is_group, is_kind, is_label, is_plain, is_qualified};
+
+/// One line of a grant: verbs on a kind, in some namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Rule {
+    /// API group; empty for the core group.
+    #[serde(default)]
+    pub group: String,
+    /// Kind, for example `Deployment`.
+    pub kind: String,
+    /// What may be done with objects of that kind.
+    pub verbs: Vec<Verb>,
+    /// In which namespaces. Whatever is said here, a child never leaves the namespace of its
+    /// parent, if that has one.
+    #[serde(default)]
+    pub namespaces: Namespaces,
+    /// Names of the objects, in each one `*` at most; empty for all. Secrets are read by name
+    /// only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// Whether children of this kind that hold data may be pruned: PersistentVolumeClaims and Namespaces are
+    /// otherwise left alone. Of a StatefulSet, whether it may have its claims deleted with it.
+    #[serde(default)]
+    pub prune_data: bool,
+    /// What the Pods of such objects may ask for beyond what is harmless.
+    #[serde(default)]
+    pub pods: Pods,
+    /// What such Services may ask for beyond an address inside the cluster.
+    #[serde(default)]
+    pub services: Services,
+}
+
+/// The namespaces in which a rule holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "namespaces are `own`, `cluster`, a list of names, or {matchLabels: {KEY: VALUE}} and nothing else"
+)]
+pub enum Namespaces {
+    /// `own` or `cluster`.
+    Word(Word),
+    /// These.
+    Named(Vec<String>),
+    /// Those with certain labels.
+    Selected(Selector),
+}
+
+/// Namespaces in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Word {
+    /// The parent's.
+    Own,
+    /// All, and objects without a namespace.
+    Cluster,
+}
+
+/// Which labels a namespace must have, all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Selector {
+    /// Key and value.
+    pub match_labels: BTreeMap<String, String>,
+}
+
+impl Default for Namespaces {
+    fn default() -> Self {
+        Namespaces::Word(Word::Own)
+    }
+}
+
+const SECRET: (&str, &str) = ("", "Secret");
+
+/// Kinds whose deletion loses what cannot be made anew.
+const HOLDS_DATA: [(&str, &str); 2] = [("", "PersistentVolumeClaim"), ("", "Namespace")];
+
+/// Kinds of which `pruneData` says something.
+const LOSES_DATA: [(&str, &str); 3] = [HOLDS_DATA[0], HOLDS_DATA[1], ("apps", "StatefulSet")];
+
+impl Rule {
+    /// Builds a rule about a kind that gives nothing.
+    pub(super) fn new(kind: &Kind) -> Self {
+        Self {
+            group: kind.group.to_string(),
+            kind: kind.kind.to_string(),
+            verbs: Vec::new(),
+            namespaces: Namespaces::default(),
+            names: Vec::new(),
+            prune_data: false,
+            pods: Pods::default(),
+            services: Services::default(),
+        }
+    }
+
+    /// Whether it gives the verb for some object of the kind.
+    pub fn is_for(&self, verb: Verb, kind: &Kind) -> bool {
+        kind.is(&self.group, &self.kind) && self.verbs.contains(&verb)
+    }
+
+    /// A Secret is shown only to a plugin that was given its name.
+    pub fn may_open(&self, verb: Verb) -> bool {
+        !self.names.is_empty() || !verb.reads() || (self.group.as_str(), self.kind.as_str()) != SECRET
+    }
+
+    pub(super) fn may_lose(&self, verb: Verb) -> bool {
+        self.prune_data || verb != Verb::Delete || !HOLDS_DATA.contains(&(&self.group, &self.kind))
+    }
+
+    pub(super) fn covers_name(&self, name: &str) -> bool {
+        self.names.is_empty() || glob::matches_any(&self.names, name)
+    }
+
+    pub(super) fn check_body(&self, request: &Request<'_>, body: &Value) -> Checked {
+        let kind = &request.object.kind;
+        all([
+            pod::check(kind, body, &self.pods),
+            pvc::check(request, body, &self.pods, self.prune_data),
+            selector::check(request, body, &self.pods),
+            service::check(kind, body, &self.services),
+        ])
+    }
+
+    /// Whether what it says can be meant.
+    ///
+    /// # Errors
+    /// What is wrong, in words for the administrator.
+    pub fn validate(&self) -> Result<(), String> {
+        self.validate_kind()?;
+        self.namespaces.validate()?;
+        glob::validate_names("names", &self.names)?;
+        self.validate_items(&Kind::new(&self.group, "", &self.kind))?;
+        self.pods.validate()?;
+        self.services.validate()?;
+        match self.verbs.is_empty() {
+            true => Err("verbs is an empty list, which gives nothing; name some, or remove the rule".into()),
+            false => Ok(()),
+        }
+    }
+
+    fn validate_kind(&self) -> Result<(), String> {
+        let Self { group, kind, .. } = self;
+        if !is_group(group) {
+            return Err(format!("group has {group:?}; a group is written without a version, such as `apps`"));
+        }
+        if is_kind(kind) {
+            return Ok(());
+        }
+        let hint = hint(&Kind::new(group, "", kind)).unwrap_or_else(|| "subresources cannot be granted".to_owned());
+        Err(format!("kind has {kind:?}, which is no kind, such as `Deployment`; {hint}"))
+    }
+
+    /// What means something to some kinds only.
+    fn validate_items(&self, kind: &Kind) -> Result<(), String> {
+        let (pods, services) = (self.pods != Pods::default(), self.services != Services::default());
+        let remove = || hint(kind).unwrap_or_else(|| "remove it".to_owned());
+        if pods && pvc::is_claim(kind) && !pvc::is_about_claims(kind, &self.pods) {
+            return Err(format!(
+                "pods is said of {kind}, which makes no Pods; leave claimSources and annotations of it"
+            ));
+        }
+        if pods && !pvc::is_claim(kind) && !pod::makes_pods(kind) {
+            return Err(format!("pods is said of {}, which makes no Pods; {}", in_full(kind), remove()));
+        }
+        if services && !service::is_service(kind) {
+            return Err(format!("services is said of {}, another kind than Service; {}", in_full(kind), remove()));
+        }
+        if self.prune_data && !LOSES_DATA.iter().any(|(group, name)| kind.is(group, name)) {
+            return Err(format!("pruneData is said of {}, which holds no data; {}", in_full(kind), remove()));
+        }
+        Ok(())
+    }
+}
+
+fn in_full(kind: &Kind) -> String {
+    format!("the kind {:?} of the group {:?}", &*kind.kind, &*kind.group)
+}
+
+/// What somebody may have meant whose kind differs in its group or its case from one that is known.
+fn hint(kind: &Kind) -> Option<String> {
+    let mut known = LOSES_DATA.iter().chain(&[SECRET, ("", "Service")]);
+    let alike = known.find(|(_, name)| name.eq_ignore_ascii_case(&kind.kind));
+    let alike = alike.map(|(group, name)| Kind::new(group, "", name)).filter(|alike| !alike.is_served_as(kind));
+    pod::alike(kind).or(alike).map(|meant| format!("is {} meant?", in_full(&meant)))
+}
+
+impl Namespaces {
+    pub(super) fn cover(&self, parent: &ObjectRef, object: &ObjectRef, label_of: &LabelOf<'_>) -> bool {
+        let Some(namespace) = &object.namespace else { return *self == Namespaces::Word(Word::Cluster) };
+        match self {
+            Namespaces::Word(Word::Cluster) => true,
+            Namespaces::Word(Word::Own) => parent.namespace.as_ref() == Some(namespace),
+            Namespaces::Named(names) => names.iter().any(|name| **name == **namespace),
+            Namespaces::Selected(Selector { match_labels }) => {
+                let mut labels = match_labels.iter();
+                !match_labels.is_empty() && labels.all(|(key, value)| label_of(namespace, key).as_ref() == Some(value))
+            }
+        }
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        match self {
+            Namespaces::Word(_) => Ok(()),
+            Namespaces::Named(names) if names.is_empty() => {
+                Err("namespaces is an empty list; name some, or remove it".into())
+            }
+            Namespaces::Named(names) => names.iter().try_for_each(|name| validate_namespace(name)),
+            Namespaces::Selected(Selector { match_labels }) if match_labels.is_empty() => {
+                Err("namespaces.matchLabels is empty; for every namespace say `namespaces: cluster`".into())
+            }
+            Namespaces::Selected(Selector { match_labels }) => {
+                match match_labels.iter().find(|(key, value)| !is_qualified(key) || !is_value(value)) {
+                    Some((key, value)) => {
+                        Err(format!("namespaces.matchLabels has {key:?}: {value:?}, which is no label"))
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+fn is_value(label: &str) -> bool {
+    label.is_empty() || is_plain(label)
+}
+
+/// A namespace may be named like one of our words, but whoever writes that means the word.
+fn validate_namespace(name: &str) -> Result<(), String> {
+    match name {
+        "own" | "cluster" => Err(format!(
+            "namespaces has {name:?} in a list; write `namespaces: {name}` without brackets, or, for a namespace of that name, {{matchLabels: {{kubernetes.io/metadata.name: {name}}}}}"
+        )),
+        _ if is_label(name) => Ok(()),
+        _ => Err(format!("namespaces has {name:?}, which is no name of a namespace")),
+    }
+}
+
+impl std::fmt::Display for Namespaces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Namespaces::Word(Word::Own) => f.write_str("the parent's namespace"),
+            Namespaces::Word(Word::Cluster) => f.write_str("every namespace"),
+            Namespaces::Named(names) => write!(f, "namespaces {}", names.join(", ")),
+            Namespaces::Selected(Selector { match_labels }) => {
+                let labels: Vec<_> = match_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                write!(f, "namespaces with {}", labels.join(","))
+            }
+        }
+    }
+}

@@ -1,0 +1,476 @@
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::check::access_request::{Access, Request};
+use crate::model::decision::{MatchRule, OwnedKind, ReadKind, WriteVerb};
+use crate::model::kind::ObjectRef;
+
+fn object(group: &str, kind: &str, place: &str) -> ObjectRef {
+    let (namespace, name) = place.split_once('/').map_or((None, place), |(namespace, name)| (Some(namespace), name));
+    ObjectRef { kind: Kind::new(group, "v1", kind), namespace: namespace.map(Into::into), name: name.into() }
+}
+
+/// A grant as it stands in plugin.yaml, in JSON.
+fn grant(rules: Value) -> Grant {
+    let rules: Vec<Rule> = serde_json::from_value(rules).unwrap();
+    assert_eq!(rules.iter().try_for_each(Rule::validate), Ok(()));
+    Grant { rules, prune_all: false, host_namespace: "hotshoe-system".into() }
+}
+
+const ALL: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
+
+fn maps(rule: Value) -> Grant {
+    let mut rule = rule;
+    for (key, value) in [("kind", json!("ConfigMap")), ("verbs", json!(ALL))] {
+        rule.as_object_mut().unwrap().entry(key).or_insert(value);
+    }
+    grant(json!([rule]))
+}
+
+/// Two namespaces are labelled: `blue` and `red`.
+fn label_of(namespace: &str, key: &str) -> Option<String> {
+    (key == "colour" && ["blue", "red"].contains(&namespace)).then(|| namespace.to_owned())
+}
+
+fn broken_for(grant: &Grant, parent: &str, access: Access<'_>, object: &ObjectRef) -> Option<&'static str> {
+    let parent = self::object("c", "Memcached", parent);
+    let request = Request { parent: &parent, object, namespaced: object.namespace.is_some(), access };
+    let violation = grant.authorise(&request, &label_of).err()?;
+    assert!(violation.violations()[0].message.starts_with(&object.to_string()), "{violation}");
+    Some(violation.rule())
+}
+
+fn broken(grant: &Grant, access: Access<'_>, object: &ObjectRef) -> Option<&'static str> {
+    broken_for(grant, "n/parent", access, object)
+}
+
+fn map(place: &str) -> ObjectRef {
+    object("", "ConfigMap", place)
+}
+
+#[test]
+fn what_is_granted_is_allowed_in_the_parents_namespace() {
+    let grant = maps(json!({}));
+    for access in [Access::Read, Access::Apply(&json!({})), Access::Delete] {
+        assert_eq!(broken(&grant, access, &map("n/a")), None);
+    }
+}
+
+#[test]
+fn another_kind_or_group_is_not_granted() {
+    let grant = grant(json!([{ "group": "apps", "kind": "Deployment", "verbs": ALL }]));
+    for (group, kind) in [("apps", "DaemonSet"), ("", "Deployment"), ("apps.example.com", "Deployment")] {
+        for access in [Access::Read, Access::Apply(&json!({})), Access::Delete] {
+            assert_eq!(broken(&grant, access, &object(group, kind, "n/a")), Some("not-granted"));
+        }
+    }
+    assert_eq!(broken(&grant, Access::Delete, &object("apps", "Deployment", "n/a")), None);
+}
+
+#[test]
+fn each_access_needs_its_own_verbs_and_an_apply_needs_two() {
+    for (access, needed) in [
+        (Access::Read, vec!["get"]),
+        (Access::Apply(&json!({})), vec!["create", "update"]),
+        (Access::Delete, vec!["delete"]),
+    ] {
+        assert_eq!(broken(&maps(json!({ "verbs": needed })), access, &map("n/a")), None);
+        for missing in &needed {
+            let others: Vec<_> = ALL.into_iter().filter(|verb| verb != missing).collect();
+            let grant = maps(json!({ "verbs": others }));
+            assert_eq!(broken(&grant, access, &map("n/a")), Some("not-granted"), "{missing}");
+        }
+    }
+}
+
+#[test]
+fn what_is_opened_for_one_verb_is_not_opened_for_another() {
+    let body = json!({ "spec": { "automountServiceAccountToken": false, "hostNetwork": true } });
+    let apply = Access::Apply(&body);
+    let rule = |verbs: &[&str], open: bool| json!({ "kind": "Pod", "verbs": verbs, "pods": { "hostNetwork": open } });
+    let pod = object("", "Pod", "n/a");
+    for (rules, breaks) in [
+        (json!([rule(&["create"], true), rule(&["update"], false)]), true),
+        (json!([rule(&["create"], false), rule(&["update"], true)]), true),
+        (json!([rule(&["create"], true), rule(&["update"], true)]), false),
+        (json!([rule(&["create", "update"], false), rule(&["create", "update"], true)]), false),
+        (json!([rule(&["create"], true), rule(&["create", "update"], false)]), true),
+    ] {
+        let grant = grant(rules.clone());
+        assert_eq!(broken(&grant, apply, &pod).is_some(), breaks, "{rules}");
+    }
+}
+
+#[test]
+fn what_is_watched_is_shown_only_with_all_three_verbs_of_reading() {
+    let shown = |verbs: &[&str], place: &str| {
+        let (parent, object) = (object("c", "Memcached", "n/parent"), map(place));
+        let request = Request { parent: &parent, object: &object, namespaced: true, access: Access::Read };
+        maps(json!({ "verbs": verbs })).authorise_watched(&request, &label_of).map_err(|denial| denial.rule())
+    };
+    assert_eq!(shown(&["get", "list", "watch"], "n/a"), Ok(()));
+    for verbs in [["list", "watch"], ["get", "watch"], ["get", "list"]] {
+        assert_eq!(shown(&verbs, "n/a"), Err("not-granted"), "{verbs:?}");
+    }
+    assert_eq!(shown(&["get", "list", "watch"], "other/a"), Err("namespace-not-granted"));
+}
+
+#[test]
+fn two_rules_together_give_what_an_apply_needs() {
+    let grant = grant(json!([
+        { "kind": "ConfigMap", "verbs": ["create"], "names": ["a"] },
+        { "kind": "ConfigMap", "verbs": ["update"] },
+    ]));
+    assert_eq!(broken(&grant, Access::Apply(&json!({})), &map("n/a")), None);
+    assert_eq!(broken(&grant, Access::Apply(&json!({})), &map("n/b")), Some("name-not-granted"));
+}
+
+#[test]
+fn a_child_never_leaves_the_namespace_of_its_parent() {
+    for namespaces in
+        [json!("own"), json!("cluster"), json!(["n", "other"]), json!({ "matchLabels": { "colour": "red" } })]
+    {
+        let grant = maps(json!({ "namespaces": namespaces }));
+        for place in ["other/a", "red/a", "a"] {
+            for access in [Access::Apply(&json!({})), Access::Delete] {
+                assert_eq!(broken(&grant, access, &map(place)), Some("foreign-namespace"), "{place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn reads_reach_as_far_as_a_rule_says() {
+    let read = |namespaces: Value, place| broken(&maps(json!({ "namespaces": namespaces })), Access::Read, &map(place));
+    let denied = Some("namespace-not-granted");
+    assert_eq!(read(json!("own"), "n/a"), None);
+    assert_eq!(read(json!("own"), "other/a"), denied);
+    assert_eq!(read(json!("own"), "a"), denied);
+    assert_eq!(read(json!(["other"]), "other/a"), None);
+    assert_eq!(read(json!(["other"]), "n/a"), denied, "a list without the parent's namespace leaves it out");
+    assert_eq!(read(json!(["other"]), "a"), denied);
+    assert_eq!(read(json!("cluster"), "other/a"), None);
+    assert_eq!(read(json!("cluster"), "a"), None);
+    let red = json!({ "matchLabels": { "colour": "red" } });
+    assert_eq!(read(red.clone(), "red/a"), None);
+    assert_eq!(read(red.clone(), "blue/a"), denied);
+    assert_eq!(read(red.clone(), "unlabelled/a"), denied);
+    assert_eq!(read(red, "a"), denied);
+    let two = json!({ "matchLabels": { "colour": "red", "size": "big" } });
+    assert_eq!(read(two, "red/a"), denied, "every label must be there");
+}
+
+#[test]
+fn a_selector_with_nothing_in_it_selects_nothing() {
+    let mut grant = maps(json!({ "namespaces": { "matchLabels": { "a": "b" } } }));
+    grant.rules[0].namespaces = Namespaces::Selected(Selector { match_labels: BTreeMap::new() });
+    assert_eq!(broken(&grant, Access::Read, &map("n/a")), Some("namespace-not-granted"));
+}
+
+#[test]
+fn under_a_parent_without_a_namespace_children_need_a_rule_that_says_where() {
+    let apply = |namespaces: Value, place| {
+        let grant = maps(json!({ "namespaces": namespaces }));
+        broken_for(&grant, "parent", Access::Apply(&json!({})), &map(place))
+    };
+    let denied = Some("namespace-not-granted");
+    assert_eq!(apply(json!("own"), "n/a"), denied);
+    assert_eq!(apply(json!("own"), "a"), denied);
+    assert_eq!(apply(json!(["n"]), "n/a"), None);
+    assert_eq!(apply(json!(["n"]), "other/a"), denied);
+    assert_eq!(apply(json!({ "matchLabels": { "colour": "red" } }), "red/a"), None);
+    assert_eq!(apply(json!({ "matchLabels": { "colour": "red" } }), "blue/a"), denied);
+    assert_eq!(apply(json!("cluster"), "n/a"), None);
+    assert_eq!(apply(json!("cluster"), "a"), None);
+}
+
+#[test]
+fn scope_is_what_discovery_says() {
+    let parent = object("c", "Memcached", "parent");
+    let grant = maps(json!({ "namespaces": "cluster" }));
+    for (place, namespaced) in [("n/a", false), ("a", true)] {
+        let object = map(place);
+        let request = Request { parent: &parent, object: &object, namespaced, access: Access::Read };
+        assert_eq!(grant.authorise(&request, &label_of).unwrap_err().rule(), "scope");
+    }
+}
+
+#[test]
+fn a_rule_with_names_is_about_those_names() {
+    let grant = maps(json!({ "names": ["exact", "prefix-*"] }));
+    for access in [Access::Read, Access::Apply(&json!({})), Access::Delete] {
+        assert_eq!(broken(&grant, access, &map("n/exact")), None);
+        assert_eq!(broken(&grant, access, &map("n/prefix-1")), None);
+        assert_eq!(broken(&grant, access, &map("n/exactly")), Some("name-not-granted"));
+    }
+}
+
+#[test]
+fn secrets_are_read_by_a_rule_with_names_only() {
+    let secret = object("", "Secret", "n/a");
+    let without = grant(json!([{ "kind": "Secret", "verbs": ALL }]));
+    assert_eq!(broken(&without, Access::Read, &secret), Some("secret-names"));
+    assert_eq!(broken(&without, Access::Apply(&json!({})), &secret), None);
+    assert_eq!(broken(&without, Access::Delete, &secret), None);
+    let with = grant(json!([{ "kind": "Secret", "verbs": ALL, "names": ["a"] }]));
+    assert_eq!(broken(&with, Access::Read, &secret), None);
+    assert_eq!(broken(&with, Access::Read, &object("", "Secret", "n/b")), Some("name-not-granted"));
+    let alike = grant(json!([{ "group": "g", "kind": "Secret", "verbs": ALL }]));
+    assert_eq!(broken(&alike, Access::Read, &object("g", "Secret", "n/a")), None);
+    for (verb, open) in [(Verb::Get, false), (Verb::List, false), (Verb::Watch, false), (Verb::Create, true)] {
+        assert_eq!(without.allows(verb, &secret.kind), open);
+        assert!(with.allows(verb, &secret.kind));
+    }
+}
+
+#[test]
+fn what_holds_data_is_deleted_only_where_that_is_said() {
+    for (group, kind, place, data) in [
+        ("", "PersistentVolumeClaim", "n/a", true),
+        ("", "Namespace", "a", true),
+        ("", "ConfigMap", "n/a", false),
+        ("g", "PersistentVolumeClaim", "n/a", false),
+    ] {
+        let child = object(group, kind, place);
+        let parent = if place.contains('/') { "n/parent" } else { "parent" };
+        let with = |prune_data: bool| {
+            let rule =
+                json!({ "group": group, "kind": kind, "verbs": ALL, "namespaces": "cluster", "pruneData": prune_data });
+            // Where it means nothing it cannot be said, and would change nothing.
+            let rules = serde_json::from_value(json!([rule])).unwrap();
+            Grant { rules, prune_all: false, host_namespace: "hotshoe-system".into() }
+        };
+        assert_eq!(broken_for(&with(false), parent, Access::Delete, &child), data.then_some("prune-data"));
+        assert_eq!(broken_for(&with(true), parent, Access::Delete, &child), None);
+        assert_eq!(broken_for(&with(false), parent, Access::Apply(&json!({})), &child), None);
+    }
+}
+
+#[test]
+fn one_rule_must_open_all_that_a_body_asks_for() {
+    let service = object("", "Service", "n/a");
+    let rule = |services: Value| json!({ "kind": "Service", "verbs": ALL, "services": services });
+    let body = json!({ "spec": { "type": "NodePort", "externalIPs": ["1.2.3.4"] } });
+    let apart = grant(json!([rule(json!({ "types": ["NodePort"] })), rule(json!({ "externalIPs": true }))]));
+    assert_eq!(broken(&apart, Access::Apply(&body), &service), Some("service-external-ips"), "of the first rule");
+    let together = json!({ "types": ["NodePort"], "externalIPs": true });
+    let second = grant(json!([rule(json!({})), rule(together)]));
+    assert_eq!(broken(&second, Access::Apply(&body), &service), None);
+}
+
+#[test]
+fn claims_of_a_stateful_set_are_judged_by_the_rule_that_grants_it() {
+    let selector = json!({ "matchLabels": { "app": "parent" } });
+    let claims = [json!({ "metadata": { "name": "data" } })];
+    let claims = json!({ "spec": { "selector": selector, "volumeClaimTemplates": claims } });
+    let policy = json!({ "whenDeleted": "Delete" });
+    let loses = json!({ "spec": { "selector": selector, "persistentVolumeClaimRetentionPolicy": policy } });
+    let with = |more: Value| {
+        let mut rule = json!({ "group": "apps", "kind": "StatefulSet", "verbs": ALL });
+        rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        grant(json!([rule]))
+    };
+    let set = |name: &str| object("apps", "StatefulSet", name);
+    assert_eq!(broken(&with(json!({})), Access::Apply(&claims), &set("n/parent")), None);
+    assert_eq!(broken(&with(json!({})), Access::Apply(&claims), &set("n/a")), Some("pod-volume-claim"));
+    let open = with(json!({ "pods": { "persistentVolumeClaims": ["data-*"] } }));
+    assert_eq!(broken(&open, Access::Apply(&claims), &set("n/a")), None);
+    assert_eq!(broken(&with(json!({})), Access::Apply(&loses), &set("n/a")), Some("prune-data"));
+    assert_eq!(broken(&with(json!({ "pruneData": true })), Access::Apply(&loses), &set("n/a")), None);
+}
+
+#[test]
+fn a_selector_is_judged_by_the_rule_that_grants_it() {
+    let body = json!({ "spec": { "selector": { "matchLabels": { "app": "ci-runner" } } } });
+    for kind in ["ReplicaSet", "Deployment", "StatefulSet"] {
+        let with = |pods: Value| grant(json!([{ "group": "apps", "kind": kind, "verbs": ALL, "pods": pods }]));
+        let child = object("apps", kind, "n/a");
+        assert_eq!(broken(&with(json!({})), Access::Apply(&body), &child), Some("pod-adoption"), "{kind}");
+        assert_eq!(broken(&with(json!({ "adopt": true })), Access::Apply(&body), &child), None, "{kind}");
+    }
+}
+
+#[test]
+fn a_pod_template_is_judged_on_every_apply() {
+    let grant = grant(json!([{ "group": "apps", "kind": "Deployment", "verbs": ALL }]));
+    let body = json!({ "spec": { "template": { "spec": { "hostNetwork": true } } } });
+    let deployment = object("apps", "Deployment", "n/a");
+    assert_eq!(broken(&grant, Access::Apply(&body), &deployment), Some("pod-host-network"));
+    assert_eq!(broken(&grant, Access::Delete, &deployment), None);
+}
+
+#[test]
+fn nothing_is_allowed_by_no_rule_at_all() {
+    let grant = grant(json!([]));
+    assert_eq!(broken(&grant, Access::Read, &map("n/a")), Some("not-granted"));
+    assert!(!grant.allows(Verb::Get, &map("n/a").kind));
+}
+
+#[test]
+fn a_kind_that_is_never_granted_is_not_allowed_either() {
+    let grant = grant(json!([
+        { "group": "rbac.authorization.k8s.io", "kind": "Role", "verbs": ALL },
+        { "kind": "ConfigMap", "verbs": ["get"] },
+    ]));
+    assert!(!grant.allows(Verb::Get, &Kind::new("rbac.authorization.k8s.io", "v1", "Role")));
+    assert!(grant.allows(Verb::Get, &Kind::new("", "v1", "ConfigMap")));
+    assert!(!grant.allows(Verb::List, &Kind::new("", "v1", "ConfigMap")));
+}
+
+#[test]
+fn a_rule_for_the_closed_namespace_alone_allows_nothing() {
+    let allowed = |namespaces: Value| maps(json!({ "namespaces": namespaces })).allows(Verb::Get, &map("n/a").kind);
+    assert!(!allowed(json!(["hotshoe-system"])));
+    for namespaces in [json!(["hotshoe-system", "a"]), json!(["a"]), json!("own"), json!("cluster")] {
+        assert!(allowed(namespaces.clone()), "{namespaces}");
+    }
+}
+
+#[test]
+fn only_labels_that_a_rule_selects_by_need_be_known() {
+    let selecting = grant(json!([
+        { "kind": "ConfigMap", "verbs": ["get"], "namespaces": { "matchLabels": { "b": "1", "a": "2" } } },
+        { "kind": "Pod", "verbs": ["get"], "namespaces": { "matchLabels": { "a": "3" } } },
+    ]));
+    assert_eq!(selecting.namespace_labels().into_iter().collect::<Vec<_>>(), ["a", "b"]);
+    assert!(maps(json!({ "namespaces": ["a"] })).namespace_labels().is_empty());
+}
+
+#[test]
+fn a_rule_says_where_it_holds() {
+    for (namespaces, text) in [
+        (json!("own"), "the parent's namespace"),
+        (json!("cluster"), "every namespace"),
+        (json!(["a", "b"]), "namespaces a, b"),
+        (json!({ "matchLabels": { "a": "b", "c": "d" } }), "namespaces with a=b,c=d"),
+    ] {
+        assert_eq!(maps(json!({ "namespaces": namespaces })).rules[0].namespaces.to_string(), text);
+    }
+}
+
+#[test]
+fn each_refusal_says_what_to_do() {
+    let message = |grant: &Grant, access: Access<'_>, object: ObjectRef| {
+        let parent = self::object("c", "Memcached", "n/parent");
+        let request = Request { parent: &parent, object: &object, namespaced: object.namespace.is_some(), access };
+        grant.authorise(&request, &label_of).unwrap_err().to_string()
+    };
+    let none = maps(json!({ "verbs": ["list"] }));
+    assert!(message(&none, Access::Read, map("n/a")).ends_with(
+        "`get` on ConfigMap is not granted; to allow it, add to spec.grants[0] in plugin.yaml: verbs: [get]"
+    ));
+    let own = maps(json!({}));
+    assert!(message(&own, Access::Read, map("a")).contains("namespaces: cluster"));
+    let other = message(&own, Access::Read, map("x/a"));
+    assert!(other.contains("covers the namespace x"), "{other}");
+    assert!(other.ends_with("- {kind: ConfigMap, namespaces: [x], verbs: [get]}"), "{other}");
+}
+
+#[test]
+fn a_rule_that_cannot_be_meant_is_named() {
+    let error = |rule: Value| serde_json::from_value::<Rule>(rule).unwrap().validate().unwrap_err();
+    for (rule, says) in [
+        (json!({ "kind": "", "verbs": [] }), "no kind"),
+        (json!({ "kind": "Pod/exec", "verbs": [] }), "subresources"),
+        (json!({ "kind": "Pod", "verbs": [] }), "verbs is an empty list"),
+        (json!({ "kind": "Pod", "verbs": [], "namespaces": [] }), "namespaces is an empty list"),
+        (json!({ "kind": "Pod", "verbs": [], "namespaces": ["a", "B"] }), "\"B\""),
+        (json!({ "kind": "Pod", "verbs": [], "namespaces": { "matchLabels": {} } }), "matchLabels is empty"),
+        (json!({ "kind": "Pod", "verbs": [], "names": ["a", ""] }), "names has"),
+        (json!({ "kind": "Pod", "verbs": [], "pods": { "secrets": ["**"] } }), "pods.secrets has"),
+        (json!({ "kind": "Secret", "verbs": [], "pods": { "hostPID": true } }), "no Pods"),
+        (json!({ "kind": "PersistentVolumeClaim", "verbs": [], "pods": { "hostPID": true } }), "no Pods"),
+        (json!({ "kind": "Pod", "verbs": [], "services": { "clusterIP": true } }), "another kind than Service"),
+        (json!({ "kind": "Service", "verbs": [], "services": { "annotations": [""] } }), "services.annotations has"),
+        (
+            json!({ "kind": "Service", "verbs": [], "services": { "types": ["Nodeport"] } }),
+            "services.types has \"Nodeport\"",
+        ),
+        (json!({ "kind": "Pod", "verbs": [], "names": ["ABC"] }), "names has \"ABC\""),
+        (json!({ "kind": "Pod", "verbs": [], "namespaces": ["a", "own"] }), "write `namespaces: own` without brackets"),
+        (json!({ "kind": "Pod", "verbs": [], "namespaces": ["cluster"] }), "metadata.name: cluster}}"),
+        (json!({ "kind": "Pod", "verbs": [], "namespaces": { "matchLabels": { "a b": "c" } } }), "\"a b\""),
+        (json!({ "kind": "Pod", "verbs": [], "namespaces": { "matchLabels": { "a": "b c" } } }), "\"b c\""),
+        (json!({ "kind": "ConfigMap", "verbs": [], "pruneData": true }), "pruneData is said of the kind \"ConfigMap\""),
+    ] {
+        let error = error(rule);
+        assert!(error.contains(says), "{error}");
+    }
+    let empty = json!({ "kind": "Pod", "verbs": ["get"], "namespaces": { "matchLabels": { "a.io/b": "" } } });
+    assert_eq!(serde_json::from_value::<Rule>(empty).unwrap().validate(), Ok(()), "a label may have no value");
+    for (group, kind) in [("", "Namespace"), ("", "PersistentVolumeClaim"), ("apps", "StatefulSet")] {
+        let loses = json!({ "group": group, "kind": kind, "verbs": ["get"], "pruneData": true });
+        assert_eq!(serde_json::from_value::<Rule>(loses).unwrap().validate(), Ok(()), "{kind}");
+    }
+    let pods = json!({ "claimSources": ["a"], "annotations": ["a.io/*"] });
+    let filled = json!({ "kind": "PersistentVolumeClaim", "verbs": ["get"], "pods": pods });
+    assert_eq!(serde_json::from_value::<Rule>(filled).unwrap().validate(), Ok(()));
+}
+
+#[test]
+fn a_kind_that_differs_from_a_known_one_in_case_or_group_is_named_with_it() {
+    let set = "is the kind \"StatefulSet\" of the group \"apps\" meant?";
+    let service = "is the kind \"Service\" of the group \"\" meant?";
+    for (group, kind, more, says) in [
+        ("apps", "statefulset", json!({}), set),
+        ("app", "StatefulSet", json!({ "pods": { "hostPID": true } }), set),
+        ("", "StatefulSet", json!({ "pruneData": true }), set),
+        ("apps", "deployment", json!({}), "is the kind \"Deployment\" of the group \"apps\" meant?"),
+        ("v1", "service", json!({}), service),
+        ("v1", "Service", json!({ "services": { "clusterIP": true } }), service),
+        ("apps/v1", "StatefulSet", json!({}), "group has \"apps/v1\"; a group is written without a version"),
+        ("", "widget", json!({}), "kind has \"widget\""),
+        ("g", "Widget", json!({ "pods": { "hostPID": true } }), "makes no Pods; remove it"),
+        ("", "Secret", json!({ "pruneData": true }), "holds no data; remove it"),
+        ("", "PersistentVolumeClaim", json!({ "pods": { "adopt": true } }), "claimSources and annotations"),
+    ] {
+        let mut rule = json!({ "group": group, "kind": kind, "verbs": ["get"] });
+        rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let error = serde_json::from_value::<Rule>(rule).unwrap().validate().unwrap_err();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn what_a_descriptor_asks_for_is_counted_once() {
+    let kind = Kind::new("apps", "v1", "Deployment");
+    let read = |kind: &Kind| ReadKind {
+        key: "k".into(),
+        kind: kind.clone(),
+        selector: String::new(),
+        rule: MatchRule::ParentLabel("l".into()),
+        fields: Vec::new(),
+    };
+    let owned = OwnedKind { kind: kind.clone(), verbs: vec![WriteVerb::Create, WriteVerb::Delete], fields: Vec::new() };
+    let pod = Kind::new("", "v1", "Pod");
+    let descriptor = Descriptor {
+        name: "n".into(),
+        version: "1".into(),
+        parent: Kind::new("c", "v1", "Memcached"),
+        parent_fields: Vec::new(),
+        owns: vec![owned],
+        reads: vec![read(&Kind::new("apps", "v2", "Deployment")), read(&pod)],
+        finalizer: None,
+        wants_now: false,
+        wants_attempt: false,
+        config_schema: None,
+    };
+    let watching = vec![Verb::Get, Verb::List, Verb::Watch];
+    let writing = [watching.clone(), vec![Verb::Create, Verb::Delete]].concat();
+    assert_eq!(asked(&descriptor), [(kind, writing), (pod, watching)]);
+    let given = grant(json!([{ "group": "apps", "kind": "Deployment", "verbs": ["get", "list", "watch", "update"] }]));
+    let missing = "create, delete on Deployment.apps; get, list, watch on Pod";
+    assert_eq!(lacking(&descriptor, &given).as_deref(), Some(missing));
+    let rule = |group: &str, kind: &str| json!({ "group": group, "kind": kind, "verbs": ALL });
+    assert_eq!(lacking(&descriptor, &grant(json!([rule("apps", "Deployment"), rule("", "Pod")]))), None);
+}
+
+#[test]
+fn verbs_are_rbacs() {
+    let words: Vec<_> =
+        [Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update, Verb::Delete].map(Verb::as_str).into();
+    assert_eq!(words, ALL);
+    assert_eq!(Verb::from(WriteVerb::Update), Verb::Update);
+}

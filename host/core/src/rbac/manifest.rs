@@ -1,0 +1,167 @@
+//! The objects that are printed, and the rules of roles that become such objects.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::model::kind::Kind;
+use crate::rbac::Place;
+
+/// An object, and why it is there.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Manifest {
+    #[serde(skip)]
+    pub(super) comment: String,
+    pub(super) api_version: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) metadata: Metadata,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) automount_service_account_token: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rules: Option<Vec<PolicyRule>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) role_ref: Option<RoleRef>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) subjects: Option<Vec<Subject>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) spec: Option<Value>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Metadata {
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) namespace: Option<String>,
+    pub(super) labels: BTreeMap<&'static str, &'static str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PolicyRule {
+    pub(super) api_groups: Vec<String>,
+    pub(super) resources: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) resource_names: Vec<String>,
+    pub(super) verbs: Vec<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RoleRef {
+    pub(super) api_group: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) name: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Subject {
+    pub(super) kind: &'static str,
+    pub(super) name: String,
+    pub(super) namespace: String,
+}
+
+pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Rules by namespace; those without one hold everywhere.
+#[derive(Default)]
+pub(super) struct Rules(pub(super) BTreeMap<Option<String>, Vec<PolicyRule>>);
+
+impl Rules {
+    pub(super) fn add(
+        &mut self,
+        scope: &Option<String>,
+        kind: &Kind,
+        resource: &str,
+        names: &[String],
+        verbs: &[&'static str],
+    ) {
+        if verbs.is_empty() {
+            return;
+        }
+        let rules = self.0.entry(scope.clone()).or_default();
+        let rule = PolicyRule {
+            api_groups: vec![kind.group.to_string()],
+            resources: vec![resource.to_owned()],
+            resource_names: names.to_vec(),
+            verbs: Vec::new(),
+        };
+        let known = rules.iter().position(|other| PolicyRule { verbs: Vec::new(), ..other.clone() } == rule);
+        let place = known.unwrap_or_else(|| {
+            rules.push(rule);
+            rules.len() - 1
+        });
+        let Some(rule) = rules.get_mut(place) else { return };
+        rule.verbs.extend(verbs);
+        rule.verbs.sort_unstable();
+        rule.verbs.dedup();
+    }
+
+    /// A role and its binding for each place.
+    pub(super) fn into_manifests(self, name: &str, account: &str, comment: &str, place: &Place) -> Vec<Manifest> {
+        let both = |(namespace, rules): (Option<String>, Vec<PolicyRule>)| {
+            let (role, binding) =
+                if namespace.is_some() { ("Role", "RoleBinding") } else { ("ClusterRole", "ClusterRoleBinding") };
+            let version = "rbac.authorization.k8s.io/v1";
+            let role_ref = RoleRef { api_group: RBAC, kind: role, name: name.to_owned() };
+            let subject =
+                Subject { kind: "ServiceAccount", name: account.to_owned(), namespace: place.namespace.clone() };
+            [
+                Manifest {
+                    comment: comment.to_owned(),
+                    rules: Some(rules),
+                    ..Manifest::new(version, role, name, namespace.as_deref())
+                },
+                Manifest {
+                    role_ref: Some(role_ref),
+                    subjects: Some(vec![subject]),
+                    ..Manifest::new(version, binding, name, namespace.as_deref())
+                },
+            ]
+        };
+        self.0.into_iter().flat_map(both).collect()
+    }
+}
+
+impl Manifest {
+    pub(super) fn new(api_version: &'static str, kind: &'static str, name: &str, namespace: Option<&str>) -> Self {
+        let labels = BTreeMap::from([("app.kubernetes.io/name", "hotshoe")]);
+        let metadata = Metadata { name: name.to_owned(), namespace: namespace.map(str::to_owned), labels };
+        Self {
+            comment: String::new(),
+            api_version,
+            kind,
+            metadata,
+            automount_service_account_token: None,
+            rules: None,
+            role_ref: None,
+            subjects: None,
+            spec: None,
+        }
+    }
+
+    /// As a document of a YAML stream, with the comment above it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn to_yaml(&self) -> Result<String, String> {
+        let object = serde_saphyr::to_string(self).map_err(|error| error.to_string())?;
+        let comment: String = wrapped(&self.comment, 98).map(|line| format!("# {line}\n")).collect();
+        Ok(comment + &object)
+    }
+}
+
+pub(super) fn wrapped(text: &str, width: usize) -> impl Iterator<Item = String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut().filter(|line| line.len() + 1 + word.len() <= width) {
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines.into_iter()
+}

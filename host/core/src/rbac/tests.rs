@@ -1,0 +1,334 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::decision::{MatchRule, OwnedKind, ReadKind, WriteVerb};
+use crate::rbac::manifest::wrapped;
+
+struct World {
+    grant: Grant,
+    descriptor: Descriptor,
+    place: Place,
+}
+
+fn world(rules: Value) -> World {
+    let owned = |group: &str, kind: &str| OwnedKind {
+        kind: Kind::new(group, "v1", kind),
+        verbs: vec![WriteVerb::Create],
+        fields: Vec::new(),
+    };
+    let pods = ReadKind {
+        key: "pods".into(),
+        kind: Kind::new("", "v1", "Pod"),
+        selector: String::new(),
+        rule: MatchRule::ParentLabel("l".into()),
+        fields: Vec::new(),
+    };
+    World {
+        grant: Grant {
+            rules: serde_json::from_value(rules).unwrap(),
+            prune_all: false,
+            host_namespace: "system".into(),
+        },
+        descriptor: Descriptor {
+            name: "d".into(),
+            version: "1".into(),
+            parent: Kind::new("c.example.com", "v1", "Cache"),
+            parent_fields: Vec::new(),
+            owns: vec![owned("apps", "Deployment")],
+            reads: vec![pods],
+            finalizer: Some("c.example.com/finalizer".into()),
+            wants_now: false,
+            wants_attempt: false,
+            config_schema: None,
+        },
+        place: Place { namespace: "system".into(), account: "host".into(), watched: Vec::new() },
+    }
+}
+
+fn served(kind: &Kind) -> Served {
+    Served {
+        plural: format!("{}s", kind.kind.to_lowercase()),
+        namespaced: !["Node", "Namespace", "Fleet"].contains(&&*kind.kind),
+    }
+}
+
+impl World {
+    fn rights(&self) -> (Vec<Value>, Vec<String>) {
+        let plugin = Plugin { name: "demo", grant: &self.grant, descriptor: &self.descriptor };
+        let Rights { manifests, notes } = rights(&[plugin], &self.place, &served);
+        (manifests.iter().map(|one| serde_json::to_value(one).unwrap()).collect(), notes)
+    }
+
+    /// `namespace: group/resource [names] verbs` of every rule that an account has.
+    fn rules_of(&self, account: &str) -> Vec<String> {
+        let (manifests, _) = self.rights();
+        let bindings = manifests.iter().filter(|one| one["subjects"][0]["name"] == account);
+        let mut all = Vec::new();
+        for binding in bindings {
+            assert_eq!(binding["subjects"][0]["namespace"], "system");
+            let role = manifests.iter().find(|one| {
+                one["kind"] == binding["roleRef"]["kind"]
+                    && one["metadata"]["name"] == binding["roleRef"]["name"]
+                    && one["metadata"].get("namespace") == binding["metadata"].get("namespace")
+            });
+            for rule in role.unwrap()["rules"].as_array().unwrap() {
+                let words = |field: &str| {
+                    let words = rule[field].as_array().cloned().unwrap_or_default();
+                    words.iter().map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>().join(",")
+                };
+                let namespace = binding["metadata"]["namespace"].as_str().unwrap_or("*");
+                let names = words("resourceNames");
+                let names = if names.is_empty() { names } else { format!(" [{names}]") };
+                all.push(format!(
+                    "{namespace}: {}/{}{names} {}",
+                    words("apiGroups"),
+                    words("resources"),
+                    words("verbs")
+                ));
+            }
+        }
+        all.sort();
+        all
+    }
+
+    /// The rules of the plugin, but for those over its parents.
+    fn granted(&self) -> Vec<String> {
+        let mut rules = self.rules_of("demo");
+        rules.retain(|rule| !rule.contains("c.example.com"));
+        rules
+    }
+}
+
+fn one(rule: Value) -> World {
+    let mut rule = rule;
+    let members = rule.as_object_mut().unwrap();
+    members.entry("kind").or_insert(json!("ConfigMap"));
+    members.entry("verbs").or_insert(json!(["get", "list", "watch", "create", "update", "delete"]));
+    world(json!([rule]))
+}
+
+#[test]
+fn the_host_watches_and_tells_and_writes_no_child() {
+    let given = json!([
+        { "group": "apps", "kind": "Deployment", "verbs": ["get", "list", "watch", "create"] },
+        { "kind": "Pod", "verbs": ["get", "list", "watch"] },
+        { "kind": "Secret", "verbs": ["get", "list", "watch"], "names": ["a"] },
+    ]);
+    assert_eq!(
+        world(given).rules_of("host"),
+        [
+            "*: /events create,get,patch",
+            "*: /pods list,watch",
+            "*: apps/deployments get,list,watch",
+            "*: c.example.com/caches get,list,patch,watch",
+            "*: c.example.com/caches/status patch",
+            "system: /serviceaccounts [demo] impersonate",
+        ]
+    );
+}
+
+#[test]
+fn what_is_asked_for_and_not_given_is_no_right_of_the_hosts() {
+    let mut world = world(json!([{ "kind": "Pod", "verbs": ["get", "list"] }]));
+    world.descriptor.owns[0].kind = Kind::new("", "v1", "Secret");
+    assert_eq!(
+        world.rules_of("host"),
+        [
+            "*: /events create,get,patch",
+            "*: c.example.com/caches get,list,patch,watch",
+            "*: c.example.com/caches/status patch",
+            "system: /serviceaccounts [demo] impersonate",
+        ]
+    );
+}
+
+#[test]
+fn without_a_finalizer_the_host_does_not_change_parents() {
+    let mut world = world(json!([]));
+    world.descriptor.finalizer = None;
+    assert!(world.rules_of("host").contains(&"*: c.example.com/caches get,list,watch".to_owned()));
+}
+
+#[test]
+fn in_watched_namespaces_there_are_roles_and_nothing_for_the_cluster() {
+    let mut world = one(json!({}));
+    world.place.watched = vec!["a".into(), "b".into()];
+    let host = world.rules_of("host");
+    assert!(host.contains(&"a: c.example.com/caches get,list,patch,watch".to_owned()), "{host:?}");
+    assert!(host.contains(&"b: /events create,get,patch".to_owned()));
+    assert!(!host.iter().any(|rule| rule.starts_with('*')), "{host:?}");
+    assert_eq!(
+        world.rules_of("demo"),
+        [
+            "a: /configmaps create,delete,get,patch",
+            "a: c.example.com/caches/finalizers update",
+            "a: c.example.com/caches/status patch",
+            "b: /configmaps create,delete,get,patch",
+            "b: c.example.com/caches/finalizers update",
+            "b: c.example.com/caches/status patch",
+        ]
+    );
+}
+
+#[test]
+fn a_parent_without_a_namespace_is_watched_everywhere_and_its_events_are_in_default() {
+    let mut world = one(json!({ "namespaces": ["x"] }));
+    world.descriptor.parent = Kind::new("c.example.com", "v1", "Fleet");
+    world.place.watched = vec!["a".into()];
+    let host = world.rules_of("host");
+    for rule in [
+        "*: c.example.com/fleets get,list,patch,watch",
+        "a: /events create,get,patch",
+        "default: /events create,get,patch",
+    ] {
+        assert!(host.contains(&rule.to_owned()), "{rule} in {host:?}");
+    }
+    assert_eq!(world.granted(), ["x: /configmaps create,delete,get,patch"]);
+    world.grant.rules[0].namespaces = Namespaces::Word(Word::Own);
+    assert_eq!(world.granted(), [""; 0], "it has no namespace of its own");
+}
+
+#[test]
+fn verbs_are_what_the_host_does_in_the_plugins_name() {
+    for (verb, expected) in [("get", "get"), ("create", "create,patch"), ("update", "patch"), ("delete", "delete")] {
+        assert_eq!(one(json!({ "verbs": [verb] })).granted(), [format!("*: /configmaps {expected}")]);
+    }
+    assert_eq!(one(json!({ "verbs": ["list", "watch"] })).granted(), [""; 0]);
+    assert_eq!(one(json!({ "kind": "Secret", "verbs": ["get"] })).granted(), [""; 0]);
+    assert_eq!(one(json!({ "kind": "Secret", "verbs": ["get"], "names": ["a"] })).granted(), ["*: /secrets [a] get"]);
+}
+
+#[test]
+fn each_namespaces_of_a_rule_becomes_the_narrowest_role_that_holds_it() {
+    let write = "create,delete,patch";
+    let of = |namespaces: Value, kind: &str, watched: &[&str]| {
+        let mut world = one(json!({ "namespaces": namespaces, "kind": kind }));
+        world.place.watched = watched.iter().map(|name| (*name).to_owned()).collect();
+        world.granted()
+    };
+    assert_eq!(
+        of(json!(["a", "b"]), "Pod", &[]),
+        ["a: /pods create,delete,get,patch", "b: /pods create,delete,get,patch"]
+    );
+    assert_eq!(of(json!(["a", "system"]), "Pod", &[]), ["a: /pods create,delete,get,patch"]);
+    assert_eq!(of(json!(["a", "b"]), "Pod", &["a"]), ["a: /pods create,delete,get,patch", "b: /pods get"]);
+    assert_eq!(of(json!("cluster"), "Pod", &[]), ["*: /pods create,delete,get,patch"]);
+    assert_eq!(of(json!("cluster"), "Pod", &["a"]), ["*: /pods get".to_owned(), format!("a: /pods {write}")]);
+    assert_eq!(of(json!({ "matchLabels": { "a": "b" } }), "Pod", &[]), ["*: /pods create,delete,get,patch"]);
+    assert_eq!(of(json!("cluster"), "Node", &[]), ["*: /nodes get"]);
+    assert_eq!(of(json!("own"), "Node", &[]), [""; 0]);
+    assert_eq!(of(json!(["a"]), "Node", &[]), [""; 0]);
+}
+
+#[test]
+fn exact_names_are_resource_names_and_patterns_are_told() {
+    assert_eq!(one(json!({ "names": ["a", "b"], "verbs": ["update"] })).granted(), ["*: /configmaps [a,b] patch"]);
+    let pattern = one(json!({ "names": ["a", "b-*"], "verbs": ["update"] }));
+    assert_eq!(pattern.granted(), ["*: /configmaps patch"]);
+    let (_, notes) = pattern.rights();
+    assert!(notes.len() == 1 && notes[0].starts_with("demo: ConfigMap: RBAC has no patterns"), "{notes:?}");
+    let (_, notes) = one(json!({ "names": ["a"] })).rights();
+    assert_eq!(notes, [""; 0]);
+}
+
+#[test]
+fn a_selector_takes_a_watch_of_namespaces_and_is_told() {
+    let world = one(json!({ "namespaces": { "matchLabels": { "a": "b" } } }));
+    assert!(world.rules_of("host").contains(&"*: /namespaces list,watch".to_owned()));
+    let (_, notes) = world.rights();
+    assert!(notes.len() == 1 && notes[0].contains("namespaces with a=b"), "{notes:?}");
+}
+
+#[test]
+fn a_plugin_that_owns_secrets_has_the_host_read_all_of_them_which_is_told() {
+    let rules = json!([{ "kind": "Secret", "verbs": ["get", "list", "watch", "create"], "names": ["a"] }]);
+    let mut world = world(rules);
+    assert_eq!(world.rights().1, [""; 0], "it does not ask for them");
+    world.descriptor.owns[0].kind = Kind::new("", "v1", "Secret");
+    assert!(world.rules_of("host").contains(&"*: /secrets get,list,watch".to_owned()));
+    let told = |world: &World| world.rights().1.concat();
+    assert!(told(&world).starts_with("demo: Secret: the host watches these"), "{}", told(&world));
+    assert!(told(&world).contains("every Secret of the cluster"), "{}", told(&world));
+    world.place.watched = vec!["a".into(), "b".into()];
+    assert!(told(&world).ends_with("every Secret of the namespaces a, b"), "{}", told(&world));
+    world.grant.rules[0].verbs.retain(|verb| *verb != Verb::Watch);
+    assert_eq!(told(&world), "", "it is not given them");
+}
+
+#[test]
+fn a_plugin_whose_parents_are_secrets_has_the_host_read_all_of_them_which_is_told() {
+    let mut world = world(json!([]));
+    world.descriptor.parent = Kind::new("", "v1", "Secret");
+    world.descriptor.finalizer = None;
+    assert!(world.rules_of("host").contains(&"*: /secrets get,list,watch".to_owned()));
+    let told = world.rights().1.concat();
+    assert!(told.starts_with("demo: Secret: the host watches these"), "{told}");
+    assert!(told.contains("every Secret of the cluster"), "{told}");
+}
+
+#[test]
+fn a_rule_for_the_closed_namespace_is_told() {
+    let (_, notes) = one(json!({ "namespaces": ["a", "system"] })).rights();
+    assert_eq!(
+        notes,
+        ["demo: ConfigMap: no plugin may touch the namespace of the host, so its grant gives nothing in system"]
+    );
+    assert_eq!(one(json!({ "namespaces": ["a"] })).rights().1, [""; 0]);
+}
+
+#[test]
+fn what_no_grant_opens_is_not_printed() {
+    let world = world(json!([{ "group": "rbac.authorization.k8s.io", "kind": "Role", "verbs": ["create"] }]));
+    let (manifests, notes) = world.rights();
+    assert!(!manifests.iter().any(|one| one["rules"].to_string().contains("rbac.authorization")));
+    assert!(notes[0].contains("closed to plugins"), "{notes:?}");
+}
+
+#[test]
+fn the_namespace_of_the_host_is_closed_before_there_is_any_right() {
+    let (manifests, _) = world(json!([])).rights();
+    let of = |kind: &str| manifests.iter().position(|one| one["kind"] == kind).unwrap();
+    let (policy, binding) = (of("ValidatingAdmissionPolicy"), of("ValidatingAdmissionPolicyBinding"));
+    assert!(policy < of("Role") && binding < of("Role"));
+    assert_eq!(manifests[policy]["metadata"]["name"], "host-closes-system");
+    assert_eq!(manifests[binding]["spec"]["policyName"], "host-closes-system");
+}
+
+#[test]
+fn accounts_have_no_token_and_the_namespace_is_restricted() {
+    let (manifests, _) = world(json!([])).rights();
+    assert_eq!(manifests[0]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "restricted");
+    for (index, name) in [(1, "host"), (2, "demo")] {
+        assert_eq!(manifests[index]["kind"], "ServiceAccount");
+        assert_eq!(
+            manifests[index]["metadata"],
+            json!({ "name": name, "namespace": "system", "labels": { "app.kubernetes.io/name": "hotshoe" } })
+        );
+        assert_eq!(manifests[index]["automountServiceAccountToken"], false);
+    }
+}
+
+#[test]
+fn all_kinds_are_asked_about_once() {
+    let world = world(json!([
+        { "group": "apps", "kind": "Deployment", "verbs": ["get"] },
+        { "kind": "Secret", "verbs": ["get"] },
+        { "group": "hotshoe.dev", "kind": "Plugin", "verbs": ["get"] },
+    ]));
+    let plugin = Plugin { name: "demo", grant: &world.grant, descriptor: &world.descriptor };
+    let kinds: Vec<String> = kinds(&plugin).iter().map(ToString::to_string).collect();
+    assert_eq!(kinds, ["Secret", "Pod", "Deployment.apps", "Cache.c.example.com"]);
+}
+
+#[test]
+fn yaml_has_its_comment_above() {
+    let (place, world) =
+        (Place { namespace: "system".into(), account: "host".into(), watched: Vec::new() }, world(json!([])));
+    let plugin = Plugin { name: "demo", grant: &world.grant, descriptor: &world.descriptor };
+    let text = rights(&[plugin], &place, &served).manifests[1].to_yaml().unwrap();
+    assert_eq!(
+        text,
+        "# Its Pod says for itself that it wants a token.\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: host\n  namespace: system\n  labels:\n    app.kubernetes.io/name: hotshoe\nautomountServiceAccountToken: false\n"
+    );
+    assert_eq!(wrapped("a bc def", 4).collect::<Vec<_>>(), ["a bc", "def"]);
+}
