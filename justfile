@@ -364,6 +364,7 @@ fmt *options: toolchain
 [group('test')]
 lint: toolchain
     CARGO_INCREMENTAL=1 cargo clippy {{ cargo }} --workspace --all-targets -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --no-deps -p hotshoe-core
     cd plugins && cargo clippy {{ guests }} --workspace --all-targets --all-features -- -D warnings
     cd plugins && cargo clippy {{ guests }} --release --target wasm32-unknown-unknown --workspace --lib -- -D warnings
     cd fuzz && cargo clippy {{ fuzz }} --lib --test short -- -D warnings
