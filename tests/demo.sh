@@ -259,7 +259,7 @@ s/\[Object; 2\]/[Object; 1]/'
 run hotshoe build "$plugin" --out "$plugin/memcached.wasm"
 run_to 1 hotshoe reload memcached
 said 'not taken: '
-said ': Held: '
+said ': ApprovalRequired: '
 said 'it would delete children of 1 of 1 parents'
 run kubectl get service $sample-service
 [ "$(decides)" = "$second" ] || fail 'another component decides'
@@ -282,7 +282,7 @@ say 'It traps, which costs this one decision: no child is written, an Event and 
     'goes back by itself: in about 15 seconds.'
 await 'the host goes back' "$second" decides
 await 'four servers are ready' '*with 4 replicas created successfully, says the new plugin' says
-run grep -m 1 'ERROR.*TakenBack' "$log"
+run grep -m 1 'ERROR.*RolledBack' "$log"
 run kubectl get memcached $sample
 say 'The Events say which component they are of.'
 run kubectl get events --field-selector reason=Trapped -o 'custom-columns=REASON:.reason,COUNT:.count,COMPONENT:.metadata.annotations.hotshoe\.dev/digest,MESSAGE:.message'
@@ -292,13 +292,13 @@ step 'What was'
 say 'The file still has the component that misbehaved. The host does not take it again, unless somebody says' \
     '`hotshoe approve`; what is mended is another component. By hand: just status, just history, just rollback'
 run_to 1 hotshoe reload memcached
-said 'TakenBack'
+said 'RolledBack'
 run hotshoe status
 said "not taken: $third"
 run hotshoe history memcached
-[ "$(grep -c "$second .* Published" "$demo/said")" = 2 ] || fail 'the history does not have the return'
+[ "$(grep -c "$second .* Activated" "$demo/said")" = 2 ] || fail 'the history does not have the return'
 [[ $(grep '^\*' "$demo/said") == *"$second"* ]] || fail 'the history does not mark the component that decides'
-grep -q "$third .* TakenBack .* calls failed" "$demo/said" || fail 'the history does not say why the third was taken back'
+grep -q "$third .* RolledBack .* calls failed" "$demo/said" || fail 'the history does not say why the third was taken back'
 say 'A person can do the same: back to the very first, to see it once more.'
 run hotshoe rollback memcached --to "$first"
 await 'the first plugin says what it said' '*with 4 replicas created successfully' says

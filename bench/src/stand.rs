@@ -90,7 +90,7 @@ impl Stand {
     /// When it does not serve its metrics.
     pub async fn refusals(&self) -> Result<f64> {
         let metrics = metrics(&self.host).await?;
-        let published = "hotshoe_plugin_revisions_total{controller=\"memcached\",reason=\"Published\"}";
+        let published = "hotshoe_plugin_revisions_total{controller=\"memcached\",reason=\"Activated\"}";
         Ok(metrics.of("hotshoe_plugin_revisions_total") - metrics.of(published))
     }
 

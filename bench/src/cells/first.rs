@@ -21,7 +21,7 @@ use crate::subject::{Metrics, metrics};
 const COUNTS: [usize; 3] = [10, 100, 1000];
 /// How often a component is swapped at each of these.
 const SWAPS: usize = 16;
-const STAGES: [&str; 7] = ["load", "cases", "watches", "first-call", "survey", "publish", "decision"];
+const STAGES: [&str; 6] = ["load", "cases", "watches", "survey", "publish", "decision"];
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
 

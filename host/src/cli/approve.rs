@@ -6,7 +6,7 @@ use crate::cli::host_client::read;
 use crate::cli::reload;
 use crate::cli::target;
 use crate::cli::target::OnePlugin;
-use crate::rollout::managed_plugin::PluginStatus;
+use crate::rollout::status::PluginStatus;
 
 /// Activate a component that requires approval, or was rolled back
 #[derive(clap::Args, Debug)]

@@ -309,7 +309,11 @@ mod tests {
             let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
             append_section(&mut bytes, CASES, &vec![b'x'; length]);
             let error = contract::inspect(&bytes, &Limits::default()).unwrap_err();
-            assert_eq!(error.reason(), "NoPlugin", "the section of {length} bytes spoils the component: {error}");
+            assert_eq!(
+                error.reason().as_str(),
+                "NoPlugin",
+                "the section of {length} bytes spoils the component: {error}"
+            );
         }
     }
 

@@ -6,7 +6,7 @@ use crate::cli::host_client::read;
 use crate::cli::target::OnePlugin;
 use crate::cluster::events;
 use crate::rollout::history::{Entry, Event};
-use crate::rollout::install::PluginHistory;
+use crate::rollout::status::PluginHistory;
 
 /// Show which components decided, and what became of them
 #[derive(clap::Args, Debug)]
@@ -31,15 +31,15 @@ impl Args {
 }
 
 fn table(PluginHistory { current, kept, entries }: &PluginHistory) -> String {
-    let mut table = format!("  {:<20} {:<14} {:<10} {:<11} {:<5} WHY\n", "AT", "DIGEST", "VERSION", "EVENT", "KEPT");
-    let began = |entry: &Entry| Some(entry.digest) == *current && entry.event == Event::Published;
+    let mut table = format!("  {:<20} {:<14} {:<10} {:<16} {:<5} WHY\n", "AT", "DIGEST", "VERSION", "EVENT", "KEPT");
+    let began = |entry: &Entry| Some(entry.digest) == *current && entry.event == Event::Activated;
     let decides = entries.iter().rposition(began);
     for (index, Entry { digest, version, at, event, message, .. }) in entries.iter().enumerate() {
         let at = i64::try_from(*at).ok().and_then(events::at).unwrap_or_default();
         let kept = if kept.contains(digest) { "yes" } else { "" };
         let (digest, event) = (digest.to_string(), format!("{event:?}"));
         let mark = if decides == Some(index) { "*" } else { " " };
-        let row = format!("{mark} {at:<20} {digest:<14} {version:<10} {event:<11} {kept:<5} {message}");
+        let row = format!("{mark} {at:<20} {digest:<14} {version:<10} {event:<16} {kept:<5} {message}");
         table.push_str(row.trim_end());
         table.push('\n');
     }
@@ -55,12 +55,12 @@ mod tests {
     #[test]
     fn what_can_be_gone_back_to_is_marked_and_so_is_what_decides() {
         let [a, b, c] = ["aa", "bb", "cc"].map(|pair| pair.repeat(32));
-        let entry = |digest: &str| json!({ "digest": digest, "version": "1", "at": 0, "event": "Published" });
+        let entry = |digest: &str| json!({ "digest": digest, "version": "1", "at": 0, "event": "Activated" });
         let history = json!({ "current": c, "kept": [b], "entries": [entry(&a), entry(&b), entry(&c)] });
         let table = table(&read(&history).unwrap());
         let rows: Vec<&str> = table.lines().skip(1).collect();
-        assert!(rows[0].starts_with(' ') && rows[0].ends_with("Published"), "{table}");
-        assert!(rows[1].starts_with(' ') && rows[1].ends_with("Published   yes"), "{table}");
-        assert!(rows[2].starts_with('*') && rows[2].ends_with("Published"), "{table}");
+        assert!(rows[0].starts_with(' ') && rows[0].ends_with("Activated"), "{table}");
+        assert!(rows[1].starts_with(' ') && rows[1].ends_with("Activated        yes"), "{table}");
+        assert!(rows[2].starts_with('*') && rows[2].ends_with("Activated"), "{table}");
     }
 }

@@ -10,7 +10,7 @@ use crate::cli::target::OnePlugin;
 use crate::cli::terminal;
 use crate::cli::terminal::Output;
 use crate::reconcile::slot::Refused;
-use crate::rollout::managed_plugin::PluginStatus;
+use crate::rollout::status::PluginStatus;
 
 /// Have a running host activate the component that is there now
 #[derive(clap::Args, Debug)]

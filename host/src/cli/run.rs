@@ -22,8 +22,8 @@ use crate::cluster::events::Recorder;
 use crate::cluster::namespace::warn_of_missing;
 use crate::cluster::watch::Watches;
 use crate::config::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, LISTEN, PluginConfig};
-use crate::rollout::managed_plugin::{Shared, Supervised};
-use crate::rollout::supervisor;
+use crate::rollout;
+use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 use crate::sandbox::compile;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
@@ -125,7 +125,7 @@ impl Args {
             kept: self.cache.clone().or_else(compile::cache_dir),
             host,
         });
-        let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| supervisor::start(plugin, shared.clone())).collect();
+        let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| rollout::start(plugin, shared.clone())).collect();
         let about = About { plugins: plugins.clone(), metrics, context };
         let address = server::serve(self.listen, about).await?;
         tracing::info!("serving /metrics, /healthz, /readyz and /status on http://{address}");
@@ -256,7 +256,7 @@ fn outlives_terminal(status: &str) -> bool {
 }
 
 /// Lets what runs end, of all plugins at once, and what it said be written.
-async fn drain(plugins: &[Arc<Supervised>], recorder: &Recorder) {
+async fn drain(plugins: &[Arc<ManagedPlugin>], recorder: &Recorder) {
     let drained = async {
         join_all(plugins.iter().map(|plugin| plugin.controller.queue.close())).await;
         recorder.flush().await;

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::cli::host_client::{HostOptions, SHAPE};
 use crate::cli::{target, terminal};
+use crate::reconcile::slot::Refused;
 use crate::rollout::dry_run::Line;
 use crate::shadow::summary::Summary;
 use hotshoe_core::compare::finalizers::FinalizerChange;
@@ -207,8 +208,8 @@ impl Page {
         if let Some(why) = &summary.stopped {
             self.line(&format!("\nThe run was ended: {why}"));
         }
-        if let Some(why) = &summary.held {
-            self.line(&format!("\nA reload would hold it until `hotshoe approve`: {}", clean(why.clone(), TEXT)));
+        if let Some(Refused { reason, message, .. }) = &summary.refused {
+            self.line(&format!("\nA reload would not activate it: {reason}: {}", clean(message.clone(), TEXT)));
         }
         self.line("\nNothing was written.");
         self.text

@@ -8,7 +8,7 @@ use crate::cli::terminal::Output;
 use crate::cluster::error::APPLY_RIGHTS;
 use crate::reconcile::controller::Deleting;
 use crate::reconcile::slot::Refused;
-use crate::rollout::managed_plugin::{PluginStatus, Trouble};
+use crate::rollout::status::{PluginStatus, Trouble};
 use crate::server::HostStatus;
 use hotshoe_core::flow::circuit_breaker::{BreakerStatus, State};
 use hotshoe_core::model::digest::Digest;
@@ -106,7 +106,7 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
         notes.push(format!("earlier revisions are not kept for going back: {why}; let the host write there"));
     }
     // Where nothing else is to be said, the plugin's own line says it.
-    if let Some(taking) = plugin.taking.as_ref().filter(|_| plugin.digest.is_some() || plugin.refused.is_some()) {
+    if let Some(taking) = plugin.in_progress.as_ref().filter(|_| plugin.digest.is_some() || plugin.refused.is_some()) {
         notes.push(target::waits(taking));
     }
     notes
@@ -159,9 +159,9 @@ mod tests {
         let (old, new) = ("ab".repeat(32), "cd".repeat(32));
         let taking = json!({ "digest": new, "waitsFor": "the caches are being filled: Ingress is being listed" });
         let noted = ["being taken: cdcdcdcdcdcd: the caches are being filled: Ingress is being listed"];
-        assert_eq!(notes(&plugin(json!({ "digest": old, "taking": taking }))), noted);
-        assert!(notes(&plugin(json!({ "taking": taking, "waiting": "the caches are being filled" }))).is_empty());
-        assert!(notes(&plugin(json!({ "digest": old, "taking": null }))).is_empty());
+        assert_eq!(notes(&plugin(json!({ "digest": old, "inProgress": taking }))), noted);
+        assert!(notes(&plugin(json!({ "inProgress": taking, "waiting": "the caches are being filled" }))).is_empty());
+        assert!(notes(&plugin(json!({ "digest": old, "inProgress": null }))).is_empty());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::cli::host_client::{HostOptions, read};
 use crate::cli::terminal::Output;
 use crate::cli::{reload, terminal};
-use crate::rollout::managed_plugin::Taking;
+use crate::rollout::status::InProgress;
 use crate::server::HostStatus;
 use hotshoe_core::model::names;
 use hotshoe_core::model::sanitize::clean;
@@ -77,9 +77,9 @@ impl OnePlugin {
         }
     }
 
-    async fn taking(&self, plugin: &str) -> Option<Taking> {
+    async fn taking(&self, plugin: &str) -> Option<InProgress> {
         let status: HostStatus = read(&self.host.get("/status").await.ok()?).ok()?;
-        status.plugins.into_iter().find(|running| running.name == plugin)?.taking
+        status.plugins.into_iter().find(|running| running.name == plugin)?.in_progress
     }
 }
 
@@ -108,7 +108,7 @@ pub(super) fn digest(text: &str) -> Result<String, &'static str> {
 }
 
 /// What a revision waits for that is being taken.
-pub(super) fn waits(taking: &Taking) -> String {
+pub(super) fn waits(taking: &InProgress) -> String {
     format!("being taken: {}: {}", taking.digest, clean(taking.waits_for.clone(), WORDS))
 }
 

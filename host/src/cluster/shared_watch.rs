@@ -50,7 +50,44 @@ pub enum Role {
     Namespace,
 }
 
-/// Called with every change, on the task of the watch: it must not block.
+/// The revision of a plugin that has a watch open.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Viewer {
+    /// The plugin's name.
+    pub plugin: Arc<str>,
+    /// Which of its revisions.
+    pub standing: Standing,
+}
+
+/// How a revision that has a watch open stands to its plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// It is active.
+    Active,
+    /// It is being verified and may become active.
+    Candidate,
+    /// It is compared with the active one and nothing more.
+    Shadow,
+}
+
+impl Viewer {
+    /// Names the active revision of a plugin.
+    pub fn active(plugin: &Arc<str>) -> Self {
+        Self { plugin: plugin.clone(), standing: Standing::Active }
+    }
+
+    /// Names a plugin's candidate.
+    pub fn candidate(plugin: &Arc<str>) -> Self {
+        Self { plugin: plugin.clone(), standing: Standing::Candidate }
+    }
+
+    /// Names a revision that runs in the shadow of a plugin's active one.
+    pub fn shadow(plugin: &Arc<str>) -> Self {
+        Self { plugin: plugin.clone(), standing: Standing::Shadow }
+    }
+}
+
+/// Told of every change that is news, on the watch's own task, so it must be quick.
 pub type Subscriber = Arc<dyn Fn(&Change) + Send + Sync>;
 
 /// A change of one object.
@@ -73,7 +110,7 @@ pub struct SharedWatch {
     closed_logged: Once,
     lens: RwLock<Arc<Lens>>,
     pub(super) health: watch::Sender<Health>,
-    pub(super) subscribers: Mutex<HashMap<(Arc<str>, Role), Subscriber>>,
+    pub(super) subscribers: Mutex<HashMap<(Viewer, Role), Subscriber>>,
     pub(super) task: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
@@ -107,17 +144,20 @@ impl SharedWatch {
         drop(self.health.subscribe().wait_for(|health| *health != Health::Starting).await);
     }
 
-    /// Whether this plugin is a subscriber.
-    pub fn is_subscribed(&self, plugin: &str) -> bool {
-        let subscribers = self.subscribers.lock();
-        subscribers.keys().any(|(name, _)| **name == *plugin)
+    /// Returns whether a revision has this watch open.
+    pub fn is_open_for(&self, viewer: &Viewer) -> bool {
+        self.subscribers.lock().keys().any(|(known, _)| known == viewer)
     }
 
-    /// Whether another plugin reconciles these objects too. A revision that is being activated subscribes with the
-    /// name of its plugin and one more word.
+    /// Returns whether a revision has this watch open for its parents.
+    pub fn has_parents_of(&self, viewer: &Viewer) -> bool {
+        self.subscribers.lock().keys().any(|(known, role)| known == viewer && *role == Role::Parent)
+    }
+
+    /// Returns whether these are the parents of another plugin, too.
     pub fn has_other_parents(&self, plugin: &str) -> bool {
         let subscribers = self.subscribers.lock();
-        subscribers.keys().any(|(name, role)| *role == Role::Parent && name.split(' ').next() != Some(plugin))
+        subscribers.keys().any(|(viewer, role)| *role == Role::Parent && *viewer.plugin != *plugin)
     }
 
     /// Returns which parts of each object it stores.
@@ -171,8 +211,8 @@ impl SharedWatch {
 
     fn notify_but(&self, change: &Change, writer: Option<(&str, Role)>) {
         let subscribers = self.subscribers.lock();
-        for ((plugin, role), subscriber) in subscribers.iter() {
-            if !writer.as_ref().is_some_and(|(name, wrote)| **plugin == **name && role == wrote) {
+        for ((viewer, role), subscriber) in subscribers.iter() {
+            if !writer.as_ref().is_some_and(|(name, wrote)| *viewer.plugin == **name && role == wrote) {
                 subscriber(change);
             }
         }
@@ -272,7 +312,7 @@ mod tests {
                 let count = Arc::new(AtomicUsize::new(0));
                 let counted = count.clone();
                 let subscriber: Subscriber = Arc::new(move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
-                watched.subscribers.lock().insert((plugin.into(), role), subscriber);
+                watched.subscribers.lock().insert((Viewer::active(&plugin.into()), role), subscriber);
                 count
             })
         });
@@ -296,7 +336,7 @@ mod tests {
         let notified = Arc::new(Mutex::new(0));
         let counts = notified.clone();
         let subscriber: Subscriber = Arc::new(move |_| *counts.lock() += 1);
-        watched.subscribers.lock().insert(("demo".into(), Role::Parent), subscriber);
+        watched.subscribers.lock().insert((Viewer::active(&"demo".into()), Role::Parent), subscriber);
         let raw = |namespace: &str| {
             let json = format!(
                 r#"{{"metadata":{{"name":"a","namespace":"{namespace}","uid":"{namespace}","resourceVersion":"7"}}}}"#

@@ -21,7 +21,7 @@ use crate::cluster::client::{Cluster, chain};
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::error::ApiError;
 use crate::cluster::raw_object::RawObject;
-use crate::cluster::shared_watch::{Health, Role, Scope, SharedWatch, Subscriber};
+use crate::cluster::shared_watch::{Health, Role, Scope, SharedWatch, Subscriber, Viewer};
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::Lens;
 
@@ -65,12 +65,12 @@ impl Watches {
         Self { cluster, kinds, namespace, closed, open: Mutex::default() }
     }
 
-    /// Subscribes a plugin in a role to the watch of a scope, which is opened or widened if need be.
+    /// Returns the watch of a scope, opened or widened where need be, with a subscriber for a revision in a role.
     pub fn subscribe(
         &self,
         scope: &Scope,
         lens: &Lens,
-        (plugin, role): (&Arc<str>, Role),
+        (viewer, role): (&Viewer, Role),
         subscriber: Subscriber,
     ) -> Arc<SharedWatch> {
         let mut open = self.open.lock();
@@ -78,7 +78,7 @@ impl Watches {
         let watched =
             known.clone().unwrap_or_else(|| SharedWatch::new(scope.clone(), lens.clone(), self.closed.clone()));
         let mut subscribers = watched.subscribers.lock();
-        subscribers.insert((plugin.clone(), role), subscriber);
+        subscribers.insert((viewer.clone(), role), subscriber);
         drop(subscribers);
         if watched.widen(lens) || known.is_none() {
             self.start(&watched);
@@ -87,17 +87,17 @@ impl Watches {
         watched
     }
 
-    /// Removes a plugin's subscribers; a watch without any is closed.
-    pub fn unsubscribe(&self, scope: &Scope, plugin: &str) {
-        self.keep(scope, plugin, &[]);
+    /// Ends the subscriptions of a revision. A watch without any is closed.
+    pub fn unsubscribe(&self, scope: &Scope, viewer: &Viewer) {
+        self.keep(scope, viewer, &[]);
     }
 
-    /// Removes a plugin's subscribers except those in these roles; a watch without any is closed.
-    pub fn keep(&self, scope: &Scope, plugin: &str, roles: &[Role]) {
+    /// Ends the subscriptions of a revision but those in these roles.
+    pub fn keep(&self, scope: &Scope, viewer: &Viewer, roles: &[Role]) {
         let mut open = self.open.lock();
         let Some(watched) = open.get(scope) else { return };
         let mut subscribers = watched.subscribers.lock();
-        subscribers.retain(|(name, role), _| **name != *plugin || roles.contains(role));
+        subscribers.retain(|(known, role), _| known != viewer || roles.contains(role));
         let deserted = subscribers.is_empty();
         drop(subscribers);
         if deserted {
@@ -113,7 +113,12 @@ impl Watches {
         self.kinds.find_anew(&self.cluster, kind).await
     }
 
-    /// Returns all open watches.
+    /// Returns the only namespace that is watched, if there is one.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// Every watch that is open.
     pub fn all(&self) -> Vec<Arc<SharedWatch>> {
         self.open.lock().values().cloned().collect()
     }

@@ -216,9 +216,11 @@ impl PluginConfig {
 
     /// A name for what this host remembers of the plugin: two of one name in different places are
     /// different plugins, and what decided in one `cluster` says nothing of another.
-    pub fn place(&self, cluster: &[u8]) -> String {
+    pub fn place(&self, cluster: &[u8], namespace: Option<&str>) -> String {
         let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
-        let digest = Sha256::new().chain_update(path.as_os_str().as_encoded_bytes()).chain_update(cluster).finalize();
+        let digest = Sha256::new().chain_update(path.as_os_str().as_encoded_bytes()).chain_update(cluster);
+        // A host of all namespaces has none of its own.
+        let digest = digest.chain_update(namespace.unwrap_or_default()).finalize();
         format!("{}-{digest:.8x}", self.name)
     }
 
@@ -455,8 +457,9 @@ mod tests {
         {
             let changed = changed(&PLUGIN.replace(what, into)).unwrap();
             assert_ne!(changed.digest, plugin.digest, "{into}");
-            assert_eq!((&changed.name, changed.place(b"c")), (&plugin.name, plugin.place(b"c")));
-            assert_ne!(plugin.place(b"c"), plugin.place(b"another cluster"));
+            assert_eq!((&changed.name, changed.place(b"c", None)), (&plugin.name, plugin.place(b"c", None)));
+            assert_ne!(plugin.place(b"c", None), plugin.place(b"another cluster", None));
+            assert_ne!(plugin.place(b"c", None), plugin.place(b"c", Some("n")));
         }
         let error = format!("{:#}", changed(&PLUGIN.replace("name: memcached", "name: redis")).unwrap_err());
         assert!(error.contains("redis") && error.contains("start the host again"), "{error}");

@@ -4,14 +4,13 @@
 //! Publishing is one store of a pointer, for which no reader waits. A reconcile that took the logic before that
 //! finishes with it.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
-use crate::sandbox::error::LoadError;
+use crate::sandbox::error::{LoadError, Reason};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::sanitize;
 
@@ -24,21 +23,21 @@ const MESSAGE: usize = 4_000;
 pub struct Refused {
     /// Its digest, where there were bytes at all.
     pub digest: Option<Digest>,
-    /// One PascalCase word.
-    pub reason: Cow<'static, str>,
+    /// Why, in one word.
+    pub reason: Reason,
     /// What is wrong, and what to do.
     pub message: String,
 }
 
 impl Refused {
-    /// For this reason.
+    /// Records an error that kept a component from being activated.
     pub fn new(digest: Option<Digest>, error: &LoadError) -> Self {
-        Self { digest, reason: error.reason().into(), message: sanitize::clean(error.to_string(), MESSAGE) }
+        Self { digest, reason: error.reason(), message: sanitize::clean(error.to_string(), MESSAGE) }
     }
 
-    /// Whether it is a person's to say that it may decide all the same.
+    /// Returns whether `hotshoe approve` activates it anyway.
     pub fn can_be_approved(&self) -> bool {
-        matches!(&*self.reason, "Held" | "TakenBack")
+        self.reason.can_be_approved()
     }
 }
 
@@ -104,7 +103,7 @@ mod tests {
         slot.publish(Arc::new("good"));
         slot.refuse(refused());
         assert_eq!(slot.current().as_deref(), Some(&"good"));
-        assert_eq!(slot.refused().unwrap().reason, "NotAComponent");
+        assert_eq!(slot.refused().unwrap().reason, Reason::NotAComponent);
     }
 
     #[test]

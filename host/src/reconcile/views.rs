@@ -1,9 +1,10 @@
 //! From a descriptor to open watches: which kinds, with which selector and fields, and which parents a change
 //! [wakes](crate::reconcile::triggers).
 //!
-//! A revision that does not decide yet opens them under a name of its own, and its changes wake no parent: what
-//! it wants to see is no part of the plugin's health, and nothing that wakes the one at work is replaced.
+//! A candidate opens them as a [`Viewer`] of its own, and its changes wake nothing: what it wants to see is no
+//! part of the plugin's health, and replaces nothing that wakes the active revision.
 
+use std::collections::HashSet;
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -12,7 +13,8 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use crate::cluster::discovery::Resource;
-use crate::cluster::shared_watch::{Change, Health, Role, Scope, SharedWatch, Subscriber};
+use crate::cluster::events::Note;
+use crate::cluster::shared_watch::{Change, Health, Role, Scope, SharedWatch, Subscriber, Viewer};
 use crate::cluster::view::{ReadView, View};
 use crate::cluster::watch::Watches;
 use crate::config::PluginConfig;
@@ -23,7 +25,8 @@ use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::Revision;
 use hotshoe_core::check::access_request::Verb;
 use hotshoe_core::check::grant::Grant;
-use hotshoe_core::model::decision::{Descriptor, MatchRule, ReadKind};
+use hotshoe_core::model::decision::{Descriptor, Event, MatchRule, ReadKind, Severity};
+use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::{Lens, PLUGIN_LABEL};
 use hotshoe_core::model::projection::Projection;
@@ -31,35 +34,35 @@ use hotshoe_core::model::projection::Projection;
 /// Which plugin opens a watch, and which queue a change wakes.
 struct Interest<'a> {
     watches: &'a Watches,
-    name: Arc<str>,
+    viewer: Viewer,
     woken: Weak<Controller>,
 }
 
 impl<'a> Interest<'a> {
     /// Of a plugin whose queue is to hear of changes.
     fn of(controller: &Arc<Controller>, watches: &'a Watches) -> Self {
-        Self { watches, name: controller.name.clone(), woken: Arc::downgrade(controller) }
+        Self { watches, viewer: Viewer::active(&controller.name), woken: Arc::downgrade(controller) }
     }
 }
 
-/// The watches that a revision has open that does not decide. They end with this, unless another
-/// has them open, too.
+/// The watches that a revision has open that is not active. They end with this, unless another has them open, too.
 pub struct Views {
     watches: Arc<Watches>,
-    name: Arc<str>,
+    viewer: Viewer,
 }
 
 impl Views {
-    /// None yet, under this name.
-    pub fn under(watches: Arc<Watches>, name: String) -> Self {
-        Self { watches, name: name.into() }
+    /// Creates it without watches.
+    pub fn of(watches: Arc<Watches>, viewer: Viewer) -> Self {
+        Self { watches, viewer }
     }
 
     /// Opens the watches of a revision and waits until they are synced; also those of kinds that were `owned`
-    /// before the host was started, where children of them are left.
+    /// before the host was started, where children of them are left. A kind that is not there yet, or whose
+    /// definition has no status subresource, is waited for.
     ///
     /// # Errors
-    /// When the kind of the parents cannot hold a status.
+    /// When plugin.yaml does not name the kind of the parents.
     pub async fn open(
         &self,
         controller: &Arc<Controller>,
@@ -67,7 +70,7 @@ impl Views {
         revision: Arc<Revision>,
         owned: &[Kind],
     ) -> Result<ActiveRevision, LoadError> {
-        let interest = Interest { watches: &self.watches, name: self.name.clone(), woken: Weak::new() };
+        let interest = Interest { watches: &self.watches, viewer: self.viewer.clone(), woken: Weak::new() };
         open(controller, &interest, plugin, revision, owned).await
     }
 }
@@ -75,15 +78,16 @@ impl Views {
 impl Drop for Views {
     fn drop(&mut self) {
         for watched in self.watches.all() {
-            self.watches.unsubscribe(&watched.scope, &self.name);
+            self.watches.unsubscribe(&watched.scope, &self.viewer);
         }
     }
 }
 
-/// What cannot be seen yet of what is wanted under a name, and why.
-pub fn not_seen(watches: &Watches, name: &str) -> Option<String> {
-    let missing = watches.all().into_iter().filter(|watched| watched.is_subscribed(name));
+/// Returns what a revision waits for before it can see what it asks for.
+pub fn not_seen(watches: &Watches, viewer: &Viewer) -> Option<String> {
+    let missing = watches.all().into_iter().filter(|watched| watched.is_open_for(viewer));
     let why = missing.filter_map(|watched| match watched.health() {
+        Health::Synced if watched.has_parents_of(viewer) => without_status(watches, &watched.scope.kind),
         Health::Synced => None,
         Health::Failing(why) | Health::Silent(why) => Some(why),
         Health::Starting => Some(format!("{} is being listed", watched.scope.kind)),
@@ -158,7 +162,7 @@ async fn open(
     }
     owned.extend(dropped_kinds(controller, &owned));
     owned.extend(left_kinds(interest, &controller.name, descriptor, &plugin.grant, owned_before).await);
-    let resource = parent_resource(controller, interest.watches, &descriptor.parent).await?;
+    let resource = parent_resource(controller, interest.watches, &parents.watched, revision.digest()).await;
     let basis = basis(controller, &revision, &plugin);
     Ok(ActiveRevision {
         plugin,
@@ -173,24 +177,69 @@ async fn open(
     })
 }
 
-/// The parents' kind, looked at again where it had no status: its definition may have been fixed since.
+/// How often a definition without status subresource is looked at again.
+const DEFINITION: Duration = Duration::from_secs(2);
+/// How many parents are told at each look what is waited for.
+const TOLD_AT_ONCE: usize = 50;
+
+/// Waits until the kind of the parents has a status subresource, for its definition can be fixed at any time.
+/// [`not_seen`] says so meanwhile; where no revision is active, an Event on each parent does.
 async fn parent_resource(
     controller: &Controller,
     watches: &Watches,
-    parent: &Kind,
-) -> Result<Arc<Resource>, LoadError> {
-    if let Some(known) = controller.kinds.get(parent).filter(|known| known.has_status) {
-        return Ok(known);
+    parents: &SharedWatch,
+    digest: Digest,
+) -> Arc<Resource> {
+    let kind = &parents.scope.kind;
+    let mut told = HashSet::new();
+    loop {
+        if let Some(found) = controller.kinds.get(kind).filter(|known| known.has_status) {
+            return found;
+        }
+        // What is not answered now is asked again.
+        let known = watches.find_kind_anew(kind).await.ok().or_else(|| controller.kinds.get(kind));
+        match known {
+            Some(found) if found.has_status => return found,
+            Some(found) if controller.logic().is_none() => {
+                tell_without_status(controller, (parents, &found), digest, &mut told);
+            }
+            _ => {}
+        }
+        tokio::time::sleep(DEFINITION).await;
     }
-    let found = watches.find_kind_anew(parent).await;
-    let unknown = |error| LoadError::DescribeFailed(format!("{parent}, the kind of the parents: {error}"));
-    let resource = found.map_err(unknown)?;
-    if !resource.has_status {
-        return Err(LoadError::DescribeFailed(format!(
-            "{parent} has no status subresource, so every status write would raise its generation; add `subresources: {{status: {{}}}}` to its CustomResourceDefinition"
-        )));
+}
+
+/// Writes an Event on each parent that has none yet, a bounded number at once.
+fn tell_without_status(
+    controller: &Controller,
+    (parents, resource): (&SharedWatch, &Resource),
+    digest: Digest,
+    told: &mut HashSet<Arc<str>>,
+) {
+    let there = parents.cache.keys();
+    let untold = there.iter().filter_map(|key| parents.cache.get(key)).filter(|parent| !told.contains(&parent.uid));
+    for parent in untold.take(TOLD_AT_ONCE).collect::<Vec<_>>() {
+        let event =
+            Event { severity: Severity::Warning, reason: NO_STATUS.to_owned(), message: no_status(&resource.kind) };
+        let (about, uid) = (resource.reference(&parent.key), parent.uid.to_string());
+        let note = Note { about, uid, plugin: controller.name.clone(), digest, event };
+        if controller.recorder.record(note) {
+            told.insert(parent.uid.clone());
+        }
     }
-    Ok(resource)
+}
+
+/// The reason of the Event on parents whose kind has no status subresource.
+const NO_STATUS: &str = "NoStatusSubresource";
+
+fn without_status(watches: &Watches, parent: &Kind) -> Option<String> {
+    watches.kinds.get(parent).filter(|known| !known.has_status).map(|_| no_status(parent))
+}
+
+fn no_status(parent: &Kind) -> String {
+    format!(
+        "{parent} has no status subresource, so every status write would raise its generation; add `subresources: {{status: {{}}}}` to its CustomResourceDefinition, which is noticed without a restart"
+    )
 }
 
 fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) -> u64 {
@@ -206,9 +255,10 @@ pub fn release(controller: &Controller, watches: &Watches) {
     let namespaces = logic.namespaces.iter().map(|namespaces| (namespaces, Role::Namespace));
     let others = std::iter::once((&logic.parents.watched, Role::Parent)).chain(namespaces);
     let used: Vec<(&Arc<SharedWatch>, Role)> = owned.chain(reads).chain(others).collect();
+    let viewer = Viewer::active(&controller.name);
     for watched in watches.all() {
         let roles = used.iter().filter(|(used, _)| used.scope == watched.scope).map(|(_, role)| role.clone());
-        watches.keep(&watched.scope, &controller.name, &roles.collect::<Vec<_>>());
+        watches.keep(&watched.scope, &viewer, &roles.collect::<Vec<_>>());
     }
 }
 
@@ -344,5 +394,5 @@ fn subscribe(
     role: Role,
     subscriber: Subscriber,
 ) -> Arc<SharedWatch> {
-    interest.watches.subscribe(scope, lens, (&interest.name, role), subscriber)
+    interest.watches.subscribe(scope, lens, (&interest.viewer, role), subscriber)
 }

@@ -1,5 +1,5 @@
-//! A revision in the shadow of the one that decides: it is asked about every parent, and nothing of
-//! what it says is done.
+//! Runs a revision in the shadow of the active one: it is asked about every parent, and nothing of what it
+//! answers is applied.
 //!
 //! ```text
 //!                       ┌─▶ old: observe ─▶ decide ─▶ check ─┐
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Both see the same caches at the same time, so that what differs is the plugin's doing. Neither
-//! call is logged, counted or told to the circuit breaker. Parents are looked at one after the
+//! call is logged, counted or seen by the circuit breaker. Parents are looked at one after the
 //! other and each line is handed on at once, so that ten thousand take no more memory than ten.
 //!
 //! A kind that only the new revision wants to see is watched for as long as the run takes. A field
@@ -21,17 +21,19 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
+use crate::cluster::shared_watch::Viewer;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::observe::{context_of, unix_millis};
+use crate::reconcile::slot::Refused;
 use crate::reconcile::views;
 use crate::reconcile::views::Views;
-use crate::rollout::managed_plugin::Supervised;
-use crate::rollout::verify::{orphans, try_carried_cases};
+use crate::rollout::managed_plugin::ManagedPlugin;
+use crate::rollout::verify::{objection, try_carried_cases};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::{Loaded, Revision};
 use crate::shadow::evaluate::{self, Looked};
-use crate::shadow::impact::{Noted, OVERDUE, Survey};
+use crate::shadow::impact::{self, Found, OVERDUE, Survey};
 use crate::shadow::summary::{Counts, Measured, Summary, Times};
 use hotshoe_core::check;
 use hotshoe_core::compare::finalizers::FinalizerChange;
@@ -41,10 +43,10 @@ use hotshoe_core::model::object::{Key, Object};
 
 /// How long a kind that the new revision wants to see may take to be there.
 const WATCHES: Duration = Duration::from_secs(30);
-/// How often it is told how far a run has come.
+/// How often the progress of a run is sent.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// What is told of a run.
+/// A line of a run's output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Line {
@@ -68,8 +70,10 @@ pub enum NotRun {
     #[error("a shadow run of {0} is under way; wait for its end, or end it, and try again")]
     Busy(Arc<str>),
     /// The plugin has no revision yet.
-    #[error("{0} does not decide yet, so there is nothing to compare with; `hotshoe status` says what it waits for")]
-    NothingDecides(Arc<str>),
+    #[error(
+        "{0} has no active revision yet, so there is nothing to compare with; `hotshoe status` says what it waits for"
+    )]
+    NothingActive(Arc<str>),
     /// The component did not arrive, or is too large.
     #[error("the component cannot be read, or has more than the {limit} bytes that are accepted")]
     NotRead {
@@ -79,7 +83,7 @@ pub enum NotRun {
     /// The component did not come in for long.
     #[error("the component was not there within {0:?}; send it again")]
     Late(Duration),
-    /// The component cannot be taken.
+    /// The component cannot be activated either.
     #[error("{reason}: {0}", reason = .0.reason())]
     Load(#[from] LoadError),
     /// It wants to see a kind that cannot be seen.
@@ -89,16 +93,16 @@ pub enum NotRun {
 
 /// The right to run one revision in the shadow of a plugin; there is one at a time.
 pub struct Turn {
-    plugin: Arc<Supervised>,
+    plugin: Arc<ManagedPlugin>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Turn {
-    /// Takes it.
+    /// Takes the turn.
     ///
     /// # Errors
-    /// When somebody else has it.
-    pub fn take(plugin: &Arc<Supervised>) -> Result<Self, NotRun> {
+    /// When a run is under way.
+    pub fn take(plugin: &Arc<ManagedPlugin>) -> Result<Self, NotRun> {
         let permit = plugin.shadow.clone().try_acquire_owned();
         let busy = |_| NotRun::Busy(plugin.controller.name.clone());
         Ok(Self { plugin: plugin.clone(), _permit: permit.map_err(busy)? })
@@ -107,11 +111,11 @@ impl Turn {
     /// Loads a component as for a reload, up to its watches, and publishes nothing.
     ///
     /// # Errors
-    /// When it could not be taken for a reload either, or nothing decides yet.
+    /// When a reload would refuse it, too, or none is active yet.
     pub async fn load(self, bytes: Vec<u8>) -> Result<Shadow, NotRun> {
         let (controller, shared) = (self.plugin.controller.clone(), self.plugin.shared.clone());
         let plugin = self.plugin.plugin();
-        let old = controller.logic().ok_or_else(|| NotRun::NothingDecides(plugin.name.clone()))?;
+        let old = controller.logic().ok_or_else(|| NotRun::NothingActive(plugin.name.clone()))?;
         let candidate = tokio::task::spawn_blocking(move || Candidate::of(bytes)).await;
         let candidate = candidate.map_err(|error| LoadError::LoadFailed(error.to_string()))?;
         old.revision.note_used(&shared.compiler);
@@ -119,11 +123,11 @@ impl Turn {
         let Loaded { revision, cases } = loaded.await?;
         plugin.ensure_granted(revision.descriptor())?;
         try_carried_cases(&revision, cases).await?;
-        let name = format!("{} (shadow)", plugin.name);
-        let views = Views::under(shared.watches.clone(), name.clone());
+        let viewer = Viewer::shadow(&plugin.name);
+        let views = Views::of(shared.watches.clone(), viewer.clone());
         let wired = views.open(&controller, plugin, revision, &[]);
         let wired = tokio::time::timeout(WATCHES, wired).await;
-        let late = |_| NotRun::Watches(views::not_seen(&shared.watches, &name).unwrap_or_default());
+        let late = |_| NotRun::Watches(views::not_seen(&shared.watches, &viewer).unwrap_or_default());
         let mut new = wired.map_err(late)??;
         new.former_finalizers = self.plugin.former_finalizers(&new);
         Ok(Shadow { _views: views, old, new, turn: self })
@@ -140,15 +144,15 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// Runs it over every parent, and tells of each that would change as it comes, of progress, and
-    /// of the whole at last. Ends early when nobody listens any more.
+    /// Runs it over every parent, and sends each that would change as it comes, the progress, and the summary at
+    /// last. Ends early when the receiver is gone.
     pub async fn run(self, lines: mpsc::Sender<Line>) {
         let began = Instant::now();
         let mut keys = self.new.parents.watched.cache.keys();
-        // Two runs can be held against each other.
+        // Two runs can be compared.
         keys.sort_unstable();
-        let mut run = Run { counts: Counts::default(), old: Times::default(), new: Times::default(), overdue: 0 };
-        let mut told = began;
+        let mut run = Run::default();
+        let mut sent = began;
         for (number, key) in keys.iter().enumerate() {
             if let Some(difference) = self.one(key, &mut run).await
                 && lines.send(Line::Parent(Box::new(difference))).await.is_err()
@@ -158,8 +162,8 @@ impl Shadow {
             if run.overdue >= OVERDUE {
                 break;
             }
-            if told.elapsed() >= PROGRESS {
-                told = Instant::now();
+            if sent.elapsed() >= PROGRESS {
+                sent = Instant::now();
                 if lines.send(Line::Progress { parents: number + 1, of: keys.len() }).await.is_err() {
                     return;
                 }
@@ -173,9 +177,9 @@ impl Shadow {
             parents = summary.counts.parents,
             changed = summary.counts.changed,
             failing = summary.counts.failures.new,
-            "a component was run in the shadow of the one that decides; nothing was written"
+            "a component was run in the shadow of the active one; nothing was written"
         );
-        // Nobody may listen any more.
+        // The receiver may be gone.
         drop(lines.send(Line::Summary(Box::new(summary))).await);
     }
 
@@ -191,12 +195,19 @@ impl Shadow {
             Looked::at(controller, &self.new, Some(parent.clone()), &memory, now, &mut run.new),
         );
         run.overdue += usize::from(new.is_overdue());
-        if old.is_as(&new) && self.has_the_same_rules() {
-            let side = new.judged(controller, &self.new);
+        let is_same = old.is_as(&new) && self.has_the_same_rules();
+        let new = new.judged(controller, &self.new);
+        let mut found = Found::of(controller, &self.new, key, &memory, &new);
+        if is_same {
+            run.survey.add(&found);
+            let side = evaluate::side(new);
             run.counts.count(&side, &side, None);
             return None;
         }
-        let (old, new) = (old.judged(controller, &self.old), new.judged(controller, &self.new));
+        let old = old.judged(controller, &self.old);
+        found.excuse(impact::is_failure(&old, &memory));
+        run.survey.add(&found);
+        let (old, new) = (evaluate::side(old), evaluate::side(new));
         let there = evaluate::there(controller, &self.new, &parent);
         let reference = self.new.resource.reference(key);
         let context = context_of(controller, &self.new, &reference, &parent.uid);
@@ -221,14 +232,12 @@ impl Shadow {
         old.parent == new.parent && old.owns == new.owns
     }
 
-    /// Why a reload would not take it unasked.
-    fn held(&self, survey: &Survey) -> Option<String> {
-        let taken_back =
-            self.turn.plugin.history().taken_back(self.new.revision.digest()).map(|entry| entry.message.clone());
-        taken_back
-            .map(|why| LoadError::TakenBack(why).to_string())
-            .or_else(|| orphans(&self.old, &self.new))
-            .or_else(|| survey.objection(self.new.plugin.max_losing).map(|objection| objection.why))
+    /// Returns why a reload would not activate it, in the reload's own words.
+    fn refused(&self, survey: &Survey) -> Option<Refused> {
+        let digest = self.new.revision.digest();
+        let rolled_back = self.turn.plugin.rolled_back(digest);
+        let objection = || objection(&self.old, &self.new, survey).map(|found| LoadError::ApprovalRequired(found.why));
+        rolled_back.or_else(objection).map(|error| Refused::new(Some(digest), &error))
     }
 
     fn summary(&self, run: Run, parents: usize, took: Duration) -> Summary {
@@ -238,15 +247,10 @@ impl Shadow {
                 run.counts.parents
             )
         });
-        let survey = Survey {
-            parents,
-            looked_at: if stopped.is_some() { run.counts.parents } else { parents },
-            losing: Noted::counted(run.counts.parents_losing_children),
-            failing: Noted::counted(run.counts.failures.new),
-        };
+        let survey = Survey { parents: if stopped.is_some() { parents } else { run.survey.looked_at }, ..run.survey };
         Summary {
             plugin: self.turn.plugin.controller.name.to_string(),
-            held: self.held(&survey),
+            refused: self.refused(&survey),
             counts: run.counts,
             finalizer: finalizer_change(&self.old, &self.new),
             old: Measured::of(&self.old.revision, run.old),
@@ -269,9 +273,11 @@ fn parents(logic: &ActiveRevision) -> impl Iterator<Item = Arc<Object>> {
 }
 
 /// What a run has found so far.
+#[derive(Default)]
 struct Run {
     counts: Counts,
     old: Times,
     new: Times,
     overdue: usize,
+    survey: Survey,
 }

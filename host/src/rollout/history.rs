@@ -1,14 +1,14 @@
-//! What decided for a plugin before, and what was taken back: kept on disk, so that an earlier
-//! revision can decide again without network or compiler, also after a restart.
+//! Which components were activated, rolled back, refused or approved. It is kept on disk, so that an earlier
+//! revision can be activated again without network or compiler, also after a restart.
 //!
 //! ```text
 //! BASE/revisions/PLUGIN/history.json     newest last
 //! BASE/revisions/PLUGIN/DIGEST.wasm      those that the newest entries name
 //! ```
 //!
-//! A component is believed by its digest, which it is read back against; the history itself lies
-//! in directories that only the host's user can write: who writes there chooses what decides. Without
-//! a directory all is remembered until the process ends, but for the components.
+//! A component that is read back is checked against its digest. The history itself lies in directories that
+//! only the host's user can write: whoever writes there chooses the active component. Without a directory
+//! the entries, but no components, are remembered until the process ends.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,68 +25,68 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::limits::Size;
 
-/// So many components are kept: the one that decides and those before it.
+/// Components that are kept: the active one and those before it.
 const KEPT: usize = 5;
-/// So many entries are kept.
+/// Entries that are kept.
 const ENTRIES: usize = 100;
-/// A history larger than this is not ours.
+/// A larger file was not written by a host.
 const MAX_HISTORY: Size = Size(1024 * 1024);
 const HISTORY_FILE: &str = "history.json";
-/// A history that could not be read.
+/// Where a history that could not be read is moved to.
 const UNREADABLE_FILE: &str = "history.json.unreadable";
 
-/// One thing that happened.
+/// One thing that happened to a component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// Which component.
+    /// The component's digest.
     pub digest: Digest,
-    /// Its version, as it says.
+    /// Its version, from its descriptor; empty where that was never read.
     pub version: String,
     /// Seconds since the epoch; in JSON as Kubernetes writes times.
     #[serde(with = "written_time")]
     pub at: u64,
     /// What happened.
     pub event: Event,
-    /// Why, in words.
+    /// Why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The finalizer that it holds, where it began to decide.
+    /// Its finalizer, where it was activated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finalizer: Option<String>,
-    /// The kinds that it owns, where it began to decide.
+    /// The kinds that it owns, where it was activated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owns: Vec<Kind>,
-    /// What the calls of the one before it had come to, where it began to decide.
+    /// The call statistics of the revision before it, where it was activated.
     #[serde(default, skip_serializing_if = "Tally::is_empty")]
     pub before: Tally,
-    /// Whether it is held because it fails.
+    /// Whether it requires approval because it fails on parents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fails: bool,
 }
 
-/// What is noted of a component that begins to decide.
+/// What is recorded of a component that is activated.
 #[derive(Clone, Debug, Default)]
-pub struct AtWork {
-    /// The finalizer that it holds.
+pub struct Activation {
+    /// Its finalizer.
     pub finalizer: Option<String>,
     /// The kinds that it owns.
     pub owns: Vec<Kind>,
-    /// What the calls of the one before it had come to, against which it is held.
+    /// The call statistics of the revision before it, with which it is compared.
     pub before: Tally,
 }
 
 impl Entry {
-    /// One of now.
+    /// Builds an entry of this moment.
     fn of(digest: Digest, version: &str, event: Event, message: &str) -> Self {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let (version, message) = (version.to_owned(), message.to_owned());
-        let AtWork { finalizer, owns, before } = AtWork::default();
+        let Activation { finalizer, owns, before } = Activation::default();
         Self { digest, version, at, event, message, finalizer, owns, before, fails: false }
     }
 }
 
-/// Seconds since the epoch as RFC 3339 has them. Histories of before have the number.
+/// Writes seconds since the epoch as RFC 3339, and as a number where they have no such form.
 mod written_time {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -120,14 +120,16 @@ mod written_time {
 /// What happened to a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// It began to decide.
-    Published,
-    /// It decided, and was taken back; it is not taken again until somebody approves it.
-    TakenBack,
-    /// It was let decide although it had been held or taken back.
+    /// It became active.
+    Activated,
+    /// It was active and was rolled back; it stays inactive until an administrator approves it.
+    RolledBack,
+    /// An administrator allowed it although it had required approval or been rolled back.
     Approved,
-    /// It would have broken much, and did not begin to decide; it waits until somebody approves it.
-    Held,
+    /// It fails on parents or would delete much; it stays inactive until an administrator approves it.
+    ApprovalRequired,
+    /// It cannot be activated as it is, whoever approves it.
+    Refused,
 }
 
 /// The history of one plugin.
@@ -135,14 +137,14 @@ pub enum Event {
 pub struct History {
     dir: Option<PathBuf>,
     entries: Vec<Entry>,
-    /// Why what happened last is not on the disk.
+    /// Why the last entry could not be written.
     unwritten: Option<String>,
-    /// Why the component that was to be kept last is not.
+    /// Why the last component could not be kept.
     unkept: Option<String>,
 }
 
 impl History {
-    /// Reads what there is below `base`. What cannot be read is begun anew, and logged.
+    /// Reads the history of a plugin below `base`. One that cannot be read is moved aside, logged and begun anew.
     pub fn open(base: Option<&Path>, plugin: &str) -> Self {
         let dir = base.map(|base| base.join("revisions").join(plugin));
         let made = dir.as_deref().map(make);
@@ -154,32 +156,50 @@ impl History {
         Self { dir, entries, ..Self::default() }
     }
 
-    /// What happened, the newest last.
+    /// Returns what happened, the newest last.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Notes what happened to a component, and keeps what is needed to go back.
+    /// Adds an entry.
     pub fn note(&mut self, digest: Digest, version: &str, event: Event, message: &str) {
         self.add(Entry::of(digest, version, event, message));
     }
 
-    /// Notes that a component waits for a person, because it fails or for another reason.
-    pub fn hold(&mut self, digest: Digest, version: &str, message: &str, fails: bool) {
-        self.add(Entry { fails, ..Entry::of(digest, version, Event::Held, message) });
+    /// Adds that a component requires approval, because it fails or for another reason. What its last entry
+    /// already says is not said again.
+    pub fn require_approval(&mut self, digest: Digest, version: &str, message: &str, fails: bool) {
+        self.add_news(Entry { fails, ..Entry::of(digest, version, Event::ApprovalRequired, message) });
     }
 
-    /// Notes that somebody lets a component decide in spite of what was noted of it.
+    /// Adds that a component cannot be activated as it is. What its last entry already says is not said again.
+    pub fn refuse(&mut self, digest: Digest, message: &str) {
+        let version = self.version_of(digest);
+        self.add_news(Entry::of(digest, &version, Event::Refused, message));
+    }
+
+    /// Adds that an administrator approved a component.
     pub fn approve(&mut self, digest: Digest) {
-        let known = self.entries.iter().rfind(|entry| entry.digest == digest && !entry.version.is_empty());
-        let version = known.map(|entry| entry.version.clone()).unwrap_or_default();
-        self.note(digest, &version, Event::Approved, "");
+        self.note(digest, &self.version_of(digest), Event::Approved, "");
     }
 
-    /// Notes that a component decides now.
-    pub fn publish(&mut self, digest: Digest, version: &str, at_work: AtWork, message: &str) {
-        let AtWork { finalizer, owns, before } = at_work;
-        self.add(Entry { finalizer, owns, before, ..Entry::of(digest, version, Event::Published, message) });
+    fn version_of(&self, digest: Digest) -> String {
+        let known = self.entries.iter().rfind(|entry| entry.digest == digest && !entry.version.is_empty());
+        known.map(|entry| entry.version.clone()).unwrap_or_default()
+    }
+
+    fn add_news(&mut self, entry: Entry) {
+        let last = self.entries.iter().rfind(|known| known.digest == entry.digest);
+        let says = |entry: &Entry| (entry.event, entry.message.clone(), entry.fails);
+        if last.map(says) != Some(says(&entry)) {
+            self.add(entry);
+        }
+    }
+
+    /// Adds that a component is active now.
+    pub fn activate(&mut self, digest: Digest, version: &str, activation: Activation, message: &str) {
+        let Activation { finalizer, owns, before } = activation;
+        self.add(Entry { finalizer, owns, before, ..Entry::of(digest, version, Event::Activated, message) });
     }
 
     fn add(&mut self, entry: Entry) {
@@ -195,12 +215,12 @@ impl History {
         self.unwritten = written.err().map(|error| in_words(dir, &error));
     }
 
-    /// What cannot be kept on the disk, and why.
+    /// Returns what cannot be written, and why.
     pub fn failing(&self) -> Option<&str> {
         self.unwritten.as_deref().or(self.unkept.as_deref())
     }
 
-    /// Keeps a component that decides, also where what is kept of it was spoilt meanwhile.
+    /// Keeps a component, and writes it again where its file was damaged or removed meanwhile.
     pub fn keep(&mut self, component: &Candidate) {
         let Some(dir) = &self.dir else { return };
         let digest = component.digest();
@@ -217,82 +237,83 @@ impl History {
         self.unkept = written.err().map(|error| in_words(dir, &error));
     }
 
-    /// Whether a component is kept, as far as that is seen without reading it.
+    /// Returns whether there is a file of a component; it may be damaged.
     pub fn is_kept(&self, digest: Digest) -> bool {
         self.dir.as_deref().is_some_and(|dir| component_path(dir, digest).is_file())
     }
 
-    /// A component that was kept, if it is intact.
+    /// Returns a component that was kept, if it is intact.
     pub fn component(&self, digest: Digest, most: Size) -> Option<Candidate> {
         let path = component_path(self.dir.as_deref()?, digest);
         let bytes = safe_file::read_whole(&path, most).ok()??;
         Some(Candidate::of(bytes)).filter(|kept| kept.digest() == digest)
     }
 
-    /// Whether a component was taken back, and why.
-    pub fn taken_back(&self, digest: Digest) -> Option<&Entry> {
-        self.last(digest).filter(|last| last.event == Event::TakenBack)
+    /// Returns the entry of a component that was rolled back and not approved since.
+    pub fn rolled_back(&self, digest: Digest) -> Option<&Entry> {
+        self.last(digest).filter(|last| last.event == Event::RolledBack)
     }
 
-    /// Whether a component is held, and why.
-    pub fn held(&self, digest: Digest) -> Option<&Entry> {
-        self.last(digest).filter(|last| last.event == Event::Held)
+    /// Returns the entry of a component that requires approval and was not approved since.
+    pub fn requires_approval(&self, digest: Digest) -> Option<&Entry> {
+        self.last(digest).filter(|last| last.event == Event::ApprovalRequired)
     }
 
+    /// Returns the last entry that says how a component stands: that it was refused another time, say for a
+    /// grant that was missing, changes nothing about that.
     fn last(&self, digest: Digest) -> Option<&Entry> {
-        self.entries.iter().rfind(|entry| entry.digest == digest)
+        self.entries.iter().rfind(|entry| entry.digest == digest && entry.event != Event::Refused)
     }
 
-    /// Since when a component that decides has been held against the one before it, and what the calls of that one
-    /// had come to: it began in the place of another, and neither as a way back nor because somebody said so of one
-    /// that had been taken back.
+    /// Returns since when the active component has been on probation, and the call statistics of the one before
+    /// it. One that was activated by a rollback, or approved although it fails, is not on probation.
     pub fn on_probation_since(&self, digest: Digest) -> Option<(SystemTime, Tally)> {
-        let last = self.entries.iter().rfind(|entry| entry.event == Event::Published)?;
+        let last = self.entries.iter().rfind(|entry| entry.event == Event::Activated)?;
         let is_swap = last.digest == digest && last.message.is_empty() && !self.before(Some(digest)).is_empty();
         let is_judged = is_swap && !self.is_approved_after_all(digest);
         is_judged.then(|| (UNIX_EPOCH + Duration::from_secs(last.at), last.before))
     }
 
-    /// Whether somebody said that this component may decide in spite of all, and none has begun to since: what it
-    /// would break another time is something else.
+    /// Returns whether a component was approved and none was activated since: an approval counts for one
+    /// activation, because the next time it may break something else.
     pub fn is_approved(&self, digest: Digest) -> bool {
-        let is_it = |entry: &&Entry| entry.digest == digest;
-        let since = self.entries.iter().rev().take_while(|entry| entry.event != Event::Published);
+        let is_it = |entry: &&Entry| entry.digest == digest && entry.event != Event::Refused;
+        let since = self.entries.iter().rev().take_while(|entry| entry.event != Event::Activated);
         since.into_iter().find(is_it).is_some_and(|last| last.event == Event::Approved)
     }
 
-    /// The component that began to decide last.
+    /// Returns the component that was activated last.
     pub fn current(&self) -> Option<Digest> {
-        self.entries.iter().rfind(|entry| entry.event == Event::Published).map(|entry| entry.digest)
+        self.entries.iter().rfind(|entry| entry.event == Event::Activated).map(|entry| entry.digest)
     }
 
-    /// Whether somebody said so of a component that had been taken back, or held because it fails: its failures
-    /// are known.
+    /// Returns whether a component was approved after it had been rolled back or found to fail: its failures are
+    /// known, so it is not rolled back for them.
     pub fn is_approved_after_all(&self, digest: Digest) -> bool {
         let last = |is_it: &dyn Fn(&Entry) -> bool| {
             self.entries.iter().rposition(|entry| entry.digest == digest && is_it(entry))
         };
-        let failed = last(&|entry| entry.event == Event::TakenBack || entry.fails);
+        let failed = last(&|entry| entry.event == Event::RolledBack || entry.fails);
         failed.is_some() && failed < last(&|entry| entry.event == Event::Approved)
     }
 
-    /// The components that may decide in the place of this one, the best first: those that decided
-    /// last and were neither taken back nor held since because they fail. One that was held for what it would
-    /// delete was good when it decided, and to go back is to lose what came after it.
+    /// Returns the components to roll back to from this one, the best first: those that were active last and
+    /// neither rolled back nor found to fail since. One that requires approval for what it would delete was good
+    /// when it was active, so it is one of them.
     pub fn before(&self, digest: Option<Digest>) -> Vec<Digest> {
-        let is_bad = |digest| self.last(digest).is_some_and(|last| last.event == Event::TakenBack || last.fails);
-        let mut good = self.published();
+        let is_bad = |digest| self.last(digest).is_some_and(|last| last.event == Event::RolledBack || last.fails);
+        let mut good = self.activated();
         good.retain(|other| Some(*other) != digest && !is_bad(*other));
         good
     }
 
-    /// The finalizers that components held that decided: parents may have them still.
+    /// Returns the finalizers of all components that were active: parents may still have them.
     pub fn finalizers(&self) -> BTreeSet<String> {
         self.entries.iter().filter_map(|entry| entry.finalizer.clone()).collect()
     }
 
-    /// The kinds that components owned that decided, each in the version that was owned last: there may be
-    /// children of them still.
+    /// Returns the kinds that components owned that were active, each in the version that was owned last: there
+    /// may still be children of them.
     pub fn owned(&self) -> Vec<Kind> {
         let mut found: Vec<Kind> = Vec::new();
         for kind in self.entries.iter().rev().flat_map(|entry| &entry.owns) {
@@ -303,10 +324,10 @@ impl History {
         found
     }
 
-    /// The components that ever decided, the last one first.
-    pub fn published(&self) -> Vec<Digest> {
+    /// Returns the components that were ever active, the last one first.
+    pub fn activated(&self) -> Vec<Digest> {
         let mut found: Vec<Digest> = Vec::new();
-        for entry in self.entries.iter().rev().filter(|entry| entry.event == Event::Published) {
+        for entry in self.entries.iter().rev().filter(|entry| entry.event == Event::Activated) {
             if !found.contains(&entry.digest) {
                 found.push(entry.digest);
             }
@@ -314,16 +335,16 @@ impl History {
         found
     }
 
-    /// The component that decided whose digest begins so.
+    /// Returns the component that was active and whose digest begins so.
     ///
     /// # Errors
-    /// When none does, or more than one, or it never decided.
-    pub fn find_decided(&self, prefix: &str) -> Result<Digest, String> {
+    /// When none does, or more than one, or it was never active.
+    pub fn find_activated(&self, prefix: &str) -> Result<Digest, String> {
         let digest = self.find(prefix)?;
-        match self.published().contains(&digest) {
+        match self.activated().contains(&digest) {
             true => Ok(digest),
             false => Err(format!(
-                "{digest} never decided, so nobody can go back to it; `hotshoe approve` lets a component decide that is held"
+                "{digest} was never active, so there is no going back to it; `hotshoe approve` activates a component that requires approval"
             )),
         }
     }
@@ -344,14 +365,19 @@ impl History {
         }
     }
 
-    /// Which entry is given up: the oldest of which a later one of the same component says the same anew, or else
-    /// that one only decided, or else the oldest; and those last that say what is kept, which finalizers parents
-    /// may have, and of which kinds there may be children.
+    /// Returns the index of the entry to evict. Prefers (1) the oldest entry superseded by a later one for the
+    /// same component, (2) the oldest refusal, (3) the oldest activation, (4) the oldest; entries that record kept
+    /// components, finalizers or owned kinds go last.
     fn least(&self) -> usize {
         let needed = self.needed();
         let said = |event: Event| match event {
-            Event::Held => Event::TakenBack,
+            Event::ApprovalRequired => Event::RolledBack,
             event => event,
+        };
+        let worth = |event: Event| match event {
+            Event::Refused => 0,
+            Event::Activated => 1,
+            Event::RolledBack | Event::Approved | Event::ApprovalRequired => 2,
         };
         let is_superseded = |index: usize, entry: &Entry| {
             let mut later = self.entries.iter().skip(index + 1);
@@ -359,17 +385,16 @@ impl History {
         };
         let can_go = self.entries.iter().enumerate().filter(|(index, _)| !needed.contains(index));
         // Of equals, the first.
-        let least =
-            can_go.min_by_key(|(index, entry)| (!is_superseded(*index, entry), entry.event != Event::Published));
+        let least = can_go.min_by_key(|(index, entry)| (!is_superseded(*index, entry), worth(entry.event)));
         least.map_or(0, |(index, _)| index)
     }
 
-    /// The last entries that name one of the components that are kept as one that decided, or a finalizer, or a
-    /// kind that was owned.
+    /// Returns the indices of the last entries that name the activation of a kept component, a finalizer or an
+    /// owned kind.
     fn needed(&self) -> BTreeSet<usize> {
         let kept = self.kept();
         let published = kept.iter().filter_map(|digest| {
-            self.entries.iter().rposition(|entry| entry.digest == *digest && entry.event == Event::Published)
+            self.entries.iter().rposition(|entry| entry.digest == *digest && entry.event == Event::Activated)
         });
         let finalizers = self.finalizers();
         let named = finalizers
@@ -380,11 +405,11 @@ impl History {
         published.chain(named).chain(owning).collect()
     }
 
-    /// The components that somebody may go back to: a person may want one that was taken back, the host only
-    /// another.
+    /// Returns the components to keep for a rollback: an administrator may choose one that was rolled back, the
+    /// host only others.
     fn kept(&self) -> Vec<Digest> {
         let good = self.before(None).into_iter().take(KEPT);
-        good.chain(self.published().into_iter().take(KEPT)).collect()
+        good.chain(self.activated().into_iter().take(KEPT)).collect()
     }
 
     fn write(&self, dir: &Path) -> io::Result<()> {
@@ -395,8 +420,8 @@ impl History {
         Ok(())
     }
 
-    /// Removes components that nobody would go back to, but none that a history may name which cannot be read. A
-    /// failure only costs space.
+    /// Removes components that are no longer kept, but none while a history lies aside that could not be read
+    /// and may name it. A failure only costs space.
     fn prune(&self, dir: &Path) {
         if dir.join(UNREADABLE_FILE).exists() {
             return;
@@ -411,8 +436,8 @@ impl History {
     }
 }
 
-/// The directory may be gone again at any time, and the one that all plugins share. Who could write to that could
-/// exchange this one.
+/// Makes the directory and the one that all plugins share, closed to other users: who could write to that one
+/// could exchange this one. Either may be removed at any time.
 fn make(dir: &Path) -> io::Result<()> {
     dir.parent().map_or(Ok(()), safe_file::make_private_dir)?;
     safe_file::make_private_dir(dir)
@@ -459,17 +484,17 @@ mod tests {
         Digest::of(text.as_bytes())
     }
 
-    fn holding(finalizer: &str) -> AtWork {
-        AtWork { finalizer: Some(finalizer.to_owned()), ..AtWork::default() }
+    fn holding(finalizer: &str) -> Activation {
+        Activation { finalizer: Some(finalizer.to_owned()), ..Activation::default() }
     }
 
-    fn owning(owns: Vec<Kind>) -> AtWork {
-        AtWork { owns, ..AtWork::default() }
+    fn owning(owns: Vec<Kind>) -> Activation {
+        Activation { owns, ..Activation::default() }
     }
 
     fn published(history: &mut History, text: &str) {
         history.keep(&Candidate::of(text.into()));
-        history.note(digest(text), "1", Event::Published, "");
+        history.note(digest(text), "1", Event::Activated, "");
     }
 
     #[test]
@@ -490,10 +515,10 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
         for (text, finalizer) in [("a", Some("example.com/a")), ("b", Some("example.com/b")), ("c", None)] {
-            history.publish(
+            history.activate(
                 digest(text),
                 "1",
-                AtWork { finalizer: finalizer.map(str::to_owned), ..AtWork::default() },
+                Activation { finalizer: finalizer.map(str::to_owned), ..Activation::default() },
                 "",
             );
         }
@@ -507,10 +532,10 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
         let kind = |version: &str, kind: &str| Kind::new("apps", version, kind);
-        history.publish(digest("a"), "1", owning(vec![kind("v1", "Deployment"), kind("v1", "DaemonSet")]), "");
+        history.activate(digest("a"), "1", owning(vec![kind("v1", "Deployment"), kind("v1", "DaemonSet")]), "");
         for number in 0..2 * ENTRIES {
             let owns = vec![kind("v2", "Deployment")];
-            history.publish(digest(&number.to_string()), "2", owning(owns), "");
+            history.activate(digest(&number.to_string()), "2", owning(owns), "");
         }
         let again = History::open(Some(base.path()), "memcached");
         assert_eq!(again.owned(), [kind("v2", "Deployment"), kind("v1", "DaemonSet")]);
@@ -518,7 +543,7 @@ mod tests {
 
     #[test]
     fn times_are_written_as_kubernetes_does_and_read_as_numbers_too() {
-        let entry = |at: serde_json::Value| serde_json::json!({ "digest": digest("a").full(), "version": "1", "at": at, "event": "Published" });
+        let entry = |at: serde_json::Value| serde_json::json!({ "digest": digest("a").full(), "version": "1", "at": at, "event": "Activated" });
         for (read, at, written) in [
             (serde_json::json!("2026-11-23T04:00:00Z"), 1_795_406_400, serde_json::json!("2026-11-23T04:00:00Z")),
             (serde_json::json!(1), 1, serde_json::json!("1970-01-01T00:00:01Z")),
@@ -538,7 +563,7 @@ mod tests {
         let dir = base.path().join("revisions/memcached");
         fs::create_dir_all(&dir).unwrap();
         let entry =
-            serde_json::json!([{ "digest": digest("a").full(), "version": "1", "at": 1, "event": "Published" }]);
+            serde_json::json!([{ "digest": digest("a").full(), "version": "1", "at": 1, "event": "Activated" }]);
         fs::write(dir.join(HISTORY_FILE), entry.to_string()).unwrap();
         let history = History::open(Some(base.path()), "memcached");
         assert_eq!((history.current(), history.owned()), (Some(digest("a")), Vec::new()));
@@ -572,7 +597,7 @@ mod tests {
             assert!(history.component(digest("a"), MOST).is_some());
         }
         fs::remove_dir_all(&dir).unwrap();
-        history.hold(digest("b"), "2", "it would delete much", false);
+        history.require_approval(digest("b"), "2", "it would delete much", false);
         assert_eq!(History::open(Some(base.path()), "memcached").entries(), history.entries());
     }
 
@@ -644,7 +669,7 @@ mod tests {
         assert!(history.failing().unwrap().contains("revisions/memcached: "), "{:?}", history.failing());
         assert!(History::open(Some(base.path()), "memcached").failing().is_some());
         fs::remove_file(&dir).unwrap();
-        history.hold(digest("b"), "1", "", false);
+        history.require_approval(digest("b"), "1", "", false);
         assert!(history.failing().is_some(), "the component still is not kept");
         history.keep(&Candidate::of(b"b".to_vec()));
         assert_eq!((history.failing(), history.is_kept(digest("b"))), (None, true));
@@ -656,29 +681,29 @@ mod tests {
         for text in ["a", "b", "c"] {
             published(&mut history, text);
         }
-        history.note(digest("b"), "1", Event::TakenBack, "it traps");
-        assert_eq!(history.taken_back(digest("b")).unwrap().message, "it traps");
+        history.note(digest("b"), "1", Event::RolledBack, "it traps");
+        assert_eq!(history.rolled_back(digest("b")).unwrap().message, "it traps");
         assert_eq!(history.before(Some(digest("c"))), [digest("a")]);
         history.note(digest("b"), "1", Event::Approved, "");
-        assert!(history.taken_back(digest("b")).is_none());
+        assert!(history.rolled_back(digest("b")).is_none());
         assert!(history.is_approved(digest("b")));
         assert!(history.is_approved_after_all(digest("b")));
         published(&mut history, "b");
         assert!(!history.is_approved(digest("b")), "the next time it may break more");
-        history.note(digest("b"), "1", Event::TakenBack, "it traps");
+        history.note(digest("b"), "1", Event::RolledBack, "it traps");
         assert!(!history.is_approved_after_all(digest("b")), "it was taken back once more");
     }
 
     #[test]
     fn what_was_taken_back_and_its_finalizer_are_not_forgotten_for_much_that_is_said_again() {
         let mut history = History::default();
-        history.publish(digest("bad"), "1", holding("example.com/old"), "");
-        history.note(digest("bad"), "1", Event::TakenBack, "it traps");
+        history.activate(digest("bad"), "1", holding("example.com/old"), "");
+        history.note(digest("bad"), "1", Event::RolledBack, "it traps");
         for number in 0..3 * ENTRIES {
-            history.publish(digest(["a", "b"][number % 2]), "1", holding("example.com/new"), "");
+            history.activate(digest(["a", "b"][number % 2]), "1", holding("example.com/new"), "");
         }
         assert_eq!(history.entries().len(), ENTRIES);
-        assert!(history.taken_back(digest("bad")).is_some());
+        assert!(history.rolled_back(digest("bad")).is_some());
         assert_eq!(history.finalizers(), ["example.com/new", "example.com/old"].map(str::to_owned).into());
         assert_eq!(history.current(), Some(digest("b")));
         assert_eq!(history.before(history.current()), [digest("a")]);
@@ -687,17 +712,17 @@ mod tests {
     #[test]
     fn what_was_taken_back_and_approved_is_not_forgotten_for_much_else_that_decided() {
         let mut history = History::default();
-        history.publish(digest("present"), "1", AtWork::default(), "");
+        history.activate(digest("present"), "1", Activation::default(), "");
         for text in ["bad", "excused"] {
-            history.publish(digest(text), "1", AtWork::default(), "");
-            history.note(digest(text), "1", Event::TakenBack, "it traps");
+            history.activate(digest(text), "1", Activation::default(), "");
+            history.note(digest(text), "1", Event::RolledBack, "it traps");
         }
         history.approve(digest("excused"));
         for number in 0..3 * ENTRIES {
-            history.publish(digest(&number.to_string()), "2", AtWork::default(), "");
+            history.activate(digest(&number.to_string()), "2", Activation::default(), "");
         }
         assert_eq!(history.entries().len(), ENTRIES);
-        assert!(history.taken_back(digest("bad")).is_some());
+        assert!(history.rolled_back(digest("bad")).is_some());
         assert!(history.is_approved_after_all(digest("excused")));
     }
 
@@ -705,7 +730,7 @@ mod tests {
     fn an_approval_is_over_when_another_component_begins_to_decide() {
         let mut history = History::default();
         published(&mut history, "a");
-        history.hold(digest("held"), "2", "it would delete much", false);
+        history.require_approval(digest("held"), "2", "it would delete much", false);
         history.approve(digest("held"));
         assert!(history.is_approved(digest("held")) && !history.is_approved(digest("a")));
         published(&mut history, "b");
@@ -715,17 +740,18 @@ mod tests {
     #[test]
     fn what_decides_is_not_forgotten_for_many_that_never_did() {
         let mut history = History::default();
-        history.publish(digest("before"), "1", holding("example.com/old"), "");
-        history.publish(digest("present"), "1", AtWork::default(), "");
+        history.activate(digest("before"), "1", holding("example.com/old"), "");
+        history.activate(digest("present"), "1", Activation::default(), "");
         for number in 0..3 * ENTRIES {
-            history.hold(digest(&number.to_string()), "2", "it would delete much", false);
+            history.require_approval(digest(&number.to_string()), "2", "it would delete much", false);
+            history.refuse(digest(&format!("refused {number}")), "NotGranted: it asks for Secrets");
         }
         assert_eq!(history.entries().len(), ENTRIES);
         assert_eq!(history.current(), Some(digest("present")));
         assert_eq!(history.before(history.current()), [digest("before")]);
         assert_eq!(history.finalizers(), ["example.com/old".to_owned()].into());
         let last = (3 * ENTRIES - 1).to_string();
-        assert!(history.held(digest(&last)).is_some() && history.held(digest("0")).is_none());
+        assert!(history.requires_approval(digest(&last)).is_some() && history.requires_approval(digest("0")).is_none());
     }
 
     #[test]
@@ -733,24 +759,53 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
         published(&mut history, "a");
-        history.hold(digest("b"), "2", "it would delete much", false);
+        history.require_approval(digest("b"), "2", "it would delete much", false);
         let mut again = History::open(Some(base.path()), "memcached");
-        assert_eq!(again.held(digest("b")).unwrap().message, "it would delete much");
+        assert_eq!(again.requires_approval(digest("b")).unwrap().message, "it would delete much");
         assert_eq!(again.before(Some(digest("b"))), [digest("a")]);
-        assert!(again.held(digest("a")).is_none() && again.taken_back(digest("b")).is_none());
+        assert!(again.requires_approval(digest("a")).is_none() && again.rolled_back(digest("b")).is_none());
         again.note(digest("b"), "", Event::Approved, "");
-        assert!(again.held(digest("b")).is_none() && again.is_approved(digest("b")));
+        assert!(again.requires_approval(digest("b")).is_none() && again.is_approved(digest("b")));
         assert!(!again.is_approved_after_all(digest("b")), "it has not failed yet");
-        again.hold(digest("c"), "3", "it fails on 1 of 2 parents", true);
+        again.require_approval(digest("c"), "3", "it fails on 1 of 2 parents", true);
         assert!(!again.is_approved_after_all(digest("c")));
         again.note(digest("c"), "", Event::Approved, "");
         assert!(again.is_approved_after_all(digest("c")), "its failures were known");
         let restarted = History::open(Some(base.path()), "memcached");
         assert!(restarted.is_approved_after_all(digest("c")) && !restarted.is_approved_after_all(digest("b")));
-        again.hold(digest("a"), "1", "it would delete much", false);
+        again.require_approval(digest("a"), "1", "it would delete much", false);
         assert_eq!(again.before(Some(digest("b"))), [digest("a")], "it was good when it decided");
-        again.hold(digest("a"), "1", "it fails on 1 of 2 parents", true);
+        again.require_approval(digest("a"), "1", "it fails on 1 of 2 parents", true);
         assert!(again.before(Some(digest("b"))).is_empty(), "nobody goes back to what fails by himself");
+    }
+
+    #[test]
+    fn a_refusal_has_a_line_and_changes_nothing_about_what_stands() {
+        let mut history = History::default();
+        published(&mut history, "a");
+        history.require_approval(digest("b"), "2", "it fails on 1 of 1 parents", true);
+        for _ in 0..3 {
+            history.refuse(digest("b"), "NotGranted: it asks for Secrets");
+        }
+        let last = history.entries().last().unwrap();
+        assert_eq!((history.entries().len(), last.event, &*last.version), (3, Event::Refused, "2"));
+        assert!(history.requires_approval(digest("b")).is_some());
+        history.approve(digest("b"));
+        history.refuse(digest("b"), "NotGranted: it asks for Secrets");
+        assert!(history.is_approved(digest("b")) && history.is_approved_after_all(digest("b")));
+        history.note(digest("a"), "1", Event::RolledBack, "it traps");
+        history.refuse(digest("a"), "NotGranted: it asks for Secrets");
+        assert!(history.rolled_back(digest("a")).is_some() && history.before(None).is_empty());
+    }
+
+    #[test]
+    fn what_requires_approval_has_one_line_however_often_it_is_tried() {
+        let mut history = History::default();
+        for _ in 0..3 {
+            history.require_approval(digest("b"), "2", "it fails on 1 of 1 parents", true);
+        }
+        history.require_approval(digest("b"), "2", "it fails on 2 of 2 parents", true);
+        assert_eq!(history.entries().len(), 2);
     }
 
     #[test]
@@ -771,7 +826,7 @@ mod tests {
         published(&mut history, "good");
         for number in 0..2 * KEPT {
             published(&mut history, &number.to_string());
-            history.note(digest(&number.to_string()), "1", Event::TakenBack, "it traps");
+            history.note(digest(&number.to_string()), "1", Event::RolledBack, "it traps");
         }
         assert_eq!(history.before(None), [digest("good")]);
         for (text, kept) in [("good", true), ("0", false), ("9", true)] {
@@ -812,7 +867,7 @@ mod tests {
     #[test]
     fn what_is_approved_has_the_version_that_it_had_before() {
         let mut history = History::default();
-        history.hold(digest("held"), "2", "it would delete much", false);
+        history.require_approval(digest("held"), "2", "it would delete much", false);
         history.approve(digest("held"));
         history.approve(digest("held"));
         history.approve(digest("unknown"));
@@ -823,12 +878,12 @@ mod tests {
     fn nobody_goes_back_to_what_never_decided() {
         let mut history = History::default();
         published(&mut history, "a");
-        history.hold(digest("b"), "2", "it would delete much", false);
-        assert_eq!(history.find_decided(&digest("a").to_string()), Ok(digest("a")));
-        let why = history.find_decided(&digest("b").to_string()).unwrap_err();
-        assert!(why.contains("never decided") && why.contains("approve"), "{why}");
+        history.require_approval(digest("b"), "2", "it would delete much", false);
+        assert_eq!(history.find_activated(&digest("a").to_string()), Ok(digest("a")));
+        let why = history.find_activated(&digest("b").to_string()).unwrap_err();
+        assert!(why.contains("never active") && why.contains("approve"), "{why}");
         for empty in ["", "sha256:"] {
-            assert!(history.find_decided(empty).unwrap_err().contains("digits"));
+            assert!(history.find_activated(empty).unwrap_err().contains("digits"));
         }
     }
 

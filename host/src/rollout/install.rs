@@ -1,27 +1,29 @@
-//! From a component's bytes to the logic that decides. What it has to show on the way stands in
-//! [`proving`](crate::rollout::verify), the way back in [`way_back`](crate::rollout::rollback).
+//! From a component's bytes to the active revision. What it has to show on the way is in
+//! [`verify`](crate::rollout::verify), the way back in [`rollback`](crate::rollout::rollback).
 //!
 //! ```text
-//! bytes ─▶ Revision::load ─▶ grants ─▶ own cases ─▶ watches synced ─▶ first call ─▶ survey ─▶ publish
-//!              └───────────────┴───────────┴──────────────┴──────────────┘         │        all are decided again
-//!               anything wrong: the last good revision goes on                     └▶ too much at once: held until approved
+//! bytes ─▶ Revision::load ─▶ grants ─▶ own cases ─▶ watches synced ─▶ survey of parents ─▶ active
+//!              │               │           │             │                  │              all are decided again
+//!              └───────────────┴───────────┴─────────────┘                  └▶ fails, or deletes much:
+//!               anything wrong: refused, the active one goes on                approval required
 //!
-//! publish ─▶ on probation ─▶ worse than the one before: that one is published again
+//! active ─▶ on probation ─▶ worse than the one before: rolled back
 //! ```
 //!
-//! What was taken back or held is not taken again until somebody approves it, also after a restart.
+//! What was rolled back or requires approval is not activated until an administrator approves it, also after a
+//! restart.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use serde::{Deserialize, Serialize};
-
+use crate::cluster::shared_watch::Viewer;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::slot::Refused;
 use crate::reconcile::views;
 use crate::reconcile::views::Views;
-use crate::rollout::history::{AtWork, Entry, Event, History};
-use crate::rollout::managed_plugin::{State, Supervised};
+use crate::rollout::history::{Activation, Event, History};
+use crate::rollout::managed_plugin::{ManagedPlugin, State, Step};
+use crate::rollout::status::PluginHistory;
 use crate::rollout::verify::{first_call, try_carried_cases};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
@@ -31,14 +33,14 @@ use hotshoe_core::flow::probation::{Beginning, Tally};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
 
-/// How a revision comes to decide.
+/// Why a revision is activated.
 #[derive(Clone, Copy)]
 pub(crate) enum Start<'a> {
-    /// It is new, and held against the one before it.
+    /// It is new, and compared with the one before it.
     Swap,
-    /// It decided before, and does again for this reason.
+    /// It was active before, and is again for this reason.
     Return(&'a str),
-    /// It decided when the host ended, and does until what is offered since then has proved itself.
+    /// It was active when the host ended, and is until the component that is offered now is activated or refused.
     Restore,
 }
 
@@ -47,39 +49,28 @@ impl Start<'_> {
         match self {
             Self::Swap => "",
             Self::Return(why) => why,
-            Self::Restore => "it decided when the host ended",
+            Self::Restore => "it was active when the host ended",
         }
     }
 }
 
-/// The history of a plugin as it is shown.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PluginHistory {
-    /// The revision that decides.
-    pub current: Option<Digest>,
-    /// Those that can be gone back to, the last that decided first.
-    pub kept: Vec<Digest>,
-    /// What happened, the newest last.
-    pub entries: Vec<Entry>,
-}
-
-impl Supervised {
-    /// Takes what the source offers, or says why not.
-    pub(crate) async fn take(self: Arc<Self>, offered: Result<Candidate, LoadError>) {
+impl ManagedPlugin {
+    /// Activates what the source offers, or refuses it.
+    pub(crate) async fn activate(self: Arc<Self>, offered: Result<Candidate, LoadError>) {
         let (digest, error) = match offered {
-            Ok(candidate) => match self.take_candidate(candidate).await {
+            Ok(candidate) => match self.activate_candidate(candidate).await {
                 Ok(()) => return,
                 Err((digest, error)) => (Some(digest), error),
             },
             Err(error) => (None, error),
         };
-        self.refuse(digest, &error);
+        self.refuse(digest, &error).await;
         if self.controller.logic().is_none() {
             self.fall_back(digest).await;
         }
     }
 
-    async fn take_candidate(&self, candidate: Candidate) -> Result<(), (Digest, LoadError)> {
+    async fn activate_candidate(&self, candidate: Candidate) -> Result<(), (Digest, LoadError)> {
         let digest = candidate.digest();
         if self.controller.logic().is_some_and(|logic| logic.revision.digest() == digest) {
             self.controller.slot.forgive();
@@ -90,16 +81,15 @@ impl Supervised {
         if self.controller.logic().is_none() {
             self.restore(digest).await;
         }
-        let taken = match self.waits_for_approval(digest) {
+        let activated = match self.blocked(digest) {
             Some(waits) => Err(waits),
-            None => self.try_take(candidate, Start::Swap).await,
+            None => self.try_activate(candidate, Start::Swap).await,
         };
-        taken.map_err(|error| (digest, error))
+        activated.map_err(|error| (digest, error))
     }
 
-    /// Where another one decided when the host ended, it decides again until what is offered has proved
-    /// itself against it: a component that is replaced while no host runs is not to break more than one that
-    /// is replaced beside one.
+    /// Activates again what was active when the host ended, until the component that is offered has been verified
+    /// beside it: one that is replaced while no host runs must not break more than one that is replaced beside one.
     async fn restore(&self, offered: Digest) {
         let last = {
             let history = self.history();
@@ -108,39 +98,51 @@ impl Supervised {
         };
         let Some(last) = last else { return };
         let Some(kept) = self.kept(last).await else { return };
-        let taken = self.in_time(self.try_take(kept, Start::Restore)).await;
-        if let Err(why) = taken {
-            tracing::warn!(plugin = &*self.controller.name, digest = %last, "what decided when the host ended cannot be taken again, so what is offered has nothing to prove itself against: {why}");
+        if let Err(why) = self.in_time(self.try_activate(kept, Start::Restore)).await {
+            tracing::warn!(plugin = &*self.controller.name, digest = %last, "the revision that was active when the host ended cannot be activated again, so the component is verified beside none: {why}");
         }
     }
 
-    /// Why this component is not even tried. What is held is tried again beside the one that decides, for
-    /// it may break less by now; where none does, there is nothing to hold it against.
-    pub(crate) fn waits_for_approval(&self, digest: Digest) -> Option<LoadError> {
-        let is_final =
-            |error: &LoadError| matches!(error, LoadError::TakenBack(_)) || self.controller.logic().is_none();
-        waits(&self.history(), digest).filter(is_final)
+    /// Returns why a component is not even tried: it was rolled back, or nothing is active with which could be
+    /// compared what it would delete. Otherwise it is tried again, for it may break less by now.
+    fn blocked(&self, digest: Digest) -> Option<LoadError> {
+        let is_comparable = self.controller.logic().is_some();
+        let may_try =
+            |history: &History| is_comparable || history.requires_approval(digest).is_some_and(|last| last.fails);
+        self.rolled_back(digest).or_else(|| {
+            let history = self.history();
+            waits(&history, digest).filter(|_| !may_try(&history))
+        })
     }
 
-    /// Nothing decides and what is offered cannot: the last that did, does.
+    /// Returns the error of a component that was rolled back and not approved since.
+    pub(crate) fn rolled_back(&self, digest: Digest) -> Option<LoadError> {
+        let history = self.history();
+        history.rolled_back(digest).map(|entry| LoadError::RolledBack(entry.message.clone()))
+    }
+
+    /// Activates the last good revision again, where the component that is offered is refused and none is active.
     async fn fall_back(&self, instead_of: Option<Digest>) {
         let refused = self.controller.slot.refused();
         let earlier = self.history().before(instead_of);
         for digest in earlier {
             let Some(kept) = self.kept(digest).await else { continue };
-            match self.try_take(kept, Start::Return("what was offered at the start could not be taken")).await {
+            match self
+                .try_activate(kept, Start::Return("the component that was offered at the start was refused"))
+                .await
+            {
                 Ok(()) => return refused.into_iter().for_each(|refused| self.controller.slot.refuse(refused)),
                 Err(error) => {
-                    tracing::warn!(plugin = &*self.controller.name, %digest, %error, "an earlier revision cannot be taken either")
+                    tracing::warn!(plugin = &*self.controller.name, %digest, %error, "an earlier revision cannot be activated either")
                 }
             }
         }
     }
 
-    pub(crate) async fn try_take(&self, candidate: Candidate, start: Start<'_>) -> Result<(), LoadError> {
+    pub(crate) async fn try_activate(&self, candidate: Candidate, start: Start<'_>) -> Result<(), LoadError> {
         let mut stopwatch = Stopwatch::start();
         let plugin = self.plugin();
-        let _under_way = self.begin(candidate.digest());
+        let _shown = self.show_underway(candidate.digest());
         let shared = &self.shared;
         let loaded = Revision::load(&shared.engine, &shared.compiler, candidate.clone(), plugin.limits.clone());
         let Loaded { revision, cases } = loaded.await?;
@@ -149,15 +151,14 @@ impl Supervised {
             tracing::warn!(plugin = &*plugin.name, "{names}");
         }
         stopwatch.over(Stage::Load);
-        self.waits_for("its cases are tried");
+        self.goes_on_with(Step::Cases);
         try_carried_cases(&revision, cases).await?;
         stopwatch.over(Stage::Cases);
         tracing::debug!(plugin = &*plugin.name, digest = %revision.digest(), loaded = ?stopwatch.elapsed(), "the component is good");
         self.install(revision, Some(candidate), start, stopwatch).await
     }
 
-    /// Has a revision decide that was loaded and found good. Its component is kept, unless it is kept
-    /// already.
+    /// Activates a revision that was loaded and passes its cases. Its component is kept, unless it is already.
     pub(crate) async fn install(
         &self,
         revision: Arc<Revision>,
@@ -165,21 +166,21 @@ impl Supervised {
         start: Start<'_>,
         mut stopwatch: Stopwatch,
     ) -> Result<(), LoadError> {
-        self.waits_for("the caches are being filled");
+        self.goes_on_with(Step::Watches);
         let plugin = self.plugin();
         let revision = revision.under(&plugin.limits);
-        let views = Views::under(self.shared.watches.clone(), self.candidate_name());
+        let views = Views::of(self.shared.watches.clone(), Viewer::candidate(&self.controller.name));
         let (digest, owned_before) = (revision.digest(), self.owned_before());
-        let mut logic = self.telling(digest, views.open(&self.controller, plugin, revision, &owned_before)).await?;
+        let mut logic = self.log_waiting(digest, views.open(&self.controller, plugin, revision, &owned_before)).await?;
         logic.former_finalizers = self.former_finalizers(&logic);
         stopwatch.over(Stage::Watches);
-        let is_approved = matches!(start, Start::Swap) && self.history().is_approved(digest);
-        if !is_approved && !self.was_at_work(digest) {
-            first_call(&self.controller, &logic).await?;
-        }
-        stopwatch.over(Stage::FirstCall);
-        if matches!(start, Start::Swap) && !is_approved {
-            self.hold(&logic).await?;
+        match start {
+            Start::Swap if self.history().is_approved(digest) => {}
+            Start::Swap => self.examine(&logic).await?,
+            Start::Return(_) | Start::Restore if self.was_active(digest) => {}
+            Start::Return(_) | Start::Restore => {
+                first_call(&self.controller, &logic).await.map_err(LoadError::SelfTestFailed)?;
+            }
         }
         stopwatch.over(Stage::Survey);
         let revision = logic.revision.clone();
@@ -196,17 +197,17 @@ impl Supervised {
         Ok(())
     }
 
-    /// Whether it decided when the host ended, and nothing does yet: whom it fails on, it failed on then.
-    fn was_at_work(&self, digest: Digest) -> bool {
+    /// Returns whether it was active when the host ended and none is now: where it fails, it failed then, too.
+    pub(crate) fn was_active(&self, digest: Digest) -> bool {
         self.controller.logic().is_none() && self.history().current() == Some(digest)
     }
 
-    /// Of which kinds children may be left since before the host was started.
+    /// Returns the kinds of which children may be left since before the host was started.
     fn owned_before(&self) -> Vec<Kind> {
         if self.controller.logic().is_some() { Vec::new() } else { self.history().owned() }
     }
 
-    /// What earlier revisions held stays on the parents that have it, and is taken off when they are deleted.
+    /// Returns the finalizers of earlier revisions: parents keep theirs until they are deleted.
     pub(crate) fn former_finalizers(&self, logic: &ActiveRevision) -> Vec<String> {
         let mut former = self.history().finalizers();
         if let Some(present) = self.controller.logic() {
@@ -217,21 +218,21 @@ impl Supervised {
         former.into_iter().filter(|finalizer| Some(finalizer) != now).collect()
     }
 
-    /// A component that decided earlier, if it is kept and intact.
+    /// Returns a component that was active, if it is kept and intact.
     pub(crate) async fn kept(&self, digest: Digest) -> Option<Candidate> {
         let (history, most) = (self.history.clone(), self.plugin().limits.component_bytes);
         let kept = move || history.lock().component(digest, most);
         tokio::task::spawn_blocking(kept).await.ok().flatten()
     }
 
-    /// Notes what became of a revision.
+    /// Adds what became of a revision to the history.
     pub(crate) async fn note(&self, revision: &Arc<Revision>, event: Event, why: &str) {
         let (revision, why) = (revision.clone(), why.to_owned());
         self.remember(move |history| history.note(revision.digest(), &revision.descriptor().version, event, &why))
             .await;
     }
 
-    /// Changes the history where nobody waits for the disk: all reconciles share one thread.
+    /// Changes the history on a thread of its own: all reconciles share one, and must not wait for the disk.
     pub(crate) async fn remember(&self, change: impl FnOnce(&mut History) + Send + 'static) {
         let (history, failing) = (self.history.clone(), self.history_failing.clone());
         let changed = tokio::task::spawn_blocking(move || {
@@ -244,7 +245,7 @@ impl Supervised {
         }
     }
 
-    /// What no reconcile can go on beside, so it is short. Returns what is not needed any more.
+    /// Makes the revision active. No reconcile goes on meanwhile, so it is short. Returns what is not needed any more.
     #[must_use]
     fn publish(&self, logic: ActiveRevision, start: Start<'_>, mut stopwatch: Stopwatch) -> State {
         let plugin = &*self.controller.name;
@@ -255,7 +256,7 @@ impl Supervised {
         let replaced = before.as_ref().map(|before| before.digest());
         let before = before.filter(|_| matches!(start, Start::Swap));
         let beginning = match self.on_probation_for(digest) {
-            Some((since, before)) if self.was_at_work(digest) => Beginning::Resumed(since, before),
+            Some((since, before)) if self.was_active(digest) => Beginning::Resumed(since, before),
             _ => self.beginning(digest, start, before.is_some()),
         };
         self.controller.probation.begin(std::time::Instant::now(), digest, beginning);
@@ -265,17 +266,17 @@ impl Supervised {
         let state = State { since: Some(Instant::now()), before, is_restored, ..State::default() };
         let gone = std::mem::replace(&mut *self.state.lock(), state);
         views::release(&self.controller, &self.shared.watches);
-        self.controller.metrics.revision(plugin, "Published");
+        self.controller.metrics.revision(plugin, "Activated");
         stopwatch.over(Stage::Publish);
-        tracing::info!(plugin, %digest, version, before = replaced.map(display), swapped = ?stopwatch.elapsed(), parents, "the component decides from now on");
-        // Where nobody waits for a decision, the first one says nothing about the swap.
+        tracing::info!(plugin, %digest, version, before = replaced.map(display), swapped = ?stopwatch.elapsed(), parents, "the component is active");
+        // Without parents, the first decision says nothing about the swap.
         if replaced.is_some() && parents > 0 {
             self.controller.debut.await_first(digest, stopwatch);
         }
         gone
     }
 
-    /// One that did worse before, and that somebody lets decide all the same, is not taken back for it again.
+    /// Returns how it is judged. One that was approved although it fails is not rolled back for that again.
     fn beginning(&self, digest: Digest, start: Start<'_>, has_predecessor: bool) -> Beginning {
         match start {
             Start::Return(_) | Start::Restore => Beginning::Return,
@@ -284,35 +285,39 @@ impl Supervised {
         }
     }
 
-    /// For how long what decided when the host ended had been held against the one before it, and what the calls of
-    /// that one had come to.
+    /// Returns for how long a revision had been on probation when the host ended, and the call statistics of the one
+    /// before it.
     fn on_probation_for(&self, digest: Digest) -> Option<(Duration, Tally)> {
         let (since, before) = self.history().on_probation_since(digest)?;
         Some((SystemTime::now().duration_since(since).unwrap_or_default(), before))
     }
 
-    /// The last good revision goes on; the reason is in the log, the status and the metrics.
-    pub(crate) fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
+    /// Refuses a component. The reason is in the log, the status, the history and the metrics; the active revision goes on.
+    pub(crate) async fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
         let refused = Refused::new(digest, error);
+        if let Some(digest) = digest.filter(|_| !refused.can_be_approved()) {
+            let why = format!("{}: {}", refused.reason, refused.message);
+            self.remember(move |history| history.refuse(digest, &why)).await;
+        }
         let plugin = &*self.controller.name;
         let keeps = self.controller.logic().map(|logic| logic.revision.digest());
         tracing::error!(
             plugin,
             digest = digest.map(display),
             keeps = keeps.map(display),
-            reason = &*refused.reason,
-            "the component is not taken: {}",
+            reason = %refused.reason,
+            "the component is not activated: {}",
             refused.message
         );
-        self.controller.metrics.revision(plugin, &refused.reason);
+        self.controller.metrics.revision(plugin, refused.reason.as_str());
         self.controller.slot.refuse(refused);
         self.state.lock().is_restored = false;
     }
 
-    /// What decided, and what became of it.
+    /// Returns the history as it is shown.
     pub fn shown_history(&self) -> PluginHistory {
         let current = self.controller.logic().map(|logic| logic.revision.digest());
-        let mut kept = self.history().published();
+        let mut kept = self.history().activated();
         kept.retain(|earlier| Some(*earlier) != current && self.is_at_hand(*earlier));
         PluginHistory { current, kept, entries: self.history().entries().to_vec() }
     }
@@ -329,7 +334,7 @@ impl Supervised {
     }
 }
 
-/// Notes that a revision decides now, and keeps its component for going back to it.
+/// Adds that a revision is active, and keeps its component for a rollback.
 fn remember(history: &mut History, revision: &Revision, component: Option<&Candidate>, (why, before): (&str, Tally)) {
     let digest = revision.digest();
     if let Some(component) = component {
@@ -338,13 +343,14 @@ fn remember(history: &mut History, revision: &Revision, component: Option<&Candi
     if history.current() != Some(digest) {
         let descriptor = revision.descriptor();
         let owns = descriptor.owns.iter().map(|owned| owned.kind.clone()).collect();
-        let at_work = AtWork { finalizer: descriptor.finalizer.clone(), owns, before };
-        history.publish(digest, &descriptor.version, at_work, why);
+        let at_work = Activation { finalizer: descriptor.finalizer.clone(), owns, before };
+        history.activate(digest, &descriptor.version, at_work, why);
     }
 }
 
-/// Why a component is not taken before a person says so.
+/// Returns the error of a component that was rolled back or requires approval, and was not approved since.
 pub(crate) fn waits(history: &History, digest: Digest) -> Option<LoadError> {
-    let taken_back = history.taken_back(digest).map(|entry| LoadError::TakenBack(entry.message.clone()));
-    taken_back.or_else(|| history.held(digest).map(|entry| LoadError::Held(entry.message.clone())))
+    let rolled_back = history.rolled_back(digest).map(|entry| LoadError::RolledBack(entry.message.clone()));
+    let required = || history.requires_approval(digest).map(|entry| LoadError::ApprovalRequired(entry.message.clone()));
+    rolled_back.or_else(required)
 }

@@ -1,225 +1,163 @@
-//! A plugin with all that is known of it: what decides, what decided before, what `plugin.yaml` says; and
-//! how it is, for people and scripts.
+//! A plugin with all that is known of it: the active revision, its history, what `plugin.yaml` says; and its status.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
-use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::cluster::client::Cluster;
 use crate::cluster::events::Recorder;
-use crate::cluster::shared_watch::{Health, SharedWatch};
+use crate::cluster::shared_watch::{Health, SharedWatch, Viewer};
 use crate::cluster::watch::Watches;
 use crate::config::{HostSettings, PluginConfig};
-use crate::reconcile::controller::{Controller, Deleting};
-use crate::reconcile::slot::Refused;
+use crate::reconcile::controller::Controller;
 use crate::reconcile::views;
 use crate::rollout::history::History;
+use crate::rollout::host_lock::{self, HostLock, LockError};
+use crate::rollout::status::{InProgress, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
 use crate::telemetry::metrics::Metrics;
 use hotshoe_core::check::grant;
-use hotshoe_core::flow::circuit_breaker::BreakerStatus;
 use hotshoe_core::model::digest::Digest;
 
-/// How long whoever has a wish waits for what comes of it.
+/// How long an admin command waits for its outcome.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What takes longer is told in the log.
+/// How often a host that stands by looks whether the other one has ended.
+const STANDBY: Duration = Duration::from_secs(1);
+/// What takes longer is logged.
 const LONG: Duration = Duration::from_secs(2);
 
 /// What all plugins share.
 pub struct Shared {
-    /// The connection.
+    /// The connection to the API server.
     pub cluster: Cluster,
-    /// The watches.
+    /// The watches, one for each kind and selector.
     pub watches: Arc<Watches>,
-    /// Where Events go.
+    /// Writes Events.
     pub recorder: Recorder,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// Where components run.
+    /// Runs components.
     pub engine: Engine,
-    /// What makes native code of them.
+    /// Compiles them.
     pub compiler: Compiler,
-    /// What is said about all plugins, the namespace of their ServiceAccounts above all.
+    /// The settings for all plugins, such as the namespace of their ServiceAccounts.
     pub host: HostSettings,
-    /// Where earlier revisions are kept.
+    /// The directory of histories and kept components.
     pub kept: Option<PathBuf>,
 }
 
-/// A plugin that is supervised.
-pub struct Supervised {
-    /// The plugin at work.
+/// A plugin whose rollout this host manages.
+pub struct ManagedPlugin {
+    /// Reconciles its parents.
     pub controller: Arc<Controller>,
     /// What all plugins share.
     pub shared: Arc<Shared>,
-    /// One permit: whoever runs a revision in the shadow of the one that decides holds it.
+    /// One permit, for the one run in the shadow of the active revision.
     pub shadow: Arc<Semaphore>,
     pub(crate) state: Mutex<State>,
     pub(crate) plugin_file: Mutex<PluginFile>,
     pub(crate) history: Arc<Mutex<History>>,
-    /// What of the history cannot be kept, in a place of its own: whoever writes the history waits for the disk.
+    /// Why the history cannot be written. Apart from it, because the history is locked while it is written.
     pub(crate) history_failing: Arc<Mutex<Option<String>>>,
+    /// Why this host stands by, where another one works for this plugin.
+    standby: Mutex<Option<String>>,
     requests: mpsc::Sender<Request>,
 }
 
 /// How far a plugin's revisions are.
 #[derive(Default)]
 pub(crate) struct State {
-    /// The revision that is being taken.
-    pub(crate) taking: Option<Taking>,
-    /// Since when the present revision decides.
+    /// The revision that is on its way to be active.
+    pub(crate) underway: Option<Underway>,
+    /// Since when the active revision has been so.
     pub(crate) since: Option<Instant>,
-    /// The revision that decided before it.
+    /// The revision that was active before it.
     pub(crate) before: Option<Arc<Revision>>,
-    /// It decides only until what was offered at the start is taken or refused.
+    /// Whether it was active when the host ended, and is until the component that was offered at the start is
+    /// activated or refused.
     pub(crate) is_restored: bool,
 }
 
-/// A revision that is being taken, for people and scripts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Taking {
-    /// Its digest.
-    pub digest: Digest,
-    /// What it waits for.
-    pub waits_for: String,
+/// A revision that is on its way to be active.
+pub(crate) struct Underway {
+    digest: Digest,
+    step: Step,
 }
 
-/// A revision is being taken for as long as this is there: whoever takes it may be stopped at any time.
-pub(crate) struct UnderWay<'a>(&'a Mutex<State>);
+/// What is done with a revision before it is active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It is compiled, or loaded from the code cache.
+    Loading,
+    /// It is tried on the cases that it carries.
+    Cases,
+    /// Its watches are opened and synced.
+    Watches,
+    /// It is asked about every parent.
+    Survey,
+}
 
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.0.lock().taking = None;
+impl Step {
+    fn waits_for(self) -> &'static str {
+        match self {
+            Self::Loading => "the component is being compiled",
+            Self::Cases => "its cases are tried",
+            Self::Watches => "the caches are being filled",
+            Self::Survey => "the component is asked about every parent",
+        }
     }
 }
 
-/// `plugin.yaml`, as it was taken last.
+/// Shows a revision as under way until this is dropped: the work on it may be stopped at any time.
+pub(crate) struct ShownUnderway<'a>(&'a Mutex<State>);
+
+impl Drop for ShownUnderway<'_> {
+    fn drop(&mut self) {
+        self.0.lock().underway = None;
+    }
+}
+
+/// `plugin.yaml`, as it was applied last.
 pub(crate) struct PluginFile {
-    /// What it said then.
     config: Arc<PluginConfig>,
-    /// Why the file as it is now is not taken.
+    /// Why the file as it is now is not applied.
     pub(crate) refused: Option<String>,
 }
 
 impl PluginFile {
-    /// What it says holds.
-    pub(crate) fn taken(config: Arc<PluginConfig>) -> Self {
+    /// Builds it from a file that is valid.
+    pub(crate) fn applied(config: Arc<PluginConfig>) -> Self {
         Self { config, refused: None }
     }
 }
 
-/// What a person wants done about a plugin's revisions.
+/// What an administrator wants done with a plugin's revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Look at the component now.
+pub enum AdminCommand {
+    /// Activate the component that its file holds now.
     Reload,
-    /// Have an earlier revision decide: the one whose digest begins so, or the last.
+    /// Activate an earlier revision: the one whose digest begins so, or the last.
     RollBack(Option<String>),
-    /// Let the component decide that was held or taken back.
+    /// Activate the component that requires approval or was rolled back, if its digest begins so.
     Approve(Option<String>),
 }
 
-/// A wish, and who is to be told what came of it.
+/// An admin command and the channel for its result.
 pub(crate) struct Request {
-    pub(crate) wish: Wish,
+    pub(crate) command: AdminCommand,
     pub(crate) reply: Reply,
 }
 
-/// To whom is told what came of a wish.
+/// The channel for the result of an admin command.
 pub(crate) type Reply = oneshot::Sender<Result<PluginStatus, String>>;
 
-/// How a plugin is, for people and scripts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginStatus {
-    /// Its name.
-    pub name: String,
-    /// The file of its component.
-    pub source: String,
-    /// The file that describes it.
-    pub plugin_file: PluginFileStatus,
-    /// Whether it decides.
-    pub ready: bool,
-    /// What it waits for, if it does not.
-    pub waiting: Option<String>,
-    /// The revision that decides.
-    pub digest: Option<Digest>,
-    /// Its version, as it says.
-    pub version: Option<String>,
-    /// Since how many seconds.
-    pub seconds: Option<u64>,
-    /// A newer revision that was not taken.
-    pub refused: Option<Refused>,
-    /// The revision that is being taken, which another may decide beside.
-    pub taking: Option<Taking>,
-    /// Why earlier revisions are not kept for going back to them after a restart.
-    pub history_failing: Option<String>,
-    /// How many parents there are.
-    pub parents: usize,
-    /// How many of them are in trouble.
-    #[serde(default)]
-    pub trouble: Trouble,
-    /// Parents that have been deleting for longer than a minute.
-    #[serde(default)]
-    pub deleting: Option<Deleting>,
-    /// How many wait for a reconcile.
-    pub queued: usize,
-    /// How many are being reconciled.
-    pub running: usize,
-    /// Why the host may not write as its ServiceAccount.
-    pub unable: Option<String>,
-    /// Whether it is called.
-    pub breaker: BreakerStatus,
-    /// Its watches.
-    pub watches: Vec<WatchStatus>,
-}
-
-/// How many parents are not as they should be, by what is known of their last pass.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Trouble {
-    /// The plugin failed, or its decision could not be carried out.
-    pub failing: usize,
-    /// The API server refuses some of their children.
-    pub refused: usize,
-}
-
-/// How `plugin.yaml` is, for people and scripts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginFileStatus {
-    /// Where it is.
-    pub file: String,
-    /// Why it is not taken as it is now; what it said before holds.
-    pub refused: Option<String>,
-    /// What the component at work asks for and is no longer granted.
-    pub not_granted: Option<String>,
-}
-
-/// How a watch is.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WatchStatus {
-    /// The kind.
-    pub kind: String,
-    /// The label selector.
-    pub selector: String,
-    /// How many objects it has.
-    pub objects: usize,
-    /// What is wrong with it.
-    pub failing: Option<String>,
-    /// Whether it follows the API server.
-    pub synced: bool,
-}
-
-impl Supervised {
-    /// A plugin that nothing decides for yet.
+impl ManagedPlugin {
+    /// Creates a plugin without active revision.
     pub(crate) fn new(
         controller: Controller,
         shared: Arc<Shared>,
@@ -232,91 +170,129 @@ impl Supervised {
             shared,
             shadow: Arc::new(Semaphore::new(1)),
             state: Mutex::default(),
-            plugin_file: Mutex::new(PluginFile::taken(Arc::new(plugin))),
+            plugin_file: Mutex::new(PluginFile::applied(Arc::new(plugin))),
             history_failing: Arc::new(Mutex::new(history.failing().map(str::to_owned))),
             history: Arc::new(Mutex::new(history)),
+            standby: Mutex::default(),
             requests,
         }
     }
 
-    /// What the administrator said last.
+    /// Returns what `plugin.yaml` says.
     pub fn plugin(&self) -> Arc<PluginConfig> {
         self.plugin_file.lock().config.clone()
     }
 
-    /// Does what a person wants, and says what came of it; none while the host is shutting down.
-    pub async fn wish(&self, wish: Wish) -> Option<Result<PluginStatus, String>> {
+    /// Carries out an admin command and returns its result; none while the host is stopping.
+    pub async fn carry_out(&self, command: AdminCommand) -> Option<Result<PluginStatus, String>> {
         let (reply, status) = oneshot::channel();
-        self.requests.send(Request { wish, reply }).await.ok()?;
+        self.requests.send(Request { command, reply }).await.ok()?;
         match tokio::time::timeout(PATIENCE, status).await {
             Ok(done) => done.ok(),
             Err(_) => Some(Err(format!(
-                "the component of {} is not taken after {PATIENCE:?}: {}; the host goes on trying, and `hotshoe status` says what came of it",
+                "the component of {} is not active after {PATIENCE:?}: {}; the host goes on trying, and `hotshoe status` shows the outcome",
                 self.controller.name,
                 self.awaited()
             ))),
         }
     }
 
-    /// What is awaited of the revision that is being taken.
+    /// Returns what the revision that is under way waits for.
     pub(crate) fn awaited(&self) -> String {
-        self.taking().map_or_else(|| "its file is still being written".to_owned(), |taking| taking.waits_for)
+        let standby = self.standby.lock().clone();
+        let in_progress = || self.in_progress().map(|shown| shown.waits_for);
+        standby.or_else(in_progress).unwrap_or_else(|| "its file is still being written".to_owned())
     }
 
-    /// The revision that is being taken, and what it waits for.
-    fn taking(&self) -> Option<Taking> {
-        let Taking { digest, waits_for } = self.state.lock().taking.clone()?;
-        let waits_for = match views::not_seen(&self.shared.watches, &self.candidate_name()) {
+    /// Returns the revision that is under way, and what it waits for.
+    fn in_progress(&self) -> Option<InProgress> {
+        let (digest, step) = self.state.lock().underway.as_ref().map(|underway| (underway.digest, underway.step))?;
+        let waits_for = step.waits_for();
+        let waits_for = match views::not_seen(&self.shared.watches, &Viewer::candidate(&self.controller.name)) {
             Some(why) => format!("{waits_for}: {why}"),
-            None => waits_for,
+            None => waits_for.to_owned(),
         };
-        Some(Taking { digest, waits_for })
+        Some(InProgress { digest, waits_for })
     }
 
-    /// A revision is being taken from now on, until this ends.
-    pub(crate) fn begin(&self, digest: Digest) -> UnderWay<'_> {
-        let waits_for = "the component is being compiled".to_owned();
-        self.state.lock().taking = Some(Taking { digest, waits_for });
-        UnderWay(&self.state)
+    /// Shows a revision as under way until the result is dropped.
+    pub(crate) fn show_underway(&self, digest: Digest) -> ShownUnderway<'_> {
+        self.state.lock().underway = Some(Underway { digest, step: Step::Loading });
+        ShownUnderway(&self.state)
     }
 
-    /// What the revision that is being taken waits for now.
-    pub(crate) fn waits_for(&self, what: &str) {
-        if let Some(taking) = &mut self.state.lock().taking {
-            what.clone_into(&mut taking.waits_for);
+    /// Notes what is done with the revision that is under way.
+    pub(crate) fn goes_on_with(&self, step: Step) {
+        if let Some(underway) = &mut self.state.lock().underway {
+            underway.step = step;
         }
     }
 
-    /// Does what a revision needs to be taken, and tells what it waits for where that takes long.
-    pub(crate) async fn telling<T>(&self, digest: Digest, work: impl Future<Output = T>) -> T {
-        let (mut work, mut told) = (std::pin::pin!(work), String::new());
+    /// Does a part of an activation, and logs what it waits for where that takes long.
+    pub(crate) async fn log_waiting<T>(&self, digest: Digest, work: impl Future<Output = T>) -> T {
+        let (mut work, mut logged) = (std::pin::pin!(work), String::new());
         loop {
             if let Ok(done) = tokio::time::timeout(LONG, &mut work).await {
                 return done;
             }
             let awaited = self.awaited();
-            if awaited != told {
-                tracing::warn!(plugin = &*self.controller.name, %digest, "the component is not taken yet: {awaited}");
-                told = awaited;
+            if awaited != logged {
+                tracing::warn!(plugin = &*self.controller.name, %digest, "the component is not active yet: {awaited}");
+                logged = awaited;
             }
         }
     }
 
-    /// Under which a revision has its watches open until it decides.
-    pub(crate) fn candidate_name(&self) -> String {
-        format!("{} (next)", self.controller.name)
+    /// Waits until this is the plugin's only host, and reads the history anew that another may have written.
+    pub(crate) async fn stand_by(&self) -> Option<HostLock> {
+        let base = self.shared.kept.clone()?;
+        let (plugin, identity) = (self.plugin(), &self.shared.cluster.identity);
+        let namespace = self.shared.watches.namespace();
+        let path = host_lock::path(&base, &plugin.name, identity, namespace);
+        let mut first = true;
+        loop {
+            match HostLock::acquire(&path) {
+                Ok(lock) if first => return Some(lock),
+                Ok(lock) => {
+                    tracing::info!(
+                        plugin = &*plugin.name,
+                        "the other host has ended; this one works for the plugin now"
+                    );
+                    let place = plugin.place(identity, namespace);
+                    *self.history.lock() = History::open(Some(&base), &place);
+                    *self.standby.lock() = None;
+                    return Some(lock);
+                }
+                Err(LockError::Unusable { .. }) if !first => {}
+                Err(error @ LockError::Unusable { .. }) => {
+                    tracing::warn!(
+                        plugin = &*plugin.name,
+                        "another host for the same plugin would not be noticed: {error}"
+                    );
+                    return None;
+                }
+                Err(error) => {
+                    if first {
+                        tracing::error!(plugin = &*plugin.name, "{error}");
+                    }
+                    *self.standby.lock() = Some(error.to_string());
+                }
+            }
+            first = false;
+            tokio::time::sleep(STANDBY).await;
+        }
     }
 
-    /// What decided before.
+    /// Returns the history, locked.
     pub(crate) fn history(&self) -> MutexGuard<'_, History> {
         self.history.lock()
     }
 
-    /// How it is.
+    /// Returns the status of the plugin.
     pub fn status(&self) -> PluginStatus {
         let logic = self.controller.logic();
         let refused = self.controller.slot.refused();
-        let taking = self.taking();
+        let in_progress = self.in_progress();
         let (since, is_restored) = {
             let state = self.state.lock();
             (state.since, state.is_restored)
@@ -331,20 +307,21 @@ impl Supervised {
             source: self.plugin().component_path().display().to_string(),
             plugin_file: self.plugin_file_status(),
             ready: logic.is_some() && failing.is_none() && !is_restored,
-            waiting: failing.or_else(|| match (&logic, &refused, &taking) {
+            waiting: self.standby.lock().clone().or(failing).or_else(|| match (&logic, &refused, &in_progress) {
                 (Some(_), ..) if is_restored => {
-                    let waits_for = taking.as_ref().map_or("the component is being read", |taking| &taking.waits_for);
-                    Some(format!("what decided when the host ended goes on until then: {waits_for}"))
+                    let waits_for =
+                        in_progress.as_ref().map_or("the component is being read", |shown| &shown.waits_for);
+                    Some(format!("the revision that was active when the host ended goes on until then: {waits_for}"))
                 }
                 (Some(_), ..) => None,
                 (None, Some(refused), _) => Some(refused.message.clone()),
-                (None, None, taking) => taking.as_ref().map(|taking| taking.waits_for.clone()),
+                (None, None, shown) => shown.as_ref().map(|shown| shown.waits_for.clone()),
             }),
             digest: logic.as_ref().map(|logic| logic.revision.digest()),
             version: logic.as_ref().map(|logic| logic.revision.descriptor().version.clone()),
             seconds: since.map(|since| since.elapsed().as_secs()),
             refused,
-            taking,
+            in_progress,
             history_failing: self.history_failing.lock().clone(),
             parents: logic.map_or(0, |logic| logic.parents.watched.cache.len()),
             trouble: Trouble { failing: failing_on, refused: refused_of },
@@ -358,12 +335,12 @@ impl Supervised {
     }
 
     fn watches(&self) -> Vec<WatchStatus> {
-        // Where nothing decides, the plugin waits for what the first one waits for.
-        let name = match self.controller.logic() {
-            Some(_) => self.controller.name.to_string(),
-            None => self.candidate_name(),
+        // Where none is active, the plugin waits for what the first candidate waits for.
+        let viewer = match self.controller.logic() {
+            Some(_) => Viewer::active(&self.controller.name),
+            None => Viewer::candidate(&self.controller.name),
         };
-        let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_subscribed(&name)).collect();
+        let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_open_for(&viewer)).collect();
         watches.sort_by(|a, b| a.scope.kind.cmp(&b.scope.kind));
         let status = |watched: &Arc<SharedWatch>| {
             let health = watched.health();
@@ -381,7 +358,7 @@ impl Supervised {
         watches.iter().map(status).collect()
     }
 
-    /// How `plugin.yaml` is.
+    /// Returns the status of `plugin.yaml`.
     fn plugin_file_status(&self) -> PluginFileStatus {
         let PluginFile { config: plugin, refused } = &*self.plugin_file.lock();
         PluginFileStatus {
@@ -391,12 +368,12 @@ impl Supervised {
         }
     }
 
-    /// What the component at work asks for and is no longer granted, and what that means.
+    /// Returns what the active revision asks for and is no longer granted, and what that means.
     pub(crate) fn lacking(&self) -> Option<String> {
         let logic = self.controller.logic()?;
         let lacking = grant::lacking(logic.revision.descriptor(), &logic.plugin.grant)?;
         Some(format!(
-            "the component at work asks for {lacking}, which plugin.yaml grants no longer: it is denied, and after a restart the component would not be taken; grant it again, or give the plugin a component that does without"
+            "the active revision asks for {lacking}, which plugin.yaml no longer grants: it is denied, and after a restart the component would not be activated; grant it again, or build a component that does without"
         ))
     }
 }
@@ -406,10 +383,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_what_is_stopped_nothing_is_said_to_be_taken() {
-        let taking = Taking { digest: Digest::of(b"a"), waits_for: "its watches".to_owned() };
-        let state = Mutex::new(State { taking: Some(taking), ..State::default() });
-        drop(UnderWay(&state));
-        assert_eq!(state.lock().taking, None);
+    fn what_is_stopped_is_not_shown_as_under_way() {
+        let underway = Underway { digest: Digest::of(b"a"), step: Step::Watches };
+        let state = Mutex::new(State { underway: Some(underway), ..State::default() });
+        drop(ShownUnderway(&state));
+        assert!(state.lock().underway.is_none());
     }
 }

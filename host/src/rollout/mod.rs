@@ -1,11 +1,45 @@
-//! Which revision decides, and how another takes its place.
+//! Which revision of a plugin is active, and how another takes its place: see [`driver`] for the order in which
+//! that happens, [`install`] for the way of a component, [`rollback`] for the way back.
 
 pub mod config_reload;
 pub mod driver;
 pub mod dry_run;
 pub mod history;
+pub mod host_lock;
 pub mod install;
 pub mod managed_plugin;
 pub mod rollback;
-pub mod supervisor;
+mod stage;
+pub mod status;
 pub mod verify;
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::cluster::apply::Writer;
+use crate::cluster::identity::Identity;
+use crate::cluster::rate_limit::RateLimit;
+use crate::config::PluginConfig;
+use crate::reconcile::controller::Controller;
+use crate::reconcile::worker;
+use crate::rollout::history::History;
+use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
+
+/// Starts the workers and the rollout of a plugin.
+pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<ManagedPlugin> {
+    config_reload::warn_of_unset(&plugin);
+    let (requests, commands) = mpsc::channel(1);
+    let place = plugin.place(&shared.cluster.identity, shared.watches.namespace());
+    let history = History::open(shared.kept.as_deref(), &place);
+    let identity = Identity::plugin(&shared.host.namespace, &plugin.name);
+    let kinds = shared.watches.kinds.clone();
+    let rate_limit = RateLimit::new(&plugin.name, &plugin.limits, shared.metrics.clone());
+    let writer = Writer::new(&shared.cluster, kinds.clone(), &plugin.name, identity, rate_limit);
+    let controller =
+        Controller::new(plugin.name.clone(), writer, shared.recorder.clone(), kinds, shared.metrics.clone());
+    let managed = Arc::new(ManagedPlugin::new(controller, shared, plugin, history, requests));
+    tokio::spawn(worker::run(managed.controller.clone()));
+    tokio::spawn(driver::run(managed.clone(), commands));
+    managed
+}

@@ -1,16 +1,17 @@
-//! Back from the revision that decides to one that did: by verdict, for the new one does worse, or because a
-//! person says so. And what is told of a component afterwards that is not taken again by itself.
+//! Rollback from the active revision to an earlier one: because it does worse than that, or by an administrator's
+//! command. And approval of a component that is not activated by itself.
 
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cluster::shared_watch::Viewer;
 use crate::reconcile::slot::Refused;
 use crate::reconcile::views::Views;
 use crate::rollout::history::{Event, History};
 use crate::rollout::install::{Start, waits};
-use crate::rollout::managed_plugin::Supervised;
-use crate::sandbox::error::LoadError;
+use crate::rollout::managed_plugin::ManagedPlugin;
+use crate::sandbox::error::{LoadError, Reason};
 use crate::sandbox::revision::Revision;
 use crate::shadow::impact;
 use crate::telemetry::swap_timer::Stopwatch;
@@ -18,16 +19,15 @@ use hotshoe_core::flow::probation::Relapse;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::object::Key;
 
-/// How long going back may take: shorter than the patience of whoever asked for it, and files wait meanwhile.
-const WAY_BACK: Duration = Duration::from_secs(50);
-/// Why a component does not decide again that did.
+/// How long a rollback may take: shorter than an admin command waits, for files wait meanwhile.
+const ROLLBACK: Duration = Duration::from_secs(50);
+/// Why a component that was active cannot be again.
 const NOT_KEPT: &str = "it is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)";
 
-impl Supervised {
-    /// Goes back from the revision that decides, which is not taken again by itself. Where that is not
-    /// possible now, it is tried again while that one goes on doing worse. The file holds what was `offered`
-    /// last.
-    pub(crate) async fn take_back(self: Arc<Self>, relapse: Relapse, offered: Option<Digest>) {
+impl ManagedPlugin {
+    /// Rolls back from the active revision, which is not activated again by itself. A rollback that fails is tried
+    /// again while the revision goes on doing worse. The file holds what was `offered` last.
+    pub(crate) async fn roll_back_from(self: Arc<Self>, relapse: Relapse, offered: Option<Digest>) {
         let Some(bad) = self.controller.logic().map(|logic| logic.revision.clone()) else { return };
         let (plugin, Relapse { why, failed_on }) = (&*self.controller.name, relapse);
         let before = match self.predecessor(bad.digest()).await {
@@ -41,33 +41,40 @@ impl Supervised {
             tracing::warn!(plugin, digest = %bad.digest(), before = %before.digest(), "{why}; but the one before it fails on the same objects, so it goes on");
             return self.controller.probation.excuse();
         }
-        let error = LoadError::TakenBack(why.clone());
-        let is_noted = self.history().taken_back(bad.digest()).is_some();
+        tracing::error!(
+            plugin,
+            digest = %bad.digest(),
+            to = %before.digest(),
+            reason = %Reason::RolledBack,
+            "the component does worse than the one before it, which is activated again: {why}"
+        );
+        let is_noted = self.history().rolled_back(bad.digest()).is_some();
         if !is_noted {
-            self.note(&bad, Event::TakenBack, &why).await;
+            self.note(&bad, Event::RolledBack, &why).await;
         }
         let (place, way) = (format!("in the place of {}", bad.digest()), (Some(bad.digest()), before.digest()));
         let refused = self.controller.slot.refused();
-        let _under_way = self.begin(before.digest());
+        let _shown = self.show_underway(before.digest());
         match self.in_time(self.install(before, None, Start::Return(&place), Stopwatch::start())).await {
             Ok(()) => {
-                self.refuse(Some(bad.digest()), &error);
-                self.say_what_still_is_refused(offered, way, refused);
+                self.controller.metrics.revision(plugin, Reason::RolledBack.as_str());
+                self.show_what_still_is_refused(offered, way, refused);
+                tracing::warn!(plugin, digest = %bad.digest(), to = %way.1, "rolled back; the component stays inactive until it is fixed or `hotshoe approve`");
             }
             Err(failed) => {
-                tracing::error!(plugin, digest = %bad.digest(), "{error}; but the one before it cannot be taken either: {failed}");
+                tracing::error!(plugin, digest = %bad.digest(), to = %way.1, "the rollback failed: {failed}; it is tried again while the component goes on failing");
                 self.controller.probation.resume(std::time::Instant::now());
             }
         }
     }
 
-    /// The one that decided before this one: from memory, or as it is kept.
+    /// Returns the revision that was active before this one: from memory, or as it is kept.
     async fn predecessor(&self, bad: Digest) -> Result<Arc<Revision>, String> {
         if let Some(before) = self.state.lock().before.clone() {
             return Ok(before);
         }
         let earlier = self.history().before(Some(bad));
-        let lost = "no component that decided before it is kept; build an earlier one again";
+        let lost = "no component that was active before it is kept; build an earlier one again";
         let kept = self.kept(*earlier.first().ok_or(lost)?).await.ok_or(lost)?;
         let (shared, plugin) = (&self.shared, self.plugin());
         let loaded = Revision::load(&shared.engine, &shared.compiler, kept, plugin.limits.clone()).await;
@@ -75,42 +82,41 @@ impl Supervised {
         Ok(loaded.revision)
     }
 
-    /// Whether a revision fails on the same parents: it would not do better.
+    /// Returns whether a revision fails on the same parents: it would not do better.
     async fn fails_alike(&self, before: &Arc<Revision>, failed_on: &[Key]) -> bool {
         if failed_on.is_empty() {
             return false;
         }
         let plugin = self.plugin();
-        let views = Views::under(self.shared.watches.clone(), self.candidate_name());
+        let views = Views::of(self.shared.watches.clone(), Viewer::candidate(&self.controller.name));
         let asked = async {
             let before = before.under(&plugin.limits);
             let logic = views.open(&self.controller, plugin, before, &[]).await.ok()?;
             Some(impact::fails_on_all(&self.controller, &logic, failed_on).await)
         };
-        tokio::time::timeout(WAY_BACK, asked).await.ok().flatten().unwrap_or(false)
+        tokio::time::timeout(ROLLBACK, asked).await.ok().flatten().unwrap_or(false)
     }
 
-    /// A way back that takes no longer than what waits for it may have to wait.
+    /// Runs a rollback for as long as it may take.
     pub(crate) async fn in_time<E: Display>(&self, back: impl Future<Output = Result<(), E>>) -> Result<(), String> {
-        // It stays until it is said what it waits for.
+        // It is dropped only after what it waits for has been read.
         let mut back = std::pin::pin!(back);
-        match tokio::time::timeout(WAY_BACK, &mut back).await {
+        match tokio::time::timeout(ROLLBACK, &mut back).await {
             Ok(done) => done.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("it is not ready after {WAY_BACK:?}: {}", self.awaited())),
+            Err(_) => Err(format!("it is not ready after {ROLLBACK:?}: {}", self.awaited())),
         }
     }
 
-    /// Which revision is meant by this beginning of a digest; the last one before the present where none
-    /// is given.
+    /// Returns the revision whose digest begins so, or the last one before the active one.
     ///
     /// # Errors
-    /// Why there is none to go back to, for whoever asked.
+    /// Why there is no such revision to roll back to.
     pub(crate) fn earlier(&self, to: Option<&str>) -> Result<Digest, String> {
         let present = self.controller.logic().map(|logic| logic.revision.digest());
         let earlier = match to {
-            Some(prefix) => self.history().find_decided(prefix)?,
+            Some(prefix) => self.history().find_activated(prefix)?,
             None => {
-                // Just after a start, none decides yet.
+                // Just after a start, none is active yet.
                 let history = self.history();
                 let before = history.before(present.or_else(|| history.current()));
                 drop(history);
@@ -118,39 +124,39 @@ impl Supervised {
             }
         };
         if present == Some(earlier) {
-            return Err(format!("{earlier} decides already"));
+            return Err(format!("{earlier} is active already"));
         }
         Ok(earlier)
     }
 
-    /// Whether a component that decided earlier is kept, on the disk or in memory.
+    /// Returns whether a component that was active is kept, on the disk or in memory.
     pub(crate) fn is_at_hand(&self, digest: Digest) -> bool {
         self.history().is_kept(digest) || self.in_memory(digest).is_some()
     }
 
-    /// The revision that decided before the present one, if it is this.
+    /// Returns the revision that was active before the present one, if it is this.
     fn in_memory(&self, digest: Digest) -> Option<Arc<Revision>> {
         self.state.lock().before.clone().filter(|before| before.digest() == digest)
     }
 
-    /// Has an earlier revision decide, from what is kept of it, or else as it is in memory.
-    async fn take_again(&self, target: Digest, start: Start<'_>) -> Result<(), String> {
+    /// Activates an earlier revision, from its kept component or else from memory.
+    async fn activate_again(&self, target: Digest, start: Start<'_>) -> Result<(), String> {
         let in_words = |error: LoadError| error.to_string();
         if let Some(kept) = self.kept(target).await {
-            return self.try_take(kept, start).await.map_err(in_words);
+            return self.try_activate(kept, start).await.map_err(in_words);
         }
         let revision = self.in_memory(target).ok_or(NOT_KEPT)?;
         self.plugin().ensure_granted(revision.descriptor()).map_err(in_words)?;
-        let _under_way = self.begin(target);
+        let _shown = self.show_underway(target);
         self.install(revision, None, start, Stopwatch::start()).await.map_err(in_words)
     }
 
-    /// Has an earlier revision decide. The file holds what was `offered` last; with `newer`, that was just
-    /// being taken, and is taken no more than what decides.
+    /// Rolls back to an earlier revision by an administrator's command. The file holds what was `offered` last;
+    /// with `newer`, that was being activated, and is recorded as rolled back like the active one.
     ///
     /// # Errors
-    /// Why that is not possible, for whoever asked.
-    pub(crate) async fn roll_back(
+    /// Why that is not possible.
+    pub(crate) async fn roll_back_to(
         self: Arc<Self>,
         target: Digest,
         offered: Option<Digest>,
@@ -158,25 +164,25 @@ impl Supervised {
     ) -> Result<(), String> {
         let refused = self.controller.slot.refused();
         let current = self.controller.logic().map(|logic| logic.revision.clone());
-        self.in_time(self.take_again(target, Start::Return("somebody went back to it")))
+        self.in_time(self.activate_again(target, Start::Return("rolled back to by command")))
             .await
-            .map_err(|why| format!("{target} cannot be taken: {why}"))?;
+            .map_err(|why| format!("{target} cannot be activated: {why}"))?;
         let plugin = &*self.controller.name;
         if let Some(current) = &current {
-            self.note(current, Event::TakenBack, "somebody went back to another revision").await;
-            self.controller.metrics.revision(plugin, "TakenBack");
-            tracing::info!(plugin, digest = %target, left = %current.digest(), "somebody went back; what was left is not taken again until somebody approves it");
+            self.note(current, Event::RolledBack, "rolled back by command to another revision").await;
+            self.controller.metrics.revision(plugin, "RolledBack");
+            tracing::info!(plugin, digest = %target, left = %current.digest(), "rolled back by command; what was active stays inactive until `hotshoe approve`");
         }
         let known = [Some(target), current.as_ref().map(|current| current.digest())];
         if let Some(newer) = offered.filter(|offered| newer && !known.contains(&Some(*offered))) {
-            let why = "somebody went back to another revision while it was being taken";
-            self.remember(move |history| history.note(newer, "", Event::TakenBack, why)).await;
+            let why = "rolled back by command to another revision while it was being activated";
+            self.remember(move |history| history.note(newer, "", Event::RolledBack, why)).await;
         }
-        self.say_what_still_is_refused(offered, (current.map(|current| current.digest()), target), refused);
+        self.show_what_still_is_refused(offered, (current.map(|current| current.digest()), target), refused);
         Ok(())
     }
 
-    fn say_what_still_is_refused(
+    fn show_what_still_is_refused(
         &self,
         offered: Option<Digest>,
         way: (Option<Digest>, Digest),
@@ -188,41 +194,42 @@ impl Supervised {
         }
     }
 
-    /// Lets a component decide that was held or taken back.
+    /// Approves the component that requires approval or was rolled back.
     ///
     /// # Errors
-    /// When it is not the one that is not taken now.
+    /// When there is none, it is another one than `wanted`, or it was refused for what no approval changes.
     pub(crate) async fn approve(&self, wanted: Option<&str>) -> Result<(), String> {
         let refused = self
             .controller
             .slot
             .refused()
-            .ok_or("nothing waits for an approval; `hotshoe status` shows what decides")?;
+            .ok_or("nothing waits for an approval; `hotshoe status` shows the active revision")?;
         let digest = refused.digest.filter(|_| refused.can_be_approved());
-        let digest = digest.ok_or_else(|| format!("no approval helps what is not taken: {}", refused.message))?;
+        let digest = digest.ok_or_else(|| {
+            let named = refused.digest.map_or_else(|| "the component".to_owned(), |digest| digest.to_string());
+            format!("{named} cannot be approved: {}: {}", refused.reason, refused.message)
+        })?;
         let prefix = wanted.map(|wanted| wanted.strip_prefix("sha256:").unwrap_or(wanted).to_ascii_lowercase());
         if let Some(prefix) = prefix.filter(|prefix| !digest.full().starts_with(prefix)) {
             return Err(format!("{prefix} is not what waits for an approval; {digest} is"));
         }
         self.remember(move |history| history.approve(digest)).await;
-        tracing::info!(plugin = &*self.controller.name, %digest, "somebody approved of this component");
+        tracing::info!(plugin = &*self.controller.name, %digest, "the component was approved");
         Ok(())
     }
 }
 
-/// The last that may decide in the place of the present one and is at hand; of those `before` it, which are the
-/// best first.
+/// Returns the first that is at hand of the revisions `before` the active one, which are the best first.
 fn last_at_hand(before: &[Digest], is_at_hand: impl Fn(Digest) -> bool) -> Result<Digest, String> {
     let Some(last) = before.first() else {
         return Err("there is no earlier revision to go back to that was good; `hotshoe history` shows what there was, and `--to DIGEST` goes back to any that is kept".to_owned());
     };
     let at_hand = before.iter().copied().find(|earlier| is_at_hand(*earlier));
-    at_hand.ok_or_else(|| format!("{last} cannot be taken: {NOT_KEPT}"))
+    at_hand.ok_or_else(|| format!("{last} cannot be activated: {NOT_KEPT}"))
 }
 
-/// Why what the file holds is not taken, after a way back from one revision to another: what a person sees and
-/// approves is what the file holds, which need be neither of them. It is the one that was left as far as is
-/// known, where the file was not read.
+/// Returns why the component in the file is refused after a rollback from one revision to another. It need be
+/// neither of them. Where the file was not read, it is taken for the one that was left.
 fn still_refused(
     history: &History,
     offered: Option<Digest>,
@@ -242,15 +249,13 @@ fn still_refused(
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
-
     use super::*;
-    use crate::rollout::history::AtWork;
+    use crate::rollout::history::Activation;
 
-    /// Of components with these words: the first ones decided, and of what became of them each is told once more.
+    /// A history in which the first components were active, and the others have these events.
     fn history_of(published: &[&str], events: &[(&str, Event)]) -> History {
         let mut history = History::default();
-        published.iter().for_each(|words| history.publish(digest(words), "1", AtWork::default(), ""));
+        published.iter().for_each(|words| history.activate(digest(words), "1", Activation::default(), ""));
         events.iter().for_each(|(words, event)| history.note(digest(words), "1", *event, "so"));
         history
     }
@@ -259,45 +264,45 @@ mod tests {
         Digest::of(words.as_bytes())
     }
 
-    /// What is said after a way back, of which component and why.
+    /// What is refused after a rollback, and why.
     fn said(
         history: &History,
         offered: Option<&str>,
         (left, target): (&str, &str),
         before: Option<Refused>,
-    ) -> Option<(Option<Digest>, Cow<'static, str>)> {
+    ) -> Option<(Option<Digest>, Reason)> {
         let refused = still_refused(history, offered.map(digest), (Some(digest(left)), digest(target)), before);
         refused.map(|refused| (refused.digest, refused.reason))
     }
 
-    fn waits(words: &str, reason: &'static str) -> Option<(Option<Digest>, Cow<'static, str>)> {
-        Some((Some(digest(words)), reason.into()))
+    fn waits(words: &str, reason: Reason) -> Option<(Option<Digest>, Reason)> {
+        Some((Some(digest(words)), reason))
     }
 
     #[test]
-    fn after_a_way_back_what_the_file_holds_is_what_is_refused() {
-        let both = history_of(&["a", "b", "c"], &[("c", Event::TakenBack), ("b", Event::TakenBack)]);
-        let c_waits = waits("c", "TakenBack");
+    fn after_a_rollback_what_the_file_holds_is_what_is_refused() {
+        let both = history_of(&["a", "b", "c"], &[("c", Event::RolledBack), ("b", Event::RolledBack)]);
+        let c_waits = waits("c", Reason::RolledBack);
         assert_eq!(said(&both, Some("c"), ("b", "a"), None), c_waits);
-        let held = history_of(&["b", "c"], &[("h", Event::Held), ("c", Event::TakenBack)]);
-        assert_eq!(said(&held, Some("h"), ("c", "b"), None), waits("h", "Held"));
+        let held = history_of(&["b", "c"], &[("h", Event::ApprovalRequired), ("c", Event::RolledBack)]);
+        assert_eq!(said(&held, Some("h"), ("c", "b"), None), waits("h", Reason::ApprovalRequired));
         assert_eq!(said(&held, None, ("c", "b"), None), c_waits, "as far as is known");
-        assert_eq!(said(&held, Some("b"), ("c", "b"), None), None, "the file holds what decides now");
+        assert_eq!(said(&held, Some("b"), ("c", "b"), None), None, "the file holds the active one");
     }
 
     #[test]
-    fn after_a_way_back_another_reason_to_refuse_what_the_file_holds_still_stands() {
-        let history = history_of(&["b", "c"], &[("c", Event::TakenBack)]);
+    fn after_a_rollback_another_reason_to_refuse_what_the_file_holds_still_stands() {
+        let history = history_of(&["b", "c"], &[("c", Event::RolledBack)]);
         let refused = |words: Option<&str>, error: LoadError| Some(Refused::new(words.map(digest), &error));
         let lacking = || refused(Some("n"), LoadError::NotGranted("much".to_owned()));
-        assert_eq!(said(&history, Some("n"), ("c", "b"), lacking()), waits("n", "NotGranted"));
+        assert_eq!(said(&history, Some("n"), ("c", "b"), lacking()), waits("n", Reason::NotGranted));
         assert_eq!(said(&history, Some("m"), ("c", "b"), lacking()), None, "it was said of another file");
         let large = refused(None, LoadError::TooLarge { size: 2, limit: 1 });
-        assert_eq!(said(&history, None, ("c", "b"), large), Some((None, "ComponentTooLarge".into())));
+        assert_eq!(said(&history, None, ("c", "b"), large), Some((None, Reason::ComponentTooLarge)));
     }
 
     #[test]
-    fn who_goes_back_goes_to_the_last_that_is_at_hand() {
+    fn a_rollback_goes_to_the_last_revision_that_is_at_hand() {
         let before = ["c", "b", "a"].map(digest);
         assert_eq!(last_at_hand(&before, |_| true), Ok(digest("c")));
         assert_eq!(last_at_hand(&before, |earlier| earlier == digest("a")), Ok(digest("a")));

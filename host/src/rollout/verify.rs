@@ -1,5 +1,5 @@
-//! What a component has to show before it decides: that it passes the cases that it carries, decides one
-//! parent, and would not break much of what is there.
+//! What a component has to show before it is activated: that it passes the cases that it carries, and does not
+//! fail on parents or delete children that the active revision serves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::finalize;
 use crate::reconcile::observe::{observe_at, unix_millis};
 use crate::rollout::dry_run;
-use crate::rollout::managed_plugin::Supervised;
+use crate::rollout::managed_plugin::{ManagedPlugin, Step};
 use crate::sandbox::cases::{Case, Verdict};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::Revision;
 use crate::shadow::impact;
-use crate::shadow::impact::Objection;
+use crate::shadow::impact::{Objection, Survey};
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::object::Object;
 
@@ -25,34 +25,49 @@ use hotshoe_core::model::object::Object;
 const AT_ONCE: usize = 16;
 /// How long all the cases of a component may take.
 const CASES: Duration = Duration::from_secs(30);
-/// So many parents are asked about at most before a revision is published, until one is decided.
+/// How many parents a revision is asked about at most until it decides one.
 const FIRST_CALLS: usize = 5;
 
-impl Supervised {
-    /// A revision that would break much waits for a person.
-    pub(crate) async fn hold(&self, logic: &ActiveRevision) -> Result<(), LoadError> {
-        let Some(present) = self.controller.logic() else { return Ok(()) };
-        let objection = match orphans(&present, logic) {
-            Some(why) => Some(Objection { why, fails: false }),
-            None => {
-                self.waits_for("the component is asked about every parent");
-                impact::survey(&self.controller, &present, logic).await.objection(logic.plugin.max_losing)
+impl ManagedPlugin {
+    /// Examines what a new revision would break, before it is activated.
+    ///
+    /// # Errors
+    /// Requires an approval where it fails on parents that the active one serves, leaves finalizers behind or
+    /// deletes the children of many; where none is active, where it fails on the first parents.
+    pub(crate) async fn examine(&self, logic: &ActiveRevision) -> Result<(), LoadError> {
+        let digest = logic.revision.digest();
+        let found = match self.controller.logic() {
+            Some(active) => {
+                self.goes_on_with(Step::Survey);
+                examine_beside(&self.controller, &active, logic).await
             }
+            None if self.was_active(digest) => None,
+            None => first_call(&self.controller, logic).await.err().map(|why| Objection { why, fails: true }),
         };
-        let Some(Objection { why, fails }) = objection else { return Ok(()) };
-        let (digest, version) = (logic.revision.digest(), logic.revision.descriptor().version.clone());
-        let is_noted = self.history().held(digest).is_some_and(|held| held.message == why);
-        if !is_noted {
-            let message = why.clone();
-            self.remember(move |history| history.hold(digest, &version, &message, fails)).await;
-        }
-        Err(LoadError::Held(why))
+        let Some(Objection { why, fails }) = found else { return Ok(()) };
+        let (version, message) = (logic.revision.descriptor().version.clone(), why.clone());
+        self.remember(move |history| history.require_approval(digest, &version, &message, fails)).await;
+        Err(LoadError::ApprovalRequired(why))
     }
 }
 
-/// Whom a revision would leave with the present one's finalizer: it holds another one or none, or serves
-/// another kind, where nobody would ever take it off.
-pub(crate) fn orphans(present: &ActiveRevision, new: &ActiveRevision) -> Option<String> {
+async fn examine_beside(controller: &Controller, active: &ActiveRevision, new: &ActiveRevision) -> Option<Objection> {
+    // What is found without a call spares a call for each parent.
+    match orphans(active, new) {
+        Some(why) => Some(Objection { why, fails: false }),
+        None => objection(active, new, &impact::survey(controller, active, new).await),
+    }
+}
+
+/// Returns why a revision must not take the place of the active one without an approval.
+pub(crate) fn objection(active: &ActiveRevision, new: &ActiveRevision, survey: &Survey) -> Option<Objection> {
+    let orphans = orphans(active, new).map(|why| Objection { why, fails: false });
+    orphans.or_else(|| survey.objection(new.plugin.max_losing))
+}
+
+/// Returns which parents a revision would leave with the active one's finalizer: it has another one or none, or
+/// serves another kind, where nothing would ever remove it.
+fn orphans(present: &ActiveRevision, new: &ActiveRevision) -> Option<String> {
     let change = dry_run::finalizer_change(present, new)?;
     let finalizer = change.old.as_deref()?;
     let (holding, strands) = (change.kept + change.stranded, change.stranded > 0);
@@ -61,12 +76,12 @@ pub(crate) fn orphans(present: &ActiveRevision, new: &ActiveRevision) -> Option<
             let [old, next] = [present, new].map(|logic| &logic.revision.descriptor().parent);
             format!("it serves {next} and no longer {old}")
         }
-        (false, Some(other)) => format!("it holds the finalizer {other} and no longer {finalizer}"),
-        (false, None) => format!("it no longer holds the finalizer {finalizer}"),
+        (false, Some(other)) => format!("it has the finalizer {other} and no longer {finalizer}"),
+        (false, None) => format!("it no longer has the finalizer {finalizer}"),
     };
     let of_them = match strands {
-        false => "the one at work would not clean up after them any more",
-        true => "nobody would take it off, and they could not be deleted",
+        false => "the active revision would no longer clean up after them",
+        true => "nothing would remove it, and they could not be deleted",
     };
     let parents = present.parents.watched.cache.len();
     (holding > 0).then(|| format!("{what}, but {holding} of {parents} parents have {finalizer}: {of_them}"))
@@ -103,10 +118,12 @@ async fn prove(revision: Arc<Revision>, case: Case) -> Result<(), LoadError> {
     Err(LoadError::SelfTestFailed(format!("case {:?}: {why}", case.name)))
 }
 
-/// A revision that cannot decide any of the first few parents that are there is not published, but for those
-/// that the one before it cannot decide either, or where a person has said that it may all the same. What it
-/// answers is not carried out.
-pub(crate) async fn first_call(controller: &Controller, logic: &ActiveRevision) -> Result<(), LoadError> {
+/// Asks a revision about the first few parents until it decides one. Parents on which the one before it fails are
+/// left out. What it answers is not applied.
+///
+/// # Errors
+/// The first failure, where it fails on all of them.
+pub(crate) async fn first_call(controller: &Controller, logic: &ActiveRevision) -> Result<(), String> {
     let parents = &logic.parents.watched.cache;
     let is_asked = |parent: &Arc<Object>| {
         let is_called = !parent.deleting || finalize::asks_for_clean_up(logic, parent);
@@ -117,7 +134,7 @@ pub(crate) async fn first_call(controller: &Controller, logic: &ActiveRevision) 
     one_of(asked.into_iter().map(|parent| call_about(controller, logic, parent))).await
 }
 
-async fn call_about(controller: &Controller, logic: &ActiveRevision, parent: Arc<Object>) -> Result<(), LoadError> {
+async fn call_about(controller: &Controller, logic: &ActiveRevision, parent: Arc<Object>) -> Result<(), String> {
     let memory = controller.recall(&parent);
     let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
     let name = parent.key.to_string();
@@ -127,7 +144,7 @@ async fn call_about(controller: &Controller, logic: &ActiveRevision, parent: Arc
         return Ok(());
     }
     let outcome = logic.revision.decide(call, observed.shown).await;
-    outcome.map(drop).map_err(|error| LoadError::SelfTestFailed(format!("{name}: {error}")))
+    outcome.map(drop).map_err(|error| format!("it fails on the first parents that it is asked about: {name}: {error}"))
 }
 
 /// Makes one call after the other until one is good; one bad parent says nothing of a revision.

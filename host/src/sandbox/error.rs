@@ -1,6 +1,9 @@
 //! Why a component cannot be loaded, and why a call of a plugin failed.
 
+use std::fmt;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use hotshoe_core::check::answer::AnswerError;
 
@@ -94,14 +97,14 @@ pub enum LoadError {
         "the plugin asks for more than it is granted: {0}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), which is seen without a restart, or take another revision"
     )]
     NotGranted(String),
-    /// It would change more than may be changed without asking.
-    #[error("it waits for an approval: {0}; look at it with `hotshoe shadow`, then `hotshoe approve`")]
-    Held(String),
-    /// It decided before, and did worse than the one before it.
-    #[error("it was taken back: {0}; mend it, or let it decide all the same with `hotshoe approve`")]
-    TakenBack(String),
-    /// A first call with a parent that exists, or a case that the component carries, failed.
-    #[error("it was tried and failed: {0}")]
+    /// It fails on parents, or would change more than may be changed without asking.
+    #[error("{0}; look at it with `hotshoe shadow`; `hotshoe approve` activates it anyway")]
+    ApprovalRequired(String),
+    /// It was active before, and did worse than the one before it.
+    #[error("rolled back: {0}; fix the component, or run `hotshoe approve` to activate it anyway")]
+    RolledBack(String),
+    /// A case that the component carries failed.
+    #[error("it was tried and failed: {0}; fix it and build it again")]
     SelfTestFailed(String),
 }
 
@@ -130,24 +133,77 @@ impl CallError {
     }
 }
 
-impl LoadError {
-    /// One PascalCase word for log, status and metric.
-    pub fn reason(&self) -> &'static str {
+/// Why a component was not activated, as one word for log, status, history and metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "each stands for the variant of LoadError that says it")]
+pub enum Reason {
+    Unreadable,
+    ComponentTooLarge,
+    ComponentTooComplex,
+    NotAComponent,
+    ForbiddenImport,
+    NoPlugin,
+    ContractMismatch,
+    CompileFailed,
+    LoadFailed,
+    DescribeFailed,
+    NotGranted,
+    SelfTestFailed,
+    ApprovalRequired,
+    RolledBack,
+}
+
+impl Reason {
+    /// Returns whether `hotshoe approve` activates a component that was refused for this reason.
+    pub fn can_be_approved(self) -> bool {
+        matches!(self, Self::ApprovalRequired | Self::RolledBack)
+    }
+
+    /// Returns the word.
+    pub fn as_str(self) -> &'static str {
         match self {
-            LoadError::Unreadable { .. } => "Unreadable",
-            LoadError::TooLarge { .. } => "ComponentTooLarge",
-            LoadError::TooComplex(_) => "ComponentTooComplex",
-            LoadError::NotAComponent(_) => "NotAComponent",
-            LoadError::ForbiddenImport(_) => "ForbiddenImport",
-            LoadError::NoPlugin(_) => "NoPlugin",
-            LoadError::ContractMismatch { .. } => "ContractMismatch",
-            LoadError::CompileFailed(_) => "CompileFailed",
-            LoadError::LoadFailed(_) => "LoadFailed",
-            LoadError::DescribeFailed(_) => "DescribeFailed",
-            LoadError::NotGranted(_) => "NotGranted",
-            LoadError::SelfTestFailed(_) => "SelfTestFailed",
-            LoadError::Held(_) => "Held",
-            LoadError::TakenBack(_) => "TakenBack",
+            Self::Unreadable => "Unreadable",
+            Self::ComponentTooLarge => "ComponentTooLarge",
+            Self::ComponentTooComplex => "ComponentTooComplex",
+            Self::NotAComponent => "NotAComponent",
+            Self::ForbiddenImport => "ForbiddenImport",
+            Self::NoPlugin => "NoPlugin",
+            Self::ContractMismatch => "ContractMismatch",
+            Self::CompileFailed => "CompileFailed",
+            Self::LoadFailed => "LoadFailed",
+            Self::DescribeFailed => "DescribeFailed",
+            Self::NotGranted => "NotGranted",
+            Self::SelfTestFailed => "SelfTestFailed",
+            Self::ApprovalRequired => "ApprovalRequired",
+            Self::RolledBack => "RolledBack",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.as_str())
+    }
+}
+
+impl LoadError {
+    /// Returns one PascalCase word for log, status, history and metric.
+    pub fn reason(&self) -> Reason {
+        match self {
+            LoadError::Unreadable { .. } => Reason::Unreadable,
+            LoadError::TooLarge { .. } => Reason::ComponentTooLarge,
+            LoadError::TooComplex(_) => Reason::ComponentTooComplex,
+            LoadError::NotAComponent(_) => Reason::NotAComponent,
+            LoadError::ForbiddenImport(_) => Reason::ForbiddenImport,
+            LoadError::NoPlugin(_) => Reason::NoPlugin,
+            LoadError::ContractMismatch { .. } => Reason::ContractMismatch,
+            LoadError::CompileFailed(_) => Reason::CompileFailed,
+            LoadError::LoadFailed(_) => Reason::LoadFailed,
+            LoadError::DescribeFailed(_) => Reason::DescribeFailed,
+            LoadError::NotGranted(_) => Reason::NotGranted,
+            LoadError::SelfTestFailed(_) => Reason::SelfTestFailed,
+            LoadError::ApprovalRequired(_) => Reason::ApprovalRequired,
+            LoadError::RolledBack(_) => Reason::RolledBack,
         }
     }
 }

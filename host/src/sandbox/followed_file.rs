@@ -413,7 +413,7 @@ mod tests {
         fs::remove_file(folder.path("plugin.wasm")).unwrap();
         assert!(next(&mut source).await.is_none());
         source.request();
-        assert_eq!(next(&mut source).await.unwrap().unwrap_err().reason(), "Unreadable");
+        assert_eq!(next(&mut source).await.unwrap().unwrap_err().reason().as_str(), "Unreadable");
         assert!(!source.has_changed());
     }
 
@@ -510,17 +510,17 @@ mod tests {
     async fn each_error_is_returned_once_and_recovery_is_seen() {
         let folder = Folder::new();
         let mut source = folder.source();
-        assert_eq!(source.look().await.unwrap().unwrap_err().reason(), "Unreadable");
+        assert_eq!(source.look().await.unwrap().unwrap_err().reason().as_str(), "Unreadable");
         assert!(source.look().await.is_none());
         folder.write("plugin.wasm", &[0; 101]);
         assert!(source.look().await.is_none());
-        assert_eq!(later(&mut source).await.unwrap().unwrap_err().reason(), "ComponentTooLarge");
+        assert_eq!(later(&mut source).await.unwrap().unwrap_err().reason().as_str(), "ComponentTooLarge");
         assert!(later(&mut source).await.is_none() && later(&mut source).await.is_none());
         folder.write("plugin.wasm", b"one");
         assert!(source.look().await.is_none());
         assert_eq!(bytes(later(&mut source).await), Some(b"one".to_vec()));
         fs::remove_file(folder.path("plugin.wasm")).unwrap();
-        assert_eq!(source.look().await.unwrap().unwrap_err().reason(), "Unreadable");
+        assert_eq!(source.look().await.unwrap().unwrap_err().reason().as_str(), "Unreadable");
         folder.write("plugin.wasm", b"one");
         assert!(source.look().await.is_none());
         assert_eq!(bytes(later(&mut source).await), Some(b"one".to_vec()), "the same bytes, but they were missed");
@@ -536,7 +536,7 @@ mod tests {
         assert!(twice(&mut source).await.is_some());
         source.redirect(vec![folder.path("other.wasm")], Size(2));
         assert!(source.look().await.is_none());
-        assert_eq!(later(&mut source).await.unwrap().unwrap_err().reason(), "ComponentTooLarge");
+        assert_eq!(later(&mut source).await.unwrap().unwrap_err().reason().as_str(), "ComponentTooLarge");
         source.redirect(vec![folder.path("other.wasm")], Size(3));
         assert_eq!(bytes(source.look().await), Some(b"one".to_vec()));
     }
@@ -602,7 +602,7 @@ mod tests {
         fs::create_dir(folder.path("plugin.wasm")).unwrap();
         let mut source = folder.source();
         let news = twice(&mut source).await;
-        assert_eq!(news.unwrap().unwrap_err().reason(), "Unreadable");
+        assert_eq!(news.unwrap().unwrap_err().reason().as_str(), "Unreadable");
     }
 
     #[tokio::test(start_paused = true)]

@@ -21,7 +21,7 @@ const AT_ONCE: usize = 128;
 const BUFFER: usize = 32 * 1024;
 /// How long they may take to come in.
 const HEADERS: Duration = Duration::from_secs(10);
-/// How long a connection from elsewhere may take in all. What is told there is short, but its reader may stop.
+/// How long a connection from elsewhere may take in all. What it gets is short, but its reader may stop.
 const ELSEWHERE: Duration = Duration::from_secs(60);
 
 /// Serves until the process ends.
@@ -31,7 +31,7 @@ pub(super) async fn serve(listener: TcpListener, routes: Router) {
 
 async fn serve_within(at_once: usize, headers: Duration, mut listener: TcpListener, routes: Router) {
     let mut http = Builder::new();
-    // One request each, so that nobody keeps a place who asks for nothing.
+    // One request each, so that no idle connection keeps a place.
     http.keep_alive(false).max_buf_size(BUFFER).timer(TokioTimer::new()).header_read_timeout(headers);
     let places = Arc::new(Semaphore::new(at_once));
     while let Ok(place) = places.clone().acquire_owned().await {
@@ -40,7 +40,7 @@ async fn serve_within(at_once: usize, headers: Duration, mut listener: TcpListen
         let service = TowerToHyperService::new(routes.clone().layer(Extension(ends)));
         let connection = http.serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
-            // That a peer breaks off, or is too slow, is nobody's concern here.
+            // A peer that breaks off, or is too slow, needs no answer.
             drop(timeout(longest(ends), connection).await);
             drop(place);
         });

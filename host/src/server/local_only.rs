@@ -1,4 +1,4 @@
-//! Who may wish for something: those who are on this machine, and no page that their browser shows.
+//! Admits admin commands from this machine only, and from no page that a browser there shows.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -36,7 +36,7 @@ impl Ends {
     }
 }
 
-/// Lets nobody through but those who are here.
+/// Denies requests that do not come from this machine.
 pub(super) async fn from_here(Extension(ends): Extension<Ends>, request: Request, next: Next) -> Response {
     match why_not(ends, request.headers()) {
         None => next.run(request).await,

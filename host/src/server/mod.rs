@@ -1,8 +1,8 @@
-//! What the host tells about itself over HTTP: metrics, health, readiness, status; and the wishes about
-//! a plugin: `reload`, `rollback`, `approve`, `history` and `shadow`.
+//! Serves the host's metrics, health, readiness and status over HTTP, and the admin commands about a plugin:
+//! `reload`, `rollback`, `approve`, `history` and `shadow`.
 //!
-//! The wishes are only for those who are on this machine, or whom the API server has let through with
-//! `kubectl port-forward` or `exec`: they change which component decides, and one shows what is in objects.
+//! The admin commands are only for callers on this machine, or whom the API server has let through with
+//! `kubectl port-forward` or `exec`: they change which revision is active, and one shows what is in objects.
 
 pub mod connections;
 pub mod local_only;
@@ -28,7 +28,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::rollout::dry_run::{Line, NotRun, Turn};
-use crate::rollout::managed_plugin::{PluginStatus, Supervised, Wish};
+use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin};
+use crate::rollout::status::PluginStatus;
 use crate::sandbox::error::LoadError;
 use crate::server::local_only::from_here;
 use crate::telemetry::metrics::Metrics;
@@ -41,12 +42,12 @@ const ARRIVES: Duration = Duration::from_secs(60);
 /// How many lines of a shadow run wait for who reads them.
 const LINES: usize = 16;
 
-/// What the server tells about.
+/// What the server serves.
 #[derive(Clone)]
 pub struct About {
     /// The plugins.
-    pub plugins: Arc<[Arc<Supervised>]>,
-    /// What is counted.
+    pub plugins: Arc<[Arc<ManagedPlugin>]>,
+    /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The kubeconfig context.
     pub context: String,
@@ -60,7 +61,7 @@ pub struct HostStatus {
     pub version: String,
     /// The kubeconfig context.
     pub context: String,
-    /// Whether every plugin decides.
+    /// Whether every plugin is ready.
     pub ready: bool,
     /// The plugins.
     pub plugins: Vec<PluginStatus>,
@@ -114,8 +115,8 @@ async fn metrics(State(about): State<About>) -> Response {
     ([(header::CONTENT_TYPE, content_type)], about.metrics.encode()).into_response()
 }
 
-/// Ready means that every plugin decides and every cache follows the API server; otherwise it says
-/// which does not, and why.
+/// Answers whether every plugin has an active revision and every store follows the API server; otherwise which
+/// does not, and why.
 async fn ready(State(about): State<About>) -> (StatusCode, String) {
     let waiting: Vec<String> = about.plugins.iter().map(|plugin| plugin.status()).filter_map(why_not_ready).collect();
     if waiting.is_empty() {
@@ -158,7 +159,7 @@ fn problem(status: StatusCode, error: String) -> Response {
 }
 
 impl About {
-    fn plugin(&self, name: &str) -> Result<&Arc<Supervised>, String> {
+    fn plugin(&self, name: &str) -> Result<&Arc<ManagedPlugin>, String> {
         self.plugins.iter().find(|plugin| *plugin.controller.name == *name).ok_or_else(|| {
             let known: Vec<_> = self.plugins.iter().map(|plugin| plugin.controller.name.to_string()).collect();
             format!("this host has no plugin {name}; it has {}", known.join(", "))
@@ -173,15 +174,15 @@ struct Revision {
 }
 
 async fn reload(about: State<About>, name: Path<String>) -> Response {
-    fulfil(about, name, Wish::Reload).await
+    carry_out(about, name, AdminCommand::Reload).await
 }
 
 async fn roll_back(about: State<About>, name: Path<String>, Query(to): Query<Revision>) -> Response {
-    fulfil(about, name, Wish::RollBack(to.digest)).await
+    carry_out(about, name, AdminCommand::RollBack(to.digest)).await
 }
 
 async fn approve(about: State<About>, name: Path<String>, Query(which): Query<Revision>) -> Response {
-    fulfil(about, name, Wish::Approve(which.digest)).await
+    carry_out(about, name, AdminCommand::Approve(which.digest)).await
 }
 
 async fn history(State(about): State<About>, Path(name): Path<String>) -> Response {
@@ -191,22 +192,22 @@ async fn history(State(about): State<About>, Path(name): Path<String>) -> Respon
     }
 }
 
-async fn fulfil(State(about): State<About>, Path(name): Path<String>, wish: Wish) -> Response {
+async fn carry_out(State(about): State<About>, Path(name): Path<String>, command: AdminCommand) -> Response {
     let plugin = match about.plugin(&name) {
         Ok(plugin) => plugin,
         Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
     };
-    match plugin.wish(wish).await {
+    match plugin.carry_out(command).await {
         Some(Ok(status)) => Json(status).into_response(),
         Some(Err(error)) => problem(StatusCode::CONFLICT, error),
         None => problem(StatusCode::SERVICE_UNAVAILABLE, "the host is shutting down".into()),
     }
 }
 
-/// What `/shadow` may be asked beside its body.
+/// The query of `/shadow`.
 #[derive(Deserialize)]
 struct Wanted {
-    /// Whether to tell how far the run has come, too.
+    /// Whether to send the progress of the run, too.
     #[serde(default)]
     progress: bool,
 }
@@ -244,7 +245,7 @@ async fn shadow(
     }
 }
 
-/// A component as it comes in: meanwhile nobody else has the turn.
+/// Reads a component from the body; the turn is taken meanwhile.
 async fn component(body: Body, limit: u64) -> Result<Bytes, NotRun> {
     let all = to_bytes(body, usize::try_from(limit).unwrap_or(usize::MAX));
     let read = timeout(ARRIVES, all).await.map_err(|_| NotRun::Late(ARRIVES))?;
@@ -255,7 +256,7 @@ fn status_of(error: &NotRun) -> StatusCode {
     match error {
         NotRun::Busy(_) => StatusCode::CONFLICT,
         NotRun::Late(_) => StatusCode::REQUEST_TIMEOUT,
-        NotRun::NothingDecides(_) => StatusCode::SERVICE_UNAVAILABLE,
+        NotRun::NothingActive(_) => StatusCode::SERVICE_UNAVAILABLE,
         NotRun::NotRead { .. } | NotRun::Load(LoadError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
         NotRun::Load(_) | NotRun::Watches(_) => StatusCode::UNPROCESSABLE_ENTITY,
     }

@@ -22,8 +22,8 @@ use hotshoe_core::model::object::{Object, PLUGIN_LABEL};
 /// The answer, and what it rests on.
 type Said = Result<(Answer, Basis), Error>;
 
-/// What the checks say of an answer, and what it rests on.
-type Weighed = Result<(Judged, Basis), Error>;
+/// What was shown, and what the checks say of the answer; none where the revision is not called at all.
+pub(crate) type Judgement = Option<(Observed, Result<(Judged, Basis), Error>)>;
 
 /// What a revision says of a parent, unchecked.
 pub(crate) struct Looked {
@@ -88,21 +88,21 @@ impl Looked {
             && apply::stands(controller, present, &observed.children, decision, state.in_sync)
     }
 
-    /// What the checks say of it.
-    pub(crate) fn judged(self, controller: &Controller, logic: &ActiveRevision) -> Side {
-        match self.into_parts(controller, logic) {
-            None => Side::Idle,
-            Some((_, Ok((judged, basis)))) => Side::Decided(Box::new(judged), basis),
-            Some((_, Err(error))) => Side::Failed(Failed::new(error.reason(), &error.to_string())),
-        }
-    }
-
-    /// The same, with what was shown.
-    pub(crate) fn into_parts(self, controller: &Controller, logic: &ActiveRevision) -> Option<(Observed, Weighed)> {
+    /// Checks the answer.
+    pub(crate) fn judged(self, controller: &Controller, logic: &ActiveRevision) -> Judgement {
         let (observed, said) = self.said?;
         let call = call_of(&observed.parent);
         let judged = said.and_then(|(answer, basis)| Ok((judge(controller, logic, call, &observed, answer)?, basis)));
         Some((observed, judged))
+    }
+}
+
+/// Returns an answer as one side of a comparison.
+pub(crate) fn side(judgement: Judgement) -> Side {
+    match judgement {
+        None => Side::Idle,
+        Some((_, Ok((judged, basis)))) => Side::Decided(Box::new(judged), basis),
+        Some((_, Err(error))) => Side::Failed(Failed::new(error.reason(), &error.to_string())),
     }
 }
 

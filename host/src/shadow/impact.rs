@@ -1,4 +1,4 @@
-//! What a revision would break, asked of it alone before it is published: children that it would
+//! What a revision would break, asked of it alone before it is activated: children that it would
 //! delete, and parents on which it fails. Nothing is compared, so it takes half of a run.
 
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::{Observed, context, unix_millis};
-use crate::shadow::evaluate::{Looked, is_ours};
+use crate::reconcile::parent_state::ParentState;
+use crate::shadow::evaluate::{Judgement, Looked, is_ours};
 use crate::shadow::summary::Times;
 use hotshoe_core::check;
 use hotshoe_core::check::Judged;
@@ -34,7 +35,7 @@ pub struct Survey {
     pub looked_at: usize,
     /// Parents of which a child that is there and is the plugin's would be deleted.
     pub losing: Noted,
-    /// Parents on which it fails and the present revision did not at its last try.
+    /// Parents on which it fails and the active revision does not.
     pub failing: Noted,
 }
 
@@ -48,11 +49,6 @@ pub struct Noted {
 }
 
 impl Noted {
-    /// So many, of which more is said elsewhere.
-    pub fn counted(count: usize) -> Self {
-        Self { count, first: None }
-    }
-
     fn note(&mut self, parent: &Key, words: &str) {
         self.count += 1;
         self.first.get_or_insert_with(|| format!("{parent}: {words}"));
@@ -85,7 +81,7 @@ impl Survey {
         let fails = failing.count > 0;
         let why = if fails {
             let (count, first) = (failing.count, failing.in_words());
-            format!("it fails on {count} of {parents} parents on which the present one does not{first}")
+            format!("it fails on {count} of {parents} parents that the active revision serves{first}")
         } else if losing.count * 100 > parents * usize::from(max_losing) {
             let (count, first) = (losing.count, losing.in_words());
             format!(
@@ -103,14 +99,45 @@ impl Survey {
 }
 
 /// What one parent says of a revision.
-struct Found {
+pub(crate) struct Found {
     key: Key,
     losing: Option<String>,
     failing: Option<String>,
     overdue: bool,
 }
 
-/// Asks a revision that is not at work about every parent that is there.
+impl Found {
+    /// Judges what a new revision answers about a parent. The active revision's part is settled by
+    /// [`Self::excuse`].
+    pub(crate) fn of(
+        controller: &Controller,
+        new: &ActiveRevision,
+        key: &Key,
+        memory: &ParentState,
+        answer: &Judgement,
+    ) -> Self {
+        let mut found = Self { key: key.clone(), losing: None, failing: None, overdue: false };
+        match answer {
+            None => {}
+            Some((observed, Ok((judged, _)))) => found.losing = loses(controller, new, observed, judged),
+            // What the API server did not answer now says nothing of the revision.
+            Some((_, Err(Error::Api(error)))) if error.is_transient() => {}
+            Some((_, Err(error))) => {
+                found.failing = (memory.failures == 0).then(|| sanitize::clean(error.to_string(), WORDS));
+            }
+        }
+        found
+    }
+
+    /// Forgets that the new revision fails where the active one fails, too.
+    pub(crate) fn excuse(&mut self, active_fails: bool) {
+        if active_fails {
+            self.failing = None;
+        }
+    }
+}
+
+/// Asks a revision that is not active about every parent that is there.
 pub async fn survey(controller: &Controller, present: &ActiveRevision, new: &ActiveRevision) -> Survey {
     let mut keys = new.parents.watched.cache.keys();
     // In one order, so that the same is said of the same.
@@ -145,7 +172,8 @@ pub async fn fails_on_all(controller: &Controller, logic: &ActiveRevision, paren
 }
 
 impl Survey {
-    fn add(&mut self, found: &Found) {
+    /// Adds what one parent says of the revision.
+    pub(crate) fn add(&mut self, found: &Found) {
         self.looked_at += 1;
         if let Some(words) = &found.losing {
             self.losing.note(&found.key, words);
@@ -158,32 +186,30 @@ impl Survey {
 
 async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRevision, parent: Arc<Object>) -> Found {
     let memory = controller.recall(&parent);
-    let key = parent.key.clone();
-    let looked = Looked::at(controller, new, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
+    let looked = Looked::at(controller, new, Some(parent.clone()), &memory, unix_millis(), &mut Times::default()).await;
     let overdue = looked.is_overdue();
-    let mut found = Found { key, losing: None, failing: None, overdue };
     if looked.stands(controller, present, new, &memory) {
-        return found;
+        return Found { key: parent.key.clone(), losing: None, failing: None, overdue };
     }
-    match looked.into_parts(controller, new) {
-        None => {}
-        Some((observed, Ok((judged, _)))) => found.losing = loses(controller, new, &observed, &judged),
-        // What the API server did not answer now says nothing of the revision.
-        Some((_, Err(Error::Api(error)))) if error.is_transient() => {}
-        Some((observed, Err(error))) => {
-            // After a start the present revision may not have tried yet.
-            let is_news = memory.failures == 0 && !fails(controller, present, observed.parent).await;
-            found.failing = is_news.then(|| sanitize::clean(error.to_string(), WORDS));
-        }
+    let mut found = Found::of(controller, new, &parent.key, &memory, &looked.judged(controller, new));
+    found.overdue = overdue;
+    if found.failing.is_some() {
+        // After a start the active revision may not have tried yet.
+        found.excuse(fails(controller, present, parent).await);
     }
     found
 }
 
-/// Whether a revision fails on a parent, or wishes for what was just refused.
+/// Returns whether a revision fails on a parent, or wants what was just refused.
 async fn fails(controller: &Controller, logic: &ActiveRevision, parent: Arc<Object>) -> bool {
     let memory = controller.recall(&parent);
     let looked = Looked::at(controller, logic, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
-    match looked.into_parts(controller, logic) {
+    is_failure(&looked.judged(controller, logic), &memory)
+}
+
+/// Returns whether an answer is a failure of the revision, or wants what was just refused.
+pub(crate) fn is_failure(answer: &Judgement, memory: &ParentState) -> bool {
+    match answer {
         None => false,
         Some((_, Ok((judged, _)))) => judged.desired.iter().flatten().any(|one| memory.refused.has_refused(one)),
         Some((_, Err(error))) => error.is_the_plugins(),
@@ -214,7 +240,7 @@ mod tests {
             noted.note(&Key::new(Some("n"), &format!("p{number}")), "why");
             assert_eq!((noted.count, &*noted.in_words()), (number + 1, *words));
         }
-        assert_eq!(Noted::counted(3).in_words(), "");
+        assert_eq!(Noted::default().in_words(), "");
     }
 
     /// Whoever publishes does so on a task of its own.

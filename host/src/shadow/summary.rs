@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::reconcile::slot::Refused;
 use crate::sandbox::revision::Revision;
 use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::compare::{Difference, Side};
@@ -18,9 +19,9 @@ pub struct Summary {
     /// What was found.
     #[serde(flatten)]
     pub counts: Counts,
-    /// What would become of finalizers; none where the new revision holds the present one's.
+    /// What would become of finalizers; none where the new revision has the active one's.
     pub finalizer: Option<FinalizerChange>,
-    /// The revision that decides.
+    /// The active revision.
     pub old: Measured,
     /// The one that was run in its shadow.
     pub new: Measured,
@@ -28,9 +29,9 @@ pub struct Summary {
     pub seconds: f64,
     /// Why not every parent was looked at.
     pub stopped: Option<String>,
-    /// Why a reload of it would wait for an approval, but for its finalizer.
+    /// Why a reload would not activate it.
     #[serde(default)]
-    pub held: Option<String>,
+    pub refused: Option<Refused>,
 }
 
 /// What was found.

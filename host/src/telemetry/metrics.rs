@@ -289,7 +289,7 @@ mod tests {
         metrics.lines_dropped("memcached", 7);
         metrics.denied("memcached", "pod-token");
         let mut stopwatch = Stopwatch::start();
-        stopwatch.over(Stage::FirstCall);
+        stopwatch.over(Stage::Survey);
         metrics.swapped("memcached", &stopwatch);
         let text = metrics.encode();
         for line in [
@@ -306,7 +306,7 @@ mod tests {
             r#"hotshoe_plugin_events_dropped_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_log_lines_dropped_total{controller="memcached"} 7"#,
             r#"hotshoe_swap_seconds_count{controller="memcached"} 1"#,
-            r#"hotshoe_swap_stage_seconds_count{controller="memcached",stage="first-call"} 1"#,
+            r#"hotshoe_swap_stage_seconds_count{controller="memcached",stage="survey"} 1"#,
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

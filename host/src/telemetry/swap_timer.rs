@@ -16,8 +16,6 @@ pub enum Stage {
     Cases,
     /// Its watches are opened and synced.
     Watches,
-    /// Asked about one parent.
-    FirstCall,
     /// Asked about every parent.
     Survey,
     /// Put in the place of the one before it. No reconcile goes on meanwhile.
@@ -33,7 +31,6 @@ impl Stage {
             Self::Load => "load",
             Self::Cases => "cases",
             Self::Watches => "watches",
-            Self::FirstCall => "first-call",
             Self::Survey => "survey",
             Self::Publish => "publish",
             Self::Decision => "decision",

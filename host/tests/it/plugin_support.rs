@@ -81,7 +81,7 @@ pub(crate) async fn failure(guest: Guest) -> (&'static str, String) {
 /// The reason and the message of a load that came to nothing.
 pub(crate) async fn refusal(bytes: Vec<u8>) -> (&'static str, String) {
     let error = load(bytes).await.unwrap_err();
-    (error.reason(), error.to_string())
+    (error.reason().as_str(), error.to_string())
 }
 
 /// A directory that goes with the test.

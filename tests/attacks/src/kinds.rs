@@ -33,6 +33,7 @@ kinds! {
     FAULT = "fixtures.example.com" / "v1" "Fault" "faults";
     OLD_FAULT = "oldstyle.example.com" / "v1" "Fault" "faults";
     UNSERVED_FAULT = "unserved.example.com" / "v1" "Fault" "faults";
+    STATUSLESS_FAULT = "statless.example.com" / "v1" "Fault" "faults";
     ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
     DEPLOYMENT = "apps" / "v1" "Deployment" "deployments";
     REPLICA_SET = "apps" / "v1" "ReplicaSet" "replicasets";

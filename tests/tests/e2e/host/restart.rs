@@ -264,3 +264,24 @@ fn a_host_that_is_killed_again_and_again_brings_about_what_is_wished() {
 fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
+
+#[test]
+fn a_second_host_for_the_same_plugin_stands_by_and_takes_over_when_the_first_ends() {
+    run(async {
+        let mut scene = crate::faults::scene_with_faults("two-hosts").await;
+        let folder = hotshoe_tests::guests::Folder::of_faulty();
+        let mut first = crate::faults::start(&mut scene, &folder).await;
+        let second = scene.start().await.plugins(&[folder.path()]).start();
+        scene.watch_log(&second);
+        let process = format!("another host (process {})", first.process());
+        second.says(&["ERROR", "faulty", &process, "stop one of the two"]).await;
+        let waits = |plugin: &Value| plugin["waiting"].as_str().is_some_and(|why| why.contains(&process));
+        let standing_by = second.until_plugin("it says why", waits).await;
+        assert_eq!((&standing_by["ready"], &standing_by["digest"]), (&json!(false), &Value::Null));
+        crate::faults::serves(&scene, "one").await;
+        // It is no false alarm after a crash: the lock ends with the process.
+        first.kill();
+        second.ready().await;
+        crate::faults::serves(&scene, "two").await;
+    });
+}

@@ -29,7 +29,7 @@ fn health_readiness_metrics_and_status_are_served() {
             "controller_runtime_reconcile_time_seconds_count{controller=\"memcached\"}",
             "workqueue_depth{controller=\"memcached\"}",
             "hotshoe_plugin_call_seconds_count{controller=\"memcached\"}",
-            "hotshoe_plugin_revisions_total{controller=\"memcached\",reason=\"Published\"} 1",
+            "hotshoe_plugin_revisions_total{controller=\"memcached\",reason=\"Activated\"} 1",
         ] {
             assert!(metrics.contains(name), "{name} in\n{metrics}");
         }

@@ -2,7 +2,7 @@
 //! that says nothing of the objects.
 
 use hotshoe_tests::guests::{Folder, reworded};
-use hotshoe_tests::kinds::{CRD, FAULT, UNSERVED_FAULT};
+use hotshoe_tests::kinds::{CRD, FAULT, STATUSLESS_FAULT, UNSERVED_FAULT};
 use hotshoe_tests::scene::said;
 use hotshoe_tests::{repository, run};
 use serde_json::json;
@@ -48,5 +48,36 @@ fn an_object_is_served_again_after_its_status_had_no_place_for_a_while() {
         scene.until_object(&UNSERVED_FAULT, "one", "is well", is_well).await;
         scene.delete(&UNSERVED_FAULT, "one").await;
         scene.gone(&UNSERVED_FAULT, "one").await;
+    });
+}
+
+#[test]
+fn a_definition_that_gets_its_status_subresource_while_the_host_runs_is_noticed_without_a_reload() {
+    run(async {
+        let mut scene = scene_with_faults("statusless").await;
+        let definition = std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD");
+        let statusless = definition.replace("      subresources: { status: {} }\n", "");
+        assert_ne!(statusless, definition);
+        install_faults_of(scene.plane, STATUSLESS_FAULT.group, &statusless).await;
+        let mut object = fault("one", "");
+        object["apiVersion"] = STATUSLESS_FAULT.api_version().into();
+        scene.create(object).await;
+        let folder = Folder::of_faulty();
+        folder.edit(FAULT.group, STATUSLESS_FAULT.group);
+        folder.put(&reworded(folder.original(), FAULT.group, STATUSLESS_FAULT.group));
+        let host = scene.start().await.plugins(&[folder.path()]).start();
+        scene.watch_log(&host);
+        // The reason is in the status, in the log and on the parent.
+        let says = |why: &serde_json::Value| why.as_str().is_some_and(|why| why.contains("no status subresource"));
+        host.until_plugin("it says what it waits for", |plugin| says(&plugin["waiting"])).await;
+        host.says(&["WARN", "no status subresource", "subresources: {status: {}}"]).await;
+        scene.event("one", "NoStatusSubresource", "subresources: {status: {}}").await;
+        let with = json!([{ "op": "add", "path": "/spec/versions/0/subresources", "value": { "status": {} } }]);
+        let crd = format!("faults.{}", STATUSLESS_FAULT.group);
+        scene.person.json_patch(&CRD, "", &crd, &with).await.expect("the status has its place");
+        scene.until_object(&STATUSLESS_FAULT, "one", "is served", |one| said(one, "Kept").0 == "True").await;
+        assert_eq!(scene.events("one", "NoStatusSubresource").await.len(), 1);
+        scene.delete(&STATUSLESS_FAULT, "one").await;
+        scene.gone(&STATUSLESS_FAULT, "one").await;
     });
 }

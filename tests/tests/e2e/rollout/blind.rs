@@ -32,22 +32,22 @@ fn what_cannot_be_seen_holds_up_its_own_component_and_no_other() {
         folder.put(&lacking);
         // It waits for its watches for longer than anybody waits who asks.
         let (status, words) = host.ask(&["reload", "faulty"]);
-        assert!(!status.success() && words.contains("is not taken after") && words.contains("Ingress"), "{words}");
+        assert!(!status.success() && words.contains("is not active after") && words.contains("Ingress"), "{words}");
         let plugin = host.plugin().await;
         assert_eq!((&plugin["digest"], &plugin["ready"]), (&json!(first), &json!(true)), "{plugin:#}");
         assert!(!plugin["watches"].to_string().contains("Ingress"), "{plugin:#}");
         // Meanwhile it is told which one waits, and for what.
         let waiting = Digest::of(&lacking);
         assert!(words.contains(&format!("being taken: {waiting}: ")), "{words}");
-        assert_eq!(plugin["taking"]["digest"], waiting.full(), "{plugin:#}");
-        assert!(plugin["taking"]["waitsFor"].to_string().contains("Ingress"), "{plugin:#}");
+        assert_eq!(plugin["inProgress"]["digest"], waiting.full(), "{plugin:#}");
+        assert!(plugin["inProgress"]["waitsFor"].to_string().contains("Ingress"), "{plugin:#}");
         let (_, words) = host.ask(&["status"]);
         assert!(words.contains(&format!("being taken: {waiting}: ")) && words.contains("Ingress"), "{words}");
-        host.says(&["WARN", "faulty", &format!("digest={waiting}"), "is not taken yet", "Ingress"]).await;
+        host.says(&["WARN", "faulty", &format!("digest={waiting}"), "is not active yet", "Ingress"]).await;
         serves(&scene, "meanwhile").await;
         may_see_ingresses(&scene, true).await;
         until_digest(&host, &lacking).await;
-        assert!(host.plugin().await["taking"].is_null());
+        assert!(host.plugin().await["inProgress"].is_null());
         let second = another(&folder, 1);
         folder.put(&second);
         until_digest(&host, &second).await;
@@ -69,7 +69,7 @@ fn what_cannot_be_seen_holds_up_its_own_component_and_no_other() {
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(status.success(), "{words}");
         let refused = host.plugin().await["refused"].clone();
-        assert!(refused["message"].to_string().contains("while it was being taken"), "{refused:#}");
+        assert!(refused["message"].to_string().contains("while it was being activated"), "{refused:#}");
         assert_eq!(refused["digest"], digest, "{refused:#}");
     });
 }

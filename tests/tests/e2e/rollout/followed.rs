@@ -31,7 +31,7 @@ fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_give
         let (_, words) = host.ask(&["status"]);
         assert!(words.contains("not taken") && words.contains("create on Service"), "{words}");
         let (status, words) = host.ask(&["approve", "faulty"]);
-        assert!(!status.success() && words.contains("no approval helps"), "{words}");
+        assert!(!status.success() && words.contains("cannot be approved: NotGranted: "), "{words}");
         assert!(words.contains("create on Service") && words.contains("plugin.yaml"), "{words}");
         assert_eq!((&waiting["digest"], &waiting["ready"]), (&first, &json!(true)), "{waiting:#}");
         serves(&scene, "one").await;
@@ -39,7 +39,7 @@ fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_give
         let taken = host.until_plugin("it is taken", |plugin| plugin["digest"] != first).await;
         assert!(taken["refused"].is_null() && taken["pluginFile"]["refused"].is_null(), "{taken:#}");
         serves(&scene, "two").await;
-        let published = host.log().lines().filter(|line| line.contains("the component decides from now on")).count();
+        let published = host.log().lines().filter(|line| line.contains("the component is active")).count();
         assert_eq!(published, 2, "{}", host.log());
     });
 }
@@ -95,7 +95,7 @@ fn a_plugin_yaml_that_cannot_be_used_changes_nothing_and_is_said() {
             };
             let plugin = host.until_plugin(&format!("{words} is said"), is_said).await;
             assert_eq!(plugin["ready"], true, "{plugin:#}");
-            host.says(&["ERROR", "faulty", "plugin.yaml is not taken", words]).await;
+            host.says(&["ERROR", "faulty", "plugin.yaml is not applied", words]).await;
             let (_, shown) = host.ask(&["status"]);
             assert!(shown.contains("plugin.yaml not taken") && shown.contains(words), "{shown}");
             serves(&scene, &format!("fault-{number}")).await;

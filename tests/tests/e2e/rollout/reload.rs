@@ -170,6 +170,11 @@ fn a_component_that_cannot_be_taken_leaves_the_last_good_one_at_work() {
             assert_eq!(told["digest"], good, "{what}");
             assert_eq!(told["ready"], true, "{what}: {told:#}");
             host.says(&["ERROR", "memcached", reason]).await;
+            let (_, history) = host.ask(&["history", "memcached", "-o", "json"]);
+            let history: Value = serde_json::from_str(&history).expect("JSON");
+            let last = history["entries"].as_array().and_then(|entries| entries.last()).expect("an entry");
+            assert_eq!((&last["event"], &last["digest"]), (&json!("Refused"), &told["refused"]["digest"]), "{what}");
+            assert!(last["message"].as_str().is_some_and(|why| why.starts_with(reason)), "{what}: {last}");
             // The last good one is at work.
             let name = format!("cache-{number}");
             scene.create(memcached(&name, 1)).await;
@@ -236,16 +241,16 @@ fn a_component_that_traps_at_its_first_call_is_not_taken() {
         let trapping = reworded(folder.original(), "this revision works", "this revision traps");
         folder.put(&trapping);
         let (status, words) = host.ask(&["reload", "faulty"]);
-        assert!(!status.success() && words.contains("SelfTestFailed"), "{words}");
+        assert!(!status.success() && words.contains("ApprovalRequired"), "{words}");
         let digest = Digest::of(&trapping);
         assert!(words.contains(&format!("not taken: {digest}: ")), "{words}");
-        host.says(&["ERROR", "SelfTestFailed", &format!("digest={digest} ")]).await;
+        host.says(&["ERROR", "ApprovalRequired", &format!("digest={digest} ")]).await;
         // The same bytes are not tried again and again.
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(scene.recorded_writes().await.len(), before, "nothing was written");
         scene.create(fault("two")).await;
         scene.until_object(&FAULT, "two", "is served", is_kept).await;
-        let refusals = host.log().lines().filter(|line| line.contains("SelfTestFailed")).count();
+        let refusals = host.log().lines().filter(|line| line.contains("ApprovalRequired")).count();
         assert!(refusals <= 2, "{}", host.log());
     });
 }

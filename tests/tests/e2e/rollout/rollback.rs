@@ -51,21 +51,21 @@ fn a_person_goes_back_and_forth_between_components() {
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(status.success() && words.contains(&short(&first)), "{words}");
         assert_eq!(host.digest().await, first);
-        let events = [(&first, "Published"), (&second, "Published"), (&first, "Published"), (&second, "TakenBack")];
+        let events = [(&first, "Activated"), (&second, "Activated"), (&first, "Activated"), (&second, "RolledBack")];
         let events: Vec<_> = events.map(|(digest, event)| (digest.clone(), event.to_owned())).into();
         assert_eq!(history(&host), events);
         let (_, words) = host.ask(&["history", "faulty"]);
         assert!(words.lines().any(|line| line.starts_with('*') && line.contains(&short(&first))), "{words}");
         // The file still has the second. It is not taken again by itself, not even by a new host.
         let (status, words) = host.ask(&["reload", "faulty"]);
-        assert!(!status.success() && words.contains("TakenBack"), "{words}");
+        assert!(!status.success() && words.contains("RolledBack"), "{words}");
         host.stop();
         let host = start(&mut scene, &folder).await;
         assert_eq!(host.digest().await, first);
         scene.create(fault("one", "")).await;
         scene.until_object(&FAULT, "one", "is served", is_kept).await;
         let (_, words) = host.ask(&["status"]);
-        assert!(words.contains("TakenBack") && words.contains(&short(&second)), "{words}");
+        assert!(words.contains("RolledBack") && words.contains(&short(&second)), "{words}");
         let (status, words) = host.ask(&["approve", "faulty", "00000000"]);
         assert!(!status.success() && words.contains(&short(&second)), "{words}");
         let (status, words) = host.ask(&["approve", "faulty"]);
@@ -124,15 +124,15 @@ fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
         }
         folder.put(&reworded(folder.original(), WORKS, DROPS));
         let (status, words) = host.ask(&["reload", "faulty"]);
-        assert!(!status.success() && words.contains("Held") && words.contains("3 of 3 parents"), "{words}");
+        assert!(!status.success() && words.contains("ApprovalRequired") && words.contains("3 of 3 parents"), "{words}");
         assert_eq!(host.digest().await, first);
         // It is still held by a host that begins with it.
         host.stop();
         let host = start(&mut scene, &folder).await;
         assert_eq!(host.digest().await, first);
         let (status, words) = host.ask(&["reload", "faulty"]);
-        assert!(!status.success() && words.contains("Held") && words.contains("3 of 3 parents"), "{words}");
-        assert_eq!(history(&host).iter().filter(|(_, event)| event == "Held").count(), 1);
+        assert!(!status.success() && words.contains("ApprovalRequired") && words.contains("3 of 3 parents"), "{words}");
+        assert_eq!(history(&host).iter().filter(|(_, event)| event == "ApprovalRequired").count(), 1);
         scene.get(&CONFIG_MAP, "fault-0").await;
         let (status, words) = host.ask(&["approve", "faulty"]);
         assert!(status.success(), "{words}");
@@ -155,7 +155,7 @@ fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
         }
         folder.put(&reworded(folder.original(), WORKS, DROPS));
         let (status, words) = host.ask(&["reload", "faulty"]);
-        assert!(!status.success() && words.contains("Held") && words.contains("3 of 3 parents"), "{words}");
+        assert!(!status.success() && words.contains("ApprovalRequired") && words.contains("3 of 3 parents"), "{words}");
         // It is the one that decided before all the same.
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(status.success(), "{words}");
@@ -178,9 +178,62 @@ fn a_component_that_fails_where_the_one_at_work_does_not_waits() {
         }
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let (status, words) = host.ask(&["reload", "faulty"]);
-        assert!(!status.success() && words.contains("Held"), "{words}");
+        assert!(!status.success() && words.contains("ApprovalRequired"), "{words}");
         assert!(words.contains("fault-7"), "{words}");
         assert_eq!(host.digest().await, first);
+    });
+}
+
+#[test]
+fn shadow_reload_and_approve_agree_where_the_only_parent_fails() {
+    run(async {
+        let mut scene = scene_with_faults("only-failing").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        let first = host.digest().await;
+        scene.create(fault("only", "slip")).await;
+        scene.until_object(&FAULT, "only", "is served", is_kept).await;
+        let slipping = reworded(folder.original(), WORKS, SLIPS);
+        let file = folder.path().join("other.wasm");
+        std::fs::write(&file, &slipping).expect("a component");
+        let (_, shadow, _) = host.ask_for_output(&["shadow", "faulty", &file.to_string_lossy(), "-o", "json"]);
+        let foretold: Value = serde_json::from_str(&shadow).expect("JSON");
+        let foretold = foretold["summary"]["refused"].clone();
+        assert_eq!(foretold["reason"], "ApprovalRequired", "{shadow}");
+        let why = foretold["message"].as_str().unwrap_or_default().to_owned();
+        let named = format!("it fails on 1 of 1 parents that the active revision serves: {}/only: ", scene.namespace);
+        assert!(why.starts_with(&named) && why.contains("hotshoe approve"), "{why}");
+        folder.put(&slipping);
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(!status.success() && words.contains(&why) && words.contains("ApprovalRequired"), "{words}");
+        assert_eq!((host.digest().await, &host.plugin().await["refused"]), (first, &foretold));
+        let last = history(&host).pop().expect("a line");
+        let second = foretold["digest"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(last, (second.clone(), "ApprovalRequired".to_owned()));
+        let (status, words) = host.ask(&["approve", "faulty"]);
+        assert!(status.success(), "{words}");
+        assert_eq!(host.digest().await, second);
+    });
+}
+
+#[test]
+fn a_first_component_that_fails_on_the_only_parent_can_be_approved_or_the_parent_mended() {
+    run(async {
+        let mut scene = scene_with_faults("first-failing").await;
+        scene.create(fault("only", "trap")).await;
+        let folder = Folder::of_faulty();
+        let host = scene.start().await.plugins(&[folder.path()]).start();
+        scene.watch_log(&host);
+        let refused = host.until_plugin("it says why", |plugin| plugin["refused"].is_object()).await;
+        assert_eq!(refused["refused"]["reason"], "ApprovalRequired", "{refused:#}");
+        assert_eq!(history(&host).pop().expect("a line").1, "ApprovalRequired");
+        scene.merge(&FAULT, "only", json!({ "spec": { "fault": "" } })).await;
+        host.until("a reload activates it", async || match host.ask(&["reload", "faulty"]) {
+            (status, _) if status.success() => Ok(()),
+            (_, words) => Err(words),
+        })
+        .await;
+        scene.until_object(&FAULT, "only", "is served", is_kept).await;
     });
 }
 
@@ -230,7 +283,7 @@ fn a_component_that_was_put_there_while_no_host_ran_has_to_prove_itself_too() {
         let mut host = start(&mut scene, &folder).await;
         assert_eq!(host.digest().await, first, "that is clear once it is ready");
         let refused = &host.plugin().await["refused"];
-        assert_eq!(refused["reason"], "Held", "{refused:#}");
+        assert_eq!(refused["reason"], "ApprovalRequired", "{refused:#}");
         scene.get(&CONFIG_MAP, "fault-0").await;
         // One that breaks nothing is taken, and stays on probation.
         host.stop();
@@ -352,10 +405,20 @@ fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() 
         }
         let status = host.status().await.expect("a status");
         let refused = &status["plugins"][0]["refused"];
-        assert_eq!((&refused["reason"], &refused["digest"]), (&json!("TakenBack"), &json!(second)), "{status:#}");
+        assert_eq!((&refused["reason"], &refused["digest"]), (&json!("RolledBack"), &json!(second)), "{status:#}");
         assert!(refused["message"].as_str().is_some_and(|why| why.contains("calls failed")), "{refused:#}");
-        assert_eq!(history(&host)[2].1, "TakenBack");
-        host.says(&["ERROR", "TakenBack"]).await;
+        assert_eq!(history(&host)[2].1, "RolledBack");
+        // What failed, that it is rolled back, and to what: in this order.
+        host.says(&["rolled back", &short(&second)]).await;
+        let log = host.log();
+        let at = |words: &[&str]| {
+            let lines = log.lines().enumerate().filter(|(_, line)| words.iter().all(|words| line.contains(words)));
+            lines.last().map(|(number, _)| number).unwrap_or_else(|| panic!("{words:?} is not in\n{log}"))
+        };
+        let cause = at(&["ERROR", "RolledBack", &short(&second), &format!("to={}", short(&first)), "calls failed"]);
+        let active = at(&["INFO", "the component is active", &format!("digest={}", short(&first))]);
+        let done = at(&["WARN", "rolled back", &format!("to={}", short(&first))]);
+        assert!(cause < active && active < done, "{log}");
         // The same bytes, written again, are not taken again.
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let (_, words) = host.ask(&["reload", "faulty"]);
@@ -400,7 +463,7 @@ fn is_taken_back_where_all_slip(name: &str, words: &str) {
         assert!(status.success(), "{words}");
         all_six_slip(&scene).await;
         until_digest(&host, &first).await;
-        host.says(&["ERROR", "TakenBack", "calls failed"]).await;
+        host.says(&["ERROR", "RolledBack", "calls failed"]).await;
     });
 }
 
@@ -416,7 +479,7 @@ fn a_component_that_holds_no_finalizer_any_more_waits_and_lets_go_of_those_that_
         }
         folder.put(&reworded(folder.original(), WORKS, FREES));
         let (status, words) = host.ask(&["reload", "faulty"]);
-        assert!(!status.success() && words.contains("Held") && words.contains("2 of 2 parents"), "{words}");
+        assert!(!status.success() && words.contains("ApprovalRequired") && words.contains("2 of 2 parents"), "{words}");
         assert!(words.contains("fixtures.example.com/finalizer"), "{words}");
         let (status, words) = host.ask(&["approve", "faulty"]);
         assert!(status.success(), "{words}");
@@ -474,7 +537,7 @@ fn a_kind_that_a_component_drops_is_watched_until_its_children_are_gone() {
         let host = holding(&mut scene, &folder).await;
         folder.put(folder.original());
         let (_, words) = host.ask(&["reload", "faulty"]);
-        assert!(words.contains("Held"), "{words}");
+        assert!(words.contains("ApprovalRequired"), "{words}");
         let (status, words) = host.ask(&["approve", "faulty"]);
         assert!(status.success(), "{words}");
         lets_go(&scene, &host).await;

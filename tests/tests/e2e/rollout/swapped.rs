@@ -229,7 +229,7 @@ fn a_component_that_does_not_fit_is_told_once_and_not_tried_again() {
                 serves(&scene, &format!("fault-{number}-{round}")).await;
                 tokio::time::sleep(Duration::from_millis(300)).await;
             }
-            assert_eq!(told(&host, &["the component is not taken", reason]), 1, "{}", host.log());
+            assert_eq!(told(&host, &["the component is not activated", reason]), 1, "{}", host.log());
             let (_, compiled) = compilers.end();
             assert!(compiled <= 1, "compiled {compiled} times");
         }
@@ -264,7 +264,7 @@ fn components_that_come_faster_than_they_compile_are_coalesced_and_the_last_one_
         assert!(most == 1, "{most} compilers at once");
         assert!(all < BURSTS * 20 / 2, "{all} compilations of {} components", BURSTS * 20);
         assert!(memory[BURSTS - 1] <= memory[0] + 8, "memory grows: {memory:?} MB");
-        assert_eq!(told(&host, &["the component is not taken"]), 0, "{}", host.log());
+        assert_eq!(told(&host, &["the component is not activated"]), 0, "{}", host.log());
     });
 }
 
@@ -357,7 +357,7 @@ fn a_component_that_is_being_compiled_is_not_lost_to_a_way_back() {
         for number in 0..6 {
             scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
         }
-        host.says(&["ERROR", "TakenBack", "calls failed"]).await;
+        host.says(&["ERROR", "RolledBack", "calls failed"]).await;
         until_digest(&host, &fix).await;
         let plugin = host.until_plugin("all is well", |plugin| plugin["refused"].is_null()).await;
         assert_eq!(plugin["ready"], true, "{plugin:#}");
@@ -366,7 +366,7 @@ fn a_component_that_is_being_compiled_is_not_lost_to_a_way_back() {
         let (_, words) = host.ask(&["history", "faulty", "-o", "json"]);
         let history: Value = serde_json::from_str(&words).expect("JSON");
         let published = history["entries"].as_array().expect("entries").iter();
-        let published = published.filter(|entry| entry["event"] == "Published" && entry["digest"] == *good).count();
+        let published = published.filter(|entry| entry["event"] == "Activated" && entry["digest"] == *good).count();
         assert_eq!(published, 2, "{history:#}");
     });
 }
@@ -572,7 +572,7 @@ fn a_file_that_is_written_slowly_in_its_place_is_taken_when_it_is_whole() {
         }
         drop(file);
         until_digest(&host, &component).await;
-        assert_eq!(told(&host, &["the component is not taken"]), 0, "{}", host.log());
+        assert_eq!(told(&host, &["the component is not activated"]), 0, "{}", host.log());
         serves(&scene, "one").await;
     });
 }

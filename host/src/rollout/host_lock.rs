@@ -1,0 +1,129 @@
+//! One host for each plugin: two would undo each other's work and write over each other's history.
+//!
+//! A host locks a file for each plugin, cluster and watched namespace in the cache directory. Another host with
+//! that cache directory stands by until the lock is free: the kernel frees it when its process ends, however it
+//! ends. Hosts on other machines, with other cache directories, or of which one watches a namespace and one all,
+//! are not seen by this; the Deployment therefore has one replica and the strategy `Recreate`.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::sandbox::safe_file;
+
+/// The most that is read of what another host wrote into its lock file, bytes.
+const OWNER: u64 = 64;
+
+/// The right to be the plugin's only host, for as long as this is there.
+#[derive(Debug)]
+pub struct HostLock {
+    _file: File,
+}
+
+/// Why a lock cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another host has it.
+    #[error(
+        "another host (process {owner}) works for this plugin in this cluster, so this one stands by until it ends; stop one of the two (the lock is {path})",
+        path = .path.display()
+    )]
+    Taken {
+        /// Its process id, as it wrote it.
+        owner: String,
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The file cannot be locked.
+    #[error("{path}: {source}; give the host a --cache directory that it can write and lock", path = .path.display())]
+    Unusable {
+        /// The lock file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Returns where the lock of a plugin is.
+pub fn path(base: &Path, plugin: &str, cluster: &[u8], namespace: Option<&str>) -> PathBuf {
+    let place = Sha256::new().chain_update(cluster).chain_update([0]).chain_update(namespace.unwrap_or_default());
+    base.join("hosts").join(format!("{plugin}-{:.8x}.lock", place.finalize()))
+}
+
+impl HostLock {
+    /// Locks a file, which is made where it is missing.
+    ///
+    /// # Errors
+    /// When another process has locked it, or it cannot be locked at all.
+    pub fn acquire(path: &Path) -> Result<Self, LockError> {
+        let unusable = |source| LockError::Unusable { path: path.to_owned(), source };
+        let mut file = open(path).map_err(unusable)?;
+        match file.try_lock() {
+            Ok(()) => {
+                // Whoever stands by is told who has it; the lock holds without.
+                drop(file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())));
+                Ok(Self { _file: file })
+            }
+            Err(TryLockError::WouldBlock) => Err(LockError::Taken { owner: owner(file), path: path.to_owned() }),
+            Err(TryLockError::Error(error)) => Err(unusable(error)),
+        }
+    }
+}
+
+/// Opens no link: who made it would choose what is locked.
+fn open(path: &Path) -> io::Result<File> {
+    path.parent().map_or(Ok(()), safe_file::make_private_dir)?;
+    if fs::symlink_metadata(path).is_ok_and(|known| !known.is_file()) {
+        return Err(io::Error::other("it is no file"));
+    }
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+fn owner(file: File) -> String {
+    let mut text = String::new();
+    let read = file.take(OWNER).read_to_string(&mut text);
+    let is_id = read.is_ok() && !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    if is_id { text } else { "unknown".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_host_is_told_who_is_the_first_until_that_ends() {
+        let base = tempfile::tempdir().unwrap();
+        let path = path(base.path(), "demo", b"cluster", None);
+        let first = HostLock::acquire(&path).unwrap();
+        let second = HostLock::acquire(&path).unwrap_err().to_string();
+        let process = format!("(process {})", std::process::id());
+        assert!(second.contains(&process) && second.contains("stop one of the two"), "{second}");
+        drop(first);
+        HostLock::acquire(&path).unwrap();
+    }
+
+    #[test]
+    fn other_plugins_clusters_and_namespaces_have_other_locks() {
+        let lock = |plugin, cluster: &[u8], namespace| path(Path::new("/base"), plugin, cluster, namespace);
+        let paths = [lock("a", b"c", None), lock("b", b"c", None), lock("a", b"d", None), lock("a", b"c", Some("n"))];
+        let distinct: std::collections::BTreeSet<_> = paths.iter().collect();
+        assert_eq!(distinct.len(), paths.len());
+    }
+
+    #[test]
+    fn what_a_stranger_left_in_the_place_of_a_lock_is_neither_followed_nor_shown() {
+        let base = tempfile::tempdir().unwrap();
+        let path = path(base.path(), "demo", b"cluster", None);
+        safe_file::make_private_dir(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
+        assert!(matches!(HostLock::acquire(&path), Err(LockError::Unusable { .. })));
+        fs::remove_file(&path).unwrap();
+        let first = HostLock::acquire(&path).unwrap();
+        fs::write(&path, "1\n\u{1b}[2J forged").unwrap();
+        assert!(HostLock::acquire(&path).unwrap_err().to_string().contains("process unknown"));
+        drop(first);
+    }
+}

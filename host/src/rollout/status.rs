@@ -1,0 +1,114 @@
+//! How a plugin is, for people and scripts: what `/status` and `/history` answer, and the commands print.
+
+use serde::{Deserialize, Serialize};
+
+use crate::reconcile::controller::Deleting;
+use crate::reconcile::slot::Refused;
+use crate::rollout::history::Entry;
+use hotshoe_core::flow::circuit_breaker::BreakerStatus;
+use hotshoe_core::model::digest::Digest;
+
+/// How a plugin is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginStatus {
+    /// Its name.
+    pub name: String,
+    /// The file of its component.
+    pub source: String,
+    /// Its `plugin.yaml`.
+    pub plugin_file: PluginFileStatus,
+    /// Whether a revision is active and sees what it asks for.
+    pub ready: bool,
+    /// What it waits for, if it is not ready.
+    pub waiting: Option<String>,
+    /// The active revision.
+    pub digest: Option<Digest>,
+    /// The version in its descriptor.
+    pub version: Option<String>,
+    /// For how many seconds it has been active.
+    pub seconds: Option<u64>,
+    /// A newer revision that was not activated.
+    pub refused: Option<Refused>,
+    /// The revision that is on its way to be active; another may be active meanwhile.
+    pub in_progress: Option<InProgress>,
+    /// Why earlier revisions are not kept for a rollback after a restart.
+    pub history_failing: Option<String>,
+    /// How many parents there are.
+    pub parents: usize,
+    /// How many of them are in trouble.
+    #[serde(default)]
+    pub trouble: Trouble,
+    /// Parents that have been deleting for longer than a minute.
+    #[serde(default)]
+    pub deleting: Option<Deleting>,
+    /// How many wait for a reconcile.
+    pub queued: usize,
+    /// How many are being reconciled.
+    pub running: usize,
+    /// Why the host cannot write as the plugin's ServiceAccount.
+    pub unable: Option<String>,
+    /// Whether the plugin is called.
+    pub breaker: BreakerStatus,
+    /// Its watches.
+    pub watches: Vec<WatchStatus>,
+}
+
+/// A revision that is on its way to be active.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InProgress {
+    /// Its digest.
+    pub digest: Digest,
+    /// What it waits for.
+    pub waits_for: String,
+}
+
+/// How many parents are in trouble, by their last reconcile.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trouble {
+    /// The plugin failed, or its decision could not be applied.
+    pub failing: usize,
+    /// The API server refuses some of their children.
+    pub refused: usize,
+}
+
+/// How `plugin.yaml` is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginFileStatus {
+    /// Where it is.
+    pub file: String,
+    /// Why it is not applied as it is now; what it said before is.
+    pub refused: Option<String>,
+    /// What the active revision asks for and is no longer granted.
+    pub not_granted: Option<String>,
+}
+
+/// How a watch is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WatchStatus {
+    /// The kind.
+    pub kind: String,
+    /// The label selector.
+    pub selector: String,
+    /// How many objects its store has.
+    pub objects: usize,
+    /// What is wrong with it.
+    pub failing: Option<String>,
+    /// Whether its store follows the API server.
+    pub synced: bool,
+}
+
+/// What was active, and what became of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PluginHistory {
+    /// The active revision.
+    pub current: Option<Digest>,
+    /// Those to which a rollback can go, the last active one first.
+    pub kept: Vec<Digest>,
+    /// What happened, the newest last.
+    pub entries: Vec<Entry>,
+}
