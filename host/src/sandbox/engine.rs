@@ -1,6 +1,6 @@
 //! The one wasmtime engine of the process, its epoch clock and its decision threads.
 //!
-//! [`config`] sets everything that compiled code depends on. The child process that compiles uses it too, so its code
+//! `config` sets everything that compiled code depends on. The child process that compiles uses it too, so its code
 //! fits this engine.
 
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,6 +1,6 @@
 //! The data of one call's store: the limits that are counted in it, and what the plugin logged.
 //!
-//! Only [`Sandbox::store`] creates a [`Store`], so that none exists without its limits and its deadline.
+//! Only `Sandbox::store` creates a [`Store`], so that none exists without its limits and its deadline.
 
 use std::fmt;
 use std::sync::Arc;
