@@ -604,7 +604,7 @@ mod tests {
     #[test]
     fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
         let base = tempfile::tempdir().unwrap();
-        for (number, plant) in safe_file::FOREIGN.iter().enumerate() {
+        for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
             let mut history = History::open(Some(base.path()), "memcached");
             published(&mut history, "a");
             let dir = history.dir.clone().unwrap();

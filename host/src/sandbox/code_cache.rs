@@ -242,7 +242,7 @@ mod tests {
     fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
         let base = tempfile::tempdir().unwrap();
         let cache = CodeCache::open(base.path()).unwrap();
-        for (number, plant) in safe_file::FOREIGN.iter().enumerate() {
+        for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
             let _ = fs::remove_file(cache.path("a"));
             plant(&cache.path("a"));
             cache.note_used("a");
@@ -265,7 +265,7 @@ mod tests {
     fn a_key_that_is_no_file_of_ours_is_replaced() {
         let base = tempfile::tempdir().unwrap();
         let key = base.path().join("compiled").join(KEY_FILE);
-        for (number, plant) in safe_file::FOREIGN.iter().enumerate() {
+        for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
             CodeCache::open(base.path()).unwrap().put("a", b"code").unwrap();
             fs::remove_file(&key).unwrap();
             plant(&key);

@@ -117,21 +117,20 @@ pub fn make_private_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Plants what must not be read in place of a file: what has no writer, has no end, is larger than any
-/// memory, or is no file at all.
 #[cfg(test)]
-pub(crate) const FOREIGN: [fn(&Path); 4] = [
-    |path| rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap(),
-    |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
-    |path| File::create(path).unwrap().set_len(60 << 30).unwrap(),
-    |path| std::os::unix::fs::symlink("/", path).unwrap(),
-];
-
-#[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    /// Plants what must not be read in place of a file: what has no writer, has no end, is larger than any
+    /// memory, or is no file at all.
+    pub(crate) const FOREIGN: [fn(&Path); 4] = [
+        |path| rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap(),
+        |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+        |path| File::create(path).unwrap().set_len(60 << 30).unwrap(),
+        |path| std::os::unix::fs::symlink("/", path).unwrap(),
+    ];
 
     #[test]
     fn a_file_is_read_whole_or_not_at_all() {
