@@ -120,7 +120,7 @@ pub fn note(pass: &mut Pass<'_>, observed: &Observed, decision: &Decision) {
     let answer = Wishes {
         children: decision.wished_children(&controller.hasher),
         word: decision.word_to_itself(logic.revision.own_status(), &controller.hasher),
-        about: others(controller, &observed.shown),
+        about: others(&controller.hasher, &observed.shown),
     };
     let churn = match pass.is_due {
         true => pass.state.churn.then_on_time(basis, answer, now),

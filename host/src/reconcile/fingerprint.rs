@@ -10,7 +10,7 @@
 //! | [`refusal_basis`] | is a refused write tried again before its time? | the parent's generation or marks, the child or the revision changes | status changes |
 //! | `basis` in [`views`](crate::reconcile::views) | is what is remembered of parents still about this revision? | the component or `plugin.yaml` changes | anything in the cluster changes |
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 
 use crate::reconcile::active_revision::ActiveRevision;
@@ -54,7 +54,7 @@ pub fn fingerprint(controller: &Controller, logic: &ActiveRevision, observed: &O
     let parent = &observed.parent;
     controller.hasher.hash_one((
         logic.basis,
-        visible(controller, &observed.shown),
+        visible(&controller.hasher, &observed.shown),
         (parent.generation, &parent.finalizers, &parent.status, owned_fields(parent)),
         // A label or annotation may mean that what was refused is to be tried again.
         (!observed.shown.refusals.is_empty()).then_some(parent.marks),
@@ -66,13 +66,14 @@ fn owned_fields(object: &Object) -> Vec<&str> {
     object.ownership.iter().map(|entry| &*entry.fields).collect()
 }
 
-fn visible(controller: &Controller, shown: &Observation) -> u64 {
-    controller.hasher.hash_one((&shown.parent.json, others(controller, shown), shown.attempt))
+/// What the plugin sees, but for the time: that it has passed is no change.
+fn visible(hasher: &RandomState, shown: &Observation) -> u64 {
+    hasher.hash_one((&shown.parent.json, others(hasher, shown), shown.attempt))
 }
 
 /// What is observed beside the parent.
-pub fn others(controller: &Controller, shown: &Observation) -> u64 {
-    let text = |document: &Document| controller.hasher.hash_one((&document.reference, &document.json));
+pub fn others(hasher: &RandomState, shown: &Observation) -> u64 {
+    let text = |document: &Document| hasher.hash_one((&document.reference, &document.json));
     let texts = |documents: &[Document]| documents.iter().map(text).collect::<Vec<_>>();
     let related: Vec<_> = shown.related.iter().map(|related| texts(&related.objects)).collect();
     let refusals: Vec<_> = shown
@@ -80,7 +81,7 @@ pub fn others(controller: &Controller, shown: &Observation) -> u64 {
         .iter()
         .map(|refusal| (&refusal.reference, refusal.code, &refusal.reason, &refusal.message))
         .collect();
-    controller.hasher.hash_one((texts(&shown.children), related, refusals, &shown.config))
+    hasher.hash_one((texts(&shown.children), related, refusals, &shown.config))
 }
 
 /// Desired and observed children that were found to agree; `None` where children are left alone.
@@ -107,4 +108,33 @@ pub fn refusal_basis(pass: &Pass<'_>, observed: &Observed, child: &ObjectRef) ->
     let live = observed.child(child).map(|live| (&live.uid, &live.applied, live.generation));
     let parent = &observed.parent;
     pass.controller.hasher.hash_one((parent.generation, parent.marks, pass.logic.basis, live))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotshoe_core::model::kind::Kind;
+
+    #[test]
+    fn that_time_has_passed_is_no_change_and_another_try_or_child_is() {
+        let kind = Kind::new("example.com", "v1", "Demo");
+        let reference = ObjectRef { kind, namespace: Some("n".into()), name: "a".into() };
+        let document = Document { reference, json: "{}".into() };
+        let shown = Observation {
+            parent: document.clone(),
+            children: Vec::new(),
+            related: Vec::new(),
+            refusals: Vec::new(),
+            config: "{}".into(),
+            now: Some(1),
+            attempt: Some(0),
+        };
+        let (hasher, later) = (RandomState::new(), Observation { now: Some(2), ..shown.clone() });
+        assert_eq!(visible(&hasher, &shown), visible(&hasher, &later));
+        let tried = Observation { attempt: Some(1), ..shown.clone() };
+        let with_child = Observation { children: vec![document], ..shown.clone() };
+        for changed in [tried, with_child] {
+            assert_ne!(visible(&hasher, &shown), visible(&hasher, &changed));
+        }
+    }
 }
