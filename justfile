@@ -152,19 +152,19 @@ rbac *names: build-host
 # Apply the CRDs: just install CLUSTER=current (or local, or a context) | just install
 [group('cluster')]
 [no-exit-message]
-install *words:
+install *arguments:
     @{{ words }}; . deploy/cluster.sh; deploy/install-crds.sh
 
 # Remove the CRDs, and with them every object of theirs, which a running host finishes first
 [group('cluster')]
 [no-exit-message]
-uninstall *words:
+uninstall *arguments:
     @{{ words }}; . deploy/cluster.sh; deploy/delete-parents.sh && kubectl delete --ignore-not-found -f crds
 
 # Apply the CRDs and the host, and wait until it is ready: just deploy CLUSTER=current IMG=registry/hotshoe:1
 [group('cluster')]
 [no-exit-message]
-deploy *words:
+deploy *arguments:
     #!/usr/bin/env bash
     set -euo pipefail
     IMG={{ quote(IMG) }}
@@ -183,7 +183,7 @@ deploy *words:
 # Have the host finish every object, then remove it and the CRDs
 [group('cluster')]
 [no-exit-message]
-undeploy *words:
+undeploy *arguments:
     @{{ words }}; . deploy/cluster.sh; deploy/delete-parents.sh && kubectl delete --ignore-not-found -f deploy/install.yaml -f crds
 
 # Run the host here, under its own account, with a plugin: just run memcached CLUSTER=current

@@ -34,3 +34,24 @@ fn a_recipe_that_shows_or_tests_a_plugin_builds_where_no_host_looks_for_it() {
         }
     }
 }
+
+#[test]
+fn no_parameter_of_a_recipe_hides_a_variable_that_it_uses() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../justfile")).unwrap();
+    let variables: Vec<_> = text.lines().filter_map(|line| Some(line.split_once(" := ")?.0)).collect();
+    assert!(variables.contains(&"words"), "{variables:?}");
+    let mut parameters: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        if !line.starts_with(' ') {
+            let head = line.split(':').next().unwrap_or_default();
+            let names = head
+                .split_whitespace()
+                .skip(1)
+                .filter_map(|word| word.trim_start_matches(['*', '+']).split('=').next());
+            parameters = names.collect();
+        }
+        for parameter in parameters.iter().filter(|parameter| variables.contains(parameter)) {
+            assert!(!line.contains(&format!("{{{{ {parameter} }}}}")), "{parameter} is a variable as well: {line}");
+        }
+    }
+}
