@@ -96,7 +96,7 @@ impl HostOptions {
         let request = request.header(header::HOST, "localhost").body(Full::new(body));
         let client = Client::builder(TokioExecutor::new()).build_http();
         client.request(request?).await.map_err(|error| match error.is_connect() {
-            true => anyhow::Error::new(error).context(self.nobody()),
+            true => anyhow::anyhow!(self.nobody()),
             false => anyhow::Error::new(error).context(self.broken()),
         })
     }
