@@ -94,11 +94,14 @@ fn add(members: &mut Map<String, Value>, key: &str, value: &Value) {
     }
 }
 
+/// A grant: its place in `spec.grants`, if it is there, and its kind.
+type Place = (Option<usize>, Kind);
+
 /// Returns the part of `plugin.yaml` that lifts all violations which a grant can lift, ready to be pasted;
 /// nothing where there are none.
 pub fn plugin_yaml<'a>(fixes: impl Iterator<Item = &'a Fix>, grant: &Grant) -> Option<String> {
     let mut keys = String::new();
-    let mut rules: Vec<((Option<usize>, Kind), Map<String, Value>)> = Vec::new();
+    let mut rules: Vec<(Place, Map<String, Value>)> = Vec::new();
     for fix in fixes {
         match fix {
             Fix::Answer(_) => {}

@@ -224,7 +224,9 @@ fn only_the_sandbox_knows_wasmtime() {
 #[test]
 fn children_parents_and_events_are_each_written_in_one_file() {
     let writes = ["Method::PATCH", "Method::POST", "Method::DELETE", "Method::PUT"];
-    assert_eq!(strays(&writes, &["cluster/apply.rs", "cluster/parent.rs", "cluster/events.rs"]), [""; 0]);
+    // `cli/host_client.rs` speaks with a host, and never with an API server.
+    let files = ["cluster/apply.rs", "cluster/parent.rs", "cluster/events.rs", "cli/host_client.rs"];
+    assert_eq!(strays(&writes, &files), [""; 0]);
 }
 
 #[test]
