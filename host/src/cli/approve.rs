@@ -7,6 +7,7 @@ use crate::cli::reload;
 use crate::cli::target;
 use crate::cli::target::OnePlugin;
 use crate::rollout::status::PluginStatus;
+use crate::server::verb::AdminVerb;
 
 /// Activate a component that requires approval, or was rolled back
 #[derive(clap::Args, Debug)]
@@ -27,7 +28,7 @@ impl Args {
     /// # Errors
     /// When no host answers, nothing waits, or another component decides than the one that is meant.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let status = super::runtime()?.block_on(self.plugin.ask("approve", self.digest.as_deref()))?;
+        let status = super::runtime()?.block_on(self.plugin.ask(AdminVerb::Approve, self.digest.as_deref()))?;
         let code = reload::print(&status, self.plugin.output)?;
         if let Some(wanted) = &self.digest {
             is_meant(wanted, &read(&status)?)?;

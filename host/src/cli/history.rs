@@ -7,6 +7,7 @@ use crate::cli::target::OnePlugin;
 use crate::cluster::events;
 use crate::rollout::history::{Entry, Event};
 use crate::rollout::status::PluginHistory;
+use crate::server::verb::AdminVerb;
 
 /// Show which components decided, and what became of them
 #[derive(clap::Args, Debug)]
@@ -24,7 +25,7 @@ impl Args {
     /// # Errors
     /// When no host answers, or it has no such plugin.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let answer = super::runtime()?.block_on(self.plugin.get("history"))?;
+        let answer = super::runtime()?.block_on(self.plugin.get(AdminVerb::History))?;
         self.plugin.output.print(&answer, || Ok(table(&read(&answer)?)))?;
         Ok(ExitCode::SUCCESS)
     }

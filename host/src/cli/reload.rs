@@ -11,6 +11,7 @@ use crate::cli::terminal;
 use crate::cli::terminal::Output;
 use crate::reconcile::slot::Refused;
 use crate::rollout::status::PluginStatus;
+use crate::server::verb::AdminVerb;
 
 /// Have a running host activate the component that is there now
 #[derive(clap::Args, Debug)]
@@ -28,19 +29,9 @@ impl Args {
     /// # Errors
     /// When no host answers, or it has no such plugin.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let status = super::runtime()?.block_on(self.plugin.ask("reload", None))?;
+        let status = super::runtime()?.block_on(self.plugin.ask(AdminVerb::Reload, None))?;
         print(&status, self.plugin.output)
     }
-}
-
-/// Where the host does this to a plugin, perhaps to one of its revisions.
-pub(super) fn path(verb: &str, plugin: &str, digest: Option<&str>) -> String {
-    let digits = |digest: &str| {
-        let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
-        digits.chars().filter(char::is_ascii_alphanumeric).collect::<String>()
-    };
-    let digest = digest.map(digits);
-    format!("/{verb}/{plugin}{}", digest.map(|digest| format!("?digest={digest}")).unwrap_or_default())
 }
 
 /// Says whether the component that was offered decides now.
@@ -89,13 +80,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_digest_is_asked_for_by_its_digits() {
-        assert_eq!(path("rollback", "memcached", Some("sha256:3f2a91c0")), "/rollback/memcached?digest=3f2a91c0");
-        assert_eq!(path("rollback", "memcached", Some("3f2a&x=1")), "/rollback/memcached?digest=3f2ax1");
-        assert_eq!(path("reload", "memcached", None), "/reload/memcached");
-    }
 
     #[test]
     fn where_nothing_decides_nothing_was_taken() {

@@ -6,6 +6,7 @@ use crate::cli::host_client::read;
 use crate::cli::reload;
 use crate::cli::target;
 use crate::cli::target::OnePlugin;
+use crate::server::verb::AdminVerb;
 
 /// Activate an earlier component again
 #[derive(clap::Args, Debug)]
@@ -26,7 +27,7 @@ impl Args {
     /// # Errors
     /// When no host answers, or there is no earlier component.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let status = super::runtime()?.block_on(self.plugin.ask("rollback", self.to.as_deref()))?;
+        let status = super::runtime()?.block_on(self.plugin.ask(AdminVerb::Rollback, self.to.as_deref()))?;
         self.plugin.output.print(&status, || Ok(reload::decides(&read(&status)?)))?;
         Ok(ExitCode::SUCCESS)
     }

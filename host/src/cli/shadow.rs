@@ -11,6 +11,7 @@ use crate::cli::host_client::{HostOptions, SHAPE};
 use crate::cli::{target, terminal};
 use crate::reconcile::slot::Refused;
 use crate::rollout::dry_run::Line;
+use crate::server::verb::AdminVerb;
 use crate::shadow::summary::Summary;
 use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::compare::json_diff::Field;
@@ -92,7 +93,7 @@ impl Args {
 
     async fn ask(&self, component: Vec<u8>) -> anyhow::Result<Heard> {
         let mut heard = Heard::default();
-        let path = format!("/shadow/{}?progress=true", self.plugin);
+        let path = format!("{}?progress=true", AdminVerb::Shadow.path(&self.plugin, None));
         let mut progress = Progress::default();
         self.host
             .post_lines(&path, component, |line| {

@@ -7,10 +7,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::cli::host_client::{HostOptions, read};
+use crate::cli::terminal;
 use crate::cli::terminal::Output;
-use crate::cli::{reload, terminal};
 use crate::rollout::status::InProgress;
 use crate::server::HostStatus;
+use crate::server::verb::AdminVerb;
 use hotshoe_core::model::names;
 use hotshoe_core::model::sanitize::clean;
 
@@ -37,8 +38,8 @@ impl OnePlugin {
     ///
     /// # Errors
     /// When no host answers, or it has no such plugin.
-    pub(super) async fn get(&self, what: &str) -> anyhow::Result<Value> {
-        self.host.get(&reload::path(what, &self.chosen().await?, None)).await
+    pub(super) async fn get(&self, verb: AdminVerb) -> anyhow::Result<Value> {
+        self.host.get(&verb.path(&self.chosen().await?, None)).await
     }
 
     /// Returns the plugin that is named, or the only one of the host.
@@ -57,9 +58,9 @@ impl OnePlugin {
     ///
     /// # Errors
     /// When no host answers, or it says no.
-    pub(super) async fn ask(&self, verb: &str, digest: Option<&str>) -> anyhow::Result<Value> {
+    pub(super) async fn ask(&self, verb: AdminVerb, digest: Option<&str>) -> anyhow::Result<Value> {
         let plugin = self.chosen().await?;
-        let path = reload::path(verb, &plugin, digest);
+        let path = verb.path(&plugin, digest);
         tokio::select! {
             answer = self.host.post(&path) => answer,
             never = self.report_progress(&plugin) => match never {},

@@ -6,6 +6,7 @@
 
 pub mod connections;
 pub mod local_only;
+pub mod verb;
 
 use std::convert::Infallible;
 use std::io;
@@ -32,6 +33,7 @@ use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin};
 use crate::rollout::status::PluginStatus;
 use crate::sandbox::error::LoadError;
 use crate::server::local_only::from_here;
+use crate::server::verb::AdminVerb;
 use crate::telemetry::metrics::Metrics;
 
 /// How much of an unwanted body is read, and for how long.
@@ -86,11 +88,11 @@ pub async fn serve(listen: SocketAddr, about: About) -> anyhow::Result<SocketAdd
     })?;
     let address = listener.local_addr()?;
     let guarded = Router::new()
-        .route("/reload/{plugin}", post(reload))
-        .route("/rollback/{plugin}", post(roll_back))
-        .route("/approve/{plugin}", post(approve))
-        .route("/history/{plugin}", get(history))
-        .route("/shadow/{plugin}", post(shadow))
+        .route(&AdminVerb::Reload.route(), post(reload))
+        .route(&AdminVerb::Rollback.route(), post(roll_back))
+        .route(&AdminVerb::Approve.route(), post(approve))
+        .route(&AdminVerb::History.route(), get(history))
+        .route(&AdminVerb::Shadow.route(), post(shadow))
         .layer(middleware::from_fn(from_here));
     let routes = Router::new()
         .route("/metrics", get(metrics))

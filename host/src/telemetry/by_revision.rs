@@ -1,5 +1,5 @@
-//! What is counted of each revision of a plugin, so that the one that decides can be held against
-//! the one before it on a board.
+//! Counts the calls and failures of each revision of a plugin, so that a dashboard can compare the active one with
+//! the one before it: no total can, because a rate over a swap mixes both.
 //!
 //! A digest is a label without bound, because every reload makes another one. So no more than two
 //! revisions of a plugin have series here, the one that decides and the one before it, and the

@@ -1,5 +1,6 @@
-//! How long another revision takes from its digest being known until its first decision, stage by
-//! stage. Pure but for the clock and a lock.
+//! Times a swap, from the digest of another revision being known until its first decision, stage by stage. The
+//! benchmark of swaps reads `hotshoe_swap_stage_seconds` to name the stage that grew. Pure but for the clock and a
+//! lock.
 
 use std::time::{Duration, Instant};
 

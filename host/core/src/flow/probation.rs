@@ -1,9 +1,11 @@
-//! Whether a revision that has just begun to decide does worse than the one before it.
+//! Judges whether a revision that has just become active does worse than the one before it.
 //!
-//! For a while after a swap its failures, its time for a call and its changes of mind are held
-//! against those of its predecessor. Past a threshold the verdict is to go back, in words for
-//! people. Pure but for the lock; who goes back is `rollout`, which asks the predecessor
-//! first whether it does better on what the new one failed on.
+//! For a while after a swap its failures, its time for a call and its changes of mind are compared with those of its
+//! predecessor. Past a threshold the verdict is to roll back, with a reason for people. Pure but for the lock;
+//! `rollout` rolls back, and asks the predecessor first whether it does better on what the new one failed on.
+//!
+//! It buys a rollback within seconds, without an administrator. The circuit breaker alone would stop a bad
+//! revision, but leave its parents unserved until one comes.
 
 use std::collections::HashSet;
 use std::fmt;
