@@ -26,8 +26,9 @@ hotshoe := justfile_directory() / "target/release/hotshoe"
 # else uses that build, so what is compiled for the product is compiled as it is for the product.
 drafted := "--config profile.release.package.hotshoe.incremental=true --config profile.release.package.hotshoe.codegen-units=64 --config profile.release.package.hotshoe.opt-level=1"
 
-# Tests on a control plane mostly wait: for back-offs, for the garbage collector, for a host that starts.
-waiting := 'RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * ' + num_cpus() + '))}"'
+# Tests on a control plane mostly wait: for back-offs, for the garbage collector, for a host that starts. The harness
+# bounds how many are at work; more threads than that are for those that wait for their turn on a plane of their own.
+waiting := 'RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((8 * ' + num_cpus() + '))}"'
 
 # The plugins that the Deployment runs; its arguments stand on one line.
 deployed := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o 'plugins/[a-z0-9-]*')"

@@ -1,10 +1,13 @@
 //! Waiting for a condition with a deadline.
 
 use std::future::Future;
+use std::num::NonZero;
 use std::sync::LazyLock;
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
+use tokio::sync::Semaphore;
 
 /// How long a condition may take to come true unless a test says otherwise: many times what it
 /// takes on an idle machine.
@@ -23,8 +26,18 @@ static RUNTIME: LazyLock<Handle> = LazyLock::new(|| {
     handle
 });
 
-/// Runs the body of a test.
+/// How many tests are at work at once, each with a host: three to a core, for they mostly wait.
+static AT_WORK: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(3 * available_parallelism().map_or(1, NonZero::get)));
+
+/// Runs the body of a test when there is room for one more.
 pub fn run<T>(test: impl Future<Output = T>) -> T {
+    let _room = RUNTIME.block_on(AT_WORK.acquire()).expect("it is never closed");
+    run_at_once(test)
+}
+
+/// Runs the body of a test that needs no room, for another limit is enough.
+pub fn run_at_once<T>(test: impl Future<Output = T>) -> T {
     let timed = async { tokio::time::timeout(LONGEST, test).await };
     RUNTIME.block_on(timed).unwrap_or_else(|_| panic!("the test did not end within {LONGEST:?}"))
 }

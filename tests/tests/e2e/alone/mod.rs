@@ -7,13 +7,14 @@ mod rbac;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
-use hotshoe_tests::{ControlPlane, run};
+use hotshoe_tests::ControlPlane;
+use hotshoe_tests::wait::run_at_once;
 
 /// Runs a test when no other of them runs, with the accounts as they are deployed.
 fn run_alone<T>(test: impl Future<Output = T>) -> T {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    run(async {
+    run_at_once(async {
         ControlPlane::alone().await.install_accounts().await;
         test.await
     })
