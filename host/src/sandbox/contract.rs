@@ -27,8 +27,13 @@ const SEGMENT: u64 = 8;
 /// Inspects a component from the outside.
 ///
 /// # Errors
-/// If it is none, declares too much, imports what a plugin may not have, or speaks another version of the contract.
+/// If it is too large or none, declares too much, imports what a plugin may not have, or speaks another version of
+/// the contract.
 pub fn inspect<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Outside<'a>, LoadError> {
+    let (size, limit) = (bytes.len() as u64, limits.component_bytes.0);
+    if size > limit {
+        return Err(LoadError::TooLarge { size, limit });
+    }
     is_component(bytes)?;
     let (types, outside) = read(bytes, limits)?;
     check_versions(&outside)?;

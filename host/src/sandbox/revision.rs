@@ -149,10 +149,6 @@ struct Inspected {
 
 impl Inspected {
     fn new(candidate: Candidate, limits: &Limits) -> Result<Self, LoadError> {
-        let (size, limit) = (candidate.bytes().len() as u64, limits.component_bytes.0);
-        if size > limit {
-            return Err(LoadError::TooLarge { size, limit });
-        }
         let carried = contract::inspect(candidate.bytes(), limits)?.cases;
         let cases = Case::carried(candidate.bytes().get(carried).unwrap_or_default());
         Ok(Self { candidate, cases })
