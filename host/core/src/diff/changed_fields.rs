@@ -75,7 +75,7 @@ fn walk_owned(node: &Fields<'_>, desired: &Value, path: &str, taken: &mut Vec<St
                 let below = member(path, key);
                 match node.member(key) {
                     Some(node) => walk_owned(node, value, &below, taken),
-                    None => taken.push(below),
+                    None => name_members(value, below, taken),
                 }
             }
         }
@@ -89,6 +89,16 @@ fn walk_owned(node: &Fields<'_>, desired: &Value, path: &str, taken: &mut Vec<St
             }
         }
         _ => {}
+    }
+}
+
+/// Names the members of an object of which nothing is ours any more, or the field itself where it is no object.
+fn name_members(value: &Value, path: String, taken: &mut Vec<String>) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            members.iter().for_each(|(key, value)| name_members(value, member(&path, key), taken));
+        }
+        _ => taken.push(path),
     }
 }
 
@@ -196,5 +206,13 @@ mod tests {
         found.sort();
         assert_eq!(found, taken);
         assert!(taken_over(None, &desired.body).is_empty());
+    }
+
+    #[test]
+    fn an_object_of_which_nothing_is_ours_any_more_is_named_by_its_members() {
+        let desired = serde_json::json!({ "data": { "a": "1", "b": { "c": 2 } }, "immutable": true });
+        let mut taken = taken_over(Some(r#"{"f:immutable":{}}"#), &desired);
+        taken.sort();
+        assert_eq!(taken, ["data.a", "data.b.c"]);
     }
 }

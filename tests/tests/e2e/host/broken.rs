@@ -62,7 +62,7 @@ fn a_failed_decision_writes_the_hosts_condition_and_an_event_and_nothing_else() 
             scene.event(&name, reason, "").await;
         }
         let rejected = scene.get(&FAULT, "fault-14").await;
-        assert!(said(&rejected, "Reconciled").2.contains("spec.fault: this is what nobody can serve"), "{rejected:#}");
+        assert!(said(&rejected, "Reconciled").2.contains("spec.fault: no plugin can serve this"), "{rejected:#}");
         // The others are served.
         scene.until_object(&FAULT, "healthy", "is served", |object| said(object, "Kept").0 == "True").await;
         scene.available("cache").await;

@@ -150,7 +150,7 @@ fn a_component_that_fails_for_a_parent_that_is_there_is_not_taken() {
             let How::Component(component) = row.how else { continue };
             stand.folder.put(&component());
             let (status, words) = stand.host.ask(&["reload", "hostile"]);
-            assert!(!status.success() && words.contains("SelfTestFailed"), "{}: {words}", row.name);
+            assert!(!status.success() && words.contains("ApprovalRequired"), "{}: {words}", row.name);
             assert_eq!(stand.plugin().await["digest"], good, "{}", row.name);
             stand.is_well(row.name).await;
         }

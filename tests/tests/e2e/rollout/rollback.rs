@@ -589,7 +589,7 @@ fn a_child_of_a_dropped_kind_that_may_not_be_deleted_any_more_stays_and_is_told_
         folder.edit(HOLDING, "");
         folder.put(folder.original());
         host.until_plugin("the other decides", |plugin| plugin["digest"] != before).await;
-        host.says(&["left alone", "/one: `delete` on LimitRange is not granted", "plugin.yaml"]).await;
+        host.says(&["no longer desired stays", "/one: `delete` on LimitRange is not granted", "plugin.yaml"]).await;
         scene.get(&LIMIT_RANGE, "one").await;
     });
 }

@@ -211,13 +211,13 @@ fn a_component_that_does_not_fit_is_told_once_and_not_tried_again() {
             (exporting("hotshoe:reconciler/reconciler@2.0.0"), "ContractMismatch"),
             // It says that it is a plugin, and has nothing to call.
             (exporting("hotshoe:reconciler/reconciler@0.1.0"), "LoadFailed"),
-            (reworded(folder.original(), WORKS, "this revision traps"), "SelfTestFailed"),
+            (reworded(folder.original(), WORKS, "this revision traps"), "ApprovalRequired"),
         ]
         .into_iter()
         .enumerate()
         {
             let compilers = Compilers::of(&host);
-            if reason == "SelfTestFailed" {
+            if reason == "ApprovalRequired" {
                 serves(&scene, "met").await;
             }
             folder.put(&component);
