@@ -290,7 +290,7 @@ said "$third"
 
 step 'What was'
 say 'The file still has the component that misbehaved. The host does not take it again, unless somebody says' \
-    '`hotshoe approve`; what is mended is another component. By hand: just status, just history, just rollback'
+    '`hotshoe approve`; what is fixed is another component. By hand: just status, just history, just rollback'
 run_to 1 hotshoe reload memcached
 said 'RolledBack'
 run hotshoe status

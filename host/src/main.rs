@@ -14,6 +14,6 @@ fn main() -> ExitCode {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     match Cli::read() {
         Ok(cli) => cli::exit_code(cli.run(option_env!("HOTSHOE_COMMIT").unwrap_or("unknown"))),
-        Err(told) => told,
+        Err(reported) => reported,
     }
 }

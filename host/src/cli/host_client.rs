@@ -96,7 +96,7 @@ impl HostOptions {
         let request = request.header(header::HOST, "localhost").body(Full::new(body));
         let client = Client::builder(TokioExecutor::new()).build_http();
         client.request(request?).await.map_err(|error| match error.is_connect() {
-            true => anyhow::anyhow!(self.nobody()),
+            true => anyhow::anyhow!(self.unreachable()),
             false => anyhow::Error::new(error).context(self.broken()),
         })
     }
@@ -126,7 +126,7 @@ impl HostOptions {
         )
     }
 
-    fn nobody(&self) -> String {
+    fn unreachable(&self) -> String {
         format!("no host answers on {}; start one with `hotshoe run`, or name its address with --address", self.address)
     }
 }

@@ -245,8 +245,8 @@ impl Page {
         }
         self.line(&format!("  status    {} would change", counts.status_changes));
         self.line(&format!(
-            "  failures  {} new, {} of both revisions, {} mended",
-            failures.new, failures.both, failures.mended
+            "  failures  {} new, {} of both revisions, {} fixed",
+            failures.new, failures.both, failures.fixed
         ));
         summary.finalizer.iter().for_each(|change| self.finalizer(change));
     }
@@ -390,7 +390,7 @@ mod tests {
             "plugin": "demo", "parents": 9, "unchanged": 9 - changed - failing, "changed": changed,
             "children": { "created": 1, "changed": 1, "deleted": 1, "left": 0 },
             "parentsLosingChildren": 1, "statusChanges": 1,
-            "failures": { "new": failing, "both": 0, "mended": 0 },
+            "failures": { "new": failing, "both": 0, "fixed": 0 },
             "old": measured, "new": measured, "seconds": 0.5, "stopped": null,
         }))
         .unwrap()

@@ -124,7 +124,7 @@ impl ApiError {
         }
     }
 
-    /// What was sent is invalid, whoever sends it and whenever. What a policy or a webhook refuses may be valid for
+    /// What was sent is invalid, from every client and at any time. What a policy or a webhook refuses may be valid for
     /// others.
     pub fn is_invalid(&self) -> bool {
         let is_malformed = self.code == 400 && !self.message.starts_with("admission webhook");

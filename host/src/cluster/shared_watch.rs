@@ -87,7 +87,7 @@ impl Viewer {
     }
 }
 
-/// Told of every change that is news, on the watch's own task, so it must be quick.
+/// Called for every change that is news, on the watch's own task, so it must be quick.
 pub type Subscriber = Arc<dyn Fn(&Change) + Send + Sync>;
 
 /// A change of one object.

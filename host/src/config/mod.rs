@@ -258,7 +258,7 @@ fn candidates(plugin_yaml: &Path, file: &str) -> Vec<PathBuf> {
 }
 
 /// The host's environment has its credentials in it, or may one day, so a plugin's configuration
-/// takes only what the host was told that plugins may know.
+/// takes only what plugins may know.
 fn configuration(
     config: &manifest::Config,
     allowed: &[String],

@@ -18,7 +18,7 @@ use crate::sandbox::error::CallError;
 use crate::sandbox::{Level, LogLine};
 use crate::telemetry::by_revision::End;
 use hotshoe_core::flow::circuit_breaker::{Standing, Trial};
-use hotshoe_core::flow::flapping::Wishes;
+use hotshoe_core::flow::flapping::Intent;
 use hotshoe_core::model::decision::{Answer, Call, Decision, Observation};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::ObjectRef;
@@ -117,8 +117,8 @@ pub fn settle<T>(pass: &Pass<'_>, trial: Trial<'_>, checked: Result<T, Error>) -
 pub fn note(pass: &mut Pass<'_>, observed: &Observed, decision: &Decision) {
     let (now, controller, logic) = (Instant::now(), pass.controller, pass.logic);
     let basis = churn_basis(controller, logic, &observed.parent);
-    let answer = Wishes {
-        children: decision.wished_children(&controller.hasher),
+    let answer = Intent {
+        children: decision.desired_children(&controller.hasher),
         word: decision.word_to_itself(logic.revision.own_status(), &controller.hasher),
         about: others(&controller.hasher, &observed.shown),
     };

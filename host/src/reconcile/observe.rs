@@ -15,7 +15,7 @@ use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::pass::Pass;
 use hotshoe_core::check;
 use hotshoe_core::check::access_request::{Access, Request, Verb};
-use hotshoe_core::check::memory_quota::Room;
+use hotshoe_core::check::memory_quota::Quota;
 use hotshoe_core::check::{Context, Inadmissible, Judged, Present};
 use hotshoe_core::model::decision::{Answer, Call, Document, Observation};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
@@ -149,7 +149,7 @@ pub fn judge(
 ) -> Result<Judged, Inadmissible> {
     let limits = &logic.plugin.limits;
     let held = logic.owned.iter().map(|view| view.watched.cache.held_of(&logic.plugin.name)).sum();
-    let room = Room { held, most: limits.held_bytes.bytes(), answer: limits.boundary_bytes.bytes() };
+    let room = Quota { held, most: limits.held_bytes.bytes(), answer: limits.boundary_bytes.bytes() };
     let present = Present { children: &observed.references(), room: Some((room, &observed.children)) };
     check::judge(call, answer, present, &context(controller, logic, observed))
 }

@@ -48,7 +48,7 @@ impl Outcome {
             )),
             _ => None,
         };
-        let contended = || state.contention.told().map(|message| Trouble { reason: CONTENDED, message });
+        let contended = || state.contention.message().map(|message| Trouble { reason: CONTENDED, message });
         of_clean_up.or_else(contended)
     }
 

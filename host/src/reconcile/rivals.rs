@@ -13,11 +13,11 @@ use hotshoe_core::model::sanitize;
 pub async fn report(pass: &mut Pass<'_>, held: Vec<Apply>) {
     let controller = pass.controller;
     for Apply { desired, .. } in held {
-        if pass.state.contention.is_told(&desired, &controller.hasher) {
+        if pass.state.contention.is_reported(&desired, &controller.hasher) {
             continue;
         }
         let Some(words) = rivals_of(controller, &desired).await else { continue };
-        pass.state.contention.tell(&desired, &words, &controller.hasher);
+        pass.state.contention.set_message(&desired, &words, &controller.hasher);
         let (plugin, digest) = (&*controller.name, pass.logic.revision.digest());
         controller.metrics.failed(plugin, digest, CONTENDED);
         let (object, child, words) = (pass.reference(), &desired.reference, sanitize::clean(words, FAILURE_MESSAGE));

@@ -179,7 +179,7 @@ async fn open(
 
 /// How often a definition without status subresource is looked at again.
 const DEFINITION: Duration = Duration::from_secs(2);
-/// How many parents are told at each look what is waited for.
+/// How many parents get an Event at each look.
 const TOLD_AT_ONCE: usize = 50;
 
 /// Waits until the kind of the parents has a status subresource, for its definition can be fixed at any time.
@@ -191,7 +191,7 @@ async fn parent_resource(
     digest: Digest,
 ) -> Arc<Resource> {
     let kind = &parents.scope.kind;
-    let mut told = HashSet::new();
+    let mut reported = HashSet::new();
     loop {
         if let Some(found) = controller.kinds.get(kind).filter(|known| known.has_status) {
             return found;
@@ -201,7 +201,7 @@ async fn parent_resource(
         match known {
             Some(found) if found.has_status => return found,
             Some(found) if controller.logic().is_none() => {
-                tell_without_status(controller, (parents, &found), digest, &mut told);
+                report_missing_status(controller, (parents, &found), digest, &mut reported);
             }
             _ => {}
         }
@@ -210,21 +210,22 @@ async fn parent_resource(
 }
 
 /// Writes an Event on each parent that has none yet, a bounded number at once.
-fn tell_without_status(
+fn report_missing_status(
     controller: &Controller,
     (parents, resource): (&SharedWatch, &Resource),
     digest: Digest,
-    told: &mut HashSet<Arc<str>>,
+    reported: &mut HashSet<Arc<str>>,
 ) {
     let there = parents.cache.keys();
-    let untold = there.iter().filter_map(|key| parents.cache.get(key)).filter(|parent| !told.contains(&parent.uid));
-    for parent in untold.take(TOLD_AT_ONCE).collect::<Vec<_>>() {
+    let unreported =
+        there.iter().filter_map(|key| parents.cache.get(key)).filter(|parent| !reported.contains(&parent.uid));
+    for parent in unreported.take(TOLD_AT_ONCE).collect::<Vec<_>>() {
         let event =
             Event { severity: Severity::Warning, reason: NO_STATUS.to_owned(), message: no_status(&resource.kind) };
         let (about, uid) = (resource.reference(&parent.key), parent.uid.to_string());
         let note = Note { about, uid, plugin: controller.name.clone(), digest, event };
         if controller.recorder.record(note) {
-            told.insert(parent.uid.clone());
+            reported.insert(parent.uid.clone());
         }
     }
 }

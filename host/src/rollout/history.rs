@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A component that is read back is checked against its digest. The history itself lies in directories that
-//! only the host's user can write: whoever writes there chooses the active component. Without a directory
+//! only the host's user can write: a process that writes there chooses the active component. Without a directory
 //! the entries, but no components, are remembered until the process ends.
 
 use std::collections::BTreeSet;
@@ -128,7 +128,7 @@ pub enum Event {
     Approved,
     /// It fails on parents or would delete much; it stays inactive until an administrator approves it.
     ApprovalRequired,
-    /// It cannot be activated as it is, whoever approves it.
+    /// It cannot be activated as it is, even with an approval.
     Refused,
 }
 
@@ -660,7 +660,7 @@ mod tests {
         let mut history = History::open(Some(base.path()), "memcached");
         published(&mut history, "a");
         assert_eq!((history.failing(), history.is_kept(digest("a"))), (None, true));
-        // A file in the place of the directory cannot be written, whoever tries.
+        // A file in the place of the directory cannot be written, by any account.
         let dir = history.dir.clone().unwrap();
         fs::remove_dir_all(&dir).unwrap();
         fs::write(&dir, "").unwrap();
@@ -691,7 +691,7 @@ mod tests {
         published(&mut history, "b");
         assert!(!history.is_approved(digest("b")), "the next time it may break more");
         history.note(digest("b"), "1", Event::RolledBack, "it traps");
-        assert!(!history.is_approved_after_all(digest("b")), "it was taken back once more");
+        assert!(!history.is_approved_after_all(digest("b")), "it was rolled back once more");
     }
 
     #[test]
@@ -776,7 +776,7 @@ mod tests {
         again.require_approval(digest("a"), "1", "it would delete much", false);
         assert_eq!(again.before(Some(digest("b"))), [digest("a")], "it was good when it decided");
         again.require_approval(digest("a"), "1", "it fails on 1 of 2 parents", true);
-        assert!(again.before(Some(digest("b"))).is_empty(), "nobody goes back to what fails by himself");
+        assert!(again.before(Some(digest("b"))).is_empty(), "no automatic rollback goes to what fails");
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl HostLock {
         let mut file = open(path).map_err(unusable)?;
         match file.try_lock() {
             Ok(()) => {
-                // Whoever stands by is told who has it; the lock holds without.
+                // A host that stands by reports who has it; the lock holds without.
                 drop(file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())));
                 Ok(Self { _file: file })
             }

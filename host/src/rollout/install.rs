@@ -1,5 +1,5 @@
 //! From a component's bytes to the active revision. What it has to show on the way is in
-//! [`verify`](crate::rollout::verify), the way back in [`rollback`](crate::rollout::rollback).
+//! [`verify`](crate::rollout::verify), rolling back in [`rollback`](crate::rollout::rollback).
 //!
 //! ```text
 //! bytes ─▶ Revision::load ─▶ grants ─▶ own cases ─▶ watches synced ─▶ survey of parents ─▶ active

@@ -1,5 +1,5 @@
 //! Which revision of a plugin is active, and how another takes its place: see [`driver`] for the order in which
-//! that happens, [`install`] for the way of a component, [`rollback`] for the way back.
+//! that happens, [`install`] for the way of a component, [`rollback`] for going back.
 
 pub mod config_reload;
 pub mod driver;

@@ -1,4 +1,4 @@
-//! The connections to the host's server. Whoever reaches its port may open them, so they are bounded in number, in
+//! The connections to the host's server. Any client that reaches its port may open them, so they are bounded in number, in
 //! memory and in time.
 
 use std::sync::Arc;

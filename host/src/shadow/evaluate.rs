@@ -73,8 +73,8 @@ impl Looked {
         }
     }
 
-    /// Whether it wishes for nothing but what is there already, found so under the same rules when the
-    /// present revision wished for it: the checks would say the same again.
+    /// Whether it desires nothing but what is there already, found so under the same rules when the
+    /// active revision desired it: the checks would say the same again.
     pub(crate) fn stands(
         &self,
         controller: &Controller,

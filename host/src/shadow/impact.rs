@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(Noted::default().in_words(), "");
     }
 
-    /// Whoever publishes does so on a task of its own.
+    /// The rollout runs on a task of its own.
     #[expect(dead_code, reason = "that it compiles is the test")]
     fn a_survey_can_be_sent(controller: &Controller, logic: &ActiveRevision) -> impl Send {
         survey(controller, logic, logic)

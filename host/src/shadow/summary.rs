@@ -75,7 +75,7 @@ pub struct FailureCounts {
     /// Both fail.
     pub both: usize,
     /// The old one fails, the new one does not.
-    pub mended: usize,
+    pub fixed: usize,
 }
 
 impl Counts {
@@ -85,7 +85,7 @@ impl Counts {
         match (old, new) {
             (Side::Failed(_), Side::Failed(_)) => self.failures.both += 1,
             (_, Side::Failed(_)) => self.failures.new += 1,
-            (Side::Failed(_), _) => self.failures.mended += 1,
+            (Side::Failed(_), _) => self.failures.fixed += 1,
             _ => {}
         }
         let Some(difference) = difference else { return self.unchanged += 1 };

@@ -96,7 +96,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Has this be a part of what the host tells.
+    /// Registers these metrics.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("hotshoe_plugin_info", "1 for the revision that decides", self.info.clone());
         registry.register(

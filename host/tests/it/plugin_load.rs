@@ -258,7 +258,7 @@ async fn what_was_compiled_once_is_loaded_without_a_compiler() {
 }
 
 #[tokio::test]
-async fn a_spoilt_cache_is_compiled_again_and_mended() {
+async fn a_spoilt_cache_is_compiled_again_and_fixed() {
     let base = folder();
     let bytes = Guest::default().component();
     let compiler = Compiler::new(HOTSHOE.into(), Some(base.path()));

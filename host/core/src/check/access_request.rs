@@ -1,4 +1,4 @@
-//! What somebody wants to do with one object: the question that the gate answers. Pure.
+//! A request for access to one object, as a SubjectAccessReview has it: what the gate decides on. Pure.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

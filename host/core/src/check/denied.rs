@@ -1,4 +1,4 @@
-//! What no grant opens: with it a plugin could raise its own rights, pass for somebody else, or
+//! What no grant opens: with it a plugin could raise its own rights, pass for another account, or
 //! stop the host. Pure.
 
 use serde_json::Value;
@@ -22,7 +22,7 @@ const KINDS: [(&str, &str); 10] = [
     ("", "Binding"),
 ];
 
-/// Types of Secrets that are credentials of somebody: the API server fills in the first.
+/// Types of Secrets that are credentials: the API server fills in the first.
 const CREDENTIALS: [&str; 2] = ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"];
 
 /// Whether what is asked for is open to some grant at all.
@@ -68,7 +68,7 @@ fn body_never(kind: &Kind, body: &Value) -> Option<(&'static str, &'static str)>
     if kind.is("", "Secret") && !is_ordinary_secret(body) {
         return Some(("secret-type", "no plugin may make a Secret of this type"));
     }
-    // With one that nobody takes away, the namespace would never go.
+    // With one that is never removed, the namespace would never go.
     if kind.is("", "Namespace") && spelt(body, "spec").any(|spec| spelt(spec, "finalizers").next().is_some()) {
         return Some(("namespace-finalizers", "spec.finalizers is not a plugin's to set"));
     }
@@ -78,11 +78,11 @@ fn body_never(kind: &Kind, body: &Value) -> Option<(&'static str, &'static str)>
     if is_of_the_node(body) {
         return Some(("host-path-volume", "no plugin may make a volume of a node's files"));
     }
-    // The secret may lie in any namespace, and whoever mounts the volume has it used.
+    // The secret may lie in any namespace, and each Pod that mounts the volume has it used.
     if spelt(body, "spec").any(names_a_secret) {
         return Some(("volume-secret", "no plugin may make a volume that names a Secret"));
     }
-    // It would be somebody's volume before they get one of their own.
+    // It would be bound to another tenant's claim before a volume is provisioned for it.
     if spelt(body, "spec").any(|spec| spelt(spec, "claimRef").next().is_some()) {
         return Some(("volume-claim", "no plugin may say whose claim a volume is for"));
     }

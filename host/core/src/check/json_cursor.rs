@@ -1,4 +1,4 @@
-//! JSON that nobody trusts, walked with the path at hand: what has an unexpected shape is refused
+//! Untrusted JSON, walked with the path at hand: what has an unexpected shape is refused
 //! by name, never skipped. Pure.
 
 use std::rc::Rc;
@@ -54,7 +54,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// When it is no object, or has a member that differs from this one only in case: the API
-    /// server would not take one for the other, but nobody should have to rely on that.
+    /// server would not take one for the other, but nothing should rely on that.
     pub fn child(&self, key: &str) -> Result<Option<Cursor<'a>>, Denial> {
         let members = self.object()?;
         let member = |(key, value): (&'a String, _)| Self { above: self.position(), step: Step::Member(key), value };

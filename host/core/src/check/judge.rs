@@ -2,7 +2,7 @@
 //!
 //! All or nothing: one rule that is broken denies the whole decision, the status too.
 
-use crate::check::memory_quota::{self, NoRoom, Room};
+use crate::check::memory_quota::{self, NoRoom, Quota};
 use crate::check::status;
 use crate::check::violation::{Denial, Violation, Violations};
 use crate::check::{Context, Desired, check, in_any_version};
@@ -16,7 +16,7 @@ pub struct Present<'a> {
     /// The children that are there.
     pub children: &'a [ObjectRef],
     /// What the host's memory has room for; absent where no host is at work.
-    pub room: Option<(Room, &'a ObservedChildren)>,
+    pub room: Option<(Quota, &'a ObservedChildren)>,
 }
 
 /// How far an answer says that the work is.
@@ -139,7 +139,7 @@ mod tests {
     use crate::model::decision::{Children, Condition, Descriptor, Document, OwnedKind, Truth};
     use crate::model::kind::Kind;
 
-    const ROOM: Room = Room { held: 99_000, most: 100_000, answer: 50_000 };
+    const ROOM: Quota = Quota { held: 99_000, most: 100_000, answer: 50_000 };
 
     fn reference(kind: &str, name: &str) -> ObjectRef {
         ObjectRef { kind: Kind::new("", "v1", kind), namespace: Some("n".into()), name: name.into() }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     /// Judges an answer about a parent that has the ConfigMap `old`.
-    fn judged(call: Call, answer: Answer, room: Option<Room>) -> Result<Judged, Inadmissible> {
+    fn judged(call: Call, answer: Answer, room: Option<Quota>) -> Result<Judged, Inadmissible> {
         let rules = json!([{ "kind": "ConfigMap", "verbs": ["create", "update", "delete"] }]);
         let rules = serde_json::from_value(rules).unwrap();
         let grant = Grant { rules, prune_all: false, host_namespace: "host".into() };

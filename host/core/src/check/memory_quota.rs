@@ -1,7 +1,7 @@
-//! Beside *check*: whether the host has room in memory for what a plugin wishes its children to be. Pure.
+//! Memory quota: rejects a decision if caching its children would exceed `limits.heldBytes`. Pure.
 //!
-//! Whoever may make ConfigMaps and asks to see their `data` chooses how much the host holds of them: a
-//! megabyte for each child, hundreds of children for each parent. That memory is that of all plugins.
+//! A plugin that may create ConfigMaps and asks for their `data` chooses how much the host caches: a megabyte
+//! for each child, hundreds of children for each parent. All plugins share that memory.
 
 use crate::check::Desired;
 use crate::model::kind::ObjectRef;
@@ -11,7 +11,7 @@ use crate::model::object::ObservedChildren;
 /// A decision whose children the host has no room in memory for, beside those of the plugin's other parents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{parent}: its children would take up to {more} bytes more, and those of all parents take {held} of {most} (limits.heldBytes); wish for fewer or smaller ones, ask for fewer of their fields in describe, or raise the limit"
+    "{parent}: its children would take up to {more} bytes more, and those of all parents take {held} of {most} (limits.heldBytes); return fewer or smaller ones, ask for fewer of their fields in describe, or raise the limit"
 )]
 #[expect(missing_docs, reason = "the fields are the words of the message")]
 pub struct NoRoom {
@@ -21,9 +21,9 @@ pub struct NoRoom {
     pub most: usize,
 }
 
-/// What there is for all children of a plugin, bytes.
+/// The memory quota of all children of one plugin, bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct Quota {
     /// What they take now.
     pub held: usize,
     /// What they may take.
@@ -37,8 +37,8 @@ pub struct Room {
 ///
 /// # Errors
 /// Where it does not fit.
-pub fn check(parent: &ObjectRef, desired: &[Desired], children: &ObservedChildren, room: Room) -> Result<(), NoRoom> {
-    let Room { held, most, answer } = room;
+pub fn check(parent: &ObjectRef, desired: &[Desired], children: &ObservedChildren, quota: Quota) -> Result<(), NoRoom> {
+    let Quota { held, most, answer } = quota;
     // To write out what is desired takes longer than many a decision.
     if held.saturating_add(answer) <= most {
         return Ok(());
@@ -50,14 +50,14 @@ pub fn check(parent: &ObjectRef, desired: &[Desired], children: &ObservedChildre
     Err(NoRoom { parent: parent.to_string(), more, held, most })
 }
 
-/// How much more a child may take than now: at most all that is wished for is shown to the plugin.
+/// Returns how much more a child may take than now: at most the whole desired child is shown to the plugin.
 fn growth(desired: &Desired, children: &ObservedChildren) -> usize {
     let known = children.iter().find(|(kind, child)| desired.reference.is(kind, &child.key)).map(|(_, child)| child);
     if known.is_some_and(|child| child.applied.as_deref() == Some(&*desired.digest)) {
         return 0;
     }
-    let wished = BESIDE + desired.body.to_string().len();
-    wished.saturating_sub(known.map_or(0, |child| child.held()))
+    let wanted = BESIDE + desired.body.to_string().len();
+    wanted.saturating_sub(known.map_or(0, |child| child.held()))
 }
 
 #[cfg(test)]
@@ -79,29 +79,29 @@ mod tests {
         Desired { reference, body: Arc::new(json!({ "data": { "text": "x".repeat(bytes) } })), digest: digest.into() }
     }
 
-    /// A child that is held as it was wished for.
-    fn child(wish: &Desired) -> ObservedChildren {
+    /// A child that is cached as it was desired.
+    fn child(intent: &Desired) -> ObservedChildren {
         let lens = Lens { projection: Projection::new(&["data"]), labels: Vec::new(), status: false };
         let metadata = json!({
-            "name": &*wish.reference.name, "namespace": "n", "uid": "u", "resourceVersion": "1",
-            "annotations": { "hotshoe.dev/applied": &*wish.digest },
+            "name": &*intent.reference.name, "namespace": "n", "uid": "u", "resourceVersion": "1",
+            "annotations": { "hotshoe.dev/applied": &*intent.digest },
         });
-        let json = json!({ "metadata": metadata, "data": &wish.body["data"] }).to_string();
+        let json = json!({ "metadata": metadata, "data": &intent.body["data"] }).to_string();
         let object = Arc::new(Object::read(&json, &lens).unwrap());
-        assert!(object.held() > BESIDE + wish.body["data"]["text"].as_str().unwrap().len());
-        vec![(wish.reference.kind.clone(), object)]
+        assert!(object.held() > BESIDE + intent.body["data"]["text"].as_str().unwrap().len());
+        vec![(intent.reference.kind.clone(), object)]
     }
 
-    fn check(wished: &[Desired], children: &ObservedChildren, held: usize) -> Result<(), NoRoom> {
+    fn check(wanted: &[Desired], children: &ObservedChildren, held: usize) -> Result<(), NoRoom> {
         let parent = ObjectRef { kind: Kind::new("c", "v1", "P"), namespace: Some("n".into()), name: "p".into() };
-        super::check(&parent, wished, children, Room { held, most: MOST, answer: 50_000 })
+        super::check(&parent, wanted, children, Quota { held, most: MOST, answer: 50_000 })
     }
 
     #[test]
     fn a_child_that_does_not_fit_beside_all_others_is_refused_with_the_limits_name() {
-        let wished = [desired("a", "1", 40_000)];
-        assert_eq!(check(&wished, &Vec::new(), MOST - 42_000), Ok(()));
-        let refused = check(&wished, &Vec::new(), MOST - 41_000).unwrap_err();
+        let wanted = [desired("a", "1", 40_000)];
+        assert_eq!(check(&wanted, &Vec::new(), MOST - 42_000), Ok(()));
+        let refused = check(&wanted, &Vec::new(), MOST - 41_000).unwrap_err();
         assert_eq!((refused.held, refused.most), (MOST - 41_000, MOST));
         assert!(refused.to_string().contains("limits.heldBytes"), "{refused}");
     }

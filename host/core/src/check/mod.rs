@@ -1,4 +1,4 @@
-//! Between *decide* and *apply*: from a decision that nobody trusts to what may be written.
+//! Between *decide* and *apply*: from an untrusted decision to what may be written.
 //!
 //! All or nothing: one child that breaks a rule refuses the whole decision. What passes is
 //! complete: the host has stamped namespace, owner reference, labels and digest. Pure.
@@ -41,7 +41,7 @@ use crate::model::object::{APPLIED_ANNOTATION, HOST_PREFIX, Key, PLUGIN_LABEL};
 
 /// How deep the JSON of a child may nest.
 const MAX_DEPTH: usize = 64;
-/// The label that tells people which tool manages an object.
+/// The label that shows which tool manages an object.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// A child as it will be written, but for the precondition.
@@ -113,21 +113,21 @@ fn check_prune_all(children: &[Document], observed: &[ObjectRef], context: &Cont
     Err(broken("prune-all", message).fixed_by(Fix::Spec("pruneAll", "true")))
 }
 
-/// A plugin that may not delete could wish for other names each time, and leave more and more behind.
+/// A plugin that may not delete could desire other names each time, and leave more and more children behind.
 /// What is there already is no reason to refuse a decision that adds nothing.
 fn check_room(desired: &[Desired], observed: &[ObjectRef], context: &Context<'_>) -> Result<(), Violation> {
-    let wished: HashSet<_> = desired.iter().map(|one| in_any_version(&one.reference)).collect();
+    let wanted: HashSet<_> = desired.iter().map(|one| in_any_version(&one.reference)).collect();
     let there: HashSet<_> = observed.iter().map(in_any_version).collect();
-    if wished.is_subset(&there) {
+    if wanted.is_subset(&there) {
         return Ok(());
     }
-    let stays = |child: &&ObjectRef| !wished.contains(&in_any_version(child)) && check_prune(child, context).is_err();
+    let stays = |child: &&ObjectRef| !wanted.contains(&in_any_version(child)) && check_prune(child, context).is_err();
     let (left, most) = (observed.iter().filter(stays).count(), context.most_children);
     if desired.len() + left <= most {
         return Ok(());
     }
     let message = format!(
-        "{}: with {left} children that are no longer wished for and that may not be deleted it would have {}, more than limits.children ({most}); grant `delete` on them in plugin.yaml (and `pruneData` where they hold data), delete them, or raise the limit",
+        "{}: with {left} children that are no longer desired and that may not be deleted it would have {}, more than limits.children ({most}); grant `delete` on them in plugin.yaml (and `pruneData` where they hold data), delete them, or raise the limit",
         context.parent,
         desired.len() + left
     );
@@ -158,7 +158,7 @@ fn in_any_version(object: &ObjectRef) -> (&str, &str, Option<&str>, &str) {
     (&object.kind.group, &object.kind.kind, object.namespace.as_deref(), &object.name)
 }
 
-/// Whether a child that is no longer wished for may be deleted.
+/// Checks whether a child that is no longer desired may be deleted.
 ///
 /// # Errors
 /// The rule that keeps it.

@@ -1,9 +1,9 @@
 //! Of which kind a plugin's parents may be. A component asks for one kind; only the administrator gives
 //! it, by `spec.parent` in `plugin.yaml`.
 //!
-//! Whoever has a kind for its parent is shown every object of it, whatever stands in the grants: they
+//! A plugin is shown every object of its parent kind, whatever the grants say: they
 //! begin with the namespace that the parent is in. So where an older file says nothing, it means a kind
-//! of nobody else's: none of Kubernetes itself, and none of another plugin's.
+//! of the plugin's own: none of Kubernetes itself, and none of another plugin's.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -102,7 +102,7 @@ impl Parentage {
     }
 }
 
-/// Whether the kinds of a group are somebody's own, and none that every cluster has.
+/// Returns whether the kinds of a group are custom ones, and none that every cluster has.
 fn is_custom(group: &str) -> bool {
     group.contains('.') && group != "k8s.io" && !group.ends_with(".k8s.io")
 }

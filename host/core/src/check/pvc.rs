@@ -1,5 +1,5 @@
 //! What claims of volumes may ask for: those of a StatefulSet's templates and of a Pod's ephemeral
-//! volumes, and PersistentVolumeClaims themselves. A claim can be filled with somebody's data, one
+//! volumes, and PersistentVolumeClaims themselves. A claim can be filled with another tenant's data, one
 //! of a template is whichever has its name already, and a StatefulSet can have its claims deleted.
 //! Pure.
 
@@ -41,7 +41,7 @@ pub fn check(request: &Request<'_>, body: &Value, open: &Pods, may_lose: bool) -
         return Ok(());
     }
     let root = Cursor::root(body);
-    // A set's own are nobody's orders; a claim's tell importers what to fill it with.
+    // A set's own mean nothing to other programs; a claim's say to importers what to fill it with.
     let metadata = root.child("metadata")?.filter(|_| !sets);
     let metadata = metadata.map_or(Ok(()), |metadata| open.check_annotations(&metadata));
     let spec = match root.child("spec")? {

@@ -1,5 +1,5 @@
 //! What a controller takes for its own: all Pods that its selector matches and no other controls,
-//! whoever made them; where they are too many, it deletes some. A Deployment takes ReplicaSets so, and
+//! whichever tenant made them; where they are too many, it deletes some. A Deployment takes ReplicaSets so, and
 //! a StatefulSet the Pods `SET-NUMBER`, where the plugin chooses the name of the set. Pure.
 
 use serde_json::Value;
@@ -36,7 +36,7 @@ fn check_replication(request: &Request<'_>, root: &Cursor<'_>, open: &Pods) -> C
     ensure_own(request, labels, open)
 }
 
-/// The API server gives a Job a label of its own, unless it is told not to.
+/// The API server gives a Job a label of its own, unless the Job says not to.
 fn check_job(root: &Cursor<'_>, path: &[&str], open: &Pods) -> Checked {
     match root.descendant(path)? {
         Some(manual) => manual.ensure(!manual.flag()? || open.adopt, "pod-adoption", "pods.adopt"),

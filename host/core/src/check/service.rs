@@ -25,7 +25,7 @@ pub struct Services {
     #[serde(rename = "clusterIP")]
     pub cluster_ip: bool,
     /// Annotations with a prefix, such as `service.beta.kubernetes.io/*`: those mean something to
-    /// somebody, who may do for them what is closed here. One `*` in each.
+    /// another component, which may do for them what is closed here. One `*` in each.
     pub annotations: Vec<String>,
 }
 

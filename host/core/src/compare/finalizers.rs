@@ -45,7 +45,7 @@ impl FinalizerChange {
         (old.is_some() || new.is_some()).then_some(Self { old, new, added, kept, stranded })
     }
 
-    /// Whether any parent that is there would be written to, or be left with what nobody asks for.
+    /// Whether any parent that is there would be written to, or be left with what no revision asks for.
     pub fn touches_any(&self) -> bool {
         self.added + self.kept + self.stranded > 0
     }

@@ -1,7 +1,7 @@
 //! Which fields of two JSON values differ, as lines that a person reads. Pure.
 //!
 //! A plugin chooses how much there is of everything, so all of it is bounded: the length of a
-//! value, and how many fields are told. What is beyond is counted.
+//! value, and how many fields are listed. What is beyond is counted.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 const VALUE: usize = 200;
 /// The most characters of a path that are shown.
 const PATH: usize = 300;
-/// What is shown in the place of a value that nobody may see.
+/// Stands for a value that may not be shown.
 pub const HIDDEN: &str = "(changed)";
 
 /// A field that differs.
@@ -28,11 +28,11 @@ pub struct Field {
     pub new: Option<String>,
 }
 
-/// The fields that differ, as far as they are told.
+/// The fields that differ, as far as they are listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
-    /// Those that are told.
-    pub told: Vec<Field>,
+    /// The listed ones.
+    pub listed: Vec<Field>,
     /// How many are not.
     pub more: usize,
 }
@@ -46,7 +46,7 @@ pub struct Rules<'a> {
     pub ignored: &'a str,
 }
 
-/// What differs between two values; at most so many fields are told.
+/// What differs between two values; at most so many fields are listed.
 pub fn compare(old: Option<&Value>, new: Option<&Value>, most: usize, rules: Rules<'_>) -> Fields {
     let mut walk = Walk { found: Fields::default(), most, rules };
     walk.value("", old, new, false);
@@ -78,7 +78,7 @@ impl Walk<'_> {
             _ if old == new => {}
             (Some(Value::Object(old)), Some(Value::Object(new))) => self.members(path, old, new, hidden),
             (Some(Value::Array(old)), Some(Value::Array(new))) => self.elements(path, old, new, hidden),
-            _ => self.tell(path, old.map(|value| shown(value, hidden)), new.map(|value| shown(value, hidden))),
+            _ => self.list(path, old.map(|value| shown(value, hidden)), new.map(|value| shown(value, hidden))),
         }
     }
 
@@ -98,22 +98,22 @@ impl Walk<'_> {
             }
             return;
         };
-        let told = (self.found.told.len(), self.found.more);
+        let listed = (self.found.listed.len(), self.found.more);
         let find = |list: &'_ [&str], name: &str| list.iter().position(|other| *other == name);
         for name in before.iter().chain(after.iter().filter(|name| !before.contains(name))) {
             let (was, is) = (find(&before, name), find(&after, name));
             let (was, is) = (was.and_then(|at| old.get(at)), is.and_then(|at| new.get(at)));
             self.value(&format!("{path}[{name}]"), was, is, hidden);
         }
-        if told == (self.found.told.len(), self.found.more) {
+        if listed == (self.found.listed.len(), self.found.more) {
             let order = |names: &[&str]| Some(cut(&names.join(", "), VALUE));
-            self.tell(path, order(&before), order(&after));
+            self.list(path, order(&before), order(&after));
         }
     }
 
-    fn tell(&mut self, path: &str, old: Option<String>, new: Option<String>) {
-        if self.found.told.len() < self.most {
-            self.found.told.push(Field { path: cut(path, PATH), old, new });
+    fn list(&mut self, path: &str, old: Option<String>, new: Option<String>) {
+        if self.found.listed.len() < self.most {
+            self.found.listed.push(Field { path: cut(path, PATH), old, new });
         } else {
             self.found.more += 1;
         }
@@ -144,11 +144,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn told(old: &Value, new: &Value) -> Vec<(String, String, String)> {
+    fn listed(old: &Value, new: &Value) -> Vec<(String, String, String)> {
         let none = || "-".to_owned();
         let fields = compare(Some(old), Some(new), 100, Rules { secret: &["data"], ignored: "ignored" });
         let line = |field: Field| (field.path, field.old.unwrap_or_else(none), field.new.unwrap_or_else(none));
-        fields.told.into_iter().map(line).collect()
+        fields.listed.into_iter().map(line).collect()
     }
 
     fn line(path: &str, old: &str, new: &str) -> (String, String, String) {
@@ -160,7 +160,7 @@ mod tests {
         let (old, new) =
             (json!({"spec": {"replicas": 1, "paused": true}}), json!({"spec": {"replicas": 3, "new": "x"}}));
         let lines = [line("spec.new", "-", "\"x\""), line("spec.paused", "true", "-"), line("spec.replicas", "1", "3")];
-        assert_eq!(told(&old, &new), lines);
+        assert_eq!(listed(&old, &new), lines);
     }
 
     #[test]
@@ -168,28 +168,28 @@ mod tests {
         let old = json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]});
         let new = json!({"containers": [{"name": "b", "image": "2"}, {"name": "c"}, {"name": "a", "image": "1"}]});
         let lines = [line("containers[b].image", "\"1\"", "\"2\""), line("containers[c]", "-", r#"{"name":"c"}"#)];
-        assert_eq!(told(&old, &new), lines);
+        assert_eq!(listed(&old, &new), lines);
     }
 
     #[test]
     fn another_order_of_the_same_elements_is_told() {
         let (old, new) = (json!({"l": [{"name": "a"}, {"name": "b"}]}), json!({"l": [{"name": "b"}, {"name": "a"}]}));
-        assert_eq!(told(&old, &new), [line("l", "a, b", "b, a")]);
+        assert_eq!(listed(&old, &new), [line("l", "a, b", "b, a")]);
     }
 
     #[test]
     fn elements_without_names_are_told_by_their_places() {
         let (old, new) = (json!({"args": ["-v", "-m"]}), json!({"args": ["-v", "-n", "x"]}));
-        assert_eq!(told(&old, &new), [line("args[1]", "\"-m\"", "\"-n\""), line("args[2]", "-", "\"x\"")]);
+        assert_eq!(listed(&old, &new), [line("args[1]", "\"-m\"", "\"-n\""), line("args[2]", "-", "\"x\"")]);
         let (old, new) =
             (json!({"l": [{"name": "a"}, {"name": "a", "x": 1}]}), json!({"l": [{"name": "a"}, {"name": "a"}]}));
-        assert_eq!(told(&old, &new), [line("l[1].x", "1", "-")]);
+        assert_eq!(listed(&old, &new), [line("l[1].x", "1", "-")]);
     }
 
     #[test]
     fn a_key_with_dots_stands_in_brackets() {
         let (old, new) = (json!({"labels": {"app.example.com/a": "1"}}), json!({"labels": {"app.example.com/a": "2"}}));
-        assert_eq!(told(&old, &new), [line("labels[app.example.com/a]", "\"1\"", "\"2\"")]);
+        assert_eq!(listed(&old, &new), [line("labels[app.example.com/a]", "\"1\"", "\"2\"")]);
     }
 
     #[test]
@@ -205,23 +205,25 @@ mod tests {
             (json!({"data": "hunter2"}), json!({"data": ["hunter3"]})),
             (json!({"data": {"a": "hunter2"}}), json!({"data": {"b": "hunter2"}})),
         ] {
-            let told = told(&old, &new);
-            assert!(!told.is_empty() && !format!("{told:?}").contains("hunter"), "{told:?}");
+            let listed = listed(&old, &new);
+            assert!(!listed.is_empty() && !format!("{listed:?}").contains("hunter"), "{listed:?}");
             assert!(
-                told.iter().all(|(_, old, new)| [old, new].iter().all(|value| ["-", HIDDEN].contains(&value.as_str())))
+                listed
+                    .iter()
+                    .all(|(_, old, new)| [old, new].iter().all(|value| ["-", HIDDEN].contains(&value.as_str())))
             );
         }
     }
 
     #[test]
     fn what_is_ignored_is_not_told() {
-        assert_eq!(told(&json!({"a": {"ignored": 1}}), &json!({"a": {"ignored": 2}})), []);
+        assert_eq!(listed(&json!({"a": {"ignored": 1}}), &json!({"a": {"ignored": 2}})), []);
     }
 
     #[test]
     fn a_long_value_is_cut_on_a_character_boundary() {
         let fields = compare(Some(&json!("é".repeat(500))), Some(&json!(1)), 1, Rules::default());
-        let old = fields.told[0].old.clone().unwrap();
+        let old = fields.listed[0].old.clone().unwrap();
         assert_eq!(old.chars().count(), VALUE + 1);
         assert!(old.ends_with('…'));
         assert_eq!(cut("abc", 3), "abc");
@@ -231,6 +233,6 @@ mod tests {
     fn fields_beyond_the_bound_are_counted() {
         let many = |value: u8| json!((0..150).map(|n| (format!("f{n:03}"), json!(value))).collect::<Map<_, _>>());
         let fields = compare(Some(&many(1)), Some(&many(2)), 100, Rules::default());
-        assert_eq!((fields.told.len(), fields.more), (100, 50));
+        assert_eq!((fields.listed.len(), fields.more), (100, 50));
     }
 }

@@ -18,9 +18,9 @@ use crate::model::decision::{Decision, Event};
 use crate::model::kind::ObjectRef;
 use crate::model::object::APPLIED_ANNOTATION;
 
-/// The most fields of one object that are told.
+/// The most fields of one object that are listed.
 const FIELDS: usize = 100;
-/// The most fields of one parent with all of its children that are told.
+/// The most fields of one parent with all of its children that are listed.
 const FIELDS_IN_ALL: usize = 1_000;
 /// The most characters of a failure's or an Event's message.
 const MESSAGE: usize = 500;
@@ -258,15 +258,15 @@ fn compare_child(old: &Desired, new: &Desired, most: &mut usize) -> Option<Chang
     let secret: &[&str] = if is_secret { &["data", "stringData"] } else { &[] };
     let rules = Rules { secret, ignored: APPLIED_ANNOTATION };
     let fields = json_diff::compare(Some(&old.body), Some(&new.body), FIELDS.min(*most), rules);
-    *most = most.saturating_sub(fields.told.len());
-    Some(Changed { object: (&new.reference).into(), fields: fields.told, more: fields.more })
+    *most = most.saturating_sub(fields.listed.len());
+    Some(Changed { object: (&new.reference).into(), fields: fields.listed, more: fields.more })
 }
 
 fn compare_words(found: &mut Difference, old: &Judged, new: &Judged) {
     let (old, new) = (&old.decision, &new.decision);
     let status = |decision: &Decision| decision.status.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let (was, is): (Option<Value>, Option<Value>) = (status(old), status(new));
-    found.status = json_diff::compare(was.as_ref(), is.as_ref(), FIELDS, Rules::default()).told;
+    found.status = json_diff::compare(was.as_ref(), is.as_ref(), FIELDS, Rules::default()).listed;
     for field in &mut found.status {
         // A status that is there or not as a whole has no path of its own.
         if field.path.is_empty() {
@@ -274,7 +274,7 @@ fn compare_words(found: &mut Difference, old: &Judged, new: &Judged) {
         }
     }
     let (was, is) = (conditions(old), conditions(new));
-    found.conditions = json_diff::compare(Some(&was), Some(&is), FIELDS, Rules::default()).told;
+    found.conditions = json_diff::compare(Some(&was), Some(&is), FIELDS, Rules::default()).listed;
     found.events = compare_events(&old.events, &new.events);
     let after = |decision: &Decision| decision.requeue_after.map(|after| format!("{after:?}"));
     found.requeue = other("requeue", after(old), after(new));
@@ -513,8 +513,8 @@ mod tests {
     fn a_failure_where_there_was_none_breaks_and_its_end_does_not() {
         let found_one = found(&said(|_| {}), &failed("x"), &[]).unwrap();
         assert!(found_one.breaks() && found_one.answer.is_none());
-        let mended = found(&failed("x"), &said(|_| {}), &[]).unwrap();
-        assert!(!mended.breaks() && mended.old_failure.is_some());
+        let fixed = found(&failed("x"), &said(|_| {}), &[]).unwrap();
+        assert!(!fixed.breaks() && fixed.old_failure.is_some());
         assert!(!found(&failed("x"), &failed("y"), &[]).unwrap().breaks());
     }
 }

@@ -52,7 +52,7 @@ pub struct Plan {
 }
 
 /// What became of applying a child that the reply did not cover: applying the same again to the
-/// same ownership would start a fight with whoever took the field.
+/// same ownership would start a fight with the manager that took the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsettled {
     /// Digest of what was applied.
@@ -90,7 +90,7 @@ pub fn in_sync(desired: &Desired, live: &Object, manager: &str) -> bool {
 
 /// Whether `fieldsV1` holds every leaf of `desired`.
 ///
-/// `apiVersion`, `kind`, `metadata.name` and `metadata.namespace` say which object it is; nobody
+/// `apiVersion`, `kind`, `metadata.name` and `metadata.namespace` identify the object; no manager
 /// owns them.
 pub fn covers(fields: &str, desired: &Value) -> bool {
     Fields::read(fields).is_ok_and(|fields| covers_members(&fields, desired, &["apiVersion", "kind"]))

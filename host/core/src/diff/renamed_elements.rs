@@ -1,7 +1,7 @@
-//! Elements of ours that somebody renamed, a container for one. To the API server ours is gone then and
+//! Elements of ours that another writer renamed, such as a container. To the API server ours is gone then and
 //! theirs is another, which an apply leaves alone beside the new one that it adds.
 //!
-//! Beside *diff*; pure. What others added is told from what they renamed by all that is not the name, so
+//! Beside *diff*; pure. What others added is distinguished from what they renamed by all that is not the name, so
 //! an element that says little more than its name is never taken for one of ours.
 
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ use crate::diff::repair::Repair;
 use crate::model::managed_fields::Fields;
 
 const NAME: &str = "name";
-/// So many members beside its name tell an element from others.
+/// How many members beside its name distinguish an element from others.
 const TELLING: usize = 2;
 
 /// Whether an element that we applied, and that has a name, is no longer ours.
@@ -76,7 +76,7 @@ fn find_doubles(desired: &Value, live: &Value, pointer: String, found: &mut Vec<
     }
 }
 
-/// An element that can be told from others, and its name.
+/// An element that can be distinguished from others, and its name.
 fn named(element: &Value) -> Option<(&Value, &Map<String, Value>)> {
     let members = element.as_object().filter(|members| members.len() > TELLING)?;
     Some((members.get(NAME).filter(|name| name.is_string())?, members))

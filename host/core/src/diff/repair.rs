@@ -19,7 +19,7 @@ pub struct Repair {
     pub value: Value,
 }
 
-/// What puts back elements of ours that went missing from innermost lists: somebody changed a key of theirs, so
+/// Restores elements of ours that went missing from innermost lists: another writer changed a key of theirs, so
 /// that to the API server ours is gone and theirs is another, which an apply can never remove. The edited one is
 /// known by what else it still has of ours; where none is, the list becomes what is desired.
 pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {

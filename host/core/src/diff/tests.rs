@@ -75,14 +75,14 @@ fn nonsense_covers_nothing() {
 const KIND: (&str, &str) = ("apps", "Deployment");
 const MANAGER: &str = "hotshoe/demo";
 
-fn wish(name: &str, digest: &str) -> Desired {
+fn desired_child(name: &str, digest: &str) -> Desired {
     let kind = Kind::new(KIND.0, "v1", KIND.1);
     let reference = crate::model::kind::ObjectRef { kind, namespace: Some("n".into()), name: name.into() };
     let body = json!({ "metadata": { "name": name, "namespace": "n" }, "spec": { "replicas": 1 } });
     Desired { reference, body: Arc::new(body), digest: digest.into() }
 }
 
-/// A child as it is after such a wish was applied, with these changes.
+/// A child as it is after such a child was applied, with these changes.
 fn child(name: &str, change: impl FnOnce(&mut Value)) -> (Kind, Arc<Object>) {
     let mut object = json!({ "metadata": {
         "name": name, "namespace": "n", "uid": format!("uid-{name}"),
@@ -107,24 +107,28 @@ fn planned(desired: Vec<Desired>, observed: ObservedChildren) -> (Vec<(String, P
 #[test]
 fn what_is_missing_is_made_and_what_differs_is_applied_to_the_very_object() {
     let as_it_is = |_: &mut Value| {};
-    assert_eq!(planned(vec![wish("a", "d")], vec![]).0, [("a".to_owned(), Precondition::Absent)]);
-    assert_eq!(planned(vec![wish("a", "d")], vec![child("a", as_it_is)]), (vec![], vec![]));
+    assert_eq!(planned(vec![desired_child("a", "d")], vec![]).0, [("a".to_owned(), Precondition::Absent)]);
+    assert_eq!(planned(vec![desired_child("a", "d")], vec![child("a", as_it_is)]), (vec![], vec![]));
     let this_one = [("a".to_owned(), Precondition::Uid("uid-a".into()))];
-    assert_eq!(planned(vec![wish("a", "other")], vec![child("a", as_it_is)]).0, this_one);
+    assert_eq!(planned(vec![desired_child("a", "other")], vec![child("a", as_it_is)]).0, this_one);
     let taken =
         child("a", |object| object["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"] = json!({ "f:x": {} }));
-    assert_eq!(planned(vec![wish("a", "d")], vec![taken]).0, this_one);
+    assert_eq!(planned(vec![desired_child("a", "d")], vec![taken]).0, this_one);
     let disowned = child("a", |object| object["metadata"]["managedFields"] = json!([]));
-    assert_eq!(planned(vec![wish("a", "d")], vec![disowned]).0, this_one);
+    assert_eq!(planned(vec![desired_child("a", "d")], vec![disowned]).0, this_one);
     let going = child("a", |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
-    assert_eq!(planned(vec![wish("a", "other")], vec![going]), (vec![], vec![]), "it is going, and made anew later");
+    assert_eq!(
+        planned(vec![desired_child("a", "other")], vec![going]),
+        (vec![], vec![]),
+        "it is going, and made anew later"
+    );
 }
 
 #[test]
 fn what_is_ours_and_not_wished_for_is_pruned_once() {
     let observed = || vec![child("a", |_| {}), child("b", |_| {})];
     assert_eq!(planned(vec![], observed()).1, ["a", "b"]);
-    assert_eq!(planned(vec![wish("a", "d")], observed()).1, ["b"]);
+    assert_eq!(planned(vec![desired_child("a", "d")], observed()).1, ["b"]);
     let going = child("b", |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
     assert_eq!(planned(vec![], vec![going]).1, [""; 0]);
     for label in [json!({}), json!({ "hotshoe.dev/plugin": "other" })] {

@@ -13,7 +13,7 @@
 //! A call that uses up its time counts for more than one, and a good call takes one strike back. A
 //! parent that has not failed as it is now may be tried even while the circuit is open, one at a time
 //! and each once: a single parent that no plugin can serve must not keep the others from being served.
-//! The more of them fail in a row, the less often, or whoever keeps changing a parent would keep a
+//! The more of them fail in a row, the less often, or a client that keeps changing a parent would keep a
 //! plugin busy that does nothing but harm. A new revision begins with a closed circuit.
 //!
 //! Between *observe* and *decide*; it does not await.
@@ -59,7 +59,7 @@ struct Open {
     next: Instant,
     /// Between this trial and the next if it is bad.
     gap: Duration,
-    /// The end of the line of those who were told when to come again, so that they do not all come
+    /// The end of the line of parents with a time for their next try, so that they do not all come
     /// at once.
     line: Instant,
 }
@@ -69,7 +69,7 @@ struct Open {
 pub struct Standing {
     /// Whether the parent has failed as it is now.
     pub failed: bool,
-    /// When the parent was told to come again. One that comes earlier keeps its place, so that asking often does
+    /// The time of the next try that the parent was given. One that comes earlier keeps its place, so that asking often does
     /// not lengthen the line.
     pub place: Option<Instant>,
 }
@@ -103,14 +103,14 @@ impl State {
 pub struct BreakerStatus {
     /// Its state.
     pub state: State,
-    /// Bad calls of late that no good one has taken back.
+    /// Recent bad calls, less the good ones since.
     pub strikes: usize,
     /// How long it is open for yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
 }
 
-/// The leave to make one call; what becomes of it is told to the breaker.
+/// The permission to make one call; its result is reported to the breaker.
 #[derive(Debug)]
 #[must_use]
 pub struct Trial<'a> {
@@ -125,7 +125,7 @@ pub struct Trial<'a> {
 pub enum Turned {
     /// Nothing.
     No,
-    /// It is closed again: whoever waited may be called.
+    /// It is closed again: parents that waited may be decided.
     Closed,
     /// It is open, for this long.
     Open(Duration),

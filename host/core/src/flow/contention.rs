@@ -1,10 +1,9 @@
-//! Whether somebody else undoes what a plugin wishes for as often as it is put right. Each repair is a write,
-//! and each write may wake the other, so two that never agree go round as fast as the API server lets them.
+//! Slows down the repair of a child that another writer changes again and again. Each repair is a write, and
+//! each write may wake the other writer, so two that never agree go round as fast as the API server lets them.
 //!
-//! Beside *apply*; pure. A person who edits by hand is answered at once each time; with a controller that
-//! always answers there is no end to it: an allowance tells them apart. Once it is used up, the same wish
-//! waits longer and longer before it is applied to the same child again. What is remembered goes with the
-//! quarrel.
+//! Beside *apply*; pure. An edit by hand is reverted at once each time; with a controller that always
+//! answers there is no end to it: a budget distinguishes them. Once it is used up, the same desired state waits
+//! longer and longer before it is applied to the same child again. The state here ends with the contention.
 
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
@@ -14,15 +13,15 @@ use crate::check::Desired;
 use crate::diff::{Apply, Plan};
 use crate::flow::backoff::doubled;
 
-/// What applying one wish to one child may cost at once. Afterwards it comes back as time goes by.
+/// The budget for applying one desired state to one child. It refills as time goes by.
 const ALLOWANCE: Duration = Duration::from_secs(360);
 /// What one apply costs: sixty at once, then ten a minute.
 const APPLY: Duration = Duration::from_secs(6);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// What was applied of late to the children of one parent, at most one wish for each. In numbers, for there is
-/// one for each child, and next to none is ever looked at again.
+/// What was applied lately to the children of one parent, at most one desired state for each. It is kept as
+/// fingerprints, since there is one for each child and hardly any is looked at again.
 #[derive(Clone, Debug, Default)]
 pub struct Contention(Vec<Applied>);
 
@@ -31,7 +30,7 @@ struct Applied {
     /// Fingerprint of which child.
     child: u64,
     /// Fingerprint of what was applied to it.
-    wish: u64,
+    intent: u64,
     /// When its allowance is whole again, and this is forgotten.
     whole: Instant,
     /// That its allowance was used up.
@@ -44,17 +43,17 @@ struct Slowed {
     pauses: u32,
     /// Not to be applied before.
     due: Option<Instant>,
-    /// What is told of it, once it was undone in a pause.
-    told: Option<String>,
+    /// The message that is reported, once the child was changed during a pause.
+    reported: Option<String>,
 }
 
 impl Contention {
-    /// A wish was applied to a child. `hasher` is the same each time.
+    /// Records that a desired state was applied to a child. `hasher` is the same each time.
     pub fn applied(&mut self, desired: &Desired, now: Instant, hasher: &RandomState) {
-        let (child, wish) = Self::of(desired, hasher);
+        let (child, intent) = Self::of(desired, hasher);
         let known = self.0.iter().position(|one| one.child == child).map(|index| self.0.remove(index));
-        let known = known.filter(|one| one.wish == wish && one.whole > now);
-        let applied = known.unwrap_or(Applied { child, wish, whole: now, slowed: None });
+        let known = known.filter(|one| one.intent == intent && one.whole > now);
+        let applied = known.unwrap_or(Applied { child, intent, whole: now, slowed: None });
         self.0.reserve_exact(1);
         self.0.push(applied.once_more(now));
     }
@@ -66,12 +65,12 @@ impl Contention {
             return Vec::new();
         }
         let planned: Vec<_> = plan.apply.iter().map(|apply| Self::of(&apply.desired, hasher)).collect();
-        for one in self.0.iter_mut().filter(|one| one.is_due(now) && !planned.contains(&(one.child, one.wish))) {
+        for one in self.0.iter_mut().filter(|one| one.is_due(now) && !planned.contains(&(one.child, one.intent))) {
             one.rest();
         }
         let is_due = |apply: &Apply| {
-            let wish = Self::of(&apply.desired, hasher);
-            self.0.iter().all(|one| (one.child, one.wish) != wish || one.is_due(now))
+            let intent = Self::of(&apply.desired, hasher);
+            self.0.iter().all(|one| (one.child, one.intent) != intent || one.is_due(now))
         };
         let (due, held) = mem::take(&mut plan.apply).into_iter().partition(is_due);
         plan.apply = due;
@@ -93,26 +92,26 @@ impl Contention {
         self.slowed().filter_map(|slowed| slowed.due).map(|due| due.saturating_duration_since(now)).min()
     }
 
-    /// Whether it is told that a wish is undone again and again.
-    pub fn is_told(&self, desired: &Desired, hasher: &RandomState) -> bool {
-        let wish = Self::of(desired, hasher);
-        let found = self.0.iter().find(|one| (one.child, one.wish) == wish);
-        found.and_then(|one| one.slowed.as_ref()).is_some_and(|slowed| slowed.told.is_some())
+    /// Returns whether it is reported that a desired state is undone again and again.
+    pub fn is_reported(&self, desired: &Desired, hasher: &RandomState) -> bool {
+        let intent = Self::of(desired, hasher);
+        let found = self.0.iter().find(|one| (one.child, one.intent) == intent);
+        found.and_then(|one| one.slowed.as_ref()).is_some_and(|slowed| slowed.reported.is_some())
     }
 
-    /// Has it told that a wish is undone again and again.
-    pub fn tell(&mut self, desired: &Desired, words: &str, hasher: &RandomState) {
-        let wish = Self::of(desired, hasher);
-        let found = self.0.iter_mut().find(|one| (one.child, one.wish) == wish);
+    /// Sets the message that reports that a desired state is undone again and again.
+    pub fn set_message(&mut self, desired: &Desired, words: &str, hasher: &RandomState) {
+        let intent = Self::of(desired, hasher);
+        let found = self.0.iter_mut().find(|one| (one.child, one.intent) == intent);
         if let Some(slowed) = found.and_then(|one| one.slowed.as_mut()) {
-            slowed.told = Some(words.to_owned());
+            slowed.reported = Some(words.to_owned());
         }
     }
 
-    /// What is told for as long as it lasts.
-    pub fn told(&self) -> Option<String> {
-        let told: Vec<&str> = self.slowed().filter_map(|slowed| slowed.told.as_deref()).collect();
-        (!told.is_empty()).then(|| told.join("; "))
+    /// Returns the messages that are reported for as long as the contention lasts.
+    pub fn message(&self) -> Option<String> {
+        let reported: Vec<&str> = self.slowed().filter_map(|slowed| slowed.reported.as_deref()).collect();
+        (!reported.is_empty()).then(|| reported.join("; "))
     }
 
     fn slowed(&self) -> impl Iterator<Item = &Slowed> {
@@ -144,7 +143,7 @@ impl Applied {
 
     fn rest(&mut self) {
         if let Some(slowed) = &mut self.slowed {
-            (slowed.due, slowed.told) = (None, None);
+            (slowed.due, slowed.reported) = (None, None);
         }
     }
 }
@@ -162,7 +161,7 @@ mod tests {
     const AT_ONCE: u64 = 60;
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn wish(name: &str, digest: &str) -> Desired {
+    fn desired_child(name: &str, digest: &str) -> Desired {
         let kind = Kind::new("", "v1", "ConfigMap");
         let reference = ObjectRef { kind, namespace: Some("n".into()), name: name.into() };
         Desired { reference, body: Arc::new(json!({})), digest: digest.into() }
@@ -181,12 +180,12 @@ mod tests {
             self.0.hold(plan, now, &self.1).len()
         }
 
-        fn tell(&mut self, desired: &Desired, words: &str) {
-            self.0.tell(desired, words, &self.1);
+        fn set_message(&mut self, desired: &Desired, words: &str) {
+            self.0.set_message(desired, words, &self.1);
         }
 
-        fn is_told(&self, desired: &Desired) -> bool {
-            self.0.is_told(desired, &self.1)
+        fn is_reported(&self, desired: &Desired) -> bool {
+            self.0.is_reported(desired, &self.1)
         }
     }
 
@@ -202,9 +201,9 @@ mod tests {
         plan.apply.is_empty()
     }
 
-    /// When a wish is applied in so much time, where somebody undoes it at once each time.
+    /// When a desired state is applied in so much time, where another writer undoes it at once each time.
     fn applies(lasting: Duration) -> Vec<Duration> {
-        let (mut contention, desired, begin) = (Tried::default(), wish("a", "d"), Instant::now());
+        let (mut contention, desired, begin) = (Tried::default(), desired_child("a", "d"), Instant::now());
         let (mut at, mut passed) = (Vec::new(), Duration::ZERO);
         while passed < lasting {
             let now = begin + passed;
@@ -219,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_dozen_edits_in_a_minute_are_put_back_at_once_for_as_long_as_it_goes_on() {
-        let (mut contention, desired, mut now) = (Tried::default(), wish("a", "d"), Instant::now());
+        let (mut contention, desired, mut now) = (Tried::default(), desired_child("a", "d"), Instant::now());
         for _ in 0..120 {
             assert!(!is_held(&mut contention, &desired, now));
             contention.applied(&desired, now);
@@ -245,15 +244,15 @@ mod tests {
 
     #[test]
     fn when_the_other_stops_it_is_over_and_an_edit_is_soon_put_back_at_once_again() {
-        let (mut contention, desired, now) = (Tried::default(), wish("a", "d"), Instant::now());
+        let (mut contention, desired, now) = (Tried::default(), desired_child("a", "d"), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired, now));
         assert!(is_held(&mut contention, &desired, now) && contention.0.none_due(now) && !contention.0.is_over());
-        contention.tell(&desired, "it is undone");
-        assert_eq!(contention.0.told().as_deref(), Some("it is undone"));
+        contention.set_message(&desired, "it is undone");
+        assert_eq!(contention.0.message().as_deref(), Some("it is undone"));
         let due = now + contention.0.next_due(now).unwrap();
         assert!(!contention.0.none_due(due), "it is to be looked at");
         assert_eq!(contention.hold(&mut Plan::default(), due), 0);
-        assert!(contention.0.is_over() && contention.0.told().is_none() && contention.0.next_due(due).is_none());
+        assert!(contention.0.is_over() && contention.0.message().is_none() && contention.0.next_due(due).is_none());
         let later = due + APPLY;
         assert!(!is_held(&mut contention, &desired, later));
         contention.applied(&desired, later);
@@ -264,25 +263,25 @@ mod tests {
 
     #[test]
     fn a_pause_in_which_nothing_was_undone_is_not_told_and_what_is_told_stays_between_two_pauses() {
-        let (mut contention, desired, now) = (Tried::default(), wish("a", "d"), Instant::now());
+        let (mut contention, desired, now) = (Tried::default(), desired_child("a", "d"), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired, now));
-        assert!(!contention.is_told(&desired) && contention.0.told().is_none());
-        contention.tell(&desired, "it is undone");
+        assert!(!contention.is_reported(&desired) && contention.0.message().is_none());
+        contention.set_message(&desired, "it is undone");
         let due = now + FIRST_PAUSE;
         assert!(!is_held(&mut contention, &desired, due));
         contention.applied(&desired, due);
-        assert!(contention.is_told(&desired));
+        assert!(contention.is_reported(&desired));
         assert_eq!(contention.0.next_due(due), Some(2 * FIRST_PAUSE));
     }
 
     #[test]
     fn another_wish_and_another_child_do_not_wait() {
         let (mut contention, now) = (Tried::default(), Instant::now());
-        (0..=AT_ONCE).for_each(|_| contention.applied(&wish("a", "d"), now));
-        contention.tell(&wish("a", "d"), "it is undone");
-        assert!(!is_held(&mut contention, &wish("b", "d"), now));
-        assert!(!is_held(&mut contention, &wish("a", "other"), now));
-        contention.applied(&wish("a", "other"), now);
-        assert!(contention.0.is_over() && contention.0.told().is_none());
+        (0..=AT_ONCE).for_each(|_| contention.applied(&desired_child("a", "d"), now));
+        contention.set_message(&desired_child("a", "d"), "it is undone");
+        assert!(!is_held(&mut contention, &desired_child("b", "d"), now));
+        assert!(!is_held(&mut contention, &desired_child("a", "other"), now));
+        contention.applied(&desired_child("a", "other"), now);
+        assert!(contention.0.is_over() && contention.0.message().is_none());
     }
 }

@@ -1,16 +1,16 @@
-//! Whether a plugin makes up its mind: how often its wishes for one parent change while the parent does
+//! Slows down a plugin that flaps: one whose desired state of a parent keeps changing while the parent does
 //! not. Each change is a write, and each write wakes the plugin again, so one that never comes to an end
 //! goes round as fast as the API server lets it.
 //!
-//! Beside *decide*; pure. Roll-outs that go forward in steps change wishes too, many times, but not for
-//! ever at full speed: an allowance tells them apart. Going back to what was wished for before is no step
-//! of anything, and costs more of it.
+//! Beside *decide*; pure. Rollouts that go forward in steps change the desired state too, many times, but not
+//! for ever at full speed: a budget distinguishes them. A change back to the state before is no step of a rollout,
+//! and costs more.
 
 use std::time::{Duration, Instant};
 
 use crate::flow::backoff::doubled;
 
-/// What wishes may cost at once. Afterwards it comes back as time goes by.
+/// The budget for changes. It refills as time goes by.
 const ALLOWANCE: Duration = Duration::from_secs(120);
 /// What a change costs: a hundred and twenty at once, then one a second.
 const CHANGE: Duration = Duration::from_secs(1);
@@ -23,9 +23,9 @@ const FORGOTTEN: Duration = Duration::from_secs(600);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// What a decision wishes for, in fingerprints.
+/// The desired state of one decision, as fingerprints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct Intent {
     /// The children.
     pub children: u64,
     /// What the plugin reads itself of the status that it states.
@@ -35,15 +35,15 @@ pub struct Wishes {
     pub about: u64,
 }
 
-/// What is remembered of the wishes for one parent.
+/// The history of the desired state of one parent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Churn {
     /// Fingerprint of what was decided on: the parent and the revision.
     basis: u64,
-    /// The last wishes.
-    wishes: Wishes,
+    /// The last desired state.
+    intent: Intent,
     /// Those before them, where they were others.
-    before: Wishes,
+    before: Intent,
     /// How often they changed back since the basis changed.
     turns: u32,
     /// When they changed last.
@@ -52,9 +52,9 @@ pub struct Churn {
     whole: Option<Instant>,
 }
 
-impl Wishes {
+impl Intent {
     /// Whether the plugin has changed its mind since these.
-    fn differ_from(&self, earlier: &Wishes) -> bool {
+    fn differ_from(&self, earlier: &Intent) -> bool {
         self.children != earlier.children || (self.about == earlier.about && self.word != earlier.word)
     }
 }
@@ -62,34 +62,34 @@ impl Wishes {
 impl Churn {
     /// What is remembered after one more decision.
     #[must_use]
-    pub fn then(self, basis: u64, wishes: Wishes, now: Instant) -> Self {
+    pub fn then(self, basis: u64, intent: Intent, now: Instant) -> Self {
         let forgotten = self.at.is_some_and(|at| now.saturating_duration_since(at) > FORGOTTEN);
         if self.basis != basis || forgotten {
-            return Self { basis, wishes, ..Self::default() };
+            return Self { basis, intent, ..Self::default() };
         }
-        if !wishes.differ_from(&self.wishes) {
-            return Self { wishes, ..self };
+        if !intent.differ_from(&self.intent) {
+            return Self { intent, ..self };
         }
-        let turned = !wishes.differ_from(&self.before);
+        let turned = !intent.differ_from(&self.before);
         let cost = if turned { TURN } else { CHANGE };
         let whole = self.whole.map_or(now, |whole| whole.max(now)) + cost;
         let turns = self.turns + u32::from(turned);
-        Self { basis, wishes, before: self.wishes, turns, at: Some(now), whole: Some(whole) }
+        Self { basis, intent, before: self.intent, turns, at: Some(now), whole: Some(whole) }
     }
 
     /// The same after a decision that a timer of the plugin asked for: that time has passed is a reason to answer
     /// otherwise, so to go back to what was desired before costs no more than any other change.
     #[must_use]
-    pub fn then_on_time(self, basis: u64, wishes: Wishes, now: Instant) -> Self {
-        Self { before: Wishes::default(), ..self }.then(basis, wishes, now)
+    pub fn then_on_time(self, basis: u64, intent: Intent, now: Instant) -> Self {
+        Self { before: Intent::default(), ..self }.then(basis, intent, now)
     }
 
-    /// Whether the wishes changed just now.
+    /// Returns whether the desired state changed just now.
     pub fn is_new(&self, now: Instant) -> bool {
         self.at == Some(now)
     }
 
-    /// Whether the wishes changed just now, and more often than any work that ends would have them change.
+    /// Returns whether the desired state changed just now, and more often than in any work that ends.
     pub fn is_endless(&self, now: Instant) -> bool {
         self.is_new(now) && self.overdrawn().is_some_and(|until| now < until)
     }
@@ -113,13 +113,13 @@ mod tests {
 
     const BASIS: u64 = 1;
 
-    /// Wishes that follow one another after so long each, and when the last one came.
-    fn after(wishes: impl IntoIterator<Item = u64>, each: Duration) -> (Churn, Instant) {
+    /// Desired states that follow one another after so long each, and when the last one came.
+    fn after(intent: impl IntoIterator<Item = u64>, each: Duration) -> (Churn, Instant) {
         let mut now = Instant::now() + 2 * ALLOWANCE;
         let mut churn = Churn::default();
-        for wishes in wishes {
+        for intent in intent {
             now += each;
-            churn = churn.then(BASIS, of(wishes), now);
+            churn = churn.then(BASIS, of(intent), now);
         }
         (churn, now)
     }
@@ -136,8 +136,8 @@ mod tests {
         assert!(slowed.pause(now, || BASIS).is_some(), "without a timer it is");
     }
 
-    fn of(children: u64) -> Wishes {
-        Wishes { children, ..Wishes::default() }
+    fn of(children: u64) -> Intent {
+        Intent { children, ..Intent::default() }
     }
 
     fn rest((churn, now): &(Churn, Instant)) -> Option<Duration> {
@@ -196,7 +196,11 @@ mod tests {
     fn a_pause_is_over_once_and_for_all_where_nothing_changes_after_it() {
         let (churn, now) = after(back_and_forth(100), Duration::from_secs(20));
         let later = now + LONGEST_PAUSE;
-        assert_eq!(churn.then(BASIS, of(11), later).pause(later, || BASIS), None, "the same wishes are no change");
+        assert_eq!(
+            churn.then(BASIS, of(11), later).pause(later, || BASIS),
+            None,
+            "the same desired state is no change"
+        );
     }
 
     #[test]
@@ -204,11 +208,11 @@ mod tests {
         let words = |about: fn(u64) -> u64| {
             let (mut churn, now) = (Churn::default(), Instant::now() + 2 * ALLOWANCE);
             for number in 0..100 {
-                churn = churn.then(BASIS, Wishes { children: 1, word: number % 2, about: about(number) }, now);
+                churn = churn.then(BASIS, Intent { children: 1, word: number % 2, about: about(number) }, now);
             }
             churn.pause(now, || BASIS)
         };
-        assert_eq!(words(|number| number % 2), None, "it tells of Pods that come and go");
+        assert_eq!(words(|number| number % 2), None, "it is about Pods that come and go");
         assert!(words(|_| 1) > Some(FIRST_PAUSE), "it answers itself");
     }
 }

@@ -20,7 +20,7 @@ use crate::model::sanitize;
 
 /// How long a new revision is held against the one before it.
 const PROBATION: Duration = Duration::from_secs(600);
-/// After a way back that failed, how long until the revision may be judged again.
+/// Pause after a failed rollback before the revision is evaluated again.
 const REST: Duration = Duration::from_secs(60);
 /// Fewer failures prove nothing.
 const MIN_FAILURES: u32 = 5;
@@ -28,7 +28,7 @@ const MIN_FAILURES: u32 = 5;
 const MORE_FAILURES: f64 = 0.05;
 /// Fewer calls say nothing about time, neither of one revision nor of the other.
 const MIN_CALLS: u32 = 10;
-/// So often a revision may wish otherwise for each parent that stays as it is, on the average and at once…
+/// How often a revision may change its decision for each parent that stays as it is, on average and at once…
 const CHANGES: f64 = 30.0;
 /// …and then once in so long.
 const CHANGE: Duration = Duration::from_secs(30);
@@ -72,7 +72,7 @@ pub enum Beginning {
     Return,
 }
 
-/// That the present revision should be taken back.
+/// The verdict that the active revision should be rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relapse {
     /// Why, in words for people.
@@ -90,13 +90,13 @@ struct Inner {
     now: Tally,
     /// The parents on which it failed, the last one last.
     failed_on: Vec<Key>,
-    /// How often it wished otherwise.
+    /// How often it changed its decisions.
     unrest: Unrest,
     /// From when on it is judged; from its beginning where there is none.
     from: Option<Instant>,
     /// Until when the revision is on probation; none where it is not.
     until: Option<Instant>,
-    /// It is to be taken back: no more is said meanwhile.
+    /// It is to be rolled back: no other verdict meanwhile.
     is_judged: bool,
     verdict: Option<Relapse>,
 }
@@ -168,7 +168,7 @@ impl Probation {
         }
     }
 
-    /// For a parent that did not change this revision wishes otherwise; `endless` where it did so again and
+    /// Records that this revision changed its decision for a parent that did not change; `endless` where it did so again and
     /// again. Where it does so with many parents, each has its turn less often, but all together have more.
     #[must_use = "a new verdict is to be reported"]
     pub fn changed_its_mind(&self, now: Instant, digest: Digest, parent: &Key, endless: bool) -> bool {
@@ -188,7 +188,7 @@ impl Probation {
         self.judge(inner, now, why.map(Relapse::of))
     }
 
-    /// The present revision should have been taken back and could not be. After a rest it may be judged
+    /// The active revision should have been rolled back and could not be. After a rest it may be judged
     /// again, so that what is there to replace it has its turn.
     pub fn resume(&self, now: Instant) {
         let mut inner = self.lock();
@@ -237,7 +237,7 @@ impl Relapse {
     }
 }
 
-/// How often a revision wished otherwise for parents that stay as they are.
+/// Counts how often a revision changed its decision for parents that stay as they are.
 #[derive(Debug, Default)]
 struct Unrest {
     parents: HashSet<Key>,
@@ -487,7 +487,7 @@ mod tests {
         fail(now);
         assert!(probation.lock().verdict.take().is_some());
         fail(now);
-        assert_eq!(verdict(&probation), None, "it is being taken back");
+        assert_eq!(verdict(&probation), None, "it is being rolled back");
         probation.resume(now);
         fail(now + REST / 2);
         assert_eq!(verdict(&probation), None);

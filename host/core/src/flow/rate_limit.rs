@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 
-/// So often it is told at most that something was dropped: all of it in one line.
-const TOLD: Duration = Duration::from_secs(10);
+/// How often it is reported at most that something was dropped: all of it in one line.
+const REPORT: Duration = Duration::from_secs(10);
 
 /// What one plugin may still say.
 pub struct Allowance {
@@ -18,8 +18,8 @@ pub struct Allowance {
 
 #[derive(Default)]
 struct Dropped {
-    untold: u64,
-    told: Option<Instant>,
+    unreported: u64,
+    reported: Option<Instant>,
 }
 
 impl Allowance {
@@ -38,15 +38,15 @@ impl Allowance {
         }
     }
 
-    /// So much was dropped. Returns how much was since that was told last, where it is to be told.
+    /// Records that so much was dropped. Returns how much was since the last report, where a report is due.
     pub fn dropped(&self, amount: u64, now: Instant) -> Option<u64> {
         let mut dropped = self.dropped.lock();
-        dropped.untold += amount;
-        if dropped.told.is_some_and(|told| now.saturating_duration_since(told) < TOLD) {
+        dropped.unreported += amount;
+        if dropped.reported.is_some_and(|reported| now.saturating_duration_since(reported) < REPORT) {
             return None;
         }
-        dropped.told = Some(now);
-        Some(std::mem::take(&mut dropped.untold))
+        dropped.reported = Some(now);
+        Some(std::mem::take(&mut dropped.unreported))
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
     fn what_was_dropped_is_told_at_once_and_then_summed_up() {
         let (allowance, start) = (Allowance::new(1, 1), Instant::now());
         assert_eq!(allowance.dropped(1, start), Some(1));
-        assert!((1..=98).all(|_| allowance.dropped(1, start + TOLD / 2).is_none()));
-        assert_eq!(allowance.dropped(2, start + TOLD), Some(100));
+        assert!((1..=98).all(|_| allowance.dropped(1, start + REPORT / 2).is_none()));
+        assert_eq!(allowance.dropped(2, start + REPORT), Some(100));
     }
 }

@@ -111,8 +111,8 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// A number for the children that are wished for.
-    pub fn wished_children(&self, hasher: &impl BuildHasher) -> u64 {
+    /// Returns a fingerprint of the desired children.
+    pub fn desired_children(&self, hasher: &impl BuildHasher) -> u64 {
         let children: Option<Vec<_>> = match &self.children {
             Children::Exactly(children) => Some(children.iter().map(|child| (&child.reference, &child.json)).collect()),
             Children::Keep => None,
@@ -120,8 +120,8 @@ impl Decision {
         hasher.hash_one(children)
     }
 
-    /// A number for what the plugin reads itself of the status that it states. The rest only tells what comes and
-    /// goes, and wakes nobody.
+    /// A number for what the plugin reads itself of the status that it states. The rest only says what comes and
+    /// goes, and wakes no reconcile.
     pub fn word_to_itself(&self, read: Option<&Projection>, hasher: &impl BuildHasher) -> u64 {
         hasher.hash_one(read.and_then(|read| self.shown_status(read)))
     }

@@ -1,5 +1,5 @@
 //! The shape of JSON that a plugin wrote, checked without building it: the first thing that
-//! happens to it, so that whoever parses it later cannot be led into deep recursion or a quarrel
+//! happens to it, so that a later parser cannot be led into deep recursion or a quarrel
 //! about which of two equal keys counts.
 
 use std::borrow::Cow;

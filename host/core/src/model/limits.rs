@@ -78,7 +78,7 @@ pub const WRITES_PER_SECOND: Bound<u32> = bound("writesPerSecond", 1, 500, 10_00
 /// Objects that `needs` asks the API server for in a second, all parents together. More wait.
 pub const READS_PER_SECOND: Bound<u32> = bound("readsPerSecond", 1, 500, 10_000);
 /// Deletions of children in a second, all parents together. More wait: what a plugin deletes by
-/// mistake, somebody should have time to notice.
+/// mistake, an administrator should have time to notice.
 pub const DELETIONS_PER_SECOND: Bound<u32> = bound("deletionsPerSecond", 1, 10, 1_000);
 /// The component's own size.
 pub const COMPONENT_BYTES: Bound<Size> = bound("componentBytes", Size(1), Size(32 * MIB), Size(256 * MIB));
@@ -125,7 +125,7 @@ pub const WALL_TIME: u32 = 2 * (REST + 1);
 /// Native stack of a guest, bytes. It belongs to the compiled code of all plugins, so it cannot be
 /// overridden.
 pub const WASM_STACK: usize = 512 * 1024;
-/// Conditions of one decision; more would not fit a status that anybody reads.
+/// Conditions of one decision; more would not fit a readable status.
 pub const CONDITIONS: usize = 32;
 /// Requirements of one `needs`.
 pub const REQUIREMENTS: usize = 100;
@@ -173,7 +173,7 @@ impl<T: Copy + PartialOrd + fmt::Display> Bound<T> {
     }
 }
 
-/// An override that nobody may have.
+/// An override that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are the words of the message")]
 pub enum LimitError {
@@ -188,7 +188,7 @@ pub enum LimitError {
     TooLittle { name: &'static str, wanted: String, least: String },
 }
 
-/// What somebody may have meant by nothing.
+/// Returns what may have been meant by nothing.
 fn instead(name: &str) -> &'static str {
     match name {
         "deletionsPerSecond" => " (to forbid deletions, leave `delete` out of spec.grants)",

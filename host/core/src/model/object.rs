@@ -258,7 +258,7 @@ pub struct FieldManager {
 }
 
 impl FieldManager {
-    /// All of an object. Whoever writes a status may own annotations by that, as the Deployment controller does.
+    /// All of an object. A writer of a status may own annotations by that, as the Deployment controller does.
     ///
     /// # Errors
     /// When the text is not a Kubernetes object.
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(marks(plain, true), marks(r#""resourceVersion":"2""#, true));
         assert_ne!(marks(plain, true), marks(marked, true));
         assert_ne!(marks(marked, true), marks(r#""annotations":{"a":"c"}"#, true));
-        assert_eq!(marks(marked, false), 0, "nobody asks that of a child");
+        assert_eq!(marks(marked, false), 0, "no plugin asks that of a child");
     }
 
     #[test]

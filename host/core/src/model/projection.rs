@@ -1,7 +1,7 @@
 //! Which fields of an object are kept: the union of what the plugins asked to be shown.
 //!
 //! Part of *observe*. What is not kept is neither cached nor crosses to a plugin, so that a change
-//! of it wakes nobody. Pure.
+//! of it wakes no reconcile. Pure.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// Metadata that every plugin is shown. Not `resourceVersion`: it changes with every write of
-/// anybody and would make equal observations differ.
+/// any plugin and would make equal observations differ.
 const ALWAYS: [&str; 5] =
     ["metadata.name", "metadata.namespace", "metadata.uid", "metadata.generation", "metadata.deletionTimestamp"];
 

@@ -1,6 +1,6 @@
 //! The namespace of the host, closed to plugins by the API server as well. Pure.
 //!
-//! RBAC only adds: rights in every namespace hold in the host's, too, and whoever may write a workload
+//! RBAC only adds: rights in every namespace hold in the host's, too, and an account that may write a workload
 //! there may run it under the host's account, which may be every plugin. So an admission policy
 //! refuses what accounts of that namespace write there. It sees no reads.
 

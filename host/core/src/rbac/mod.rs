@@ -85,7 +85,7 @@ pub fn rights(plugins: &[Plugin<'_>], place: &Place, served: &dyn Fn(&Kind) -> S
     rights.manifests.extend(closing(place));
     rights.manifests.extend(impersonation(plugins, place));
     let host = host_rules(plugins, place, served);
-    let comment = "What the host does itself: it watches, holds parents by their finalizer, and tells what became of them. It cannot write a workload.";
+    let comment = "What the host does itself: it watches, holds parents by their finalizer, and reports what became of them. It cannot write a workload.";
     rights.manifests.extend(host.into_manifests(&place.account, &place.account, comment, place));
     rights.notes.extend(plugins.iter().filter_map(|plugin| secrets_of_host(plugin, place)));
     for plugin in plugins {
@@ -182,7 +182,7 @@ fn is_watched(kind: &Kind, grant: &Grant) -> bool {
     grant.allows(Verb::List, kind) && grant.allows(Verb::Watch, kind)
 }
 
-/// A watch has no names, so whoever watches Secrets reads them all.
+/// A watch has no names, so an account that watches Secrets reads them all.
 fn secrets_of_host(plugin: &Plugin<'_>, place: &Place) -> Option<String> {
     let Descriptor { parent, owns, reads, .. } = plugin.descriptor;
     let asked = owns.iter().map(|owned| &owned.kind).chain(reads.iter().map(|read| &read.kind));

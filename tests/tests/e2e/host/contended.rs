@@ -57,8 +57,8 @@ fn what_another_always_undoes_is_told_and_put_right_more_and_more_seldom_until_t
             let writes = repairs(&scene).await;
             assert!((before + 1..=before + 4).contains(&writes), "{before} writes, and {writes} after 8 s");
             // The plugin is heard meanwhile, and another object is cared for at once.
-            scene.merge(&FAULT, "one", json!({ "spec": { "fault": "mended" } })).await;
-            let heard = |object: &Value| object["status"]["word"] == "mended";
+            scene.merge(&FAULT, "one", json!({ "spec": { "fault": "fixed" } })).await;
+            let heard = |object: &Value| object["status"]["word"] == "fixed";
             scene.until_object(&FAULT, "one", "says what the plugin says", heard).await;
             scene.merge(&CONFIG_MAP, "two", json!({ "data": { "kept": "no" } })).await;
             scene.until_object(&CONFIG_MAP, "two", "is put right", is_kept).await;

@@ -14,7 +14,7 @@ use super::stand::{Stand, with_spec};
 const FINALIZER: &str = "fixtures.example.com/finalizer";
 
 #[test]
-fn a_clean_up_that_fails_keeps_the_finalizer_says_why_and_can_be_mended() {
+fn a_clean_up_that_fails_keeps_the_finalizer_says_why_and_can_be_fixed() {
     run(async {
         let stand = Stand::new("goodbye").await;
         let rows = ATTACKS.iter().filter(|row| matches!(row.how, How::AtTheEnd(_)) && row.reason != SERVED);

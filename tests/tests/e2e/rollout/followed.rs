@@ -68,7 +68,7 @@ fn a_component_whose_parent_is_not_named_waits_for_it_and_then_keeps_it() {
         assert_eq!((&refused["digest"], &refused["ready"]), (&taken["digest"], &json!(true)), "{refused:#}");
         serves(&scene, "two").await;
         folder.edit("kind: Other\n", "kind: Fault\n");
-        host.until_plugin("it is mended", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
+        host.until_plugin("it is fixed", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
     });
 }
 
@@ -99,8 +99,8 @@ fn a_plugin_yaml_that_cannot_be_used_changes_nothing_and_is_said() {
             let (_, shown) = host.ask(&["status"]);
             assert!(shown.contains("plugin.yaml not taken") && shown.contains(words), "{shown}");
             serves(&scene, &format!("fault-{number}")).await;
-            std::fs::write(folder.plugin_file(), &good).expect("plugin.yaml is mended");
-            host.until_plugin("it is mended", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
+            std::fs::write(folder.plugin_file(), &good).expect("plugin.yaml is fixed");
+            host.until_plugin("it is fixed", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
         }
         std::fs::remove_file(folder.plugin_file()).expect("plugin.yaml is removed");
         host.until_plugin("it is missed", |plugin| !plugin["pluginFile"]["refused"].is_null()).await;

@@ -217,7 +217,7 @@ fn shadow_reload_and_approve_agree_where_the_only_parent_fails() {
 }
 
 #[test]
-fn a_first_component_that_fails_on_the_only_parent_can_be_approved_or_the_parent_mended() {
+fn a_first_component_that_fails_on_the_only_parent_can_be_approved_or_the_parent_fixed() {
     run(async {
         let mut scene = scene_with_faults("first-failing").await;
         scene.create(fault("only", "trap")).await;

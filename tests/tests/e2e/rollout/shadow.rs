@@ -87,7 +87,7 @@ fn another_wording_is_shown_for_each_object_and_nothing_is_written() {
         );
         assert_eq!(summary["statusChanges"], 10, "{summary:#}");
         assert_eq!(summary["children"], json!({ "created": 0, "changed": 0, "deleted": 0, "left": 0 }));
-        assert_eq!(summary["failures"], json!({ "new": 0, "both": 0, "mended": 0 }));
+        assert_eq!(summary["failures"], json!({ "new": 0, "both": 0, "fixed": 0 }));
         assert_eq!((&summary["old"]["calls"], &summary["new"]["calls"]), (&json!(10), &json!(10)));
         assert_eq!(names(&document), (0..10).map(|number| format!("cache-{number}")).collect::<Vec<_>>());
         for parent in document["parents"].as_array().expect("parents") {
@@ -134,7 +134,7 @@ fn the_same_component_changes_nothing() {
         assert_eq!(code, Some(0), "{document:#}");
         assert_eq!((&summary["unchanged"], &document["parents"]), (&json!(4), &json!([])), "{document:#}");
         // What both reject is no news.
-        assert_eq!(summary["failures"], json!({ "new": 0, "both": 1, "mended": 0 }));
+        assert_eq!(summary["failures"], json!({ "new": 0, "both": 1, "fixed": 0 }));
         assert_eq!(summary["old"]["digest"], summary["new"]["digest"]);
     });
 }

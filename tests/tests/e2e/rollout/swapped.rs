@@ -463,7 +463,7 @@ fn native_code_that_is_spoilt_or_of_another_host_is_never_run_but_compiled_again
             let mut host = start(&mut scene, folder.path(), cache.path()).await;
             host.says(&["WARN", "corrupt or foreign"]).await;
             serves(&scene, &format!("fault-{number}")).await;
-            assert_eq!(fs::read(&native).expect("native code").len(), good.len(), "it is mended");
+            assert_eq!(fs::read(&native).expect("native code").len(), good.len(), "it is fixed");
             host.stop();
         }
         // What another build compiled has another name: it is not even looked at.

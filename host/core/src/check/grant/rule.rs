@@ -189,7 +189,7 @@ fn in_full(kind: &Kind) -> String {
     format!("the kind {:?} of the group {:?}", &*kind.kind, &*kind.group)
 }
 
-/// What somebody may have meant whose kind differs in its group or its case from one that is known.
+/// Returns the known kind that was probably meant by one that differs from it in its group or its case.
 fn hint(kind: &Kind) -> Option<String> {
     let mut known = LOSES_DATA.iter().chain(&[SECRET, ("", "Service")]);
     let alike = known.find(|(_, name)| name.eq_ignore_ascii_case(&kind.kind));
@@ -237,7 +237,7 @@ fn is_value(label: &str) -> bool {
     label.is_empty() || is_plain(label)
 }
 
-/// A namespace may be named like one of our words, but whoever writes that means the word.
+/// A namespace may be named like one of our words, but the word is what is meant.
 fn validate_namespace(name: &str) -> Result<(), String> {
     match name {
         "own" | "cluster" => Err(format!(

@@ -37,7 +37,7 @@ pub struct Pods {
     /// is as much as the node: through a link that a Pod makes there, the next one mounts whatever it likes.
     pub host_path_writable: bool,
     /// Annotations with a prefix, such as `prometheus.io/scrape`, on Pods and claims and in what those
-    /// are made of: they mean something to somebody, who may do for them what is closed here.
+    /// are made of: they mean something to another component, which may do for them what is closed here.
     pub annotations: Vec<String>,
     /// Other types of volumes, by their field: `csi`, `nfs`, `ephemeral`, `image`…, and the
     /// projected `clusterTrustBundle` and `podCertificate`.

@@ -102,7 +102,7 @@ fn template_of(kind: &Kind) -> Option<&'static [&'static str]> {
     of_kind.map(|(_, _, path)| *path)
 }
 
-/// Whether an annotation is meant for somebody, and not for people alone. The host's own is not a
+/// Returns whether an annotation is meant for a program, and not for people alone. The host's own is not a
 /// plugin's, and was checked as such.
 pub fn has_meaning(annotation: &str) -> bool {
     annotation.contains('/') && !annotation.starts_with(HOST_PREFIX)
@@ -135,7 +135,7 @@ impl Pods {
         all([fields, self.check_annotations(metadata)])
     }
 
-    /// Annotations, for what they mean to somebody.
+    /// Checks annotations, for what they mean to other programs.
     ///
     /// # Errors
     /// The first that is not open, by its path.

@@ -21,7 +21,7 @@ pub(crate) const POD_SECURITY: [&str; 8] = [
 pub(crate) const CONTAINER_TYPES: [&str; 4] =
     ["container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
 
-/// Kernel parameters that concern nobody but the Pod, as Pod Security has them.
+/// Kernel parameters that concern the Pod alone, as Pod Security has them.
 pub(crate) const SAFE_SYSCTLS: [&str; 12] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",

@@ -67,7 +67,7 @@ impl Pods {
         }))
     }
 
-    /// Its claim is named after the Pod, which does not start where that is somebody's.
+    /// Its claim is named after the Pod, which does not start where that claim is another's.
     fn check_ephemeral(&self, volume: &Cursor<'_>) -> Checked {
         all(volume.members()?.map(|(field, value)| match field {
             "volumeClaimTemplate" => pvc::check_template(&value, self),
