@@ -66,7 +66,8 @@ impl Writer {
     }
 
     /// Puts back elements of ours that lost their keys, and applies again. Only after a refusal: if it is unknown
-    /// which element was edited, the list loses what others added to it.
+    /// which element was edited, the list loses what others added to it. Another edit may come between the two,
+    /// so it is tried again as long as there is something to put back.
     ///
     /// # Errors
     /// The refusal, if nothing can be repaired; it names the field managers in the way.
@@ -74,17 +75,21 @@ impl Writer {
         let find = |object: &Object, live: &Value| {
             diff::repair::repairs(object.owned_fields(&self.manager, false).unwrap_or("{}"), &apply.desired.body, live)
         };
-        if self.put_back(apply, find, target).await?.is_none() {
-            return Err(self.name_conflict(apply, refusal, target).await);
-        }
-        match self.try_apply(apply, target).await {
-            Ok(applied) => {
-                self.forget_edits(apply, target).await;
-                Ok(applied)
+        let mut refusal = refusal;
+        for _ in 0..ATTEMPTS {
+            if self.put_back(apply, find, target).await?.is_none() {
+                break;
             }
-            Err(refusal) if refusal.is_of_fields() => Err(self.name_conflict(apply, refusal, target).await),
-            Err(error) => Err(error),
+            match self.try_apply(apply, target).await {
+                Ok(applied) => {
+                    self.forget_edits(apply, target).await;
+                    return Ok(applied);
+                }
+                Err(again) if again.is_of_fields() => refusal = again,
+                Err(error) => return Err(error),
+            }
         }
+        Err(self.name_conflict(apply, refusal, target).await)
     }
 
     /// Adds to a refusal which field managers set the fields that make what is desired invalid.
