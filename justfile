@@ -299,7 +299,7 @@ test-plugin *arguments: build-host
 
 # The host from outside, on a real control plane
 [group('test')]
-test-e2e *arguments: build control-plane
+test-e2e *arguments: build fixtures control-plane
     {{ waiting }} cargo test {{ cargo }} -p hotshoe-tests "$@"
 
 # A plugin that attacks, beside a healthy one: every row of the table in docs/src/security.md. Part of test-e2e
@@ -470,6 +470,11 @@ build-host: toolchain
     cargo build {{ cargo }} -p hotshoe -p hotshoe-tests --bin hotshoe
     @mkdir -p target/release
     @[ "target/{{ target }}/release/hotshoe" -ef "{{ hotshoe }}" ] || { ln -f "target/{{ target }}/release/hotshoe" "{{ hotshoe }}.new" && mv -f "{{ hotshoe }}.new" "{{ hotshoe }}"; }
+
+# The plugins of the tests, before the first test waits for one of them.
+[private]
+fixtures: build-host
+    @for name in faulty hostile; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
 
 [private]
 control-plane:
