@@ -254,7 +254,7 @@ say 'Somebody forgets the Service. The cases of the plugin say so when it is bui
     'By hand: just shadow to see it all, just reload, and hotshoe approve if you mean it'
 cp "$plugin/src/children.rs" "$demo/children.rs"
 edit src/children.rs 's/let service = /let _service = /
-s/Ok(\[deployment, service\])/Ok([deployment])/
+s/\[deployment.into(), service.into()\]/[deployment.into()]/
 s/\[Object; 2\]/[Object; 1]/'
 run hotshoe build "$plugin" --out "$plugin/memcached.wasm"
 run_to 1 hotshoe reload memcached
