@@ -142,7 +142,7 @@ fn only_lib_and_main_lie_beside_the_folders() {
 /// The packages that `hotshoe-core` is built with, by Cargo's own account.
 fn core_dependencies() -> BTreeSet<String> {
     let mut metadata = Command::new(env!("CARGO"));
-    metadata.args(["metadata", "--format-version", "1", "--locked", "--offline"]);
+    metadata.args(["metadata", "--format-version", "1", "--locked"]);
     // What other platforms need is not downloaded here.
     metadata.args(["--filter-platform", "x86_64-unknown-linux-musl"]);
     metadata.arg("--manifest-path").arg(Path::new(HOST).join("core/Cargo.toml"));
