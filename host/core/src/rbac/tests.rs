@@ -246,13 +246,13 @@ fn a_plugin_that_owns_secrets_has_the_host_read_all_of_them_which_is_told() {
     assert_eq!(world.rights().1, [""; 0], "it does not ask for them");
     world.descriptor.owns[0].kind = Kind::new("", "v1", "Secret");
     assert!(world.rules_of("host").contains(&"*: /secrets get,list,watch".to_owned()));
-    let told = |world: &World| world.rights().1.concat();
-    assert!(told(&world).starts_with("demo: Secret: the host watches these"), "{}", told(&world));
-    assert!(told(&world).contains("every Secret of the cluster"), "{}", told(&world));
+    let printed = |world: &World| world.rights().1.concat();
+    assert!(printed(&world).starts_with("demo: Secret: the host watches these"), "{}", printed(&world));
+    assert!(printed(&world).contains("every Secret of the cluster"), "{}", printed(&world));
     world.place.watched = vec!["a".into(), "b".into()];
-    assert!(told(&world).ends_with("every Secret of the namespaces a, b"), "{}", told(&world));
+    assert!(printed(&world).ends_with("every Secret of the namespaces a, b"), "{}", printed(&world));
     world.grant.rules[0].verbs.retain(|verb| *verb != Verb::Watch);
-    assert_eq!(told(&world), "", "it is not given them");
+    assert_eq!(printed(&world), "", "it is not given them");
 }
 
 #[test]
@@ -261,9 +261,9 @@ fn a_plugin_whose_parents_are_secrets_has_the_host_read_all_of_them_which_is_tol
     world.descriptor.parent = Kind::new("", "v1", "Secret");
     world.descriptor.finalizer = None;
     assert!(world.rules_of("host").contains(&"*: /secrets get,list,watch".to_owned()));
-    let told = world.rights().1.concat();
-    assert!(told.starts_with("demo: Secret: the host watches these"), "{told}");
-    assert!(told.contains("every Secret of the cluster"), "{told}");
+    let printed = world.rights().1.concat();
+    assert!(printed.starts_with("demo: Secret: the host watches these"), "{printed}");
+    assert!(printed.contains("every Secret of the cluster"), "{printed}");
 }
 
 #[test]
