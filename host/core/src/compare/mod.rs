@@ -327,7 +327,7 @@ mod tests {
 
     fn child(kind: &str, name: &str, body: Value) -> Desired {
         let digest = body.to_string().into();
-        Desired { reference: reference(kind, name), body: Arc::new(body), digest }
+        Desired { reference: reference(kind, name), body: Arc::new(body), digest, is_created_once: false }
     }
 
     fn decision() -> Decision {
