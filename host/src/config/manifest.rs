@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use hotshoe_core::check::grant::Rule;
 use hotshoe_core::check::parent_kind::ParentKind;
+use hotshoe_core::flow::retry::RetryOverrides;
 use hotshoe_core::model::limits::Overrides;
 
 /// `apiVersion` of a `Plugin`.
@@ -56,6 +57,9 @@ pub struct PluginSpec {
     /// Whether an answer without any child may delete all children that are there.
     #[serde(default)]
     pub prune_all: bool,
+    /// When a parent is tried again whose reconcile failed, and how often.
+    #[serde(default)]
+    pub retry: RetryOverrides,
     /// When another component may decide unasked.
     #[serde(default)]
     pub swap: Swap,

@@ -325,6 +325,7 @@ impl ManagedPlugin {
             history_failing: self.history_failing.lock().clone(),
             parents: logic.map_or(0, |logic| logic.parents.watched.cache.len()),
             trouble: Trouble { failing: failing_on, refused: refused_of },
+            stalled: self.controller.stalled(),
             deleting: self.controller.deleting(),
             queued,
             running,

@@ -65,10 +65,12 @@ pub struct Metrics {
     registry: Registry,
     reconciles: Family<ByResult, Counter>,
     errors: Family<ByReason, Counter>,
+    last_errors: Family<ByController, Counter>,
     seconds: Seconds,
     depth: Family<ByController, Gauge>,
     active: Family<ByController, Gauge>,
     deleting: Family<ByController, Gauge>,
+    stalled: Family<ByController, Gauge>,
     calls: Seconds,
     swaps: Family<ByReason, Counter>,
     swap_seconds: Seconds,
@@ -89,10 +91,12 @@ impl Default for Metrics {
             registry: Registry::default(),
             reconciles: Family::default(),
             errors: Family::default(),
+            last_errors: Family::default(),
             seconds: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 2.0, 14))),
             depth: Family::default(),
             active: Family::default(),
             deleting: Family::default(),
+            stalled: Family::default(),
             calls: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_01, 2.0, 16))),
             swaps: Family::default(),
             swap_seconds: Family::new_with_constructor(swap_histogram),
@@ -116,6 +120,11 @@ impl Metrics {
         let Self { registry, .. } = self;
         registry.register("controller_runtime_reconcile", "Reconciles by how they ended", self.reconciles.clone());
         registry.register("controller_runtime_reconcile_errors", "Failed reconciles by reason", self.errors.clone());
+        registry.register(
+            "controller_runtime_terminal_reconcile_errors",
+            "Failed reconciles that were the last try of spec.retry.maxTries",
+            self.last_errors.clone(),
+        );
         registry.register("controller_runtime_reconcile_time_seconds", "Time of a reconcile", self.seconds.clone());
         registry.register("workqueue_depth", "Parents that wait for a reconcile", self.depth.clone());
         registry.register("controller_runtime_active_workers", "Reconciles that run", self.active.clone());
@@ -123,6 +132,11 @@ impl Metrics {
             "hotshoe_plugin_parents_deleting",
             "Parents that have been deleting for longer than a minute",
             self.deleting.clone(),
+        );
+        registry.register(
+            "hotshoe_plugin_parents_stalled",
+            "Parents that are not tried again until they, the plugin or plugin.yaml change",
+            self.stalled.clone(),
         );
         registry.register("hotshoe_plugin_call_seconds", "Time of a call of the plugin", self.calls.clone());
         registry.register("hotshoe_plugin_revisions", "Revisions by what became of them", self.swaps.clone());
@@ -174,6 +188,11 @@ impl Metrics {
         self.errors.get_or_create(&ByReason { controller: plugin.into(), reason: reason.into() }).inc();
     }
 
+    /// A reconcile failed that was the last try.
+    pub fn failed_for_good(&self, plugin: &str) {
+        self.last_errors.get_or_create(&by(plugin)).inc();
+    }
+
     /// The plugin was called.
     pub fn called(&self, plugin: &str, digest: Digest, end: End, time: Duration) {
         self.revisions.called(plugin, digest, end, time);
@@ -195,6 +214,11 @@ impl Metrics {
     /// So many parents of a plugin have been deleting for longer than a minute.
     pub fn deleting(&self, plugin: &str, parents: usize) {
         self.deleting.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
+    }
+
+    /// So many parents of a plugin are stalled.
+    pub fn stalled(&self, plugin: &str, parents: usize) {
+        self.stalled.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
     }
 
     /// A revision was published, or refused for this reason.
@@ -281,6 +305,8 @@ mod tests {
         metrics.failed("memcached", Digest::of(b""), "Trapped");
         metrics.queue("memcached", 1, 2);
         metrics.deleting("memcached", 3);
+        metrics.stalled("memcached", 2);
+        metrics.failed_for_good("memcached");
         metrics.breaker("memcached", State::Open);
         metrics.opened("memcached");
         metrics.delayed_read("memcached");
@@ -298,6 +324,8 @@ mod tests {
             r#"hotshoe_denied_total{controller="memcached",rule="pod-token"} 1"#,
             r#"workqueue_depth{controller="memcached"} 1"#,
             r#"hotshoe_plugin_parents_deleting{controller="memcached"} 3"#,
+            r#"hotshoe_plugin_parents_stalled{controller="memcached"} 2"#,
+            r#"controller_runtime_terminal_reconcile_errors_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="open"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="closed"} 0"#,
             r#"hotshoe_plugin_breaker_openings_total{controller="memcached"} 1"#,

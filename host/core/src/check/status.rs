@@ -7,6 +7,9 @@ use crate::model::decision::Condition;
 
 /// The host's own condition: whether the last decision could be carried out.
 pub const RECONCILED: &str = "Reconciled";
+/// The host's other condition, and maybe a plugin's: that nothing is tried any more before the parent changes. The word is
+/// kstatus', which tools that wait for objects know.
+pub const STALLED: &str = "Stalled";
 
 /// Returns the members of the plugin's status, without conditions.
 ///

@@ -11,6 +11,7 @@ mod old_style;
 mod orphaned;
 mod restart;
 mod rights;
+mod stalled;
 mod telling;
 mod timers;
 mod unserved;
