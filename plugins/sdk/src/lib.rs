@@ -66,6 +66,7 @@
 //! | `object.rs` | Kubernetes objects as they cross the border |
 //! | `apply/` | typed children: builders for the common kinds |
 //! | `label.rs` | names as label values |
+//! | `time.rs` | points in time, as Kubernetes writes them |
 //! | `log.rs` | lines for the host's log |
 //! | `guest.rs` | the component around it all; only for Wasm |
 //! | `bump.rs` | the memory of one call; only for Wasm |
@@ -94,6 +95,7 @@ pub mod log;
 mod object;
 mod reconciler;
 mod request;
+mod time;
 
 pub use answer::{Answer, Cleanup, Failure, Requirement};
 pub use decision::{Children, Condition, Decision, Event, Severity, Status};
@@ -102,6 +104,7 @@ pub use label::parent_label;
 pub use object::{Metadata, Object, ObjectRef, Resource, ResourceKind};
 pub use reconciler::{Reconciler, finalize, reconcile};
 pub use request::{Observation, Refusal, Related, Request};
+pub use time::Time;
 
 /// Make a [`Reconciler`] the plugin of this crate. Without effect when compiled natively.
 #[macro_export]
