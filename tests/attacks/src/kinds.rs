@@ -34,11 +34,13 @@ kinds! {
     OLD_FAULT = "oldstyle.example.com" / "v1" "Fault" "faults";
     UNSERVED_FAULT = "unserved.example.com" / "v1" "Fault" "faults";
     STATUSLESS_FAULT = "statless.example.com" / "v1" "Fault" "faults";
+    BACKUP = "batch.example.com" / "v1alpha1" "Backup" "backups";
     ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
     DEPLOYMENT = "apps" / "v1" "Deployment" "deployments";
     REPLICA_SET = "apps" / "v1" "ReplicaSet" "replicasets";
     STATEFUL_SET = "apps" / "v1" "StatefulSet" "statefulsets";
     CLAIM = "" / "v1" "PersistentVolumeClaim" "persistentvolumeclaims";
+    JOB = "batch" / "v1" "Job" "jobs";
     SERVICE = "" / "v1" "Service" "services";
     LIMIT_RANGE = "" / "v1" "LimitRange" "limitranges";
     POD = "" / "v1" "Pod" "pods";
