@@ -127,7 +127,10 @@ impl From<TextOrNumber> for Amount {
 #[serde(rename_all = "camelCase", default)]
 pub struct Storage {
     /// The size of the volume. It cannot shrink.
-    #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 32), regex(pattern = r"^[0-9]+(\.[0-9]+)?([KMGTPE]i|[kMGTPE])?$")))]
+    #[cfg_attr(
+        feature = "crd",
+        schemars(length(min = 1, max = 32), regex(pattern = r"^[0-9]+(\.[0-9]+)?([KMGTPE]i|[kMGTPE])?$"))
+    )]
     pub size: String,
 
     /// The class of the volume; without it, the default class of the cluster. It cannot change.

@@ -11,7 +11,8 @@ pub fn resource() -> CustomResource {
         .columns([
             Column::integer("Replicas", ".spec.replicas").description("The desired number of servers."),
             Column::integer("Ready", ".status.readyReplicas").description("The number of servers that are ready."),
-            Column::integer("Updated", ".status.updatedReplicas").description("The number of servers that run what the spec says."),
+            Column::integer("Updated", ".status.updatedReplicas")
+                .description("The number of servers that run what the spec says."),
             Column::string("Image", ".spec.image").description("The image that the servers run."),
             Column::condition("Available").description("Whether all servers are ready."),
             Column::age(),

@@ -41,14 +41,17 @@ pub(crate) fn claim(name: &str, ordinal: i32) -> String {
 /// Rejects a name of which no StatefulSet or Service can be made.
 pub(crate) fn check(name: &str) -> Result<(), Failure> {
     let rejected = |rule: &str| {
-        let message = format!("no StatefulSet and Service can be named after {name}: {rule}; create it under another name");
+        let message =
+            format!("no StatefulSet and Service can be named after {name}: {rule}; create it under another name");
         Err(Failure::reject_field("metadata.name", message))
     };
     if name.len() > LONGEST {
         return rejected(&format!("it has {} characters and may have {LONGEST}", name.len()));
     }
     if !is_rfc1035_label(name) {
-        return rejected("it must begin with a letter, end with a letter or digit, and have only lower-case letters, digits and dashes");
+        return rejected(
+            "it must begin with a letter, end with a letter or digit, and have only lower-case letters, digits and dashes",
+        );
     }
     Ok(())
 }

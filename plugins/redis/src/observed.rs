@@ -32,12 +32,8 @@ pub(crate) const SET_FIELDS: &[&str] = &[
 ];
 
 /// The fields of [`Pod`].
-pub(crate) const POD_FIELDS: &[&str] = &[
-    "metadata.labels",
-    "status.conditions",
-    "status.containerStatuses",
-    "status.initContainerStatuses",
-];
+pub(crate) const POD_FIELDS: &[&str] =
+    &["metadata.labels", "status.conditions", "status.containerStatuses", "status.initContainerStatuses"];
 
 /// The fields of [`Claim`].
 pub(crate) const CLAIM_FIELDS: &[&str] = &["metadata.creationTimestamp", "spec.storageClassName", "status.phase"];

@@ -107,7 +107,8 @@ fn without_pod(scene: &Scene<'_>, claim: Option<&Claim>, first_unready: Option<i
     let of_class = claim.filter(|claim| claim.is_pending()).and_then(|claim| class_trouble(scene, claim));
     of_class.unwrap_or_else(|| {
         let set = scene.name;
-        let message = format!("its Pod is not there yet; `kubectl describe statefulset {set}` says why it cannot be made");
+        let message =
+            format!("its Pod is not there yet; `kubectl describe statefulset {set}` says why it cannot be made");
         Trouble::waits("Creating", message)
     })
 }
@@ -149,7 +150,11 @@ fn pending(scene: &Scene<'_>, claim: &Claim) -> Trouble {
         let of = class.map_or("made by hand".to_owned(), |class| format!("of the class {class}"));
         let message = format!("its claim is pending: it waits for a volume {of}");
         let left = left(claim, scene.now);
-        Trouble { is_problem: left.is_zero(), look_again: Some(left).filter(|left| !left.is_zero()), ..Trouble::waits("ClaimPending", message) }
+        Trouble {
+            is_problem: left.is_zero(),
+            look_again: Some(left).filter(|left| !left.is_zero()),
+            ..Trouble::waits("ClaimPending", message)
+        }
     })
 }
 

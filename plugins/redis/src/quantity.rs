@@ -65,7 +65,8 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_has_no_value() {
-        for text in ["", "Gi", "1gi", "1.2.3", "one", "1e", "1e99", "--1", "9999999999999999999999999999999999999999E"] {
+        for text in ["", "Gi", "1gi", "1.2.3", "one", "1e", "1e99", "--1", "9999999999999999999999999999999999999999E"]
+        {
             assert_eq!(parse(text), None, "{text}");
         }
     }

@@ -33,7 +33,8 @@ pub(crate) fn of_claim(spec: &RedisSpec) -> Vec<Need> {
         vec![one("persistentvolumeclaims"), one("count/persistentvolumeclaims"), size("requests.storage".to_owned())];
     if let Some(class) = &storage.storage_class_name {
         let of_class = format!("{class}.storageclass.storage.k8s.io");
-        needs.extend([one(&format!("{of_class}/persistentvolumeclaims")), size(format!("{of_class}/requests.storage"))]);
+        needs
+            .extend([one(&format!("{of_class}/persistentvolumeclaims")), size(format!("{of_class}/requests.storage"))]);
     }
     needs
 }

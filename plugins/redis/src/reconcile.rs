@@ -4,8 +4,7 @@ use hotshoe_sdk::{Answer, Decision, Failure, Refusal, Request, Requirement, Reso
 use serde::de::IgnoredAny;
 
 use crate::{
-    Redis, by_hand, children,
-    names,
+    Redis, by_hand, children, names,
     observed::Observed,
     ordinals::{self, Scene},
     stage,

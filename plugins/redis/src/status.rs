@@ -24,7 +24,12 @@ fn count(ordinals: &[Ordinal], holds: impl Fn(&Ordinal) -> bool) -> i32 {
     ordinals.iter().map(|ordinal| i32::from(holds(ordinal))).sum()
 }
 
-pub(crate) fn conditions(scene: &Scene<'_>, status: &RedisStatus, ordinals: &[Ordinal], obstacle: Option<Obstacle>) -> [Condition; 3] {
+pub(crate) fn conditions(
+    scene: &Scene<'_>,
+    status: &RedisStatus,
+    ordinals: &[Ordinal],
+    obstacle: Option<Obstacle>,
+) -> [Condition; 3] {
     [available(scene, status, ordinals), progressing(scene, status, ordinals), degraded(ordinals, obstacle)]
 }
 
@@ -54,11 +59,14 @@ fn progressing(scene: &Scene<'_>, status: &RedisStatus, ordinals: &[Ordinal]) ->
     } else if outdated(partition) {
         (true, "RollingOut", format!("servers from ordinal {} up are updated", status.partition))
     } else if outdated(0) && partition >= replicas {
-        let message =
-            format!("no server is updated: spec.updateStrategy.partition is {partition}, and the highest ordinal is {}", replicas - 1);
+        let message = format!(
+            "no server is updated: spec.updateStrategy.partition is {partition}, and the highest ordinal is {}",
+            replicas - 1
+        );
         (false, "PartitionBeyondReplicas", message)
     } else if outdated(0) {
-        let message = format!("servers below ordinal {partition} stay as they are: spec.updateStrategy.partition is {partition}");
+        let message =
+            format!("servers below ordinal {partition} stay as they are: spec.updateStrategy.partition is {partition}");
         (false, "PartitionHolds", message)
     } else {
         (false, "RolledOut", "all servers run what the spec says".to_owned())

@@ -82,14 +82,14 @@ fn container(name: &str, image: &str, resources: &Resources) -> Container {
     Container::new()
         .name(name)
         .image(image)
-        .resources(ResourceRequirements::new().requests(amounts(&resources.requests)).limits(amounts(&resources.limits)))
+        .resources(
+            ResourceRequirements::new().requests(amounts(&resources.requests)).limits(amounts(&resources.limits)),
+        )
         .volume_mounts([VolumeMount::new().name(names::CLAIM).mount_path(DATA)])
         .security_context(container_security())
 }
 
-fn amounts(
-    amounts: &std::collections::BTreeMap<String, Amount>,
-) -> impl Iterator<Item = (&str, &str)> + use<'_> {
+fn amounts(amounts: &std::collections::BTreeMap<String, Amount>) -> impl Iterator<Item = (&str, &str)> + use<'_> {
     amounts.iter().map(|(name, amount)| (name.as_str(), amount.0.as_str()))
 }
 
@@ -112,9 +112,9 @@ fn container_security() -> SecurityContext {
 
 /// Names a text by its FNV-1a hash: two templates of one Redis differ in it, and no more is asked of it.
 fn digest(text: &str) -> String {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     format!("{hash:016x}")
 }
 

@@ -42,7 +42,8 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_none() {
-        for text in ["", "2026-01-01", "2026-01-01T00:00:00+01:00", "2026-13-01T00:00:00Z", "yesterday", "1-1-1T1:1:1Z"] {
+        for text in ["", "2026-01-01", "2026-01-01T00:00:00+01:00", "2026-13-01T00:00:00Z", "yesterday", "1-1-1T1:1:1Z"]
+        {
             assert_eq!(parse(text), None, "{text}");
         }
     }
