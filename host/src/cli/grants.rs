@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_in_the_closed_namespace_alone_is_not_given() {
+    fn a_grant_for_the_closed_namespace_alone_grants_nothing() {
         let named = |names: &[&str]| {
             let verbs = json!(["get", "list", "watch"]);
             let rule = json!({ "kind": "Pod", "verbs": verbs, "namespaces": names });
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn asked_and_given_stand_side_by_side() {
+    fn asked_and_granted_are_printed_side_by_side() {
         let grant = grant(json!([
             { "group": "apps", "kind": "Deployment", "verbs": ["get", "list", "watch", "create", "update", "delete"] },
             { "kind": "Secret", "verbs": ["get", "list"] },

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_gone_back_to_is_marked_and_so_is_what_decides() {
+    fn kept_revisions_are_marked_and_so_is_the_active_one() {
         let [a, b, c] = ["aa", "bb", "cc"].map(|pair| pair.repeat(32));
         let entry = |digest: &str| json!({ "digest": digest, "version": "1", "at": 0, "event": "Activated" });
         let history = json!({ "current": c, "kept": [b], "entries": [entry(&a), entry(&b), entry(&c)] });

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_nothing_decides_nothing_was_taken() {
+    fn a_reload_fails_where_no_component_is_active() {
         let status = |digest: Value| {
             json!({
                 "name": "memcached", "source": "m.wasm", "pluginFile": { "file": "plugin.yaml" }, "ready": false,

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_rests_between_wakings_beyond_a_burst() {
+    fn the_thread_pauses_between_wake_ups_beyond_a_burst() {
         const WAKINGS: u32 = 100;
         let waits = Arc::new(AtomicU32::new(0));
         let waiting = waits.clone();

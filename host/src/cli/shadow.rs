@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_tells_no_change_from_changes_and_from_failures() {
+    fn the_exit_code_distinguishes_no_change_changes_and_failures() {
         assert_eq!(
             [(0, 0), (2, 0), (2, 1), (0, 1)].map(|(changed, failing)| exit_code(&summary(changed, failing))),
             [0, 3, 4, 4]
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plugin_says_does_not_reach_the_terminal_as_it_is() {
+    fn text_of_a_plugin_is_sanitized_for_the_terminal() {
         let change = difference(json!({ "status": [{ "path": "a\u{1b}[2J", "new": "\"\u{202e}evil\u{9b}\"" }] }));
         let page = page(vec![change], Vec::new(), 20, true);
         assert!(!page.contains("\x1b[2J") && !page.contains('\u{202e}') && !page.contains('\u{9b}'), "{page:?}");

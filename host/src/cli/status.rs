@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn deletions_that_take_long_are_noted_with_the_oldest_and_its_reason() {
+    fn long_deletions_are_noted_with_the_oldest_and_its_reason() {
         let deleting = json!({ "count": 2, "oldest": "shop/cache", "seconds": 90, "reason": "Trapped: unreachable" });
         let noted = notes(&plugin(json!({ "parents": 5, "deleting": deleting })));
         let said = "2 of 5 have been deleting for more than a minute; the oldest is shop/cache, for 90 s: Trapped: unreachable";
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_whose_account_the_host_may_not_use_has_a_note_with_what_to_do() {
+    fn a_plugin_whose_account_the_host_may_not_impersonate_is_noted_with_what_to_do() {
         assert!(notes(&plugin(json!({ "unable": null }))).is_empty());
         let notes = notes(&plugin(json!({ "unable": "it cannot impersonate" })));
         assert!(notes[0].contains("it cannot impersonate") && notes[0].contains("hotshoe rbac"), "{notes:?}");

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_look_like_something_else_come_back_as_they_were() {
+    fn strings_that_look_like_other_types_round_trip() {
         for message in
             ["trailing ", "yes", "n", "1.5", "a: b", "- c", "null", "", "It's #1", "ä\u{a0}b", &"long word ".repeat(40)]
         {

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_an_api_server_refuses_that_has_just_come_back_passes() {
+    async fn a_refusal_by_an_api_server_that_has_just_restarted_is_transient() {
         let outage = Outage::default();
         assert!(!outage.judge(answer(403)).is_transient(), "it was never away");
         outage.judge(answer(0));

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_hosts_condition_takes_the_turn_of_a_write_as_the_plugins_status_does() {
+    async fn the_hosts_condition_uses_a_write_slot_as_the_plugins_status_does() {
         let kind = Kind::new("example.com", "v1", "Demo");
         let resource = Resource { kind, plural: "demos".to_owned(), namespaced: true, has_status: true };
         let json = r#"{"metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"1"}}"#;

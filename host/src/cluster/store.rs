@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_reply_does_not_bring_back_what_is_gone() {
+    fn a_late_reply_does_not_recreate_a_deleted_object() {
         let cache = Store::default();
         cache.delete(&object("a", "1", 8));
         assert!(cache.apply(object("a", "1", 7)).is_none());
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_objects_of_a_plugin_take_is_known_and_ends_with_them() {
+    fn memory_is_counted_per_plugin_and_freed_with_its_objects() {
         let of_plugin = |name: &str, plugin: &str, version: u64| {
             let label = (PLUGIN_LABEL.into(), plugin.into());
             Object {

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_not_set_leaves_the_member_out_and_is_told() {
+    fn a_variable_that_is_not_set_is_left_out_and_reported() {
         let plugin = parse(&PLUGIN.replace("MEMCACHED_IMAGE", "OTHER_IMAGE")).unwrap();
         assert_eq!(&*plugin.config, r#"{"size":1}"#);
         let [told] = plugin.unset.as_slice() else { panic!("{:?}", plugin.unset) };
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rule_cannot_mean_is_said_with_its_place() {
+    fn an_invalid_rule_is_reported_with_its_place() {
         for (more, says) in [
             ("names: ['*-*']", "names has"),
             ("services: {types: [NodePort]}", "services"),

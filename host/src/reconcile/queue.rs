@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_second_sweep_takes_the_place_of_what_is_left_of_the_first() {
+    async fn a_second_sweep_replaces_the_rest_of_the_first() {
         let queue = Queue::default();
         queue.sweep(vec![key("a"), key("b")]);
         queue.next().await;

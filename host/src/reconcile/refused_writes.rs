@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_the_first_refusal_in_a_row_is_said_and_the_pauses_grow() {
+    async fn only_the_first_refusal_in_a_row_is_reported_and_the_pauses_grow() {
         let (mut refusals, child) = (Refusals::default(), child());
         assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some());
         assert!(refusals.add(&child, "digest".into(), taken(), 1).is_none());

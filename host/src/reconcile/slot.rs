@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_one_forgets_the_refusal_and_leaves_the_old_one_to_its_holders() {
+    fn activating_a_revision_clears_the_refusal_and_leaves_the_old_one_to_reconciles_that_use_it() {
         let slot = Slot::default();
         slot.publish(Arc::new("old"));
         let held = slot.current();

@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decided_is_there_after_a_restart() {
+    fn activations_are_known_after_a_restart() {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
         published(&mut history, "a");
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn the_finalizers_of_those_that_decided_are_known_after_a_restart() {
+    fn finalizers_of_activated_components_are_known_after_a_restart() {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
         for (text, finalizer) in [("a", Some("example.com/a")), ("b", Some("example.com/b")), ("c", None)] {
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_component_that_was_spoilt_or_removed_is_kept_anew() {
+    fn a_kept_component_that_was_damaged_or_removed_is_written_again() {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
         published(&mut history, "a");
@@ -637,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_that_somebody_else_put_there_is_neither_read_nor_written() {
+    fn a_history_of_another_user_is_neither_read_nor_written() {
         let theirs = tempfile::tempdir().unwrap();
         published(&mut History::open(Some(theirs.path()), "memcached"), "theirs");
         for link in ["revisions", "revisions/memcached"] {
@@ -655,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_told_until_it_can() {
+    fn a_history_that_cannot_be_written_is_reported_until_it_can() {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
         published(&mut history, "a");
@@ -676,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_is_not_gone_back_to_unless_it_is_approved() {
+    fn a_rolled_back_component_is_no_rollback_target_until_it_is_approved() {
         let mut history = History::default();
         for text in ["a", "b", "c"] {
             published(&mut history, text);
@@ -695,7 +695,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_and_its_finalizer_are_not_forgotten_for_much_that_is_said_again() {
+    fn a_rollback_and_its_finalizer_are_not_evicted_by_repeated_entries() {
         let mut history = History::default();
         history.activate(digest("bad"), "1", holding("example.com/old"), "");
         history.note(digest("bad"), "1", Event::RolledBack, "it traps");
@@ -710,7 +710,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_and_approved_is_not_forgotten_for_much_else_that_decided() {
+    fn rollbacks_and_approvals_are_not_evicted_by_many_activations() {
         let mut history = History::default();
         history.activate(digest("present"), "1", Activation::default(), "");
         for text in ["bad", "excused"] {
@@ -727,7 +727,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_is_over_when_another_component_begins_to_decide() {
+    fn an_approval_ends_when_another_component_is_activated() {
         let mut history = History::default();
         published(&mut history, "a");
         history.require_approval(digest("held"), "2", "it would delete much", false);
@@ -738,7 +738,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_is_not_forgotten_for_many_that_never_did() {
+    fn the_active_component_is_not_evicted_by_many_that_were_never_active() {
         let mut history = History::default();
         history.activate(digest("before"), "1", holding("example.com/old"), "");
         history.activate(digest("present"), "1", Activation::default(), "");
@@ -755,7 +755,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_waits_for_a_person_also_after_a_restart() {
+    fn a_component_requires_approval_also_after_a_restart() {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
         published(&mut history, "a");
@@ -780,7 +780,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_has_a_line_and_changes_nothing_about_what_stands() {
+    fn a_refusal_is_recorded_and_changes_neither_an_approval_nor_a_rollback() {
         let mut history = History::default();
         published(&mut history, "a");
         history.require_approval(digest("b"), "2", "it fails on 1 of 1 parents", true);
@@ -820,7 +820,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_is_kept_for_a_person_and_the_good_ones_for_the_host() {
+    fn rolled_back_components_are_kept_for_the_administrator_and_good_ones_for_the_host() {
         let base = tempfile::tempdir().unwrap();
         let mut history = History::open(Some(base.path()), "memcached");
         published(&mut history, "good");
@@ -875,7 +875,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_goes_back_to_what_never_decided() {
+    fn a_component_that_was_never_active_is_not_rolled_back_to() {
         let mut history = History::default();
         published(&mut history, "a");
         history.require_approval(digest("b"), "2", "it would delete much", false);

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_host_is_told_who_is_the_first_until_that_ends() {
+    fn the_second_host_learns_which_process_is_the_first_until_that_ends() {
         let base = tempfile::tempdir().unwrap();
         let path = path(base.path(), "demo", b"cluster", None);
         let first = HostLock::acquire(&path).unwrap();

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_rollback_another_reason_to_refuse_what_the_file_holds_still_stands() {
+    fn after_a_rollback_another_reason_to_refuse_the_component_in_the_file_remains() {
         let history = history_of(&["b", "c"], &[("c", Event::RolledBack)]);
         let refused = |words: Option<&str>, error: LoadError| Some(Refused::new(words.map(digest), &error));
         let lacking = || refused(Some("n"), LoadError::NotGranted("much".to_owned()));

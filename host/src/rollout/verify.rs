@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_good_call_is_enough_and_the_first_failure_is_told_where_there_is_none() {
+    async fn one_good_call_is_enough_and_otherwise_the_first_failure_is_reported() {
         assert_eq!(of_calls(&[]).await, (Ok(()), 0));
         assert_eq!(of_calls(&[Ok(()), Err("one")]).await, (Ok(()), 1));
         assert_eq!(of_calls(&[Err("one"), Err("two"), Ok(())]).await, (Ok(()), 3));

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_counted_and_what_they_say_is_said_once() {
+    fn all_lines_are_counted_and_equal_ones_printed_once() {
         let mut noted = Noted::default();
         for (number, words) in [": n/p0: why", ": n/p0: why; and 1 more", ": n/p0: why; and 2 more"].iter().enumerate()
         {

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_an_older_revision_that_ends_late_brings_no_series_back() {
+    fn a_late_call_of_an_older_revision_does_not_recreate_its_series() {
         let tally = Tally::default();
         for name in ["a", "b", "c"] {
             tally.present("memcached", digest(name), "1");
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_that_is_gone_back_to_counts_on_and_the_one_taken_back_stays_beside_it() {
+    fn a_revision_that_is_rolled_back_to_keeps_its_series_beside_the_one_it_replaces() {
         let tally = Tally::default();
         tally.present("memcached", digest("a"), "1");
         tally.failed("memcached", digest("a"), "Trapped");

@@ -82,7 +82,7 @@ fn a_host_of_the_lowest_priority_compiles_too() {
 
 /// Whoever wakes takes the processor from it: a component that takes long to compile makes nobody wait.
 #[test]
-fn a_compiler_runs_only_where_nobody_else_would() {
+fn a_compiler_runs_only_while_the_processor_is_idle() {
     let mut compiler = Command::new(HOTSHOE);
     compiler.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut compiler = compiler.spawn().unwrap();
@@ -220,7 +220,7 @@ async fn compilation_is_bounded_in_memory() {
 }
 
 #[tokio::test]
-async fn a_compiler_that_takes_for_ever_is_stopped() {
+async fn a_compiler_that_never_ends_is_stopped() {
     let base = folder();
     let program = base.path().join("slow");
     fs::write(&program, "#!/bin/sh\nexec sleep 600\n").unwrap();
@@ -258,7 +258,7 @@ async fn what_was_compiled_once_is_loaded_without_a_compiler() {
 }
 
 #[tokio::test]
-async fn a_spoilt_cache_is_compiled_again_and_fixed() {
+async fn a_damaged_cache_entry_is_compiled_again_and_replaced() {
     let base = folder();
     let bytes = Guest::default().component();
     let compiler = Compiler::new(HOTSHOE.into(), Some(base.path()));

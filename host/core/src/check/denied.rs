@@ -182,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn questions_about_who_somebody_is_are_closed() {
+    fn token_reviews_are_closed() {
         closed("authentication.k8s.io", "TokenReview");
         closed("authentication.k8s.io", "TokenRequest");
     }
 
     #[test]
-    fn questions_about_what_somebody_may_are_closed() {
+    fn access_reviews_are_closed() {
         closed("authorization.k8s.io", "SubjectAccessReview");
         closed("authorization.k8s.io", "SelfSubjectAccessReview");
     }
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_are_not_made_with_somebodys_secret_or_for_somebodys_claim() {
+    fn volumes_are_not_made_with_the_secret_or_for_the_claim_of_others() {
         let volume = object("", "PersistentVolume", None, "a");
         for (body, rule) in [
             (json!({ "spec": { "csi": { "driver": "d", "nodeStageSecretRef": { "name": "s" } } } }), "volume-secret"),

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_yaml_takes_for_something_else_is_quoted() {
+    fn a_text_that_yaml_reads_as_another_type_is_quoted() {
         for (text, written) in [
             ("a-b.c_d/e", "a-b.c_d/e"),
             ("/var/log", "/var/log"),

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_grows_counts_for_what_it_takes_more() {
+    fn a_child_that_grows_counts_only_for_its_growth() {
         let children = child(&desired("a", "1", 30_000));
         let grown = [desired("a", "2", 40_000)];
         assert_eq!(check(&grown, &children, MOST - 11_000), Ok(()));

@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn under_a_parent_without_a_namespace_a_child_says_its_own() {
+    fn under_a_parent_without_a_namespace_a_child_names_its_own() {
         let mut world = world(json!([
             { "kind": "Node", "verbs": VERBS, "namespaces": "cluster" },
             { "kind": "ConfigMap", "verbs": VERBS, "namespaces": { "matchLabels": { "colour": "red" } } },
@@ -680,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_body_agrees_with_the_reference() {
+    fn the_body_agrees_with_the_reference() {
         for body in [
             json!({ "apiVersion": "v2" }),
             json!({ "kind": "Secret" }),
@@ -714,7 +714,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_left_out() {
+    fn empty_values_are_left_out() {
         let body = maps().body(&map(
             r#"{"a":null,"b":[],"c":{},"d":[null,1,[],{"e":null,"f":0}],"g":[[[]]],"h":"","i":{"j":[null]}}"#,
         ));
@@ -725,7 +725,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_found_wherever_it_stands() {
+    fn empty_values_are_found_at_any_depth() {
         for (said, left) in [
             (json!(null), None),
             (json!([]), None),

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_closed_to_plugins_is_nobodys_parent() {
+    fn a_kind_that_is_closed_to_plugins_is_no_parent_kind() {
         let role = kind("rbac.authorization.k8s.io", "Role");
         let given = named("rbac.authorization.k8s.io", "Role");
         assert!(Parentage::default().lacking("a", Some(&given), &role).unwrap().contains("no plugin may have"));

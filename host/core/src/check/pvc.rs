@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_may_be_somebodys_is_not_taken_over() {
+    fn a_claim_that_may_belong_to_another_owner_is_not_adopted() {
         for (set, name) in [("postgresql", "data"), ("postgresql", "data-shop"), ("shops", "data"), ("shop", "data-my")]
         {
             let closed = Some("pod-volume-claim");

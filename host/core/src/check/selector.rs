@@ -99,7 +99,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_selector_that_names_the_parent_or_the_child_takes_no_others() {
+    fn a_selector_that_names_the_parent_or_the_child_adopts_no_others() {
         for (group, kind) in SELECTING {
             let with = |name: &str, labels: Value, adopt: bool| {
                 let selector = if group.is_empty() { labels } else { json!({ "matchLabels": labels }) };
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_whose_name_is_too_long_for_a_label_is_named_as_a_label_names_it() {
+    fn a_parent_name_too_long_for_a_label_is_matched_by_its_shortened_form() {
         let named = |kind: Kind, name: &str| ObjectRef { kind, namespace: Some("n".into()), name: name.into() };
         let long = "a".repeat(70);
         let parent = named(Kind::new("c", "v1", "Shop"), &long);

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_that_means_something_to_somebody_is_opened_by_its_own_item() {
+    fn an_annotation_that_other_controllers_act_on_is_opened_by_its_own_item() {
         let with = |metadata: Value, open: Services| {
             let service = Kind::new("", "v1", "Service");
             check(&service, &json!({ "metadata": metadata }), &open).err().map(|denial| denial.rule())

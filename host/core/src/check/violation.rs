@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_violation_is_said_as_it_is_and_several_are_numbered() {
+    fn one_violation_is_printed_as_it_is_and_several_are_numbered() {
         let one = Denial::from(Violation::new("a", "first"));
         assert_eq!(one.to_string(), "the decision is denied as a whole: first");
         let mut violations = Violations::default();

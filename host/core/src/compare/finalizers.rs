@@ -118,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_present_one_holds_stays_until_its_parent_is_deleted() {
+    fn the_finalizer_of_the_active_revision_stays_until_its_parent_is_deleted() {
         assert_eq!(numbers(Some(A), ("Demo", Some(B))), Some([2, 3, 0]));
         assert_eq!(numbers(Some(A), ("Demo", None)), Some([0, 3, 0]));
     }
 
     #[test]
-    fn nobody_takes_the_finalizer_off_a_kind_that_is_served_no_longer() {
+    fn the_finalizer_stays_on_parents_of_a_kind_that_is_no_longer_served() {
         assert_eq!(numbers(Some(A), ("Other", Some(A))), Some([1, 0, 3]));
         assert_eq!(numbers(Some(A), ("Other", None)), Some([0, 0, 3]));
     }

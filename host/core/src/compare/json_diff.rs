@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_told_by_its_path_with_both_values() {
+    fn a_changed_field_is_reported_by_its_path_with_both_values() {
         let (old, new) =
             (json!({"spec": {"replicas": 1, "paused": true}}), json!({"spec": {"replicas": 3, "new": "x"}}));
         let lines = [line("spec.new", "-", "\"x\""), line("spec.paused", "true", "-"), line("spec.replicas", "1", "3")];
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_with_names_are_told_by_them_wherever_they_stand() {
+    fn elements_with_names_are_reported_by_name_whatever_their_index() {
         let old = json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]});
         let new = json!({"containers": [{"name": "b", "image": "2"}, {"name": "c"}, {"name": "a", "image": "1"}]});
         let lines = [line("containers[b].image", "\"1\"", "\"2\""), line("containers[c]", "-", r#"{"name":"c"}"#)];
@@ -172,13 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn another_order_of_the_same_elements_is_told() {
+    fn another_order_of_the_same_elements_is_reported() {
         let (old, new) = (json!({"l": [{"name": "a"}, {"name": "b"}]}), json!({"l": [{"name": "b"}, {"name": "a"}]}));
         assert_eq!(listed(&old, &new), [line("l", "a, b", "b, a")]);
     }
 
     #[test]
-    fn elements_without_names_are_told_by_their_places() {
+    fn elements_without_names_are_reported_by_index() {
         let (old, new) = (json!({"args": ["-v", "-m"]}), json!({"args": ["-v", "-n", "x"]}));
         assert_eq!(listed(&old, &new), [line("args[1]", "\"-m\"", "\"-n\""), line("args[2]", "-", "\"x\"")]);
         let (old, new) =
@@ -187,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_with_dots_stands_in_brackets() {
+    fn a_key_with_dots_is_put_in_brackets() {
         let (old, new) = (json!({"labels": {"app.example.com/a": "1"}}), json!({"labels": {"app.example.com/a": "2"}}));
         assert_eq!(listed(&old, &new), [line("labels[app.example.com/a]", "\"1\"", "\"2\"")]);
     }
 
     #[test]
-    fn no_value_of_a_secret_is_told_however_it_changes() {
+    fn no_value_of_a_secret_is_reported_however_it_changes() {
         for (old, new) in [
             (json!({"data": {"password": "hunter2"}}), json!({"data": {"password": "hunter3"}})),
             (json!({}), json!({"data": {"password": "hunter2"}})),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ignored_is_not_told() {
+    fn ignored_fields_are_not_reported() {
         assert_eq!(listed(&json!({"a": {"ignored": 1}}), &json!({"a": {"ignored": 2}})), []);
     }
 

@@ -397,14 +397,14 @@ mod tests {
     }
 
     #[test]
-    fn a_child_whose_deletion_is_not_granted_is_left() {
+    fn a_child_whose_deletion_is_not_granted_stays() {
         let old = children(vec![child("PersistentVolumeClaim", "a", json!(1))]);
         let found = found(&old, &children(vec![]), &[]).unwrap();
         assert_eq!((names(&found.left), found.deleted.len()), (vec!["a"], 0));
     }
 
     #[test]
-    fn where_the_old_answer_says_nothing_of_children_those_that_are_there_count() {
+    fn where_the_old_answer_keeps_its_children_the_observed_ones_count() {
         let there = [reference("Service", "a"), reference("Service", "b")];
         let new = children(vec![child("Service", "b", json!(1)), child("Service", "c", json!(1))]);
         for old in [said(|_| {}), failed("x")] {
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_of_a_secret_is_told_and_its_labels_are() {
+    fn no_value_of_a_secret_is_reported_but_its_labels_are() {
         let secret = |value: &str| {
             let body = json!({"metadata": {"labels": {"a": value}}, "data": {"k": value}, "stringData": {"l": value}});
             children(vec![child("Secret", "s", body)])
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_what_is_no_secret_is_told() {
+    fn data_of_other_kinds_than_secrets_is_reported() {
         let old = children(vec![child("ConfigMap", "c", json!({"data": {"k": "1"}}))]);
         let new = children(vec![child("ConfigMap", "c", json!({"data": {"k": "2"}}))]);
         let found = found(&old, &new, &[]).unwrap();
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn status_and_conditions_are_told_by_field_and_type() {
+    fn status_and_conditions_are_reported_by_field_and_type() {
         let condition = |name: &str, message: &str| Condition {
             name: name.into(),
             status: Truth::True,
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn events_and_the_requeue_are_told() {
+    fn events_and_the_requeue_are_reported() {
         let event = |message: &str| Event { severity: Severity::Normal, reason: "R".into(), message: message.into() };
         let old = said(|decision| decision.events = vec![event("both"), event("old")]);
         let new = said(|decision| {

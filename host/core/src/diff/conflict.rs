@@ -294,7 +294,7 @@ mod tests {
     const ONE: &str = r#"k:{"name":"one"}"#;
 
     #[test]
-    fn a_field_beside_one_that_was_taken_from_us_is_named_with_its_owner() {
+    fn a_field_beside_one_that_we_lost_is_named_with_its_owner() {
         let own = json!({ "f:spec": { "f:replicas": {}, "f:securityContext": { "f:runAsNonRoot": {} } } });
         let profile = json!({ "f:seccompProfile": { "f:type": {}, "f:localhostProfile": {} } });
         let other = json!({ "f:spec": { "f:securityContext": profile, "f:paused": {} } });

@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_renamed_element_is_put_back() {
+    fn the_name_of_a_renamed_element_is_restored() {
         let repairs = doubles(&with(json!([ours()])), &with(json!([{ "name": "sidecar" }, as_served("renamed")])));
         let pointer = "/spec/template/spec/containers/1/name".to_owned();
         assert_eq!(repairs, [Repair { pointer, value: json!("memcached") }]);
     }
 
     #[test]
-    fn each_of_two_that_differ_in_nothing_but_their_names_gets_one_back() {
+    fn each_of_two_elements_that_differ_only_in_name_gets_one_name_back() {
         let with_names = |names: [&str; 2]| with(names.map(as_served).into_iter().collect());
         let repairs = doubles(&with_names(["a", "b"]), &with_names(["x", "y"]));
         let expected = ["a", "b"].iter().enumerate().map(|(index, name)| Repair {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_or_is_somebody_elses_is_not_renamed() {
+    fn an_element_that_exists_or_is_foreign_is_not_renamed() {
         let desired = with(json!([ours()]));
         let others = [
             json!([as_served("renamed"), as_served("memcached")]),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_little_more_than_its_name_is_not_told_from_others() {
+    fn an_element_with_little_more_than_a_name_is_not_matched() {
         let variable = |name: &str| json!({ "env": [{ "name": name, "value": "1" }] });
         assert_eq!(doubles(&variable("A"), &variable("B")), []);
         assert!(!is_missing(r#"{"f:env":{"k:{\"name\":\"B\"}":{".":{}}}}"#, &variable("A")));

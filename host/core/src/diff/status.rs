@@ -228,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn saying_nothing_where_nothing_was_said_is_current() {
+    fn an_empty_status_where_none_was_written_is_current() {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: vec![], status: true };
         let parent = Object::read(r#"{"metadata":{"name":"a"}}"#, &lens).unwrap();
         assert!(is_current(&desired(None, &[], &parent, "hotshoe/m", 2, NOW).unwrap(), &parent, "hotshoe/m"));
     }
 
     #[test]
-    fn a_status_that_is_left_out_is_said_again_and_conditions_are_taken_back() {
+    fn a_status_that_is_left_out_is_repeated_and_conditions_are_removed() {
         let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
         let silent = desired(None, &[], &parent, "hotshoe/m", 2, NOW).unwrap();
         assert_eq!(silent, json!({ "status": { "nodes": [] } }));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_ours_is_said_again() {
+    fn only_fields_of_our_own_are_repeated() {
         let fields = r#"{"f:status":{"f:a":{"f:b":{}},"f:list":{"k:{\"x\":1}":{}}}}"#;
         let parent = parent(r#"{"a":{"b":1,"c":2},"list":[{"x":1}],"theirs":true}"#, fields);
         let silent = desired(None, &[], &parent, "hotshoe/m", 2, NOW).unwrap();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_is_taken_back_by_an_empty_list() {
+    fn the_last_field_is_removed_by_an_empty_list() {
         let before = r#"{"conditions":[{"type":"Available","status":"True"}]}"#;
         let stated =
             r#"{"f:status":{"f:conditions":{"k:{\"type\":\"Available\"}":{".":{},"f:type":{},"f:status":{}}}}}"#;

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_call_takes_a_strike_back() {
+    fn a_good_call_removes_a_strike() {
         let (breaker, now) = (Breaker::default(), Instant::now());
         for _ in 0..50 {
             assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::No);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_again_and_again_keeps_its_place_and_moves_nobody_else_back() {
+    fn a_parent_that_asks_repeatedly_keeps_its_place_and_delays_no_other() {
         let now = Instant::now();
         let breaker = opened(now);
         let mut restless = NEW;
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_when_told_is_tried_in_the_end() {
+    fn a_parent_that_comes_when_due_is_tried_in_the_end() {
         let start = Instant::now();
         let breaker = opened(start);
         let mut line: Vec<(Instant, usize)> = (0..20).map(|parent| (start, parent)).collect();
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_revision_begins_anew_and_calls_of_the_old_one_say_nothing_about_it() {
+    fn a_new_revision_starts_without_strikes_and_calls_of_the_old_one_do_not_count() {
         let now = Instant::now();
         let breaker = opened(now);
         let late = breaker.admit(now + BREAKER_OPEN, FAILED).unwrap();

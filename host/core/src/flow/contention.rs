@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dozen_edits_in_a_minute_are_put_back_at_once_for_as_long_as_it_goes_on() {
+    fn a_dozen_edits_a_minute_are_each_repaired_at_once() {
         let (mut contention, desired, mut now) = (Tried::default(), desired_child("a", "d"), Instant::now());
         for _ in 0..120 {
             assert!(!is_held(&mut contention, &desired, now));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn when_the_other_stops_it_is_over_and_an_edit_is_soon_put_back_at_once_again() {
+    fn once_the_other_manager_stops_edits_are_soon_repaired_at_once_again() {
         let (mut contention, desired, now) = (Tried::default(), desired_child("a", "d"), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired, now));
         assert!(is_held(&mut contention, &desired, now) && contention.0.none_due(now) && !contention.0.is_over());
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_in_which_nothing_was_undone_is_not_told_and_what_is_told_stays_between_two_pauses() {
+    fn a_pause_without_contention_is_not_reported_and_a_report_lasts_between_two_pauses() {
         let (mut contention, desired, now) = (Tried::default(), desired_child("a", "d"), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired, now));
         assert!(!contention.is_reported(&desired) && contention.0.message().is_none());
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn another_wish_and_another_child_do_not_wait() {
+    fn another_desired_child_does_not_wait() {
         let (mut contention, now) = (Tried::default(), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired_child("a", "d"), now));
         contention.set_message(&desired_child("a", "d"), "it is undone");

@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn wishes_that_are_new_each_time_are_slowed_down_to_one_a_second() {
+    fn decisions_that_differ_each_time_are_slowed_down_to_one_a_second() {
         let counter = after(10..200, Duration::from_millis(5));
         assert!(rest(&counter) >= Some(CHANGE));
         assert!(counter.0.is_endless(counter.1));
     }
 
     #[test]
-    fn going_back_and_forth_is_slowed_down_more_and_more() {
+    fn flapping_is_slowed_down_more_and_more() {
         let flips = |times| rest(&after(back_and_forth(times), Duration::from_secs(20)));
         assert_eq!(flips(11), None);
         assert_eq!(flips(12), Some(FIRST_PAUSE));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn going_back_and_forth_at_full_speed_is_endless_and_with_something_that_comes_and_goes_it_is_not() {
+    fn flapping_at_full_speed_is_endless_and_following_a_change_from_outside_is_not() {
         let (churn, now) = after(back_and_forth(13), Duration::from_millis(50));
         assert!(churn.is_endless(now));
         assert!(!churn.is_endless(now + Duration::from_millis(1)), "nothing changed since");

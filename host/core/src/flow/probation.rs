@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_fails_where_its_predecessor_did_not_is_taken_back() {
+    fn a_revision_that_fails_where_its_predecessor_did_not_is_rolled_back() {
         let (probation, now) = after(0);
         for _ in 0..4 {
             call(&probation, now, "new", true, FAST);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_much_slower_is_taken_back_and_one_that_is_a_little_slower_stays() {
+    fn a_much_slower_revision_is_rolled_back_and_a_little_slower_one_stays() {
         let (probation, now) = after(0);
         for _ in 0..MIN_CALLS {
             call(&probation, now, "new", false, SLOW);
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_make_up_its_mind_is_taken_back() {
+    fn a_revision_that_flaps_is_rolled_back() {
         let (probation, now) = after(0);
         let cache = Key::new(Some("default"), "cache");
         let _ = probation.changed_its_mind(now, Digest::of(b"new"), &cache, false);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_make_up_its_mind_about_any_of_a_thousand_is_taken_back_though_each_has_its_turn_seldom() {
+    fn a_revision_that_flaps_on_a_thousand_parents_is_rolled_back_though_each_is_seldom_reconciled() {
         let why = after_rounds(40, 1_000, Duration::from_secs(2)).unwrap();
         assert!(why.starts_with("it decides 1000 objects differently again and again, default/cache-"), "{why}");
     }
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_not_held_against_one_that_was_hardly_called() {
+    fn a_revision_with_few_calls_is_not_judged_by_their_time() {
         let (probation, now) = (Probation::default(), Instant::now());
         begin(&probation, now, "old", Beginning::Unjudged);
         begin(&probation, now, "new", Beginning::OnProbation);
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn one_after_one_that_was_hardly_called_is_held_against_the_one_before_that() {
+    fn a_revision_after_one_with_few_calls_is_compared_with_the_one_before_that() {
         let (probation, now) = after(0);
         call(&probation, now, "new", false, SLOW);
         begin(&probation, now, "newer", Beginning::OnProbation);
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_bad_one_did_excuses_none_that_comes_after_the_way_back() {
+    fn failures_of_a_bad_revision_do_not_excuse_those_after_the_rollback() {
         let (probation, now) = after(0);
         for _ in 0..MIN_CALLS {
             call(&probation, now, "new", true, FAST);
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_could_not_be_taken_back_is_judged_again_after_a_rest() {
+    fn a_revision_whose_rollback_failed_is_judged_again_after_a_pause() {
         let (probation, now) = after(0);
         let fail = |now: Instant| (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
         fail(now);
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_circuit_opens_is_taken_back_for_it() {
+    fn a_revision_whose_circuit_opens_is_rolled_back() {
         let (probation, now) = after(0);
         call(&probation, now, "new", true, FAST);
         let _ = probation.shut_off(now, Digest::of(b"old"));
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_held_against_one_whose_probation_has_ended() {
+    fn a_revision_whose_probation_has_ended_is_not_judged() {
         let (probation, now) = after(0);
         let fail = || (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
         fail();
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_became_slow_is_held_against_the_one_before_it_also_after_a_restart() {
+    fn a_revision_that_became_slow_is_compared_with_the_one_before_it_also_after_a_restart() {
         let before = after(0).0.before();
         let (probation, now) = (Probation::default(), Instant::now());
         begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, before));

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dropped_is_told_at_once_and_then_summed_up() {
+    fn dropped_lines_are_reported_at_once_and_then_summed_up() {
         let (allowance, start) = (Allowance::new(1, 1), Instant::now());
         assert_eq!(allowance.dropped(1, start), Some(1));
         assert!((1..=98).all(|_| allowance.dropped(1, start + REPORT / 2).is_none()));

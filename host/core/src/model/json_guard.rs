@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_stands_twice_is_named() {
+    fn a_duplicate_key_is_named() {
         let error = check_object(r#"{"a":1,"b":{"x":1,"\u0078":2}}"#, 64).unwrap_err();
         assert!(error.starts_with(r#"the key "x" stands twice in one object"#), "{error}");
         let many: String = (0..200).map(|n| format!("\"k{n}\":0,")).collect();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_stand_again_in_an_object_within_or_beside_and_not_after_one() {
+    fn a_key_may_repeat_in_nested_and_sibling_objects_but_not_in_one_object() {
         for text in [r#"{"a":{"a":{"a":1}},"b":[{"a":1},{"a":2}]}"#, r#"{"b":{"c":1},"c":{"b":1}}"#] {
             assert_eq!(check_object(text, 64), Ok(()), "{text}");
         }

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_stands_twice_the_first_counts_in_whatever_order_it_comes_and_however_much_it_is() {
+    fn of_duplicate_elements_the_first_counts_in_any_order_and_number() {
         let few = r#""v:9":{},"f:b":{"f:x":{}},"k:{\"a\":9}":{"f:x":{}},"f:a":{},"v:10":{},"k:{\"a\":10}":{},"f:b":{},"k:{\"b\":1}":{}"#;
         let more: String =
             (0..40).map(|n| format!(r#","k:{{\"a\":{}}}":{{}},"f:{n}":{{}},"v:-{n}":{{}}"#, 99 - n)).collect();

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_who_owns_fields_is_told_and_whether_by_an_apply_of_the_object_itself() {
+    fn every_field_manager_is_listed_with_whether_it_applied_the_object_itself() {
         let json = r#"{"metadata":{"name":"a","managedFields":[{"manager":"kubectl","operation":"Update","fieldsV1":{"f:x":{}}},
             {"manager":"hotshoe/demo","operation":"Apply","fieldsV1":{"f:y":{}}},{"manager":"no-fields","operation":"Apply"},
             {"manager":"of-status","operation":"Apply","subresource":"status","fieldsV1":{"f:status":{}}}]}}"#;
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_parent_is_known_when_somebody_marks_it() {
+    fn a_parent_remembers_when_its_labels_or_annotations_change() {
         let marks = |metadata: &str, status| {
             let json = format!(r#"{{"metadata":{{"name":"a",{metadata}}}}}"#);
             Object::read(&json, &Lens { status, ..lens() }).unwrap().marks

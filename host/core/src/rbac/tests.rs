@@ -108,7 +108,7 @@ fn one(rule: Value) -> World {
 }
 
 #[test]
-fn the_host_watches_and_tells_and_writes_no_child() {
+fn the_host_watches_and_reports_and_writes_no_child() {
     let given = json!([
         { "group": "apps", "kind": "Deployment", "verbs": ["get", "list", "watch", "create"] },
         { "kind": "Pod", "verbs": ["get", "list", "watch"] },
@@ -128,7 +128,7 @@ fn the_host_watches_and_tells_and_writes_no_child() {
 }
 
 #[test]
-fn what_is_asked_for_and_not_given_is_no_right_of_the_hosts() {
+fn a_read_that_is_asked_for_and_not_granted_is_no_right_of_the_host() {
     let mut world = world(json!([{ "kind": "Pod", "verbs": ["get", "list"] }]));
     world.descriptor.owns[0].kind = Kind::new("", "v1", "Secret");
     assert_eq!(
@@ -199,7 +199,7 @@ fn verbs_are_what_the_host_does_in_the_plugins_name() {
 }
 
 #[test]
-fn each_namespaces_of_a_rule_becomes_the_narrowest_role_that_holds_it() {
+fn each_namespaces_of_a_rule_becomes_the_narrowest_role_that_covers_it() {
     let write = "create,delete,patch";
     let of = |namespaces: Value, kind: &str, watched: &[&str]| {
         let mut world = one(json!({ "namespaces": namespaces, "kind": kind }));
@@ -221,7 +221,7 @@ fn each_namespaces_of_a_rule_becomes_the_narrowest_role_that_holds_it() {
 }
 
 #[test]
-fn exact_names_are_resource_names_and_patterns_are_told() {
+fn exact_names_become_resource_names_and_patterns_are_reported() {
     assert_eq!(one(json!({ "names": ["a", "b"], "verbs": ["update"] })).granted(), ["*: /configmaps [a,b] patch"]);
     let pattern = one(json!({ "names": ["a", "b-*"], "verbs": ["update"] }));
     assert_eq!(pattern.granted(), ["*: /configmaps patch"]);
@@ -232,7 +232,7 @@ fn exact_names_are_resource_names_and_patterns_are_told() {
 }
 
 #[test]
-fn a_selector_takes_a_watch_of_namespaces_and_is_told() {
+fn a_selector_needs_a_watch_of_namespaces_and_is_reported() {
     let world = one(json!({ "namespaces": { "matchLabels": { "a": "b" } } }));
     assert!(world.rules_of("host").contains(&"*: /namespaces list,watch".to_owned()));
     let (_, notes) = world.rights();
@@ -240,7 +240,7 @@ fn a_selector_takes_a_watch_of_namespaces_and_is_told() {
 }
 
 #[test]
-fn a_plugin_that_owns_secrets_has_the_host_read_all_of_them_which_is_told() {
+fn a_plugin_that_owns_secrets_gives_the_host_all_of_them_to_read_and_a_warning_says_so() {
     let rules = json!([{ "kind": "Secret", "verbs": ["get", "list", "watch", "create"], "names": ["a"] }]);
     let mut world = world(rules);
     assert_eq!(world.rights().1, [""; 0], "it does not ask for them");
@@ -256,7 +256,7 @@ fn a_plugin_that_owns_secrets_has_the_host_read_all_of_them_which_is_told() {
 }
 
 #[test]
-fn a_plugin_whose_parents_are_secrets_has_the_host_read_all_of_them_which_is_told() {
+fn a_plugin_whose_parents_are_secrets_gives_the_host_all_of_them_to_read_and_a_warning_says_so() {
     let mut world = world(json!([]));
     world.descriptor.parent = Kind::new("", "v1", "Secret");
     world.descriptor.finalizer = None;
@@ -267,7 +267,7 @@ fn a_plugin_whose_parents_are_secrets_has_the_host_read_all_of_them_which_is_tol
 }
 
 #[test]
-fn a_rule_for_the_closed_namespace_is_told() {
+fn a_rule_for_the_closed_namespace_is_reported() {
     let (_, notes) = one(json!({ "namespaces": ["a", "system"] })).rights();
     assert_eq!(
         notes,

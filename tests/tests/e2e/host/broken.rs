@@ -104,7 +104,7 @@ fn a_parent_that_is_rejected_is_not_tried_again_before_it_changes() {
 }
 
 #[test]
-fn what_the_plugin_said_before_it_failed_stays_beside_the_hosts_condition() {
+fn the_plugins_last_status_stays_beside_the_hosts_condition_of_its_failure() {
     run(async {
         let (scene, _host) = both("beside").await;
         scene.create(fault("one", "")).await;
@@ -195,7 +195,7 @@ fn children_are_not_deleted_all_at_once_without_a_grant_for_it() {
 }
 
 #[test]
-fn a_child_that_the_api_server_does_not_understand_is_told_in_an_event() {
+fn a_child_that_the_api_server_rejects_as_malformed_is_reported_in_an_event() {
     run(async {
         let (scene, host) = both("misspelt").await;
         for (name, what, cause) in [("one", "unknown field", "datum"), ("two", "impossible value", "base64")] {
@@ -223,7 +223,7 @@ fn a_child_that_the_api_server_does_not_understand_is_told_in_an_event() {
 }
 
 #[test]
-fn a_status_that_the_schema_does_not_allow_is_told_and_the_children_are_there() {
+fn a_status_that_the_schema_rejects_is_reported_and_the_children_are_created() {
     run(async {
         let (scene, _host) = both("bad-status").await;
         scene.create(fault("one", "status of another schema")).await;

@@ -37,7 +37,7 @@ async fn repairs(scene: &Scene) -> usize {
 }
 
 #[test]
-fn what_another_always_undoes_is_told_and_put_right_more_and_more_seldom_until_the_other_stops() {
+fn a_child_that_another_manager_keeps_reverting_is_reported_and_repaired_ever_less_often_until_it_stops() {
     run(async {
         let mut scene = scene_with_faults("contended").await;
         let folder = Folder::of_faulty();

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::faults::{fault, scene_with_faults};
 
 #[test]
-fn an_object_that_a_forgotten_component_holds_says_so() {
+fn a_deleting_object_with_the_finalizer_of_an_unknown_component_says_so() {
     run(async {
         let mut scene = scene_with_faults("orphaned").await;
         // It holds no finalizer, and there is no history of one that did.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::faults::scene;
 
 #[test]
-fn a_deletion_while_the_host_is_down_is_carried_out_when_it_is_back() {
+fn a_deletion_while_the_host_is_down_is_carried_out_after_the_restart() {
     run(async {
         let mut scene = scene("down").await;
         let mut host = scene.own_host().await;
@@ -52,7 +52,7 @@ fn a_deletion_while_the_host_is_down_is_carried_out_when_it_is_back() {
 }
 
 #[test]
-fn children_that_lost_their_controller_while_the_host_was_down_are_taken_back_whatever_else_changed() {
+fn children_that_lost_their_controller_while_the_host_was_down_are_adopted_again_whatever_else_changed() {
     run(async {
         let mut scene = scene("stripped").await;
         let mut host = scene.own_host().await;
@@ -76,7 +76,7 @@ fn children_that_lost_their_controller_while_the_host_was_down_are_taken_back_wh
 }
 
 #[test]
-fn what_changed_while_the_host_was_down_is_put_right_when_it_is_back() {
+fn changes_while_the_host_was_down_are_repaired_after_the_restart() {
     run(async {
         let mut scene = scene("changed").await;
         let mut host = scene.own_host().await;
@@ -105,7 +105,7 @@ fn what_changed_while_the_host_was_down_is_put_right_when_it_is_back() {
 }
 
 #[test]
-fn a_host_that_is_killed_while_many_are_deleted_tells_of_each() {
+fn a_host_that_is_killed_while_many_are_deleted_reports_each_deletion() {
     run(async {
         let mut scene = scene("farewell").await;
         let names: Vec<String> = (0..60).map(|number| format!("cache-{number}")).collect();
@@ -144,7 +144,7 @@ fn a_host_that_is_killed_while_many_are_deleted_tells_of_each() {
 }
 
 #[test]
-fn what_is_refused_before_and_after_a_restart_is_said_all_the_time() {
+fn a_child_that_is_refused_before_and_after_a_restart_is_reported_all_the_time() {
     run(async {
         let mut scene = scene("refused").await;
         let mut host = scene.own_host().await;
@@ -200,7 +200,7 @@ impl Wishes {
 }
 
 #[test]
-fn a_host_that_is_killed_again_and_again_brings_about_what_is_wished() {
+fn a_host_that_is_killed_again_and_again_reaches_the_desired_state() {
     run(async {
         let mut scene = scene("killed").await;
         let labels = json!({ "whose": "theirs" });

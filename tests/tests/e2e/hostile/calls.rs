@@ -140,7 +140,7 @@ fn an_attack_that_no_compiler_writes_costs_that_decision_and_nothing_else() {
 }
 
 #[test]
-fn a_component_that_fails_for_a_parent_that_is_there_is_not_taken() {
+fn a_component_that_fails_for_an_existing_parent_is_not_activated() {
     run(async {
         let stand = Stand::new("first-call").await;
         stand.scene.create(attack("one", "")).await;

@@ -58,7 +58,7 @@ fn the_gate_denies_what_the_account_would_be_allowed() {
 }
 
 #[test]
-fn the_name_of_somebody_elses_object_is_a_conflict_and_the_object_stays_as_it_is() {
+fn the_name_of_a_foreign_object_is_a_conflict_and_the_object_stays_as_it_is() {
     run(async {
         let stand = Stand::with("taken", ADMIN, Folder::of_hostile()).await;
         let row = named("the name of an object that is another tenant's");

@@ -102,7 +102,7 @@ fn the_hosts_own_account_is_refused_every_write_of_a_workload() {
 }
 
 #[test]
-fn the_hosts_own_account_is_its_plugins_and_nobody_else_in_any_way() {
+fn the_hosts_account_can_impersonate_its_plugins_only() {
     run(async {
         let scene = Scene::new(plane().await, "every-face").await;
         plane().await.bind(HOSTILE, "tests-hostile", &scene.namespace).await;

@@ -12,7 +12,7 @@ use super::HOSTILE;
 use super::stand::{Stand, attack};
 
 #[test]
-fn what_cannot_be_taken_is_refused_by_name_and_the_last_good_one_goes_on() {
+fn a_component_that_cannot_be_loaded_is_refused_with_its_reason_and_the_last_good_one_stays_active() {
     run(async {
         let stand = Stand::new("loads").await;
         stand.scene.create(attack("one", "")).await;

@@ -189,12 +189,12 @@ fn a_status_that_is_left_out_is_left_alone() {
 }
 
 #[test]
-fn a_plugin_that_decides_otherwise_each_time_holds_up_no_other() {
+fn a_plugin_that_decides_differently_each_time_delays_no_other() {
     run(is_slowed_down("flip", "another decision at every call", 20.0));
 }
 
 #[test]
-fn a_plugin_that_never_comes_to_an_end_holds_up_no_other() {
+fn a_plugin_whose_calls_never_end_delays_no_other() {
     run(is_slowed_down("count", "a new decision at every call, for ever", 3.0));
 }
 

@@ -182,7 +182,7 @@ fn the_port_of_both_children_follows_the_containers() {
 }
 
 #[test]
-fn a_child_that_is_deleted_comes_back() {
+fn a_deleted_child_is_recreated() {
     run(async {
         let scene = scene("deleted-child").await;
         scene.create(memcached("cache", 2)).await;

@@ -97,32 +97,32 @@ async fn every_edit_is_put_back(name: &str, kind: Kind, child: &str, edits: Vec<
 }
 
 #[test]
-fn every_field_of_the_deployment_that_we_set_is_put_back() {
+fn every_field_of_the_deployment_that_we_set_is_repaired() {
     run(every_edit_is_put_back("drift-deployment", DEPLOYMENT, "cache", edits_of_the_deployment()));
 }
 
 #[test]
-fn every_field_of_the_service_that_we_set_is_put_back() {
+fn every_field_of_the_service_that_we_set_is_repaired() {
     run(every_edit_is_put_back("drift-service", SERVICE, "cache-service", edits_of_the_service()));
 }
 
 // The number of a port is also what tells one port of a list from another.
 
 #[test]
-fn the_port_of_the_container_is_put_back() {
+fn the_port_of_the_container_is_repaired() {
     let port = "/spec/template/spec/containers/0/ports/0/containerPort";
     let edit = ("port", json!([{ "op": "replace", "path": port, "value": 1 }]));
     run(every_edit_is_put_back("drift-container-port", DEPLOYMENT, "cache", vec![edit]));
 }
 
 #[test]
-fn the_port_of_the_service_is_put_back() {
+fn the_port_of_the_service_is_repaired() {
     let edit = ("port", json!([{ "op": "replace", "path": "/spec/ports/0/port", "value": 80 }]));
     run(every_edit_is_put_back("drift-service-port", SERVICE, "cache-service", vec![edit]));
 }
 
 #[test]
-fn the_port_of_the_container_is_put_back_at_once_whatever_else_writes_to_the_deployment() {
+fn the_port_of_the_container_is_repaired_at_once_whatever_else_writes_to_the_deployment() {
     run(async {
         let scene = scene("drift-ports").await;
         scene.create(memcached("cache", 1)).await;
@@ -146,7 +146,7 @@ fn the_port_of_the_container_is_put_back_at_once_whatever_else_writes_to_the_dep
 }
 
 #[test]
-fn ports_that_others_added_stay_when_ours_is_put_back_and_when_it_changes_later() {
+fn ports_that_others_added_stay_when_ours_is_repaired_and_when_it_changes_later() {
     run(async {
         let scene = scene("drift-added-ports").await;
         scene.create(memcached("cache", 1)).await;
@@ -175,7 +175,7 @@ fn ports_that_others_added_stay_when_ours_is_put_back_and_when_it_changes_later(
 }
 
 #[test]
-fn ports_that_others_added_to_the_service_stay_when_ours_is_put_back() {
+fn ports_that_others_added_to_the_service_stay_when_ours_is_repaired() {
     run(async {
         let scene = scene("drift-added-service-ports").await;
         scene.create(memcached("cache", 1)).await;
@@ -199,7 +199,7 @@ fn ports_that_others_added_to_the_service_stay_when_ours_is_put_back() {
 }
 
 #[test]
-fn a_container_that_got_its_name_back_is_no_edit_of_ours() {
+fn a_container_whose_name_was_restored_is_no_edit_of_ours() {
     run(async {
         let scene = scene("drift-name-noted").await;
         scene.create(memcached("cache", 1)).await;
@@ -212,7 +212,7 @@ fn a_container_that_got_its_name_back_is_no_edit_of_ours() {
 }
 
 #[test]
-fn an_edit_that_comes_while_another_is_put_back_is_put_back_too() {
+fn an_edit_during_the_repair_of_another_is_repaired_too() {
     run(async {
         let scene = scene("drift-quick").await;
         scene.create(memcached("cache", 1)).await;
@@ -319,7 +319,7 @@ fn a_service_that_was_opened_to_a_load_balancer_is_a_conflict_with_who_opened_it
 }
 
 #[test]
-fn what_others_added_stays_where_an_edit_beside_it_is_put_back() {
+fn additions_of_others_stay_where_an_edit_beside_them_is_repaired() {
     run(async {
         let scene = scene("drift-beside").await;
         scene.create(memcached("cache", 1)).await;
@@ -357,7 +357,7 @@ fn owners(object: &Value) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn what_others_added_stays_theirs_where_an_edit_cannot_be_put_back() {
+fn additions_of_others_stay_theirs_where_an_edit_cannot_be_repaired() {
     run(async {
         let scene = scene("drift-forbidden").await;
         scene.create(memcached("cache", 1)).await;
@@ -386,7 +386,7 @@ fn what_others_added_stays_theirs_where_an_edit_cannot_be_put_back() {
 }
 
 #[test]
-fn a_child_that_lost_the_label_of_the_plugin_is_put_back_whatever_else_was_edited() {
+fn a_child_that_lost_the_plugin_label_is_restored_whatever_else_was_edited() {
     run(async {
         let scene = scene("drift-label").await;
         scene.create(memcached("cache", 1)).await;
@@ -413,7 +413,7 @@ fn a_child_that_lost_the_label_of_the_plugin_is_put_back_whatever_else_was_edite
 }
 
 #[test]
-fn edits_that_nobody_minds_do_not_slow_down_what_is_put_back() {
+fn edits_of_fields_that_we_do_not_set_do_not_slow_down_repairs() {
     run(async {
         let scene = scene("edits").await;
         scene.create(memcached("cache", 1)).await;

@@ -86,7 +86,7 @@ fn the_hosts_own_account_cannot_write_workloads_or_read_secrets() {
 }
 
 #[test]
-fn the_hosts_account_impersonates_its_plugins_and_nobody_else() {
+fn the_hosts_account_impersonates_its_plugins_only() {
     run(async {
         let scene = scene("impersonation").await;
         let host = host_account().await;

@@ -20,7 +20,7 @@ async fn may_see_ingresses(scene: &Scene, may: bool) {
 }
 
 #[test]
-fn what_cannot_be_seen_holds_up_its_own_component_and_no_other() {
+fn a_kind_that_cannot_be_watched_delays_its_own_component_and_no_other() {
     run(async {
         let mut scene = scene_with_faults("unseen").await;
         may_see_ingresses(&scene, false).await;

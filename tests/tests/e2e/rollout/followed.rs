@@ -14,7 +14,7 @@ const CONFIG_MAPS: &str = "verbs: [get, list, watch, create, update, delete]";
 const SERVICES: &str = "    - kind: Service\n      verbs: [get, list, watch, create]\n";
 
 #[test]
-fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_gives_it() {
+fn a_component_that_asks_for_more_waits_and_is_activated_as_soon_as_plugin_yaml_grants_it() {
     run(async {
         let mut scene = scene_with_faults("waiting-for-grant").await;
         let services = json!([{ "apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"] }]);
@@ -45,7 +45,7 @@ fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_give
 }
 
 #[test]
-fn a_component_whose_parent_is_not_named_waits_for_it_and_then_keeps_it() {
+fn a_component_whose_parent_kind_is_not_granted_waits_for_the_grant_and_then_keeps_it() {
     run(async {
         let mut scene = scene_with_faults("parent").await;
         let folder = Folder::of_faulty();
@@ -73,7 +73,7 @@ fn a_component_whose_parent_is_not_named_waits_for_it_and_then_keeps_it() {
 }
 
 #[test]
-fn a_plugin_yaml_that_cannot_be_used_changes_nothing_and_is_said() {
+fn an_invalid_plugin_yaml_changes_nothing_and_is_reported() {
     run(async {
         let mut scene = scene_with_faults("broken-yaml").await;
         let folder = Folder::of_faulty();
@@ -165,7 +165,7 @@ fn what_plugin_yaml_gives_no_longer_is_denied_at_once() {
 }
 
 #[test]
-fn a_read_that_is_no_longer_granted_is_no_empty_list_and_the_parent_says_which_and_recovers() {
+fn a_read_that_is_no_longer_granted_is_no_empty_list_and_is_reported_on_the_parent_until_granted() {
     run(async {
         let mut scene = scene("unlisted").await;
         let folder = Folder::of_memcached();
@@ -199,7 +199,7 @@ fn a_read_that_is_no_longer_granted_is_no_empty_list_and_the_parent_says_which_a
 }
 
 #[test]
-fn a_component_at_work_that_is_given_less_than_it_asks_for_goes_on_and_that_is_said() {
+fn an_active_component_that_is_granted_less_than_it_asks_for_stays_active_and_status_says_so() {
     run(async {
         let mut scene = scene_with_faults("less").await;
         let folder = Folder::of_faulty();
@@ -223,7 +223,7 @@ fn a_component_at_work_that_is_given_less_than_it_asks_for_goes_on_and_that_is_s
 }
 
 #[test]
-fn other_limits_hold_for_the_component_at_work() {
+fn changed_limits_apply_to_the_active_component() {
     run(async {
         let mut scene = scene_with_faults("limits").await;
         let folder = Folder::of_faulty();

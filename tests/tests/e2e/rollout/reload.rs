@@ -151,7 +151,7 @@ fn no_change_is_lost_while_components_come_and_go_under_load() {
 }
 
 #[test]
-fn a_component_that_cannot_be_taken_leaves_the_last_good_one_at_work() {
+fn a_component_that_cannot_be_activated_leaves_the_last_good_one_active() {
     run(async {
         let mut scene = scene("broken-reload").await;
         let folder = Folder::of_memcached();
@@ -190,7 +190,7 @@ fn a_component_that_cannot_be_taken_leaves_the_last_good_one_at_work() {
 }
 
 #[test]
-fn a_component_that_goes_away_leaves_the_last_good_one_at_work() {
+fn a_component_file_that_is_removed_leaves_the_last_good_one_active() {
     run(async {
         let mut scene = scene("gone-component").await;
         let folder = Folder::of_memcached();
@@ -227,7 +227,7 @@ fn a_host_without_a_good_component_says_so_and_starts_when_there_is_one() {
 }
 
 #[test]
-fn a_component_that_traps_at_its_first_call_is_not_taken() {
+fn a_component_that_traps_at_its_first_call_is_not_activated() {
     run(async {
         let mut scene = scene_with_faults("trapping").await;
         let folder = Folder::of_faulty();

@@ -37,7 +37,7 @@ fn is_kept(object: &Value) -> bool {
 }
 
 #[test]
-fn a_person_goes_back_and_forth_between_components() {
+fn an_administrator_rolls_back_and_forth_between_components() {
     run(async {
         let mut scene = scene_with_faults("rollback").await;
         let folder = Folder::of_faulty();
@@ -80,7 +80,7 @@ fn a_person_goes_back_and_forth_between_components() {
 }
 
 #[test]
-fn after_going_back_twice_what_the_file_holds_is_what_can_be_approved() {
+fn after_two_rollbacks_the_component_in_the_file_can_be_approved() {
     run(async {
         let mut scene = scene_with_faults("rollback-twice").await;
         let folder = Folder::of_faulty();
@@ -109,7 +109,7 @@ fn after_going_back_twice_what_the_file_holds_is_what_can_be_approved() {
 }
 
 #[test]
-fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
+fn a_component_that_would_delete_much_requires_approval() {
     run(async {
         let mut scene = scene_with_faults("held").await;
         let folder = Folder::of_faulty();
@@ -164,7 +164,7 @@ fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
 }
 
 #[test]
-fn a_component_that_fails_where_the_one_at_work_does_not_waits() {
+fn a_component_that_fails_where_the_active_one_does_not_requires_approval() {
     run(async {
         let mut scene = scene_with_faults("held-failing").await;
         let folder = Folder::of_faulty();
@@ -296,7 +296,7 @@ fn a_component_that_was_put_there_while_no_host_ran_has_to_prove_itself_too() {
 }
 
 #[test]
-fn a_component_that_does_worse_is_taken_back_also_after_a_restart() {
+fn a_component_that_does_worse_is_rolled_back_also_after_a_restart() {
     run(async {
         let mut scene = scene_with_faults("relapse-restart").await;
         let folder = Folder::of_faulty();
@@ -333,7 +333,7 @@ fn a_component_stays_that_fails_only_where_the_one_before_it_fails_too() {
 }
 
 #[test]
-fn what_the_administrator_takes_away_is_not_held_against_a_component() {
+fn failures_caused_by_an_administrator_do_not_roll_a_component_back() {
     run(async {
         let mut scene = scene_with_faults("narrowed").await;
         let folder = Folder::of_faulty();
@@ -383,7 +383,7 @@ async fn all_six_slip(scene: &Scene) {
 }
 
 #[test]
-fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() {
+fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatically() {
     run(async {
         let mut scene = scene_with_faults("relapse").await;
         let folder = Folder::of_faulty();
@@ -437,21 +437,21 @@ fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() 
 }
 
 #[test]
-fn a_component_whose_decisions_are_denied_is_taken_back_by_itself() {
-    is_taken_back_where_all_slip("denied-relapse", GRABS);
+fn a_component_whose_decisions_are_denied_is_rolled_back_automatically() {
+    is_rolled_back_where_all_slip("denied-relapse", GRABS);
 }
 
 #[test]
-fn a_component_that_says_that_it_failed_is_taken_back_by_itself() {
-    is_taken_back_where_all_slip("stated-relapse", BALKS);
+fn a_component_that_returns_failures_is_rolled_back_automatically() {
+    is_rolled_back_where_all_slip("stated-relapse", BALKS);
 }
 
 #[test]
-fn a_component_that_wishes_for_what_no_api_server_takes_is_taken_back_by_itself() {
-    is_taken_back_where_all_slip("invalid-relapse", RAVES);
+fn a_component_whose_children_every_api_server_rejects_is_rolled_back_automatically() {
+    is_rolled_back_where_all_slip("invalid-relapse", RAVES);
 }
 
-fn is_taken_back_where_all_slip(name: &str, words: &str) {
+fn is_rolled_back_where_all_slip(name: &str, words: &str) {
     run(async {
         let mut scene = scene_with_faults(name).await;
         let folder = Folder::of_faulty();
@@ -468,7 +468,7 @@ fn is_taken_back_where_all_slip(name: &str, words: &str) {
 }
 
 #[test]
-fn a_component_that_holds_no_finalizer_any_more_waits_and_lets_go_of_those_that_have_it() {
+fn a_component_that_drops_its_finalizer_requires_approval_and_removes_it_where_it_is_set() {
     run(async {
         let mut scene = scene_with_faults("freed").await;
         let folder = Folder::of_faulty();
@@ -580,7 +580,7 @@ fn children_of_a_kind_that_was_dropped_are_pruned_also_after_a_restart() {
 }
 
 #[test]
-fn a_child_of_a_dropped_kind_that_may_not_be_deleted_any_more_stays_and_is_told_of() {
+fn a_child_of_a_dropped_kind_that_may_no_longer_be_deleted_stays_and_is_reported() {
     run(async {
         let mut scene = scene_with_faults("dropped-grant").await;
         let folder = Folder::of_faulty();

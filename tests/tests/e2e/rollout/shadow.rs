@@ -140,7 +140,7 @@ fn the_same_component_changes_nothing() {
 }
 
 #[test]
-fn a_component_that_traps_is_told_by_the_names_of_the_objects_and_costs_nothing() {
+fn a_shadow_run_of_a_component_that_traps_names_the_objects_and_writes_nothing() {
     run(async {
         let folder = Folder::of_faulty();
         let (scene, host) = kept("shadow-trap", &folder, 7).await;

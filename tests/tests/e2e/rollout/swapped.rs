@@ -172,7 +172,7 @@ fn each_decision_is_of_one_component_and_none_is_lost_while_500_are_in_flight() 
 }
 
 #[test]
-fn a_component_that_takes_long_to_compile_holds_up_nobody() {
+fn a_component_that_is_slow_to_compile_delays_no_other() {
     run(async {
         let mut scene = scene_with_faults("laborious").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -196,7 +196,7 @@ fn a_component_that_takes_long_to_compile_holds_up_nobody() {
 }
 
 #[test]
-fn a_component_that_does_not_fit_is_told_once_and_not_tried_again() {
+fn a_component_that_does_not_fit_is_reported_once_and_not_retried() {
     run(async {
         let mut scene = scene_with_faults("unfit").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -269,7 +269,7 @@ fn components_that_come_faster_than_they_compile_are_coalesced_and_the_last_one_
 }
 
 #[test]
-fn a_clean_up_that_a_swap_falls_into_ends_and_the_finalizer_goes_once() {
+fn a_clean_up_during_a_swap_completes_and_the_finalizer_is_removed_once() {
     run(async {
         const COUNT: usize = 8;
         let mut scene = scene_with_faults("swap-clean-up").await;
@@ -307,7 +307,7 @@ fn a_clean_up_that_a_swap_falls_into_ends_and_the_finalizer_goes_once() {
 }
 
 #[test]
-fn the_way_back_from_a_component_that_fails_needs_neither_source_nor_compiler() {
+fn a_rollback_from_a_failing_component_needs_neither_source_nor_compiler() {
     run(async {
         let mut scene = scene_with_faults("back-from-bad").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -340,7 +340,7 @@ fn the_way_back_from_a_component_that_fails_needs_neither_source_nor_compiler() 
 }
 
 #[test]
-fn a_component_that_is_being_compiled_is_not_lost_to_a_way_back() {
+fn a_component_that_is_being_compiled_survives_a_rollback() {
     run(async {
         let mut scene = scene_with_faults("fix-on-its-way").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -372,7 +372,7 @@ fn a_component_that_is_being_compiled_is_not_lost_to_a_way_back() {
 }
 
 #[test]
-fn a_component_that_is_being_compiled_is_not_lost_to_a_wish_that_cannot_be_fulfilled() {
+fn a_component_that_is_being_compiled_survives_a_command_that_fails() {
     run(async {
         let mut scene = scene_with_faults("vain-wish").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -398,7 +398,7 @@ fn a_component_that_is_being_compiled_is_not_lost_to_a_wish_that_cannot_be_fulfi
 }
 
 #[test]
-fn a_cache_that_is_deleted_while_the_host_runs_is_made_again_and_does_not_stand_in_the_way_back() {
+fn a_cache_that_is_deleted_while_the_host_runs_is_rebuilt_and_does_not_prevent_a_rollback() {
     run(async {
         let mut scene = scene_with_faults("cache-gone").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -443,7 +443,7 @@ fn natives(cache: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn native_code_that_is_spoilt_or_of_another_host_is_never_run_but_compiled_again() {
+fn native_code_that_is_damaged_or_of_another_host_is_never_run_but_compiled_again() {
     run(async {
         let mut scene = scene_with_faults("spoilt").await;
         let (folder, cache, other) =
@@ -480,7 +480,7 @@ fn native_code_that_is_spoilt_or_of_another_host_is_never_run_but_compiled_again
 }
 
 #[test]
-fn a_component_whose_file_is_gone_goes_on_also_after_a_restart_and_that_is_said() {
+fn a_component_whose_file_is_gone_stays_active_also_after_a_restart_and_status_says_so() {
     run(async {
         let mut scene = scene_with_faults("gone").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -559,7 +559,7 @@ fn a_mount_whose_link_is_exchanged_brings_plugin_yaml_and_component_together() {
 }
 
 #[test]
-fn a_file_that_is_written_slowly_in_its_place_is_taken_when_it_is_whole() {
+fn a_file_that_is_written_slowly_in_place_is_activated_when_it_is_complete() {
     run(async {
         let mut scene = scene_with_faults("half").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
