@@ -6,7 +6,7 @@ use hotshoe_tests::{Scene, run};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::swapped::{WORKS, another, start, until_digest};
+use super::activation::{WORKS, another, start, until_digest};
 use crate::faults::{scene_with_faults, serves};
 
 const INGRESSES: &str =

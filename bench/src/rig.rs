@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(5);
 const WORD: &str = "modern";
 
 /// A control plane, a host and its component's file.
-pub struct Stand {
+pub struct Rig {
     /// Where.
     pub plane: Plane,
     /// The host.
@@ -29,7 +29,7 @@ pub struct Stand {
     pub folder: Folder,
 }
 
-impl Stand {
+impl Rig {
     /// Starts all, and waits until the CRs are as they should be.
     ///
     /// # Errors
@@ -38,9 +38,9 @@ impl Stand {
         let plane = Plane::up(&setup.manifests).await?;
         let folder = Folder::of_memcached();
         let host = start_host(&plane, &setup.programs, &[folder.path()], log).await?;
-        let stand = Self { plane, host, folder };
-        stand.grow(0, setup.count).await?;
-        Ok(stand)
+        let rig = Self { plane, host, folder };
+        rig.grow(0, setup.count).await?;
+        Ok(rig)
     }
 
     /// Creates the CRs that are missing.

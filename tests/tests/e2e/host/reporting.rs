@@ -11,7 +11,7 @@ use crate::faults::{scene, scene_with_faults};
 #[test]
 fn health_readiness_metrics_and_status_are_served() {
     run(async {
-        let mut scene = scene("telling").await;
+        let mut scene = scene("reporting").await;
         let mut host = scene.own_host().await;
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;

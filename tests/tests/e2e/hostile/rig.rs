@@ -23,7 +23,7 @@ const TOLERANCE: u64 = 8 * 1024;
 const OTHER: &str = "cache";
 
 /// A host with both plugins in a namespace of its own.
-pub(crate) struct Stand {
+pub(crate) struct Rig {
     pub(crate) scene: Scene,
     pub(crate) host: Host,
     /// Where the component of the plugin that attacks lies.
@@ -43,7 +43,7 @@ pub(crate) fn with_spec(name: &str, spec: Value) -> Value {
     json!({ "apiVersion": ATTACK.api_version(), "kind": ATTACK.kind, "metadata": { "name": name }, "spec": spec })
 }
 
-impl Stand {
+impl Rig {
     /// With the plugin as its administrator meant it.
     pub(crate) async fn new(name: &str) -> Self {
         Self::with(name, HOSTILE, Folder::of_hostile()).await
@@ -59,15 +59,15 @@ impl Stand {
         }
         let host = scene.start().await.plugins(&[&guests::memcached(), folder.path()]).ready().await;
         scene.watch_log(&host);
-        let mut stand = Self { scene, host, folder, plugin, rounds: Cell::new(1), base: 0 };
-        stand.scene.create(memcached(OTHER, 1)).await;
-        stand.serves_the_other().await;
+        let mut rig = Self { scene, host, folder, plugin, rounds: Cell::new(1), base: 0 };
+        rig.scene.create(memcached(OTHER, 1)).await;
+        rig.serves_the_other().await;
         // What is resident at work, not at the start.
-        stand.scene.create(attack("first", "")).await;
-        stand.serves("first").await;
-        stand.forget("first").await;
-        stand.base = stand.resident();
-        stand
+        rig.scene.create(attack("first", "")).await;
+        rig.serves("first").await;
+        rig.forget("first").await;
+        rig.base = rig.resident();
+        rig
     }
 
     /// Waits until a parent is said to fail for exactly this reason, in its condition, in an Event

@@ -374,7 +374,7 @@ fn a_component_that_is_being_compiled_survives_a_rollback() {
 #[test]
 fn a_component_that_is_being_compiled_survives_a_command_that_fails() {
     run(async {
-        let mut scene = scene_with_faults("vain-wish").await;
+        let mut scene = scene_with_faults("failed-command").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
         let first = laborious(folder.original(), 1_000);
         folder.put(&first);
