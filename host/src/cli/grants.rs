@@ -19,7 +19,7 @@ use hotshoe_core::model::kind::Kind;
 #[command(after_help = "Examples:\n  \
     hotshoe grants plugins/memcached\n  \
     hotshoe grants plugins/memcached -o json\n\n\
-    Below the table stand the rules that are missing, ready to be pasted into plugin.yaml.\n\n\
+    Below the table are the rules that are missing, ready to be pasted into plugin.yaml.\n\n\
     Exit code: 0 when all that is asked for is granted, 1 otherwise.")]
 pub struct Args {
     #[command(flatten)]

@@ -29,10 +29,10 @@ const TEXT: usize = 4096;
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Example: hotshoe build plugins/memcached --out new.wasm && hotshoe shadow memcached new.wasm\n\n\
-    The running host asks the component about every object that is there, as it does the one at work, compares both, \
+    The running host asks the component about every object that is there, as it does the active one, compares both, \
     and writes nothing. The host answers only from its own machine; with one in a cluster: \
     kubectl port-forward -n hotshoe-system deployment/hotshoe 8080\n\n\
-    Exit codes: 0 nothing would change, 3 something would, 4 the component fails where the one at work does not, \
+    Exit codes: 0 nothing would change, 3 something would, 4 the component fails where the active one does not, \
     or takes so long that the run was ended before its end, 1 an error, 2 wrong usage."
 )]
 pub struct Args {

@@ -51,7 +51,7 @@ const COLLECTED: u32 = 20;
 
 /// What remains after the writes.
 #[derive(Clone, Debug, Default)]
-pub struct Written {
+pub struct WriteOutcome {
     /// Whether a write of a child was tried.
     pub children: bool,
     /// Whether the plugin was shown a refusal that is none any more: it has to decide again, as no watch will
@@ -77,7 +77,7 @@ struct Wanted {
     fields: Vec<String>,
 }
 
-impl Written {
+impl WriteOutcome {
     /// The children as they are after our writes, as far as the replies said.
     fn left(&self, observed: &Observed) -> ObservedChildren {
         let replaced = |kind: &Kind, child: &Object| {
@@ -98,15 +98,15 @@ pub fn requeue(decision: &Decision) -> Option<Duration> {
 
 /// Whether what is desired, and every child that is there, are as they were when all was found in sync (`in_sync`).
 /// Checking and comparing the same again would end the same.
-pub fn stands(
+pub fn is_in_place(
     controller: &Controller,
-    logic: &ActiveRevision,
+    active: &ActiveRevision,
     children: &ObservedChildren,
     decision: &Decision,
     in_sync: Option<u64>,
 ) -> bool {
     in_sync.is_some()
-        && in_sync == sync_fingerprint(controller, logic, children, decision)
+        && in_sync == sync_fingerprint(controller, active, children, decision)
         // All or nothing: a status that may not be written denies the children too.
         && check::status::check(decision.status.as_deref(), &decision.conditions).is_ok()
 }
@@ -120,8 +120,8 @@ pub async fn apply(
     observed: &Observed,
     decision: &Decision,
     target: Target,
-) -> Result<Written, Error> {
-    let mut written = Written::default();
+) -> Result<WriteOutcome, Error> {
+    let mut written = WriteOutcome::default();
     pass.state.set_timer(requeue(decision));
     match target {
         Target::Exactly(desired) => {
@@ -130,7 +130,7 @@ pub async fn apply(
             let state = &mut pass.state;
             let in_sync = state.refused.is_empty() && state.unsettled.is_empty() && state.contention.is_over();
             state.in_sync = match in_sync && !written.again {
-                true => sync_fingerprint(pass.controller, pass.logic, &left, decision),
+                true => sync_fingerprint(pass.controller, pass.active, &left, decision),
                 false => None,
             };
             pass.children = left;
@@ -138,7 +138,7 @@ pub async fn apply(
         // Nothing is applied, so nothing is refused, or has to wait.
         Target::Keep | Target::InSync => {
             pass.state.refused.clear();
-            pass.state.contention.hold(&mut Plan::default(), Instant::now(), &pass.controller.hasher);
+            pass.state.contention.delay(&mut Plan::default(), Instant::now(), &pass.controller.hasher);
         }
     }
     // Before the status: a plugin that reads its own conditions does not emit them a second time.
@@ -154,7 +154,7 @@ pub async fn apply(
 /// Whether the status was decided on children as they were before they were written just now, or without
 /// knowing of a refusal, or of its end: it would state what is not so, and the next decision, which comes at
 /// once, would revert it. A first status does no harm, and of a parent that is deleted there may be no next.
-fn is_outdated(pass: &Pass<'_>, observed: &Observed, written: &Written) -> bool {
+fn is_outdated(pass: &Pass<'_>, observed: &Observed, written: &WriteOutcome) -> bool {
     let parent = &observed.parent;
     let has_status = parent.owned_fields(pass.manager(), true).is_some();
     let comes_again = written.children && !written.terminating && !parent.deleting;
@@ -162,13 +162,13 @@ fn is_outdated(pass: &Pass<'_>, observed: &Observed, written: &Written) -> bool 
     has_status && comes_again && (has_changed || pass.state.refused.shown() != observed.shown.refusals)
 }
 
-async fn write_children(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut Written) {
+async fn write_children(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut WriteOutcome) {
     let hasher = &pass.controller.hasher;
     let changed = pass.state.desired.replace(&desired, hasher);
     let changed: Vec<_> = desired.iter().map(|one| one.reference.clone()).zip(changed).collect();
     let mut plan = plan(pass, observed, desired, written);
-    let held = pass.state.contention.hold(&mut plan, Instant::now(), hasher);
-    rivals::report(pass, held).await;
+    let delayed = pass.state.contention.delay(&mut plan, Instant::now(), hasher);
+    rivals::report(pass, delayed).await;
     if plan.apply.is_empty() && plan.prune.is_empty() {
         return;
     }
@@ -177,7 +177,7 @@ async fn write_children(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<D
     let reference = pass.reference();
     let parent = Parent { reference: &reference, uid: &observed.parent.uid };
     let permit = pass.controller.permit();
-    for child in pass.controller.writer.write(plan, &pass.logic.owned, parent, &permit).await {
+    for child in pass.controller.writer.write(plan, &pass.active.owned, parent, &permit).await {
         let wanted = wanted.iter().find(|one| one.desired.reference == child.reference);
         note_child(pass, observed, child, wanted, written);
     }
@@ -198,9 +198,9 @@ fn wanted(pass: &Pass<'_>, observed: &Observed, apply: &Apply, changed: &[(Objec
 
 /// What is to be written now: nothing that may not be pruned, nothing before its time, and
 /// nothing that was tried in vain.
-fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut Written) -> Plan {
+fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut WriteOutcome) -> Plan {
     let mut plan = diff::plan(desired, &observed.children, &pass.controller.name, pass.manager());
-    let context = context(pass.controller, pass.logic, observed);
+    let context = context(pass.controller, pass.active, observed);
     plan.prune.retain(|(kind, child)| may_prune(pass, &reference(kind, &child.key), &context));
     written.relieved = pass.state.refused.keep_planned(&plan);
     let is_due = |child: &ObjectRef| pass.state.refused.is_due(child, || refusal_basis(pass, observed, child));
@@ -214,11 +214,11 @@ fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written
 
 fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_>) -> bool {
     let Err(denial) = check::check_prune(child, context) else { return true };
-    let (plugin, digest) = (&*pass.controller.name, pass.logic.revision.digest());
+    let (plugin, digest) = (&*pass.controller.name, pass.active.revision.digest());
     pass.controller.metrics.denied(plugin, denial.rule());
     let why = denial.reasons();
     // Which children it desires, and so how many lines this makes, a plugin chooses.
-    if pass.controller.failure_lines.take(LINE + why.len()) {
+    if pass.controller.failure_lines.allows(LINE + why.len()) {
         let (object, rule) = (pass.reference(), denial.rule());
         tracing::warn!(plugin, %digest, %object, rule, "a child that is no longer desired stays: {why}");
     } else {
@@ -247,7 +247,7 @@ fn note_child(
     observed: &Observed,
     child: ChildWrite,
     wanted: Option<&Wanted>,
-    written: &mut Written,
+    written: &mut WriteOutcome,
 ) {
     let (state, reference) = (&mut pass.state, child.reference);
     match child.result {
@@ -300,18 +300,18 @@ fn note_applied(pass: &mut Pass<'_>, observed: &Observed, object: &Object, wante
     let fields = object.owned_fields(manager, false).map(Box::from);
     let tried = Unsettled { digest: desired.digest.clone(), fields };
     state.unsettled.push((kind.clone(), object.key.clone(), tried));
-    let (plugin, digest, child) = (&*controller.name, pass.logic.revision.digest(), &desired.reference);
+    let (plugin, digest, child) = (&*controller.name, pass.active.revision.digest(), &desired.reference);
     tracing::warn!(plugin, %digest, %child, "not every field of the child stays as it was applied: something else rewrites it");
 }
 
 /// Counts an object that no API server accepts as a failure of the revision, once in a pass: to answer such a thing
 /// is no better than to answer nothing.
-fn blame(pass: &Pass<'_>, error: &WriteError, written: &mut Written) {
+fn blame(pass: &Pass<'_>, error: &WriteError, written: &mut WriteOutcome) {
     if let WriteError::Api(error) = error
         && error.is_invalid()
         && !std::mem::replace(&mut written.invalid, true)
     {
-        let (now, digest, controller) = (Instant::now(), pass.logic.revision.digest(), pass.controller);
+        let (now, digest, controller) = (Instant::now(), pass.active.revision.digest(), pass.controller);
         controller.judged(controller.probation.failed(now, digest, &pass.parent.key, error));
     }
 }
@@ -321,7 +321,7 @@ fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, dig
     // For people; the plugin is shown the API server's own words.
     let advice = advice(&error, &pass.controller.name).unwrap_or_default();
     let Some(refusal) = pass.state.refused.add(child, digest, error, basis) else { return };
-    let (plugin, digest, object) = (&*pass.controller.name, pass.logic.revision.digest(), pass.reference());
+    let (plugin, digest, object) = (&*pass.controller.name, pass.active.revision.digest(), pass.reference());
     let (code, words) = (refusal.code, &refusal.message);
     tracing::warn!(plugin, %digest, %object, %child, code, "the API server refused a child: {words}{advice}");
     let message = event_text(&refusal) + &advice;
@@ -332,9 +332,9 @@ async fn write_status(
     pass: &Pass<'_>,
     observed: &Observed,
     decision: &Decision,
-    written: &mut Written,
+    written: &mut WriteOutcome,
 ) -> Result<(), Error> {
-    let (writer, watched) = (&pass.controller.writer, &pass.logic.parents.watched);
+    let (writer, watch) = (&pass.controller.writer, &pass.active.parents.watch);
     let Some(parent) = pass.live() else { return Ok(()) };
     let generation = observed.parent.generation;
     let (said, stated) = (decision.status.as_deref(), &decision.conditions);
@@ -343,8 +343,8 @@ async fn write_status(
         return Ok(());
     }
     let permit = pass.controller.permit();
-    let reply = writer.apply_status(&pass.logic.resource, &parent, desired, &permit).await;
-    match writer.learn_parent(watched, &pass.logic.resource, &parent, reply).await {
+    let reply = writer.apply_status(&pass.active.resource, &parent, desired, &permit).await;
+    match writer.learn_parent(watch, &pass.active.resource, &parent, reply).await {
         Ok(parent) => {
             acts::log(pass, Act::StatusChanged);
             written.parent = Some(parent);
@@ -359,7 +359,7 @@ async fn write_status(
 /// Conflicts, overload, silence and what follows it pass; a 5xx that was said is shown like a refusal,
 /// and retried soon.
 fn passes_by_itself(error: &ApiError) -> bool {
-    error.waking_up || matches!(error.code, 0 | 409 | 429)
+    error.after_outage || matches!(error.code, 0 | 409 | 429)
 }
 
 fn advice(error: &WriteError, plugin: &str) -> Option<String> {

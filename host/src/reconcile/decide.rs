@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::fingerprint::{churn_basis, hold_basis, others};
+use crate::reconcile::fingerprint::{churn_basis, backoff_basis, others};
 use crate::reconcile::observe::Observed;
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requirements;
@@ -41,8 +41,8 @@ pub struct Final<'a> {
 /// it may not see.
 pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Observed) -> Result<Final<'a>, Error> {
     let Observed { parent, children, .. } = observed;
-    let basis = || hold_basis(pass.controller, pass.logic, parent, &parent.finalizers, children);
-    let failed = pass.state.hold.is_some_and(|(_, failed)| failed == basis());
+    let basis = || backoff_basis(pass.controller, pass.active, parent, &parent.finalizers, children);
+    let failed = pass.state.backoff.is_some_and(|(_, failed)| failed == basis());
     let mut trial = admit(pass, failed)?;
     let mut decided = call_once(pass, call, observed).await;
     if let Err(Error::Call(CallError::Stopped)) = decided {
@@ -53,7 +53,7 @@ pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Observed) ->
     }
     match decided {
         Ok(answer) => {
-            pass.controller.answered(&pass.logic.revision);
+            pass.controller.answered(&pass.active.revision);
             Ok(Final { trial, answer })
         }
         Err(error) => {
@@ -73,23 +73,23 @@ fn admit<'a>(pass: &mut Pass<'a>, failed: bool) -> Result<Trial<'a>, CallError> 
 
 /// Asks, and counts and logs each call.
 async fn call_once(pass: &mut Pass<'_>, call: Call, observed: &Observed) -> Result<Answer, Error> {
-    let (controller, logic) = (pass.controller, pass.logic);
-    let digest = logic.revision.digest();
+    let (controller, active) = (pass.controller, pass.active);
+    let digest = active.revision.digest();
     let heard = |heard: Heard<'_>| {
         let end = if heard.failed { End::Aborted } else { End::Answered };
         controller.metrics.called(&controller.name, digest, end, heard.elapsed);
         controller.judged(controller.probation.called(Instant::now(), digest, heard.elapsed));
-        log(controller, logic, &observed.shown.parent.reference, heard.logs);
+        log(controller, active, &observed.shown.parent.reference, heard.logs);
         note_dropped(controller, digest, heard.dropped);
     };
-    ask(controller, logic, call, observed.shown.clone(), &mut pass.state.fetched, heard).await
+    ask(controller, active, call, observed.shown.clone(), &mut pass.state.fetched, heard).await
 }
 
 /// Counts a failure of a call with the circuit breaker, and against the revision.
 fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
     let controller = pass.controller;
     if error.is_the_plugins() {
-        let digest = pass.logic.revision.digest();
+        let digest = pass.active.revision.digest();
         controller.judged(controller.probation.failed(Instant::now(), digest, &pass.parent.key, error));
     }
     match error {
@@ -115,11 +115,11 @@ pub fn settle<T>(pass: &Pass<'_>, trial: Trial<'_>, checked: Result<T, Error>) -
 
 /// Notes what is desired: a revision whose answers for the same parent differ again and again cannot make up its mind.
 pub fn note(pass: &mut Pass<'_>, observed: &Observed, decision: &Decision) {
-    let (now, controller, logic) = (Instant::now(), pass.controller, pass.logic);
-    let basis = churn_basis(controller, logic, &observed.parent);
+    let (now, controller, active) = (Instant::now(), pass.controller, pass.active);
+    let basis = churn_basis(controller, active, &observed.parent);
     let answer = Intent {
         children: decision.desired_children(&controller.hasher),
-        word: decision.word_to_itself(logic.revision.own_status(), &controller.hasher),
+        feedback: decision.feedback(active.revision.own_status(), &controller.hasher),
         about: others(&controller.hasher, &observed.shown),
     };
     let churn = match pass.is_due {
@@ -128,14 +128,14 @@ pub fn note(pass: &mut Pass<'_>, observed: &Observed, decision: &Decision) {
     };
     pass.state.churn = churn;
     if churn.is_new(now) {
-        let (digest, endless) = (logic.revision.digest(), churn.is_endless(now));
+        let (digest, endless) = (active.revision.digest(), churn.is_endless(now));
         controller.judged(controller.probation.changed_its_mind(now, digest, &observed.parent.key, endless));
     }
 }
 
 /// How long a parent rests for which the plugin keeps changing its mind.
 pub fn slowed(pass: &Pass<'_>) -> Option<Duration> {
-    let basis = || churn_basis(pass.controller, pass.logic, &pass.parent);
+    let basis = || churn_basis(pass.controller, pass.active, &pass.parent);
     pass.state.churn.pause(Instant::now(), basis)
 }
 
@@ -173,23 +173,23 @@ impl<'a> From<&'a Result<Outcome, Aborted>> for Heard<'a> {
 /// When a call fails, the plugin says that it cannot decide, or it needs what it may not see.
 pub async fn ask(
     controller: &Controller,
-    logic: &ActiveRevision,
+    active: &ActiveRevision,
     call: Call,
     mut shown: Arc<Observation>,
     fetched: &mut bool,
     mut heard: impl FnMut(Heard<'_>),
 ) -> Result<Answer, Error> {
     *fetched = false;
-    let rounds = logic.plugin.limits.request_rounds;
-    let mut room = Room::new(logic.plugin.limits.fetched_bytes);
+    let rounds = active.plugin.limits.request_rounds;
+    let mut room = Room::new(active.plugin.limits.fetched_bytes);
     for _ in 0..=rounds {
-        let called = logic.revision.decide(call, shown.clone()).await;
+        let called = active.revision.decide(call, shown.clone()).await;
         if !matches!(&called, Err(Aborted { error: CallError::Stopped, .. })) {
             heard(Heard::from(&called));
         }
         match called?.result.map_err(Error::Plugin)? {
             Answer::Needs(requirements) => {
-                shown = Arc::new(requirements::fetch(controller, logic, &shown, requirements, &mut room).await?);
+                shown = Arc::new(requirements::fetch(controller, active, &shown, requirements, &mut room).await?);
                 *fetched = true;
             }
             answer => return Ok(answer),
@@ -199,9 +199,9 @@ pub async fn ask(
 }
 
 /// A plugin's lines carry its name and digest, so that it is clear which revision spoke.
-fn log(controller: &Controller, logic: &ActiveRevision, parent: &ObjectRef, lines: &[LogLine]) {
+fn log(controller: &Controller, active: &ActiveRevision, parent: &ObjectRef, lines: &[LogLine]) {
     let plugin = &*controller.name;
-    let digest = logic.revision.digest();
+    let digest = active.revision.digest();
     for line in lines {
         let message = &line.message;
         macro_rules! at {
@@ -209,7 +209,7 @@ fn log(controller: &Controller, logic: &ActiveRevision, parent: &ObjectRef, line
                 match tracing::enabled!(target: "plugin", tracing::Level::$level) {
                     // A line that is not logged costs nothing.
                     false => {}
-                    true if !controller.lines.take(LINE + message.len()) => note_dropped(controller, digest, 1),
+                    true if !controller.lines.allows(LINE + message.len()) => note_dropped(controller, digest, 1),
                     true => tracing::event!(target: "plugin", tracing::Level::$level, plugin, %digest, object = %parent, "{message}"),
                 }
             };

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::cluster::events::Note;
 use crate::reconcile::error::Error;
 use crate::reconcile::pass::Pass;
-use hotshoe_core::flow::rate_limit::Allowance;
+use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::model::decision::Event;
 
 /// After so many failures in a row, the Events of a clean-up no longer hold it up.
@@ -59,8 +59,8 @@ fn is_news(pass: &mut Pass<'_>, event: &Event) -> bool {
     pass.state.is_news(said)
 }
 
-fn record(pass: &Pass<'_>, event: &Event, allowance: &Allowance) {
-    if !allowance.take(1) || !pass.controller.recorder.record(note(pass, event)) {
+fn record(pass: &Pass<'_>, event: &Event, allowance: &OutputLimit) {
+    if !allowance.allows(1) || !pass.controller.recorder.record(note(pass, event)) {
         note_dropped(pass, allowance);
     }
 }
@@ -70,16 +70,16 @@ fn note(pass: &Pass<'_>, event: &Event) -> Note {
         about: pass.reference(),
         uid: pass.parent.uid.to_string(),
         plugin: pass.controller.name.clone(),
-        digest: pass.logic.revision.digest(),
+        digest: pass.active.revision.digest(),
         event: event.clone(),
     }
 }
 
-fn note_dropped(pass: &Pass<'_>, allowance: &Allowance) {
+fn note_dropped(pass: &Pass<'_>, allowance: &OutputLimit) {
     let plugin = &*pass.controller.name;
     pass.controller.metrics.event_dropped(plugin);
     if let Some(dropped) = allowance.dropped(1, Instant::now()) {
-        let digest = pass.logic.revision.digest();
+        let digest = pass.active.revision.digest();
         tracing::warn!(plugin, %digest, dropped, "there are more Events than are written; some were dropped");
     }
 }

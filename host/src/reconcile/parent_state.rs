@@ -54,7 +54,7 @@ pub struct ParentState {
     /// Passes in a row that met a conflict, an overload or silence.
     pub stalls: u32,
     /// After a failure: not decided before this time, unless this fingerprint changes.
-    pub hold: Option<(Instant, u64)>,
+    pub backoff: Option<(Instant, u64)>,
     /// Whether the last decision or failure rests on objects that were fetched for it.
     pub fetched: bool,
     /// When clean-up began.
@@ -108,7 +108,7 @@ impl ParentState {
 
     /// The parent was reconciled.
     pub fn recovered(&mut self) {
-        (self.failures, self.hold) = (0, None);
+        (self.failures, self.backoff) = (0, None);
     }
 
     /// How long until clean-up is late.

@@ -10,14 +10,14 @@ use crate::cluster::events as time;
 use crate::reconcile::decide::LINE;
 use crate::reconcile::error::Error;
 use crate::reconcile::events;
-use crate::reconcile::fingerprint::hold_basis;
+use crate::reconcile::fingerprint::backoff_basis;
 use crate::reconcile::outcome::{Outcome, Trouble};
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requeue;
 use crate::sandbox::error::CallError;
 use hotshoe_core::check::status::RECONCILED;
 use hotshoe_core::diff::status;
-use hotshoe_core::flow::rate_limit::Allowance;
+use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::model::decision::{Condition, Event, Severity, Truth};
 use hotshoe_core::model::object::{HOST_MANAGER, Object};
 use hotshoe_core::model::sanitize;
@@ -71,18 +71,18 @@ async fn succeed(pass: &mut Pass<'_>) -> bool {
         return true;
     }
     pass.state.said.clear();
-    let (controller, digest) = (pass.controller, pass.logic.revision.digest());
+    let (controller, digest) = (pass.controller, pass.active.revision.digest());
     tracing::info!(plugin = &*controller.name, %digest, object = %pass.parent.key, "recovered");
-    if !pass.logic.resource.has_status {
+    if !pass.active.resource.has_status {
         return true;
     }
     let permit = controller.permit();
-    let reply = controller.writer.remove_host_condition(&pass.logic.resource, &live, &permit).await;
+    let reply = controller.writer.remove_host_condition(&pass.active.resource, &live, &permit).await;
     is_final(pass, &live, reply).await
 }
 
 async fn fail(pass: &mut Pass<'_>, error: &Error) -> bool {
-    let (controller, digest) = (pass.controller, pass.logic.revision.digest());
+    let (controller, digest) = (pass.controller, pass.active.revision.digest());
     let plugin = &*controller.name;
     if let Error::Api(api) = error
         && (api.is_gone() || api.is_namespace_terminating())
@@ -102,25 +102,25 @@ async fn fail(pass: &mut Pass<'_>, error: &Error) -> bool {
     if let Error::Denied(denial) = error {
         denial.violations().iter().for_each(|violation| controller.metrics.denied(plugin, violation.rule));
     }
-    let pause = requeue::pause(error, &pass.state, pass.is_held());
+    let pause = requeue::pause(error, &pass.state, pass.blocks_deletion());
     log(pass, error, pause);
     let is_stated = !passes(error) || pass.state.failures > PASSING;
     let is_reported = !is_stated || state_failure(pass, error.reason(), words(error, plugin)).await;
     (pass.state.settled, pass.state.shown_now) = (None, None);
-    pass.state.hold = is_reported.then(|| (Instant::now() + pause.unwrap_or(UNTIL_CHANGED), held_on(pass)));
+    pass.state.backoff = is_reported.then(|| (Instant::now() + pause.unwrap_or(UNTIL_CHANGED), backoff_basis_of(pass)));
     is_reported
 }
 
 /// What has to change for a failed parent to be decided before its time. A finalizer may be our own, and of this
 /// pass; the rest is what was decided on, or left behind, and not a later edit: that would never be looked at.
-fn held_on(pass: &Pass<'_>) -> u64 {
+fn backoff_basis_of(pass: &Pass<'_>) -> u64 {
     let live = pass.live();
     let finalizers = &live.as_ref().unwrap_or(&pass.parent).finalizers;
-    hold_basis(pass.controller, pass.logic, &pass.parent, finalizers, &pass.children)
+    backoff_basis(pass.controller, pass.active, &pass.parent, finalizers, &pass.children)
 }
 
 fn log(pass: &Pass<'_>, error: &Error, pause: Option<Duration>) {
-    let (controller, digest) = (pass.controller, pass.logic.revision.digest());
+    let (controller, digest) = (pass.controller, pass.active.revision.digest());
     let plugin = &*controller.name;
     let message = words(error, plugin);
     if is_heard(error, &message, &controller.failure_lines) {
@@ -135,9 +135,9 @@ fn log(pass: &Pass<'_>, error: &Error, pause: Option<Duration>) {
 }
 
 /// A plugin that fails is heard no louder than one that logs; what others refuse is no flood of its choice.
-fn is_heard(error: &Error, message: &str, lines: &Allowance) -> bool {
+fn is_heard(error: &Error, message: &str, lines: &OutputLimit) -> bool {
     let is_of_others = matches!(error, Error::Api(_) | Error::Call(CallError::Stopped));
-    is_of_others || lines.take(LINE + message.len())
+    is_of_others || lines.allows(LINE + message.len())
 }
 
 /// What passes by itself within moments is not worth an Event and a condition.
@@ -158,9 +158,9 @@ async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: Strin
 /// Returns whether it is written, or never will be. Where a parent's schema has no conditions, or others' and no
 /// room for one more, the Event must do.
 async fn write_condition(pass: &Pass<'_>, parent: &Object, status: serde_json::Value) -> bool {
-    let (controller, resource) = (pass.controller, &pass.logic.resource);
-    let is_taken = controller.whole_conditions.load(Ordering::Relaxed) && status::has_conditions_of_others(parent);
-    if !resource.has_status || is_taken {
+    let (controller, resource) = (pass.controller, &pass.active.resource);
+    let has_no_room = controller.whole_conditions.load(Ordering::Relaxed) && status::has_conditions_of_others(parent);
+    if !resource.has_status || has_no_room {
         return true;
     }
     let permit = controller.permit();
@@ -170,10 +170,10 @@ async fn write_condition(pass: &Pass<'_>, parent: &Object, status: serde_json::V
 
 /// Whether a write of the host's condition went through, or never will.
 async fn is_final(pass: &Pass<'_>, parent: &Object, reply: Result<String, ApiError>) -> bool {
-    let (controller, logic) = (pass.controller, pass.logic);
-    let learned = controller.writer.learn_parent(&logic.parents.watched, &logic.resource, parent, reply).await;
+    let (controller, active) = (pass.controller, pass.active);
+    let learned = controller.writer.learn_parent(&active.parents.watch, &active.resource, parent, reply).await;
     let Err(error) = learned else { return true };
-    let digest = logic.revision.digest();
+    let digest = active.revision.digest();
     tracing::debug!(plugin = &*controller.name, %digest, object = %parent.key, %error, "the host's condition was not written");
     if error.is_of_ownership() {
         controller.whole_conditions.store(true, Ordering::Relaxed);
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn of_a_flood_of_failures_a_mebibyte_is_logged_and_all_of_what_the_api_server_refuses() {
-        let lines = Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE);
+        let lines = OutputLimit::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE);
         let message = "x".repeat(MESSAGE);
         let of_plugin: [Error; 5] = [
             Error::Plugin(Failure::Retry { message: message.clone(), after: None }),

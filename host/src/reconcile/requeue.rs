@@ -40,7 +40,7 @@ pub struct Ending<'a> {
     /// Whether Event and condition say what came of it, or never can.
     pub is_reported: bool,
     /// Whether the parent is being deleted and holds a finalizer that only this plugin removes.
-    pub is_held: bool,
+    pub blocks_deletion: bool,
     /// Whether its deletion began during the pass. The reply to a write of ours may have shown that, and then no
     /// watch wakes anything.
     pub was_deleted: bool,
@@ -56,12 +56,12 @@ impl Requeue {
     pub fn after(ending: &Ending<'_>, state: &ParentState) -> Self {
         let due = match ending.result {
             Ok(outcome) => after_outcome(outcome, state),
-            Err(error) => after_failure(error, state, ending.is_held),
+            Err(error) => after_failure(error, state, ending.blocks_deletion),
         };
         let due = if ending.is_reported { due } else { due.no_later_than(soon(state.failures)) };
         match ending.slowed.map_or(due, Self::After) {
             _ if ending.was_deleted => Self::AtOnce,
-            Self::OnChange if ending.is_held => Self::After(RELEASE),
+            Self::OnChange if ending.blocks_deletion => Self::After(RELEASE),
             due => due,
         }
     }
@@ -98,16 +98,16 @@ fn after_outcome(outcome: &Outcome, state: &ParentState) -> Requeue {
     }
 }
 
-fn after_failure(error: &Error, state: &ParentState, is_held: bool) -> Requeue {
+fn after_failure(error: &Error, state: &ParentState, blocks_deletion: bool) -> Requeue {
     match error {
         Error::Api(api) if api.is_gone() || api.is_namespace_terminating() => Requeue::After(TERMINATING),
         Error::Call(CallError::CircuitOpen(left)) => Requeue::After(*left),
-        _ => pause(error, state, is_held).into(),
+        _ => pause(error, state, blocks_deletion).into(),
     }
 }
 
 /// How long a parent that failed is not decided again; `None` until something changes.
-pub fn pause(error: &Error, state: &ParentState, is_held: bool) -> Option<Duration> {
+pub fn pause(error: &Error, state: &ParentState, blocks_deletion: bool) -> Option<Duration> {
     let failures = state.failures;
     let grown = |first: Duration| doubled(first, failures.saturating_sub(1), BACKOFF_MAX);
     let pause = match error.retry() {
@@ -117,7 +117,7 @@ pub fn pause(error: &Error, state: &ParentState, is_held: bool) -> Option<Durati
         // The plugin or the API server chooses it, so it is clamped, and comes no sooner than what passes by itself.
         Retry::After(after) => Some(after.clamp(soon(failures), AFTER_MAX)),
         // A deletion that is rejected waits for a person, who may not know that the plugin has to be asked again.
-        Retry::OnChange => is_held.then_some(RELEASE),
+        Retry::OnChange => blocks_deletion.then_some(RELEASE),
     };
     match error {
         // The missing object may exist by then, and no watch notices that.
@@ -166,10 +166,10 @@ mod tests {
         codes.into_iter().flat_map(move |code| {
             causes.into_iter().flat_map(move |cause| {
                 patience.into_iter().flat_map(move |retry_after| {
-                    [false, true].into_iter().flat_map(move |waking_up| {
+                    [false, true].into_iter().flat_map(move |after_outage| {
                         let error = ApiError::new("apply", "a Service".into(), code, "", String::new());
                         let cause = cause.map(str::to_owned);
-                        let error = ApiError { cause, retry_after, waking_up, ..error };
+                        let error = ApiError { cause, retry_after, after_outage, ..error };
                         [error.clone().into(), error.unserved().into()]
                     })
                 })
@@ -230,7 +230,7 @@ mod tests {
             for state in states() {
                 for (is_reported, was_deleted) in [(true, false), (false, false), (true, true), (false, true)] {
                     for slowed in [None, Some(Duration::from_secs(60))] {
-                        let ending = Ending { result, is_reported, is_held: true, was_deleted, slowed };
+                        let ending = Ending { result, is_reported, blocks_deletion: true, was_deleted, slowed };
                         match Requeue::after(&ending, &state) {
                             Requeue::OnChange => panic!("{result:?} leaves {state:?} without a due time"),
                             Requeue::After(after) => assert!(after <= DAY, "{result:?}: {after:?}"),
@@ -253,7 +253,7 @@ mod tests {
         for error in errors() {
             let result = Err(error);
             let ending =
-                Ending { result: &result, is_reported: false, is_held: false, was_deleted: false, slowed: None };
+                Ending { result: &result, is_reported: false, blocks_deletion: false, was_deleted: false, slowed: None };
             let state = ParentState { failures: 3, ..ParentState::default() };
             let due = Requeue::after(&ending, &state);
             assert!(matches!(due, Requeue::After(after) if after <= soon(3)), "{result:?}: {due:?}");

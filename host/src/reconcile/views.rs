@@ -77,20 +77,20 @@ impl Views {
 
 impl Drop for Views {
     fn drop(&mut self) {
-        for watched in self.watches.all() {
-            self.watches.unsubscribe(&watched.scope, &self.viewer);
+        for watch in self.watches.all() {
+            self.watches.unsubscribe(&watch.scope, &self.viewer);
         }
     }
 }
 
 /// Returns what a revision waits for before it can see what it asks for.
 pub fn not_seen(watches: &Watches, viewer: &Viewer) -> Option<String> {
-    let missing = watches.all().into_iter().filter(|watched| watched.is_open_for(viewer));
-    let why = missing.filter_map(|watched| match watched.health() {
-        Health::Synced if watched.has_parents_of(viewer) => without_status(watches, &watched.scope.kind),
+    let missing = watches.all().into_iter().filter(|watch| watch.is_open_for(viewer));
+    let why = missing.filter_map(|watch| match watch.health() {
+        Health::Synced if watch.has_parents_of(viewer) => without_status(watches, &watch.scope.kind),
         Health::Synced => None,
         Health::Failing(why) | Health::Silent(why) => Some(why),
-        Health::Starting => Some(format!("{} is being listed", watched.scope.kind)),
+        Health::Starting => Some(format!("{} is being listed", watch.scope.kind)),
     });
     Some(why.collect::<Vec<_>>().join("; ")).filter(|why| !why.is_empty())
 }
@@ -98,20 +98,20 @@ pub fn not_seen(watches: &Watches, viewer: &Viewer) -> Option<String> {
 /// Has changes of what a revision sees wake the plugin's queue, before it is published: its watches are open
 /// and synced, so nothing is waited for, and whatever changes from now on is heard. What changed before is
 /// not, so every parent must be decided after this.
-pub fn listen(controller: &Arc<Controller>, watches: &Watches, logic: &ActiveRevision) {
+pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRevision) {
     let interest = Interest::of(controller, watches);
-    let descriptor = logic.revision.descriptor();
+    let descriptor = active.revision.descriptor();
     let parents = open_parents(&interest, descriptor);
     for owned in &descriptor.owns {
         open_owned(&interest, descriptor, &owned.kind, &owned.fields);
     }
-    for dropped in logic.owned.iter().filter(|view| !owns(descriptor, view)) {
-        open_owned(&interest, descriptor, &dropped.watched.scope.kind, &[]);
+    for dropped in active.owned.iter().filter(|view| !owns(descriptor, view)) {
+        open_owned(&interest, descriptor, &dropped.watch.scope.kind, &[]);
     }
     for read in &descriptor.reads {
         open_read(&interest, &parents, read);
     }
-    open_namespaces(&logic.plugin.grant, &interest, &parents);
+    open_namespaces(&active.plugin.grant, &interest, &parents);
 }
 
 /// How long the labels of namespaces are waited for when another `plugin.yaml` looks at them. Where
@@ -152,9 +152,9 @@ async fn open(
     let mut owned: Vec<View> =
         descriptor.owns.iter().map(|owned| open_owned(interest, descriptor, &owned.kind, &owned.fields)).collect();
     let reads: Vec<ReadView> = descriptor.reads.iter().map(|read| open_read(interest, &parents, read)).collect();
-    parents.watched.synced().await;
+    parents.watch.synced().await;
     for view in owned.iter().chain(reads.iter().map(|read| &read.view)) {
-        view.watched.synced().await;
+        view.watch.synced().await;
     }
     let namespaces = open_namespaces(&plugin.grant, interest, &parents);
     if let Some(namespaces) = &namespaces {
@@ -162,7 +162,7 @@ async fn open(
     }
     owned.extend(dropped_kinds(controller, &owned));
     owned.extend(left_kinds(interest, &controller.name, descriptor, &plugin.grant, owned_before).await);
-    let resource = parent_resource(controller, interest.watches, &parents.watched, revision.digest()).await;
+    let resource = parent_resource(controller, interest.watches, &parents.watch, revision.digest()).await;
     let basis = basis(controller, &revision, &plugin);
     Ok(ActiveRevision {
         plugin,
@@ -180,7 +180,7 @@ async fn open(
 /// How often a definition without status subresource is looked at again.
 const DEFINITION: Duration = Duration::from_secs(2);
 /// How many parents get an Event at each look.
-const TOLD_AT_ONCE: usize = 50;
+const REPORTED_AT_ONCE: usize = 50;
 
 /// Waits until the kind of the parents has a status subresource, for its definition can be fixed at any time.
 /// [`not_seen`] says so meanwhile; where no revision is active, an Event on each parent does.
@@ -200,7 +200,7 @@ async fn parent_resource(
         let known = watches.find_kind_anew(kind).await.ok().or_else(|| controller.kinds.get(kind));
         match known {
             Some(found) if found.has_status => return found,
-            Some(found) if controller.logic().is_none() => {
+            Some(found) if controller.active().is_none() => {
                 report_missing_status(controller, (parents, &found), digest, &mut reported);
             }
             _ => {}
@@ -219,7 +219,7 @@ fn report_missing_status(
     let there = parents.cache.keys();
     let unreported =
         there.iter().filter_map(|key| parents.cache.get(key)).filter(|parent| !reported.contains(&parent.uid));
-    for parent in unreported.take(TOLD_AT_ONCE).collect::<Vec<_>>() {
+    for parent in unreported.take(REPORTED_AT_ONCE).collect::<Vec<_>>() {
         let event =
             Event { severity: Severity::Warning, reason: NO_STATUS.to_owned(), message: no_status(&resource.kind) };
         let (about, uid) = (resource.reference(&parent.key), parent.uid.to_string());
@@ -249,37 +249,37 @@ fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) ->
 
 /// Ends the subscriptions that the published logic does not use. Its parents are the plugin's now.
 pub fn release(controller: &Controller, watches: &Watches) {
-    let Some(logic) = controller.logic() else { return };
-    logic.plugin.parentage.note_at_work(&controller.name, &logic.revision.descriptor().parent);
-    let owned = logic.owned.iter().map(|view| (&view.watched, Role::Child));
-    let reads = logic.reads.iter().map(|read| (&read.view.watched, Role::Read(read.read.key.clone())));
-    let namespaces = logic.namespaces.iter().map(|namespaces| (namespaces, Role::Namespace));
-    let others = std::iter::once((&logic.parents.watched, Role::Parent)).chain(namespaces);
+    let Some(active) = controller.active() else { return };
+    active.plugin.parentage.note_active(&controller.name, &active.revision.descriptor().parent);
+    let owned = active.owned.iter().map(|view| (&view.watch, Role::Child));
+    let reads = active.reads.iter().map(|read| (&read.view.watch, Role::Read(read.read.key.clone())));
+    let namespaces = active.namespaces.iter().map(|namespaces| (namespaces, Role::Namespace));
+    let others = std::iter::once((&active.parents.watch, Role::Parent)).chain(namespaces);
     let used: Vec<(&Arc<SharedWatch>, Role)> = owned.chain(reads).chain(others).collect();
     let viewer = Viewer::active(&controller.name);
-    for watched in watches.all() {
-        let roles = used.iter().filter(|(used, _)| used.scope == watched.scope).map(|(_, role)| role.clone());
-        watches.keep(&watched.scope, &viewer, &roles.collect::<Vec<_>>());
+    for watch in watches.all() {
+        let roles = used.iter().filter(|(used, _)| used.scope == watch.scope).map(|(_, role)| role.clone());
+        watches.keep(&watch.scope, &viewer, &roles.collect::<Vec<_>>());
     }
 }
 
 /// A kind that the new revision no longer owns is watched until no child of it remains, so that
 /// what is left can be pruned.
 fn dropped_kinds(controller: &Controller, owned: &[View]) -> Vec<View> {
-    let Some(before) = controller.logic() else { return Vec::new() };
+    let Some(before) = controller.active() else { return Vec::new() };
     let dropped = |view: &&View| {
-        !owned.iter().any(|now| now.watched.scope == view.watched.scope) && has_children(&controller.name, view)
+        !owned.iter().any(|now| now.watch.scope == view.watch.scope) && has_children(&controller.name, view)
     };
     before.owned.iter().filter(dropped).cloned().collect()
 }
 
 /// The same logic without the kinds that its revision does not own and of which no child is left; none where
 /// there are no such kinds.
-pub fn without_pruned(plugin: &str, logic: &ActiveRevision) -> Option<ActiveRevision> {
-    let descriptor = logic.revision.descriptor();
+pub fn without_pruned(plugin: &str, active: &ActiveRevision) -> Option<ActiveRevision> {
+    let descriptor = active.revision.descriptor();
     let is_used = |view: &&View| owns(descriptor, view) || has_children(plugin, view);
-    let owned: Vec<View> = logic.owned.iter().filter(is_used).cloned().collect();
-    (owned.len() < logic.owned.len()).then(|| ActiveRevision { owned, ..logic.clone() })
+    let owned: Vec<View> = active.owned.iter().filter(is_used).cloned().collect();
+    (owned.len() < active.owned.len()).then(|| ActiveRevision { owned, ..active.clone() })
 }
 
 /// How long kinds are waited for that earlier revisions owned.
@@ -301,20 +301,20 @@ async fn left_kinds(
     };
     let open = |kind: &Kind| open_owned(interest, descriptor, kind, &[]);
     let mut views: Vec<View> = owned_before.iter().filter(is_sought).map(open).collect();
-    let tried = join_all(views.iter().map(|view| view.watched.tried()));
+    let tried = join_all(views.iter().map(|view| view.watch.tried()));
     // Those that are late are given up, too.
     drop(tokio::time::timeout(LEFT, tried).await);
-    views.retain(|view| view.watched.health() == Health::Synced && has_children(plugin, view));
+    views.retain(|view| view.watch.health() == Health::Synced && has_children(plugin, view));
     views
 }
 
 fn owns(descriptor: &Descriptor, view: &View) -> bool {
-    descriptor.owns.iter().any(|owned| owned.kind == view.watched.scope.kind)
+    descriptor.owns.iter().any(|owned| owned.kind == view.watch.scope.kind)
 }
 
 /// Whether children of this plugin's are there; others may watch the same kind for theirs.
 fn has_children(plugin: &str, view: &View) -> bool {
-    view.watched.cache.any(|child| child.label(PLUGIN_LABEL) == Some(plugin))
+    view.watch.cache.any(|child| child.label(PLUGIN_LABEL) == Some(plugin))
 }
 
 fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor) -> View {
@@ -327,7 +327,7 @@ fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor) -> View {
         let Some(controller) = woken.upgrade() else { return };
         controller.queue.add(object_of(change).key.clone());
     });
-    View { watched: subscribe(interest, &scope, &lens, Role::Parent, subscriber), projection }
+    View { watch: subscribe(interest, &scope, &lens, Role::Parent, subscriber), projection }
 }
 
 fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fields: &[String]) -> View {
@@ -342,7 +342,7 @@ fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fie
             wake_owner(&controller, &parent, object);
         }
     });
-    View { watched: subscribe(interest, &scope, &lens, Role::Child, subscriber), projection }
+    View { watch: subscribe(interest, &scope, &lens, Role::Child, subscriber), projection }
 }
 
 fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadView {
@@ -353,15 +353,15 @@ fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadVi
     };
     let lens = Lens { projection: projection.clone(), labels, status: false };
     let scope = Scope { kind: read.kind.clone(), selector: read.selector.clone() };
-    let (woken, parents, rule) = (interest.woken.clone(), parents.watched.clone(), read.rule.clone());
+    let (woken, parents, rule) = (interest.woken.clone(), parents.watch.clone(), read.rule.clone());
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };
         for object in objects_of(change) {
             wake_readers(&controller, &parents, &rule, object);
         }
     });
-    let watched = subscribe(interest, &scope, &lens, Role::Read(read.key.clone()), subscriber);
-    ReadView { read: read.clone(), view: View { watched, projection } }
+    let watch = subscribe(interest, &scope, &lens, Role::Read(read.key.clone()), subscriber);
+    ReadView { read: read.clone(), view: View { watch, projection } }
 }
 
 /// Only where some rule selects namespaces are they watched, and of them no more is kept than the
@@ -373,7 +373,7 @@ fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Op
     }
     let lens = Lens { projection: Projection::new::<&str>(&[]), labels, status: false };
     let scope = Scope { kind: Kind::new("", "v1", "Namespace"), selector: String::new() };
-    let (woken, parents) = (interest.woken.clone(), parents.watched.clone());
+    let (woken, parents) = (interest.woken.clone(), parents.watch.clone());
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };
         let relabelled = match change {

@@ -52,9 +52,9 @@ impl ManagedPlugin {
     /// Refuses other parents than those of the active revision, whose children would be left without a host. They
     /// need a restart, as another name does.
     fn keeps_its_parent(&self, changed: PluginConfig) -> Result<PluginConfig, String> {
-        let Some(logic) = self.controller.logic() else { return Ok(changed) };
-        let lacking = changed.parent_lacking(&logic.revision.descriptor().parent);
-        match lacking.filter(|_| changed.parent != logic.plugin.parent) {
+        let Some(active) = self.controller.active() else { return Ok(changed) };
+        let lacking = changed.parent_lacking(&active.revision.descriptor().parent);
+        match lacking.filter(|_| changed.parent != active.plugin.parent) {
             None => Ok(changed),
             Some(lacking) => Err(format!(
                 "the active revision has {lacking}; start the host again to stop it, or name its parent again"
@@ -68,9 +68,9 @@ impl ManagedPlugin {
         *self.plugin_file.lock() = PluginFile::applied(plugin.clone());
         let controller = &self.controller;
         controller.writer.rate_limit.set(&plugin.limits);
-        if let Some(present) = controller.logic() {
-            let logic = views::rewire(controller, &self.shared.watches, plugin.clone(), &present).await;
-            controller.publish(Arc::new(logic));
+        if let Some(present) = controller.active() {
+            let active = views::rewire(controller, &self.shared.watches, plugin.clone(), &present).await;
+            controller.publish(Arc::new(active));
             views::release(controller, &self.shared.watches);
         }
         tracing::info!(plugin = &*plugin.name, "plugin.yaml has changed and is applied");

@@ -151,7 +151,7 @@ impl Driver {
             let config = self.plugin.plugin();
             self.component.redirect(config.component.clone(), config.limits.component_bytes);
             // The component may not be in the file any more; a reload is about what is there now.
-            if !self.asked.is_empty() || self.plugin.controller.logic().is_none() {
+            if !self.asked.is_empty() || self.plugin.controller.active().is_none() {
                 self.component.request();
             }
         }
@@ -211,7 +211,7 @@ impl Driver {
     /// Returns whether the component that was offered last is not active: why it was refused may have passed.
     fn is_worth_another_try(&self) -> bool {
         let offered = self.component.offered();
-        let active = self.plugin.controller.logic().map(|logic| logic.revision.digest());
+        let active = self.plugin.controller.active().map(|active| active.revision.digest());
         self.work.is_none() && (offered.is_none() || offered != active)
     }
 

@@ -115,7 +115,7 @@ impl Turn {
     pub async fn load(self, bytes: Vec<u8>) -> Result<Shadow, NotRun> {
         let (controller, shared) = (self.plugin.controller.clone(), self.plugin.shared.clone());
         let plugin = self.plugin.plugin();
-        let old = controller.logic().ok_or_else(|| NotRun::NothingActive(plugin.name.clone()))?;
+        let old = controller.active().ok_or_else(|| NotRun::NothingActive(plugin.name.clone()))?;
         let candidate = tokio::task::spawn_blocking(move || Candidate::of(bytes)).await;
         let candidate = candidate.map_err(|error| LoadError::LoadFailed(error.to_string()))?;
         old.revision.note_used(&shared.compiler);
@@ -148,7 +148,7 @@ impl Shadow {
     /// last. Ends early when the receiver is gone.
     pub async fn run(self, lines: mpsc::Sender<Line>) {
         let began = Instant::now();
-        let mut keys = self.new.parents.watched.cache.keys();
+        let mut keys = self.new.parents.watch.cache.keys();
         // Two runs can be compared.
         keys.sort_unstable();
         let mut run = Run::default();
@@ -184,7 +184,7 @@ impl Shadow {
     }
 
     async fn one(&self, key: &Key, run: &mut Run) -> Option<Difference> {
-        let parent = self.new.parents.watched.cache.get(key)?;
+        let parent = self.new.parents.watch.cache.get(key)?;
         let before = self.as_before(&parent);
         let controller = &self.turn.plugin.controller;
         let memory = controller.recall(&parent);
@@ -220,10 +220,10 @@ impl Shadow {
     /// The parent as the old revision is shown it: the same object, unless the two speak of
     /// different kinds.
     fn as_before(&self, parent: &Arc<Object>) -> Option<Arc<Object>> {
-        if self.old.parents.watched.scope == self.new.parents.watched.scope {
+        if self.old.parents.watch.scope == self.new.parents.watch.scope {
             return Some(parent.clone());
         }
-        self.old.parents.watched.cache.get(&parent.key)
+        self.old.parents.watch.cache.get(&parent.key)
     }
 
     /// Whether the checks say the same of the same answer.
@@ -267,8 +267,8 @@ pub(crate) fn finalizer_change(old: &ActiveRevision, new: &ActiveRevision) -> Op
 }
 
 /// Looks for them only when it is asked.
-fn parents(logic: &ActiveRevision) -> impl Iterator<Item = Arc<Object>> {
-    let cache = &logic.parents.watched.cache;
+fn parents(active: &ActiveRevision) -> impl Iterator<Item = Arc<Object>> {
+    let cache = &active.parents.watch.cache;
     iter::once_with(|| cache.keys()).flatten().filter_map(|key| cache.get(&key))
 }
 

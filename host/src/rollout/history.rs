@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::safe_file;
-use hotshoe_core::flow::probation::Tally;
+use hotshoe_core::flow::probation::CallStats;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::limits::Size;
@@ -58,8 +58,8 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owns: Vec<Kind>,
     /// The call statistics of the revision before it, where it was activated.
-    #[serde(default, skip_serializing_if = "Tally::is_empty")]
-    pub before: Tally,
+    #[serde(default, skip_serializing_if = "CallStats::is_empty")]
+    pub before: CallStats,
     /// Whether it requires approval because it fails on parents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fails: bool,
@@ -73,7 +73,7 @@ pub struct Activation {
     /// The kinds that it owns.
     pub owns: Vec<Kind>,
     /// The call statistics of the revision before it, with which it is compared.
-    pub before: Tally,
+    pub before: CallStats,
 }
 
 impl Entry {
@@ -232,7 +232,7 @@ impl History {
         let written =
             make(dir).and_then(|()| safe_file::replace_durably(&path, safe_file::SHARED, &[component.bytes()]));
         if let Err(error) = &written {
-            tracing::warn!(%digest, directory = %dir.display(), %error, "the component is not kept for going back to it");
+            tracing::warn!(%digest, directory = %dir.display(), %error, "the component cannot be kept for a rollback");
         }
         self.unkept = written.err().map(|error| in_words(dir, &error));
     }
@@ -267,7 +267,7 @@ impl History {
 
     /// Returns since when the active component has been on probation, and the call statistics of the one before
     /// it. One that was activated by a rollback, or approved although it fails, is not on probation.
-    pub fn on_probation_since(&self, digest: Digest) -> Option<(SystemTime, Tally)> {
+    pub fn on_probation_since(&self, digest: Digest) -> Option<(SystemTime, CallStats)> {
         let last = self.entries.iter().rfind(|entry| entry.event == Event::Activated)?;
         let is_swap = last.digest == digest && last.message.is_empty() && !self.before(Some(digest)).is_empty();
         let is_judged = is_swap && !self.is_approved_after_all(digest);
@@ -344,7 +344,7 @@ impl History {
         match self.activated().contains(&digest) {
             true => Ok(digest),
             false => Err(format!(
-                "{digest} was never active, so there is no going back to it; `hotshoe approve` activates a component that requires approval"
+                "{digest} was never active, so it cannot be rolled back to; `hotshoe approve` activates a component that requires approval"
             )),
         }
     }

@@ -222,7 +222,7 @@ impl ManagedPlugin {
     }
 
     /// Notes what is done with the revision that is under way.
-    pub(crate) fn goes_on_with(&self, step: Step) {
+    pub(crate) fn show_step(&self, step: Step) {
         if let Some(underway) = &mut self.state.lock().underway {
             underway.step = step;
         }
@@ -290,7 +290,7 @@ impl ManagedPlugin {
 
     /// Returns the status of the plugin.
     pub fn status(&self) -> PluginStatus {
-        let logic = self.controller.logic();
+        let active = self.controller.active();
         let refused = self.controller.slot.refused();
         let in_progress = self.in_progress();
         let (since, is_restored) = {
@@ -306,8 +306,8 @@ impl ManagedPlugin {
             name: self.controller.name.to_string(),
             source: self.plugin().component_path().display().to_string(),
             plugin_file: self.plugin_file_status(),
-            ready: logic.is_some() && failing.is_none() && !is_restored,
-            waiting: self.standby.lock().clone().or(failing).or_else(|| match (&logic, &refused, &in_progress) {
+            ready: active.is_some() && failing.is_none() && !is_restored,
+            waiting: self.standby.lock().clone().or(failing).or_else(|| match (&active, &refused, &in_progress) {
                 (Some(_), ..) if is_restored => {
                     let waits_for =
                         in_progress.as_ref().map_or("the component is being read", |shown| &shown.waits_for);
@@ -317,13 +317,13 @@ impl ManagedPlugin {
                 (None, Some(refused), _) => Some(refused.message.clone()),
                 (None, None, shown) => shown.as_ref().map(|shown| shown.waits_for.clone()),
             }),
-            digest: logic.as_ref().map(|logic| logic.revision.digest()),
-            version: logic.as_ref().map(|logic| logic.revision.descriptor().version.clone()),
+            digest: active.as_ref().map(|active| active.revision.digest()),
+            version: active.as_ref().map(|active| active.revision.descriptor().version.clone()),
             seconds: since.map(|since| since.elapsed().as_secs()),
             refused,
             in_progress,
             history_failing: self.history_failing.lock().clone(),
-            parents: logic.map_or(0, |logic| logic.parents.watched.cache.len()),
+            parents: active.map_or(0, |active| active.parents.watch.cache.len()),
             trouble: Trouble { failing: failing_on, refused: refused_of },
             deleting: self.controller.deleting(),
             queued,
@@ -336,18 +336,18 @@ impl ManagedPlugin {
 
     fn watches(&self) -> Vec<WatchStatus> {
         // Where none is active, the plugin waits for what the first candidate waits for.
-        let viewer = match self.controller.logic() {
+        let viewer = match self.controller.active() {
             Some(_) => Viewer::active(&self.controller.name),
             None => Viewer::candidate(&self.controller.name),
         };
         let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_open_for(&viewer)).collect();
         watches.sort_by(|a, b| a.scope.kind.cmp(&b.scope.kind));
-        let status = |watched: &Arc<SharedWatch>| {
-            let health = watched.health();
+        let status = |watch: &Arc<SharedWatch>| {
+            let health = watch.health();
             WatchStatus {
-                kind: watched.scope.kind.to_string(),
-                selector: watched.scope.selector.clone(),
-                objects: watched.cache.len(),
+                kind: watch.scope.kind.to_string(),
+                selector: watch.scope.selector.clone(),
+                objects: watch.cache.len(),
                 synced: health == Health::Synced,
                 failing: match health {
                     Health::Failing(why) | Health::Silent(why) => Some(why),
@@ -370,8 +370,8 @@ impl ManagedPlugin {
 
     /// Returns what the active revision asks for and is no longer granted, and what that means.
     pub(crate) fn lacking(&self) -> Option<String> {
-        let logic = self.controller.logic()?;
-        let lacking = grant::lacking(logic.revision.descriptor(), &logic.plugin.grant)?;
+        let active = self.controller.active()?;
+        let lacking = grant::lacking(active.revision.descriptor(), &active.plugin.grant)?;
         Some(format!(
             "the active revision asks for {lacking}, which plugin.yaml no longer grants: it is denied, and after a restart the component would not be activated; grant it again, or build a component that does without"
         ))

@@ -28,7 +28,7 @@ impl ManagedPlugin {
     /// Rolls back from the active revision, which is not activated again by itself. A rollback that fails is tried
     /// again while the revision goes on doing worse. The file holds what was `offered` last.
     pub(crate) async fn roll_back_from(self: Arc<Self>, relapse: Relapse, offered: Option<Digest>) {
-        let Some(bad) = self.controller.logic().map(|logic| logic.revision.clone()) else { return };
+        let Some(bad) = self.controller.active().map(|active| active.revision.clone()) else { return };
         let (plugin, Relapse { why, failed_on }) = (&*self.controller.name, relapse);
         let before = match self.predecessor(bad.digest()).await {
             Ok(before) => before,
@@ -91,8 +91,8 @@ impl ManagedPlugin {
         let views = Views::of(self.shared.watches.clone(), Viewer::candidate(&self.controller.name));
         let asked = async {
             let before = before.under(&plugin.limits);
-            let logic = views.open(&self.controller, plugin, before, &[]).await.ok()?;
-            Some(impact::fails_on_all(&self.controller, &logic, failed_on).await)
+            let active = views.open(&self.controller, plugin, before, &[]).await.ok()?;
+            Some(impact::fails_on_all(&self.controller, &active, failed_on).await)
         };
         tokio::time::timeout(ROLLBACK, asked).await.ok().flatten().unwrap_or(false)
     }
@@ -112,7 +112,7 @@ impl ManagedPlugin {
     /// # Errors
     /// Why there is no such revision to roll back to.
     pub(crate) fn earlier(&self, to: Option<&str>) -> Result<Digest, String> {
-        let present = self.controller.logic().map(|logic| logic.revision.digest());
+        let present = self.controller.active().map(|active| active.revision.digest());
         let earlier = match to {
             Some(prefix) => self.history().find_activated(prefix)?,
             None => {
@@ -163,7 +163,7 @@ impl ManagedPlugin {
         newer: bool,
     ) -> Result<(), String> {
         let refused = self.controller.slot.refused();
-        let current = self.controller.logic().map(|logic| logic.revision.clone());
+        let current = self.controller.active().map(|active| active.revision.clone());
         self.in_time(self.activate_again(target, Start::Return("rolled back to by command")))
             .await
             .map_err(|why| format!("{target} cannot be activated: {why}"))?;

@@ -34,18 +34,18 @@ impl ManagedPlugin {
     /// # Errors
     /// Requires an approval where it fails on parents that the active one serves, leaves finalizers behind or
     /// deletes the children of many; where none is active, where it fails on the first parents.
-    pub(crate) async fn examine(&self, logic: &ActiveRevision) -> Result<(), LoadError> {
-        let digest = logic.revision.digest();
-        let found = match self.controller.logic() {
+    pub(crate) async fn examine(&self, new: &ActiveRevision) -> Result<(), LoadError> {
+        let digest = new.revision.digest();
+        let found = match self.controller.active() {
             Some(active) => {
-                self.goes_on_with(Step::Survey);
-                examine_beside(&self.controller, &active, logic).await
+                self.show_step(Step::Survey);
+                examine_beside(&self.controller, &active, new).await
             }
             None if self.was_active(digest) => None,
-            None => first_call(&self.controller, logic).await.err().map(|why| Objection { why, fails: true }),
+            None => first_call(&self.controller, new).await.err().map(|why| Objection { why, fails: true }),
         };
         let Some(Objection { why, fails }) = found else { return Ok(()) };
-        let (version, message) = (logic.revision.descriptor().version.clone(), why.clone());
+        let (version, message) = (new.revision.descriptor().version.clone(), why.clone());
         self.remember(move |history| history.require_approval(digest, &version, &message, fails)).await;
         Err(LoadError::ApprovalRequired(why))
     }
@@ -73,7 +73,7 @@ fn orphans(present: &ActiveRevision, new: &ActiveRevision) -> Option<String> {
     let (holding, strands) = (change.kept + change.stranded, change.stranded > 0);
     let what = match (strands, change.new.as_deref()) {
         (true, _) => {
-            let [old, next] = [present, new].map(|logic| &logic.revision.descriptor().parent);
+            let [old, next] = [present, new].map(|side| &side.revision.descriptor().parent);
             format!("it serves {next} and no longer {old}")
         }
         (false, Some(other)) => format!("it has the finalizer {other} and no longer {finalizer}"),
@@ -83,7 +83,7 @@ fn orphans(present: &ActiveRevision, new: &ActiveRevision) -> Option<String> {
         false => "the active revision would no longer clean up after them",
         true => "nothing would remove it, and they could not be deleted",
     };
-    let parents = present.parents.watched.cache.len();
+    let parents = present.parents.watch.cache.len();
     (holding > 0).then(|| format!("{what}, but {holding} of {parents} parents have {finalizer}: {of_them}"))
 }
 
@@ -123,27 +123,27 @@ async fn prove(revision: Arc<Revision>, case: Case) -> Result<(), LoadError> {
 ///
 /// # Errors
 /// The first failure, where it fails on all of them.
-pub(crate) async fn first_call(controller: &Controller, logic: &ActiveRevision) -> Result<(), String> {
-    let parents = &logic.parents.watched.cache;
+pub(crate) async fn first_call(controller: &Controller, new: &ActiveRevision) -> Result<(), String> {
+    let parents = &new.parents.watch.cache;
     let is_asked = |parent: &Arc<Object>| {
-        let is_called = !parent.deleting || finalize::asks_for_clean_up(logic, parent);
+        let is_called = !parent.deleting || finalize::asks_for_clean_up(new, parent);
         is_called && controller.recall(parent).failures == 0
     };
     let asked: Vec<Arc<Object>> =
         parents.keys().iter().filter_map(|key| parents.get(key)).filter(is_asked).take(FIRST_CALLS).collect();
-    one_of(asked.into_iter().map(|parent| call_about(controller, logic, parent))).await
+    one_of(asked.into_iter().map(|parent| call_about(controller, new, parent))).await
 }
 
-async fn call_about(controller: &Controller, logic: &ActiveRevision, parent: Arc<Object>) -> Result<(), String> {
+async fn call_about(controller: &Controller, new: &ActiveRevision, parent: Arc<Object>) -> Result<(), String> {
     let memory = controller.recall(&parent);
     let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
     let name = parent.key.to_string();
-    let observed = observe_at(logic, parent, &memory, unix_millis());
+    let observed = observe_at(new, parent, &memory, unix_millis());
     // That is no fault of the revision, and the parent says it.
     if observed.denied.is_some() {
         return Ok(());
     }
-    let outcome = logic.revision.decide(call, observed.shown).await;
+    let outcome = new.revision.decide(call, observed.shown).await;
     outcome.map(drop).map_err(|error| format!("it fails on the first parents that it is asked about: {name}: {error}"))
 }
 

@@ -35,25 +35,25 @@ impl Looked {
     /// Asks; without a parent, there is nothing to say.
     pub(crate) async fn at(
         controller: &Controller,
-        logic: &ActiveRevision,
+        revision: &ActiveRevision,
         parent: Option<Arc<Object>>,
         state: &ParentState,
         now: u64,
         times: &mut Times,
     ) -> Self {
         let Some(parent) = parent else { return Self { said: None } };
-        if parent.deleting && !finalize::asks_for_clean_up(logic, &parent) {
+        if parent.deleting && !finalize::asks_for_clean_up(revision, &parent) {
             return Self { said: None };
         }
         let call = call_of(&parent);
-        let mut observed = observe_at(logic, parent, state, now);
+        let mut observed = observe_at(revision, parent, state, now);
         if let Some(denied) = observed.denied.take() {
             return Self { said: Some((observed, Err(denied))) };
         }
         let shown = observed.shown.clone();
         let mut fetched = false;
         let heard = |heard: decide::Heard<'_>| times.add(heard.elapsed, heard.memory);
-        let answer = decide::ask(controller, logic, call, shown, &mut fetched, heard).await;
+        let answer = decide::ask(controller, revision, call, shown, &mut fetched, heard).await;
         let basis = if fetched { Basis::Fetched } else { Basis::Watched };
         Self { said: Some((observed, answer.map(|answer| (answer, basis)))) }
     }
@@ -75,7 +75,7 @@ impl Looked {
 
     /// Whether it desires nothing but what is there already, found so under the same rules when the
     /// active revision desired it: the checks would say the same again.
-    pub(crate) fn stands(
+    pub(crate) fn is_in_place(
         &self,
         controller: &Controller,
         present: &ActiveRevision,
@@ -85,14 +85,14 @@ impl Looked {
         let Some((observed, Ok((Answer::Decided(decision), _)))) = &self.said else { return false };
         present.plugin.digest == new.plugin.digest
             && present.revision.descriptor().owns == new.revision.descriptor().owns
-            && apply::stands(controller, present, &observed.children, decision, state.in_sync)
+            && apply::is_in_place(controller, present, &observed.children, decision, state.in_sync)
     }
 
     /// Checks the answer.
-    pub(crate) fn judged(self, controller: &Controller, logic: &ActiveRevision) -> Judgement {
+    pub(crate) fn judged(self, controller: &Controller, revision: &ActiveRevision) -> Judgement {
         let (observed, said) = self.said?;
         let call = call_of(&observed.parent);
-        let judged = said.and_then(|(answer, basis)| Ok((judge(controller, logic, call, &observed, answer)?, basis)));
+        let judged = said.and_then(|(answer, basis)| Ok((judge(controller, revision, call, &observed, answer)?, basis)));
         Some((observed, judged))
     }
 }
@@ -111,8 +111,8 @@ fn call_of(parent: &Object) -> Call {
 }
 
 /// The children of a parent that are there and are the plugin's to prune.
-pub(crate) fn there(controller: &Controller, logic: &ActiveRevision, parent: &Object) -> Vec<ObjectRef> {
-    let children = view::children(&logic.owned, &parent.uid, &logic.plugin.name);
+pub(crate) fn there(controller: &Controller, revision: &ActiveRevision, parent: &Object) -> Vec<ObjectRef> {
+    let children = view::children(&revision.owned, &parent.uid, &revision.plugin.name);
     let ours = children.iter().filter(|(_, child)| is_ours(controller, child));
     ours.map(|(kind, child)| view::reference(kind, &child.key)).collect()
 }

@@ -139,12 +139,12 @@ impl Found {
 
 /// Asks a revision that is not active about every parent that is there.
 pub async fn survey(controller: &Controller, present: &ActiveRevision, new: &ActiveRevision) -> Survey {
-    let mut keys = new.parents.watched.cache.keys();
+    let mut keys = new.parents.watch.cache.keys();
     // In one order, so that the same is said of the same.
     keys.sort_unstable();
     let mut survey = Survey::default();
     let (mut running, mut overdue) = (FuturesOrdered::new(), 0);
-    let mut parents = keys.iter().filter_map(|key| new.parents.watched.cache.get(key));
+    let mut parents = keys.iter().filter_map(|key| new.parents.watch.cache.get(key));
     loop {
         while running.len() < AT_ONCE && overdue < OVERDUE {
             let Some(parent) = parents.next() else { break };
@@ -161,10 +161,10 @@ pub async fn survey(controller: &Controller, present: &ActiveRevision, new: &Act
 }
 
 /// Whether a revision fails, too, on all of these parents that are there; not where none is.
-pub async fn fails_on_all(controller: &Controller, logic: &ActiveRevision, parents: &[Key]) -> bool {
-    let there: Vec<_> = parents.iter().filter_map(|key| logic.parents.watched.cache.get(key)).collect();
+pub async fn fails_on_all(controller: &Controller, revision: &ActiveRevision, parents: &[Key]) -> bool {
+    let there: Vec<_> = parents.iter().filter_map(|key| revision.parents.watch.cache.get(key)).collect();
     for parent in &there {
-        if !fails(controller, logic, parent.clone()).await {
+        if !fails(controller, revision, parent.clone()).await {
             return false;
         }
     }
@@ -188,7 +188,7 @@ async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRev
     let memory = controller.recall(&parent);
     let looked = Looked::at(controller, new, Some(parent.clone()), &memory, unix_millis(), &mut Times::default()).await;
     let overdue = looked.is_overdue();
-    if looked.stands(controller, present, new, &memory) {
+    if looked.is_in_place(controller, present, new, &memory) {
         return Found { key: parent.key.clone(), losing: None, failing: None, overdue };
     }
     let mut found = Found::of(controller, new, &parent.key, &memory, &looked.judged(controller, new));
@@ -201,10 +201,10 @@ async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRev
 }
 
 /// Returns whether a revision fails on a parent, or wants what was just refused.
-async fn fails(controller: &Controller, logic: &ActiveRevision, parent: Arc<Object>) -> bool {
+async fn fails(controller: &Controller, revision: &ActiveRevision, parent: Arc<Object>) -> bool {
     let memory = controller.recall(&parent);
-    let looked = Looked::at(controller, logic, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
-    is_failure(&looked.judged(controller, logic), &memory)
+    let looked = Looked::at(controller, revision, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
+    is_failure(&looked.judged(controller, revision), &memory)
 }
 
 /// Returns whether an answer is a failure of the revision, or wants what was just refused.
@@ -245,8 +245,8 @@ mod tests {
 
     /// The rollout runs on a task of its own.
     #[expect(dead_code, reason = "that it compiles is the test")]
-    fn a_survey_can_be_sent(controller: &Controller, logic: &ActiveRevision) -> impl Send {
-        survey(controller, logic, logic)
+    fn a_survey_can_be_sent(controller: &Controller, active: &ActiveRevision) -> impl Send {
+        survey(controller, active, active)
     }
 
     fn noted(count: usize) -> Noted {

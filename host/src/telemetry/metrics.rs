@@ -1,6 +1,6 @@
 //! Everything that is counted, in one table. The names are controller-runtime's where it has one,
 //! so that boards and alerts made for operators work. What is counted by revision is in
-//! [`tally`](crate::telemetry::by_revision), which says why the totals here are not.
+//! [`by_revision`](crate::telemetry::by_revision), which says why the totals here are not.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::sandbox::revision::Revision;
-use crate::telemetry::by_revision::{End, Tally};
+use crate::telemetry::by_revision::{End, RevisionMetrics};
 use crate::telemetry::swap_timer::Stopwatch;
 use hotshoe_core::flow::circuit_breaker::State;
 use hotshoe_core::model::digest::Digest;
@@ -80,7 +80,7 @@ pub struct Metrics {
     events_dropped: Family<ByController, Counter>,
     lines_dropped: Family<ByController, Counter>,
     denials: Family<ByRule, Counter>,
-    revisions: Tally,
+    revisions: RevisionMetrics,
 }
 
 impl Default for Metrics {
@@ -104,7 +104,7 @@ impl Default for Metrics {
             events_dropped: Family::default(),
             lines_dropped: Family::default(),
             denials: Family::default(),
-            revisions: Tally::default(),
+            revisions: RevisionMetrics::default(),
         };
         metrics.register();
         metrics

@@ -94,14 +94,14 @@ fn add(members: &mut Map<String, Value>, key: &str, value: &Value) {
     }
 }
 
-/// A grant: its place in `spec.grants`, if it is there, and its kind.
-type Place = (Option<usize>, Kind);
+/// Identifies a grant: its index in `spec.grants`, if it is there, and its kind.
+type GrantId = (Option<usize>, Kind);
 
 /// Returns the part of `plugin.yaml` that lifts all violations which a grant can lift, ready to be pasted;
 /// nothing where there are none.
 pub fn plugin_yaml<'a>(fixes: impl Iterator<Item = &'a Fix>, grant: &Grant) -> Option<String> {
     let mut keys = String::new();
-    let mut rules: Vec<(Place, Map<String, Value>)> = Vec::new();
+    let mut rules: Vec<(GrantId, Map<String, Value>)> = Vec::new();
     for fix in fixes {
         match fix {
             Fix::Answer(_) => {}
@@ -109,23 +109,23 @@ pub fn plugin_yaml<'a>(fixes: impl Iterator<Item = &'a Fix>, grant: &Grant) -> O
             Fix::Spec(key, value) => drop(writeln!(keys, "  {key}: {value}")),
             Fix::Grant(opening) => {
                 let id = (opening.rule, opening.kind.clone());
-                let place = rules.iter().position(|(known, _)| *known == id).unwrap_or_else(|| {
+                let index = rules.iter().position(|(known, _)| *known == id).unwrap_or_else(|| {
                     rules.push((id, present(opening, grant)));
                     rules.len() - 1
                 });
-                if let Some((_, rule)) = rules.get_mut(place) {
+                if let Some((_, rule)) = rules.get_mut(index) {
                     opening.add_to(rule);
                 }
             }
         }
     }
-    rules.sort_by_key(|((place, _), _)| place.unwrap_or(usize::MAX));
+    rules.sort_by_key(|((index, _), _)| index.unwrap_or(usize::MAX));
     if !rules.is_empty() {
         keys.push_str("  grants:\n");
     }
-    for ((place, _), rule) in rules {
-        if let Some(place) = place {
-            let _ = writeln!(keys, "  # in place of spec.grants[{place}]");
+    for ((index, _), rule) in rules {
+        if let Some(index) = index {
+            let _ = writeln!(keys, "  # in place of spec.grants[{index}]");
         }
         block(&mut keys, rule);
     }

@@ -9,19 +9,19 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use crate::diff::repair::Repair;
-use crate::model::managed_fields::Fields;
+use crate::model::managed_fields::FieldSet;
 
 const NAME: &str = "name";
 /// How many members beside its name distinguish an element from others.
-const TELLING: usize = 2;
+const DISTINGUISHING: usize = 2;
 
 /// Whether an element that we applied, and that has a name, is no longer ours.
 pub fn is_missing(fields: &str, desired: &Value) -> bool {
-    Fields::read(fields).is_ok_and(|fields| is_missing_below(Some(&fields), desired))
+    FieldSet::read(fields).is_ok_and(|fields| is_missing_below(Some(&fields), desired))
 }
 
-fn is_missing_below(node: Option<&Fields<'_>>, desired: &Value) -> bool {
-    if node.is_some_and(Fields::is_leaf) {
+fn is_missing_below(node: Option<&FieldSet<'_>>, desired: &Value) -> bool {
+    if node.is_some_and(FieldSet::is_leaf) {
         return false;
     }
     match desired {
@@ -29,7 +29,7 @@ fn is_missing_below(node: Option<&Fields<'_>>, desired: &Value) -> bool {
             members.iter().any(|(key, value)| is_missing_below(node.and_then(|node| node.member(key)), value))
         }
         Value::Array(elements) => {
-            let keyed = node.map(Fields::keyed);
+            let keyed = node.map(FieldSet::keyed);
             let places = keyed.as_ref().map_or_else(|| vec![None; elements.len()], |keyed| keyed.of_each(elements));
             elements.iter().zip(places).any(|(element, place)| {
                 match place.and_then(|place| keyed.as_ref()?.nodes.get(place).copied()) {
@@ -78,7 +78,7 @@ fn find_doubles(desired: &Value, live: &Value, pointer: String, found: &mut Vec<
 
 /// An element that can be distinguished from others, and its name.
 fn named(element: &Value) -> Option<(&Value, &Map<String, Value>)> {
-    let members = element.as_object().filter(|members| members.len() > TELLING)?;
+    let members = element.as_object().filter(|members| members.len() > DISTINGUISHING)?;
     Some((members.get(NAME).filter(|name| name.is_string())?, members))
 }
 

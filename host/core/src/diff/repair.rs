@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::model::managed_fields::Fields;
+use crate::model::managed_fields::FieldSet;
 
 /// So many pairs of an element of a list and another, or a key of it, are compared: a plugin chooses how long its
 /// lists are, and a person who edits one object how many owners' keys it has.
@@ -24,13 +24,13 @@ pub struct Repair {
 /// known by what else it still has of ours; where none is, the list becomes what is desired.
 pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {
     let mut repairs = Vec::new();
-    if let Ok(fields) = Fields::read(fields) {
+    if let Ok(fields) = FieldSet::read(fields) {
         find_repairs(Some(&fields), desired, live, String::new(), &mut repairs);
     }
     repairs
 }
 
-fn find_repairs(node: Option<&Fields<'_>>, desired: &Value, live: &Value, pointer: String, found: &mut Vec<Repair>) {
+fn find_repairs(node: Option<&FieldSet<'_>>, desired: &Value, live: &Value, pointer: String, found: &mut Vec<Repair>) {
     match (desired, live) {
         (Value::Object(members), Value::Object(there)) => {
             for (key, value) in members {
@@ -50,7 +50,7 @@ fn find_repairs(node: Option<&Fields<'_>>, desired: &Value, live: &Value, pointe
 }
 
 fn find_repairs_of_elements(
-    node: &Fields<'_>,
+    node: &FieldSet<'_>,
     elements: &[Value],
     there: &[Value],
     pointer: String,

@@ -59,7 +59,7 @@ impl Contention {
     }
 
     /// Takes out of a plan what has to wait, and forgets what came to rest: what was due and is not in it.
-    pub fn hold(&mut self, plan: &mut Plan, now: Instant, hasher: &RandomState) -> Vec<Apply> {
+    pub fn delay(&mut self, plan: &mut Plan, now: Instant, hasher: &RandomState) -> Vec<Apply> {
         self.0.retain(|one| one.whole > now);
         if self.is_over() {
             return Vec::new();
@@ -72,9 +72,9 @@ impl Contention {
             let intent = Self::of(&apply.desired, hasher);
             self.0.iter().all(|one| (one.child, one.intent) != intent || one.is_due(now))
         };
-        let (due, held) = mem::take(&mut plan.apply).into_iter().partition(is_due);
+        let (due, delayed) = mem::take(&mut plan.apply).into_iter().partition(is_due);
         plan.apply = due;
-        held
+        delayed
     }
 
     /// Whether nothing is slowed down.
@@ -176,8 +176,8 @@ mod tests {
             self.0.applied(desired, now, &self.1);
         }
 
-        fn hold(&mut self, plan: &mut Plan, now: Instant) -> usize {
-            self.0.hold(plan, now, &self.1).len()
+        fn delay(&mut self, plan: &mut Plan, now: Instant) -> usize {
+            self.0.delay(plan, now, &self.1).len()
         }
 
         fn set_message(&mut self, desired: &Desired, words: &str) {
@@ -194,10 +194,10 @@ mod tests {
         Plan { apply: vec![apply], prune: Vec::new() }
     }
 
-    fn is_held(contention: &mut Tried, desired: &Desired, now: Instant) -> bool {
+    fn is_delayed(contention: &mut Tried, desired: &Desired, now: Instant) -> bool {
         let mut plan = plan(desired);
-        let held = contention.hold(&mut plan, now);
-        assert_eq!(held + plan.apply.len(), 1);
+        let delayed = contention.delay(&mut plan, now);
+        assert_eq!(delayed + plan.apply.len(), 1);
         plan.apply.is_empty()
     }
 
@@ -207,7 +207,7 @@ mod tests {
         let (mut at, mut passed) = (Vec::new(), Duration::ZERO);
         while passed < lasting {
             let now = begin + passed;
-            if !is_held(&mut contention, &desired, now) {
+            if !is_delayed(&mut contention, &desired, now) {
                 contention.applied(&desired, now);
                 at.push(passed);
             }
@@ -220,13 +220,13 @@ mod tests {
     fn a_dozen_edits_a_minute_are_each_repaired_at_once() {
         let (mut contention, desired, mut now) = (Tried::default(), desired_child("a", "d"), Instant::now());
         for _ in 0..120 {
-            assert!(!is_held(&mut contention, &desired, now));
+            assert!(!is_delayed(&mut contention, &desired, now));
             contention.applied(&desired, now);
             now += 6 * SECOND;
         }
         let (mut contention, now) = (Tried::default(), Instant::now());
         for _ in 0..AT_ONCE {
-            assert!(!is_held(&mut contention, &desired, now));
+            assert!(!is_delayed(&mut contention, &desired, now));
             contention.applied(&desired, now);
         }
         assert!(contention.0.is_over() && contention.0.next_due(now).is_none());
@@ -246,18 +246,18 @@ mod tests {
     fn once_the_other_manager_stops_edits_are_soon_repaired_at_once_again() {
         let (mut contention, desired, now) = (Tried::default(), desired_child("a", "d"), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired, now));
-        assert!(is_held(&mut contention, &desired, now) && contention.0.none_due(now) && !contention.0.is_over());
+        assert!(is_delayed(&mut contention, &desired, now) && contention.0.none_due(now) && !contention.0.is_over());
         contention.set_message(&desired, "it is undone");
         assert_eq!(contention.0.message().as_deref(), Some("it is undone"));
         let due = now + contention.0.next_due(now).unwrap();
         assert!(!contention.0.none_due(due), "it is to be looked at");
-        assert_eq!(contention.hold(&mut Plan::default(), due), 0);
+        assert_eq!(contention.delay(&mut Plan::default(), due), 0);
         assert!(contention.0.is_over() && contention.0.message().is_none() && contention.0.next_due(due).is_none());
         let later = due + APPLY;
-        assert!(!is_held(&mut contention, &desired, later));
+        assert!(!is_delayed(&mut contention, &desired, later));
         contention.applied(&desired, later);
         assert!(contention.0.is_over());
-        contention.hold(&mut Plan::default(), due + 2 * ALLOWANCE);
+        contention.delay(&mut Plan::default(), due + 2 * ALLOWANCE);
         assert!(contention.0.0.is_empty(), "nothing is remembered");
     }
 
@@ -268,7 +268,7 @@ mod tests {
         assert!(!contention.is_reported(&desired) && contention.0.message().is_none());
         contention.set_message(&desired, "it is undone");
         let due = now + FIRST_PAUSE;
-        assert!(!is_held(&mut contention, &desired, due));
+        assert!(!is_delayed(&mut contention, &desired, due));
         contention.applied(&desired, due);
         assert!(contention.is_reported(&desired));
         assert_eq!(contention.0.next_due(due), Some(2 * FIRST_PAUSE));
@@ -279,8 +279,8 @@ mod tests {
         let (mut contention, now) = (Tried::default(), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired_child("a", "d"), now));
         contention.set_message(&desired_child("a", "d"), "it is undone");
-        assert!(!is_held(&mut contention, &desired_child("b", "d"), now));
-        assert!(!is_held(&mut contention, &desired_child("a", "other"), now));
+        assert!(!is_delayed(&mut contention, &desired_child("b", "d"), now));
+        assert!(!is_delayed(&mut contention, &desired_child("a", "other"), now));
         contention.applied(&desired_child("a", "other"), now);
         assert!(contention.0.is_over() && contention.0.message().is_none());
     }

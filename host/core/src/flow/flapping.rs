@@ -29,7 +29,7 @@ pub struct Intent {
     /// The children.
     pub children: u64,
     /// What the plugin reads itself of the status that it states.
-    pub word: u64,
+    pub feedback: u64,
     /// What that was said about: all that was observed but the parent. A word about something else, such as Pods
     /// that come and go, is no change of mind.
     pub about: u64,
@@ -55,7 +55,7 @@ pub struct Churn {
 impl Intent {
     /// Whether the plugin has changed its mind since these.
     fn differ_from(&self, earlier: &Intent) -> bool {
-        self.children != earlier.children || (self.about == earlier.about && self.word != earlier.word)
+        self.children != earlier.children || (self.about == earlier.about && self.feedback != earlier.feedback)
     }
 }
 
@@ -208,7 +208,7 @@ mod tests {
         let words = |about: fn(u64) -> u64| {
             let (mut churn, now) = (Churn::default(), Instant::now() + 2 * ALLOWANCE);
             for number in 0..100 {
-                churn = churn.then(BASIS, Intent { children: 1, word: number % 2, about: about(number) }, now);
+                churn = churn.then(BASIS, Intent { children: 1, feedback: number % 2, about: about(number) }, now);
             }
             churn.pause(now, || BASIS)
         };

@@ -47,7 +47,7 @@ const REMEMBERED: u32 = 2_000;
 
 /// What the calls of one revision came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct CallStats {
     calls: u32,
     failures: u32,
     time: Duration,
@@ -65,7 +65,7 @@ pub enum Beginning {
     /// In the place of another one, against which it is held.
     OnProbation,
     /// It was on probation for so long when the host ended, against one whose calls had come to this.
-    Resumed(Duration, Tally),
+    Resumed(Duration, CallStats),
     /// Where there was none, or although it is known what it does.
     Unjudged,
     /// It decided before. What the one in between did says nothing of those that come after.
@@ -86,8 +86,8 @@ pub struct Relapse {
 struct Inner {
     /// The revision that decides.
     digest: Option<Digest>,
-    before: Tally,
-    now: Tally,
+    before: CallStats,
+    now: CallStats,
     /// The parents on which it failed, the last one last.
     failed_on: Vec<Key>,
     /// How often it changed its decisions.
@@ -121,7 +121,7 @@ impl Probation {
     }
 
     /// What the calls of the one before the present revision came to.
-    pub fn before(&self) -> Tally {
+    pub fn before(&self) -> CallStats {
         self.lock().before
     }
 
@@ -271,7 +271,7 @@ fn said(why: &str, parent: &Key, error: &dyn fmt::Display) -> String {
     sanitize::clean(format!("{why}; the last on {parent}: {error}"), WORDS)
 }
 
-impl Tally {
+impl CallStats {
     /// Whether there were no calls.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -286,7 +286,7 @@ impl Tally {
     }
 
     /// Whether it fails more than what was before.
-    fn fails_more(&self, before: &Tally) -> Option<String> {
+    fn fails_more(&self, before: &CallStats) -> Option<String> {
         let much = self.failures >= MIN_FAILURES && self.share() > 2.0 * before.share() + MORE_FAILURES;
         much.then(|| {
             let (failures, calls) = (self.failures, self.calls);
@@ -299,7 +299,7 @@ impl Tally {
     }
 
     /// Whether it takes much longer than what was before.
-    fn too_slow(&self, before: &Tally) -> Option<String> {
+    fn too_slow(&self, before: &CallStats) -> Option<String> {
         let (mean, was) = (self.mean(), before.mean());
         let much = self.calls.min(before.calls) >= MIN_CALLS && mean > ALWAYS_FAST && mean > was * SLOWER;
         much.then(|| format!("a call of it takes {mean:.1?}; before it one took {was:.1?}"))
@@ -477,7 +477,7 @@ mod tests {
         }
         let _ = probation.changed_its_mind(now, Digest::of(b"old"), &Key::new(Some("default"), "cache"), true);
         assert_eq!(verdict(&probation), None);
-        assert_eq!(probation.lock().now, Tally::default());
+        assert_eq!(probation.lock().now, CallStats::default());
     }
 
     #[test]
@@ -532,7 +532,7 @@ mod tests {
     #[test]
     fn one_that_was_on_probation_when_the_host_ended_is_so_for_the_rest_of_it() {
         let (probation, now) = (Probation::default(), Instant::now());
-        begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, Tally::default()));
+        begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, CallStats::default()));
         let fail = |now: Instant| (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
         fail(now + PROBATION / 2);
         assert_eq!(verdict(&probation), None, "it is over");

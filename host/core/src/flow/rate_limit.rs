@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 const REPORT: Duration = Duration::from_secs(10);
 
 /// What one plugin may still say.
-pub struct Allowance {
+pub struct OutputLimit {
     bucket: DefaultDirectRateLimiter,
     dropped: Mutex<Dropped>,
 }
@@ -22,7 +22,7 @@ struct Dropped {
     reported: Option<Instant>,
 }
 
-impl Allowance {
+impl OutputLimit {
     /// So much in a second, and so much at once after a rest.
     pub fn new(per_second: u32, burst: u32) -> Self {
         let cells = |amount: u32| NonZeroU32::new(amount).unwrap_or(NonZeroU32::MIN);
@@ -31,7 +31,7 @@ impl Allowance {
     }
 
     /// Whether so much may be said now.
-    pub fn take(&self, amount: usize) -> bool {
+    pub fn allows(&self, amount: usize) -> bool {
         match NonZeroU32::new(u32::try_from(amount).unwrap_or(u32::MAX)) {
             None => true,
             Some(amount) => matches!(self.bucket.check_n(amount), Ok(Ok(()))),
@@ -56,26 +56,26 @@ mod tests {
 
     #[test]
     fn a_burst_is_taken_and_no_more_before_time_has_passed() {
-        let allowance = Allowance::new(1, 200);
-        assert_eq!((0..300).filter(|_| allowance.take(1)).count(), 200);
-        let bytes = Allowance::new(1, 1_000);
-        assert!(bytes.take(900) && !bytes.take(200) && bytes.take(90) && bytes.take(0));
-        assert!(!bytes.take(usize::MAX), "more than ever fits");
+        let limit = OutputLimit::new(1, 200);
+        assert_eq!((0..300).filter(|_| limit.allows(1)).count(), 200);
+        let bytes = OutputLimit::new(1, 1_000);
+        assert!(bytes.allows(900) && !bytes.allows(200) && bytes.allows(90) && bytes.allows(0));
+        assert!(!bytes.allows(usize::MAX), "more than ever fits");
     }
 
     #[test]
     fn of_a_flood_of_log_lines_a_mebibyte_is_written_at_once() {
         use crate::model::limits::{LOG_LINE, LOGGED_AT_ONCE, LOGGED_PER_SECOND};
-        let lines = Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE);
-        let written = (0..1_000).filter(|_| lines.take(LOG_LINE)).count();
+        let lines = OutputLimit::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE);
+        let written = (0..1_000).filter(|_| lines.allows(LOG_LINE)).count();
         assert!((128..200).contains(&written), "{written}");
     }
 
     #[test]
     fn dropped_lines_are_reported_at_once_and_then_summed_up() {
-        let (allowance, start) = (Allowance::new(1, 1), Instant::now());
-        assert_eq!(allowance.dropped(1, start), Some(1));
-        assert!((1..=98).all(|_| allowance.dropped(1, start + REPORT / 2).is_none()));
-        assert_eq!(allowance.dropped(2, start + REPORT), Some(100));
+        let (limit, start) = (OutputLimit::new(1, 1), Instant::now());
+        assert_eq!(limit.dropped(1, start), Some(1));
+        assert!((1..=98).all(|_| limit.dropped(1, start + REPORT / 2).is_none()));
+        assert_eq!(limit.dropped(2, start + REPORT), Some(100));
     }
 }

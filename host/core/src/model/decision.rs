@@ -122,7 +122,7 @@ impl Decision {
 
     /// A number for what the plugin reads itself of the status that it states. The rest only says what comes and
     /// goes, and wakes no reconcile.
-    pub fn word_to_itself(&self, read: Option<&Projection>, hasher: &impl BuildHasher) -> u64 {
+    pub fn feedback(&self, read: Option<&Projection>, hasher: &impl BuildHasher) -> u64 {
         hasher.hash_one(read.and_then(|read| self.shown_status(read)))
     }
 
@@ -339,11 +339,11 @@ mod tests {
             requeue_after: None,
         };
         let read = (!read.is_empty()).then(|| Projection::new(read));
-        decision.word_to_itself(read.as_ref(), &BuildHasherDefault::<DefaultHasher>::default())
+        decision.feedback(read.as_ref(), &BuildHasherDefault::<DefaultHasher>::default())
     }
 
     #[test]
-    fn of_a_status_only_what_the_plugin_reads_itself_is_a_word_to_itself() {
+    fn of_a_status_only_what_the_plugin_reads_itself_is_feedback() {
         let of = |read: &[&str]| {
             let first = word(r#"{"a":1,"b":1}"#, "x", read);
             [(r#"{"a":2,"b":1}"#, "x"), (r#"{"a":1,"b":2}"#, "x"), (r#"{"a":1,"b":1}"#, "y")]

@@ -7,7 +7,7 @@ use crate::rbac::manifest::wrapped;
 struct World {
     grant: Grant,
     descriptor: Descriptor,
-    place: Place,
+    installation: Installation,
 }
 
 fn world(rules: Value) -> World {
@@ -41,7 +41,7 @@ fn world(rules: Value) -> World {
             wants_attempt: false,
             config_schema: None,
         },
-        place: Place { namespace: "system".into(), account: "host".into(), watched: Vec::new() },
+        installation: Installation { namespace: "system".into(), account: "host".into(), watched: Vec::new() },
     }
 }
 
@@ -55,7 +55,7 @@ fn served(kind: &Kind) -> Served {
 impl World {
     fn rights(&self) -> (Vec<Value>, Vec<String>) {
         let plugin = Plugin { name: "demo", grant: &self.grant, descriptor: &self.descriptor };
-        let Rights { manifests, notes } = rights(&[plugin], &self.place, &served);
+        let Rights { manifests, notes } = rights(&[plugin], &self.installation, &served);
         (manifests.iter().map(|one| serde_json::to_value(one).unwrap()).collect(), notes)
     }
 
@@ -152,7 +152,7 @@ fn without_a_finalizer_the_host_does_not_change_parents() {
 #[test]
 fn in_watched_namespaces_there_are_roles_and_nothing_for_the_cluster() {
     let mut world = one(json!({}));
-    world.place.watched = vec!["a".into(), "b".into()];
+    world.installation.watched = vec!["a".into(), "b".into()];
     let host = world.rules_of("host");
     assert!(host.contains(&"a: c.example.com/caches get,list,patch,watch".to_owned()), "{host:?}");
     assert!(host.contains(&"b: /events create,get,patch".to_owned()));
@@ -174,7 +174,7 @@ fn in_watched_namespaces_there_are_roles_and_nothing_for_the_cluster() {
 fn a_parent_without_a_namespace_is_watched_everywhere_and_its_events_are_in_default() {
     let mut world = one(json!({ "namespaces": ["x"] }));
     world.descriptor.parent = Kind::new("c.example.com", "v1", "Fleet");
-    world.place.watched = vec!["a".into()];
+    world.installation.watched = vec!["a".into()];
     let host = world.rules_of("host");
     for rule in [
         "*: c.example.com/fleets get,list,patch,watch",
@@ -203,7 +203,7 @@ fn each_namespaces_of_a_rule_becomes_the_narrowest_role_that_covers_it() {
     let write = "create,delete,patch";
     let of = |namespaces: Value, kind: &str, watched: &[&str]| {
         let mut world = one(json!({ "namespaces": namespaces, "kind": kind }));
-        world.place.watched = watched.iter().map(|name| (*name).to_owned()).collect();
+        world.installation.watched = watched.iter().map(|name| (*name).to_owned()).collect();
         world.granted()
     };
     assert_eq!(
@@ -249,7 +249,7 @@ fn a_plugin_that_owns_secrets_gives_the_host_all_of_them_to_read_and_a_warning_s
     let printed = |world: &World| world.rights().1.concat();
     assert!(printed(&world).starts_with("demo: Secret: the host watches these"), "{}", printed(&world));
     assert!(printed(&world).contains("every Secret of the cluster"), "{}", printed(&world));
-    world.place.watched = vec!["a".into(), "b".into()];
+    world.installation.watched = vec!["a".into(), "b".into()];
     assert!(printed(&world).ends_with("every Secret of the namespaces a, b"), "{}", printed(&world));
     world.grant.rules[0].verbs.retain(|verb| *verb != Verb::Watch);
     assert_eq!(printed(&world), "", "it is not given them");
@@ -322,10 +322,10 @@ fn all_kinds_are_asked_about_once() {
 
 #[test]
 fn yaml_has_its_comment_above() {
-    let (place, world) =
-        (Place { namespace: "system".into(), account: "host".into(), watched: Vec::new() }, world(json!([])));
+    let (installation, world) =
+        (Installation { namespace: "system".into(), account: "host".into(), watched: Vec::new() }, world(json!([])));
     let plugin = Plugin { name: "demo", grant: &world.grant, descriptor: &world.descriptor };
-    let text = rights(&[plugin], &place, &served).manifests[1].to_yaml().unwrap();
+    let text = rights(&[plugin], &installation, &served).manifests[1].to_yaml().unwrap();
     assert_eq!(
         text,
         "# Its Pod says for itself that it wants a token.\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: host\n  namespace: system\n  labels:\n    app.kubernetes.io/name: hotshoe\nautomountServiceAccountToken: false\n"

@@ -1,5 +1,5 @@
-//! What lies in the place of a component and is none that can be taken: it is refused with a reason,
-//! and the last good one goes on.
+//! Files that cannot be loaded as a component: each is refused with a reason, and the last good one stays
+//! active.
 
 use hotshoe_tests::attacks::components::Offered;
 use hotshoe_tests::attacks::{ATTACKS, How, named};
@@ -43,7 +43,7 @@ fn a_component_that_cannot_be_loaded_is_refused_with_its_reason_and_the_last_goo
             let message = refused["refused"]["message"].as_str().expect("a message");
             assert!(!message.is_empty() && message.len() < 2_000 && !message.contains('\n'), "{message}");
             let (_, said) = rig.host.ask(&["status"]);
-            assert!(said.contains("not taken") && said.contains(row.reason), "{}: {said}", row.name);
+            assert!(said.contains("not activated") && said.contains(row.reason), "{}: {said}", row.name);
             rig.host.says(&["ERROR", "hostile", row.reason]).await;
             let line = format!("hotshoe_plugin_revisions_total{{controller=\"hostile\",reason=\"{}\"}} ", row.reason);
             assert!(rig.metric(&line).await > 0, "{}: no metric has {}", row.name, row.reason);

@@ -492,7 +492,7 @@ fn a_component_whose_file_is_gone_stays_active_also_after_a_restart_and_status_s
             let plugin = host.until_plugin("it is missed", |plugin| plugin["refused"]["reason"] == "Unreadable").await;
             assert_eq!((&plugin["digest"], &plugin["ready"]), (&json!(first), &json!(true)), "{plugin:#}");
             let (_, words) = host.ask(&["status"]);
-            assert!(words.contains("not taken") && words.contains("cannot read the component"), "{words}");
+            assert!(words.contains("not activated") && words.contains("cannot read the component"), "{words}");
             serves(&scene, name).await;
             if name == "at-once" {
                 host.stop();

@@ -63,7 +63,7 @@ fn a_new_component_decides_every_parent_again_and_makes_no_child_anew() {
         all_say(&scene, 10, WORDS[0]).await;
         let before = (plugin(&host, "memcached").await, children(&scene).await, scene.recorded_writes().await);
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[1]));
-        // It is noticed without being told.
+        // The host notices by itself.
         all_say(&scene, 10, WORDS[1]).await;
         let after = plugin(&host, "memcached").await;
         assert_ne!(after["digest"], before.0["digest"]);
@@ -243,7 +243,7 @@ fn a_component_that_traps_at_its_first_call_is_not_activated() {
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("ApprovalRequired"), "{words}");
         let digest = Digest::of(&trapping);
-        assert!(words.contains(&format!("not taken: {digest}: ")), "{words}");
+        assert!(words.contains(&format!("not activated: {digest}: ")), "{words}");
         host.says(&["ERROR", "ApprovalRequired", &format!("digest={digest} ")]).await;
         // The same bytes are not tried again and again.
         tokio::time::sleep(Duration::from_secs(2)).await;
