@@ -52,13 +52,7 @@ async fn without(rig: &Rig, trickle: &Trickle, lasts: Duration) -> Result<Times>
     Ok(times)
 }
 
-async fn with(
-    rig: &Rig,
-    trickle: &Trickle,
-    lasts: Duration,
-    what: &str,
-    components: &[Vec<u8>; 2],
-) -> Result<Times> {
+async fn with(rig: &Rig, trickle: &Trickle, lasts: Duration, what: &str, components: &[Vec<u8>; 2]) -> Result<Times> {
     rig.host.rest().await?;
     let before = rig.swaps().await?;
     let swap = async {

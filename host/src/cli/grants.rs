@@ -166,17 +166,13 @@ mod tests {
             name: "d".into(),
             version: "1".into(),
             parent: Kind::new("c.example.com", "v1", "Memcached"),
-            parent_fields: Vec::new(),
             owns: vec![OwnedKind {
                 kind: Kind::new("apps", "v1", "Deployment"),
                 verbs: vec![WriteVerb::Create],
                 fields: Vec::new(),
             }],
             reads: vec![read("pods", "Pod"), read("secrets", "Secret")],
-            finalizer: None,
-            wants_now: false,
-            wants_attempt: false,
-            config_schema: None,
+            ..Descriptor::default()
         }
     }
 

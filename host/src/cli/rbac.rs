@@ -75,7 +75,8 @@ impl Args {
         ensure_apart(&self.host_account, plugins.iter().map(|asked| &*asked.config.name))?;
         let served = self.served(&plugins).await;
         let served = |kind: &Kind| served.get(kind).cloned().unwrap_or_else(|| discovery::conventional(kind));
-        let installation = Installation { namespace: self.namespace, account: self.host_account, watched: self.watched };
+        let installation =
+            Installation { namespace: self.namespace, account: self.host_account, watched: self.watched };
         let plugins: Vec<Plugin<'_>> = plugins.iter().map(Asked::as_plugin).collect();
         let rights = rbac::rights(&plugins, &installation, &served);
         for note in &rights.notes {

@@ -106,7 +106,9 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
         notes.push(format!("earlier revisions cannot be kept for a rollback: {why}; let the host write there"));
     }
     // With no active and no refused component, the plugin's row already says what it waits for.
-    if let Some(in_progress) = plugin.in_progress.as_ref().filter(|_| plugin.digest.is_some() || plugin.refused.is_some()) {
+    if let Some(in_progress) =
+        plugin.in_progress.as_ref().filter(|_| plugin.digest.is_some() || plugin.refused.is_some())
+    {
         notes.push(target::progress(in_progress));
     }
     notes
@@ -160,7 +162,9 @@ mod tests {
         let in_progress = json!({ "digest": new, "waitsFor": "the caches are being filled: Ingress is being listed" });
         let noted = ["activating: cdcdcdcdcdcd: the caches are being filled: Ingress is being listed"];
         assert_eq!(notes(&plugin(json!({ "digest": old, "inProgress": in_progress }))), noted);
-        assert!(notes(&plugin(json!({ "inProgress": in_progress, "waiting": "the caches are being filled" }))).is_empty());
+        assert!(
+            notes(&plugin(json!({ "inProgress": in_progress, "waiting": "the caches are being filled" }))).is_empty()
+        );
         assert!(notes(&plugin(json!({ "digest": old, "inProgress": null }))).is_empty());
     }
 

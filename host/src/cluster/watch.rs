@@ -75,8 +75,7 @@ impl Watches {
     ) -> Arc<SharedWatch> {
         let mut open = self.open.lock();
         let known = open.get(scope).cloned();
-        let watch =
-            known.clone().unwrap_or_else(|| SharedWatch::new(scope.clone(), lens.clone(), self.closed.clone()));
+        let watch = known.clone().unwrap_or_else(|| SharedWatch::new(scope.clone(), lens.clone(), self.closed.clone()));
         let mut subscribers = watch.subscribers.lock();
         subscribers.insert((viewer.clone(), role), subscriber);
         drop(subscribers);

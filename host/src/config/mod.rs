@@ -491,8 +491,6 @@ mod tests {
             name: "d".into(),
             version: "1".into(),
             parent: Kind::new("", "v1", "Pod"),
-            parent_fields: Vec::new(),
-            owns: Vec::new(),
             reads: vec![hotshoe_core::model::decision::ReadKind {
                 key: "nodes".into(),
                 kind: Kind::new("", "v1", "Node"),
@@ -500,10 +498,7 @@ mod tests {
                 rule: hotshoe_core::model::decision::MatchRule::ParentLabel("l".into()),
                 fields: Vec::new(),
             }],
-            finalizer: None,
-            wants_now: false,
-            wants_attempt: false,
-            config_schema: None,
+            ..Descriptor::default()
         };
         let lacking = parse(PLUGIN).unwrap().lacking(&descriptor).unwrap();
         assert!(

@@ -382,17 +382,10 @@ fn event_text(refusal: &Refusal) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotshoe_core::model::decision::Children;
 
     #[test]
     fn a_requeue_is_neither_a_loop_nor_an_overflow() {
-        let decision = |after| Decision {
-            children: Children::Keep,
-            status: None,
-            conditions: Vec::new(),
-            events: Vec::new(),
-            requeue_after: Some(Duration::from_millis(after)),
-        };
+        let decision = |after| Decision { requeue_after: Some(Duration::from_millis(after)), ..Decision::default() };
         assert_eq!(requeue(&decision(0)), Some(REQUEUE.0));
         assert_eq!(requeue(&decision(u64::MAX)), Some(REQUEUE.1));
         assert_eq!(requeue(&decision(5_000)), Some(Duration::from_secs(5)));

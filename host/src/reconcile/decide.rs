@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::fingerprint::{churn_basis, backoff_basis, others};
+use crate::reconcile::fingerprint::{backoff_basis, churn_basis, others};
 use crate::reconcile::observe::Observed;
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requirements;

@@ -36,7 +36,7 @@ use crate::reconcile::apply::Target;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::decide::Final;
 use crate::reconcile::error::Error;
-use crate::reconcile::fingerprint::{churn_basis, fingerprint, backoff_basis};
+use crate::reconcile::fingerprint::{backoff_basis, churn_basis, fingerprint};
 use crate::reconcile::observe::{Observed, shown_parent};
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::pass::Pass;

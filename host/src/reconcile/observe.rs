@@ -15,12 +15,16 @@ use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::pass::Pass;
 use hotshoe_core::check;
 use hotshoe_core::check::access_request::{Access, Request, Verb};
+use hotshoe_core::check::fix::Fix;
 use hotshoe_core::check::memory_quota::Quota;
 use hotshoe_core::check::{Context, Inadmissible, Judged, Present};
 use hotshoe_core::model::decision::{Answer, Call, Document, Observation};
-use hotshoe_core::model::kind::{Kind, ObjectRef};
+use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 use hotshoe_core::model::object::ObservedChildren;
+
+/// What showing objects of a kind takes.
+const READ: [Verb; 3] = [Verb::Get, Verb::List, Verb::Watch];
 
 /// What a plugin is shown of one parent, with the objects behind it.
 pub struct Observed {
@@ -81,8 +85,7 @@ pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentSt
         if let Err(denial) = &allowed
             && descriptor.sees(&object.kind)
         {
-            let why = denial.violations().first().map_or("", |first| &first.message);
-            denied.borrow_mut().get_or_insert_with(|| not_granted(&object.kind, why));
+            denied.borrow_mut().get_or_insert_with(|| not_granted(&denial.reasons()));
         }
         allowed.is_ok()
     };
@@ -104,15 +107,12 @@ fn denied_kind(active: &ActiveRevision) -> Option<Error> {
     let (descriptor, grant) = (active.revision.descriptor(), &active.plugin.grant);
     let mut kinds =
         descriptor.owns.iter().map(|owned| &owned.kind).chain(descriptor.reads.iter().map(|read| &read.kind));
-    let denied = kinds.find(|kind| [Verb::Get, Verb::List, Verb::Watch].iter().any(|verb| !grant.allows(*verb, kind)));
-    denied.map(|kind| not_granted(kind, &format!("{kind} may not be read")))
+    let denied = kinds.find(|kind| READ.iter().any(|verb| !grant.allows(*verb, kind)));
+    denied.map(|kind| not_granted(&format!("{kind} may not be read; {}", Fix::new_grant(kind.clone(), &READ))))
 }
 
-fn not_granted(kind: &Kind, why: &str) -> Error {
-    let (group, kind) = (&kind.group, &kind.kind);
-    Error::NotGranted(format!(
-        "{why}; the plugin is not asked about what it may not see; grant it below spec.grants of plugin.yaml: - {{group: \"{group}\", kind: {kind}, verbs: [get, list, watch]}}"
-    ))
+fn not_granted(why: &str) -> Error {
+    Error::NotGranted(format!("the plugin is not asked about what it may not see: {why}"))
 }
 
 /// The parent as the plugin is shown it.

@@ -252,8 +252,13 @@ mod tests {
     fn what_is_not_reported_is_tried_again_soon_whatever_failed() {
         for error in errors() {
             let result = Err(error);
-            let ending =
-                Ending { result: &result, is_reported: false, blocks_deletion: false, was_deleted: false, slowed: None };
+            let ending = Ending {
+                result: &result,
+                is_reported: false,
+                blocks_deletion: false,
+                was_deleted: false,
+                slowed: None,
+            };
             let state = ParentState { failures: 3, ..ParentState::default() };
             let due = Requeue::after(&ending, &state);
             assert!(matches!(due, Requeue::After(after) if after <= soon(3)), "{result:?}: {due:?}");

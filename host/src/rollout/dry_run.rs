@@ -14,7 +14,6 @@
 //! A kind that only the new revision wants to see is watched for as long as the run takes. A field
 //! that only it wants to see stays in the caches afterwards, as after a reload.
 
-use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,7 +27,7 @@ use crate::reconcile::slot::Refused;
 use crate::reconcile::views;
 use crate::reconcile::views::Views;
 use crate::rollout::managed_plugin::ManagedPlugin;
-use crate::rollout::verify::{objection, try_carried_cases};
+use crate::rollout::verify::{finalizer_change, objection, try_carried_cases};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::{Loaded, Revision};
@@ -36,7 +35,6 @@ use crate::shadow::evaluate::{self, Looked};
 use crate::shadow::impact::{self, Found, OVERDUE, Survey};
 use crate::shadow::summary::{Counts, Measured, Summary, Times};
 use hotshoe_core::check;
-use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::compare::{self, Difference};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::{Key, Object};
@@ -259,17 +257,6 @@ impl Shadow {
             stopped,
         }
     }
-}
-
-/// What would become of the finalizers of parents.
-pub(crate) fn finalizer_change(old: &ActiveRevision, new: &ActiveRevision) -> Option<FinalizerChange> {
-    FinalizerChange::between((old.revision.descriptor(), parents(old)), (new.revision.descriptor(), parents(new)))
-}
-
-/// Looks for them only when it is asked.
-fn parents(active: &ActiveRevision) -> impl Iterator<Item = Arc<Object>> {
-    let cache = &active.parents.watch.cache;
-    iter::once_with(|| cache.keys()).flatten().filter_map(|key| cache.get(&key))
 }
 
 /// What a run has found so far.

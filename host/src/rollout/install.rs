@@ -335,7 +335,12 @@ impl ManagedPlugin {
 }
 
 /// Adds that a revision is active, and keeps its component for a rollback.
-fn remember(history: &mut History, revision: &Revision, component: Option<&Candidate>, (why, before): (&str, CallStats)) {
+fn remember(
+    history: &mut History,
+    revision: &Revision,
+    component: Option<&Candidate>,
+    (why, before): (&str, CallStats),
+) {
     let digest = revision.digest();
     if let Some(component) = component {
         history.keep(component);

@@ -1,6 +1,7 @@
 //! What a component has to show before it is activated: that it passes the cases that it carries, and does not
 //! fail on parents or delete children that the active revision serves.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,13 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::finalize;
 use crate::reconcile::observe::{observe_at, unix_millis};
-use crate::rollout::dry_run;
 use crate::rollout::managed_plugin::{ManagedPlugin, Step};
 use crate::sandbox::cases::{Case, Verdict};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::Revision;
 use crate::shadow::impact;
 use crate::shadow::impact::{Objection, Survey};
+use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::object::Object;
 
@@ -68,7 +69,7 @@ pub(crate) fn objection(active: &ActiveRevision, new: &ActiveRevision, survey: &
 /// Returns which parents a revision would leave with the active one's finalizer: it has another one or none, or
 /// serves another kind, where nothing would ever remove it.
 fn orphans(present: &ActiveRevision, new: &ActiveRevision) -> Option<String> {
-    let change = dry_run::finalizer_change(present, new)?;
+    let change = finalizer_change(present, new)?;
     let finalizer = change.old.as_deref()?;
     let (holding, strands) = (change.kept + change.stranded, change.stranded > 0);
     let what = match (strands, change.new.as_deref()) {
@@ -85,6 +86,17 @@ fn orphans(present: &ActiveRevision, new: &ActiveRevision) -> Option<String> {
     };
     let parents = present.parents.watch.cache.len();
     (holding > 0).then(|| format!("{what}, but {holding} of {parents} parents have {finalizer}: {of_them}"))
+}
+
+/// Returns what a new revision would change about the finalizers of parents.
+pub(crate) fn finalizer_change(old: &ActiveRevision, new: &ActiveRevision) -> Option<FinalizerChange> {
+    FinalizerChange::between((old.revision.descriptor(), parents(old)), (new.revision.descriptor(), parents(new)))
+}
+
+/// Lists the parents of a revision lazily.
+fn parents(revision: &ActiveRevision) -> impl Iterator<Item = Arc<Object>> {
+    let cache = &revision.parents.watch.cache;
+    iter::once_with(|| cache.keys()).flatten().filter_map(|key| cache.get(&key))
 }
 
 /// A component that carries cases proves itself on them.

@@ -158,9 +158,8 @@ mod tests {
                 fields: vec!["status.phase".into()],
             }],
             finalizer: Some("cache.example.com/finalizer".into()),
-            wants_now: false,
-            wants_attempt: false,
             config_schema: Some(r#"{"type":"object"}"#.into()),
+            ..Descriptor::default()
         }
     }
 

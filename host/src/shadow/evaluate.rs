@@ -92,7 +92,8 @@ impl Looked {
     pub(crate) fn judged(self, controller: &Controller, revision: &ActiveRevision) -> Judgement {
         let (observed, said) = self.said?;
         let call = call_of(&observed.parent);
-        let judged = said.and_then(|(answer, basis)| Ok((judge(controller, revision, call, &observed, answer)?, basis)));
+        let judged =
+            said.and_then(|(answer, basis)| Ok((judge(controller, revision, call, &observed, answer)?, basis)));
         Some((observed, judged))
     }
 }

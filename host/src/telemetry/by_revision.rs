@@ -98,15 +98,15 @@ impl Default for RevisionMetrics {
 impl RevisionMetrics {
     /// Registers these metrics.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register("hotshoe_plugin_info", "1 for the revision that decides", self.info.clone());
+        registry.register("hotshoe_plugin_info", "1 for the active revision", self.info.clone());
         registry.register(
             "hotshoe_plugin_revision_call_seconds",
-            "Time of a call, by revision and how it ended; of the revision that decides and the one before it",
+            "Time of a call, by revision and how it ended; of the active revision and the one before it",
             self.calls.clone(),
         );
         registry.register(
             "hotshoe_plugin_revision_failures",
-            "Failed reconciles by revision and reason; of the revision that decides and the one before it",
+            "Failed reconciles by revision and reason; of the active revision and the one before it",
             self.failures.clone(),
         );
     }

@@ -314,7 +314,7 @@ fn no_rights_are_printed_for_a_component_that_asks_for_more_than_it_is_granted()
     let not_given =
         "error: the plugin demo asks for more than it is granted: get, list, watch, create, update on ConfigMap";
     let other_parent = "granted: Test.example.com as its parent, where spec.parent names Pod";
-    let lines = ["    - kind: ConfigMap\n", "  parent:\n    group: \"example.com\"\n    kind: Test\n"];
+    let lines = ["    - kind: ConfigMap\n", "  parent: {group: example.com, kind: Test}\n"];
     let cases = [("", not_given, lines[0]), (&*format!("{GRANTS}  parent: {{kind: Pod}}\n"), other_parent, lines[1])];
     for (more, says, lines) in cases {
         fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{more}")).unwrap();

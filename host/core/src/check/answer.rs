@@ -190,16 +190,6 @@ mod tests {
     use crate::model::decision::{Severity, Truth};
     use crate::model::kind::Kind;
 
-    fn decision() -> Decision {
-        Decision {
-            children: Children::Keep,
-            status: None,
-            conditions: Vec::new(),
-            events: Vec::new(),
-            requeue_after: None,
-        }
-    }
-
     fn child(name: &str, json: &str) -> Document {
         let kind = Kind::new("apps", "v1", "Deployment");
         Document { reference: ObjectRef { kind, namespace: None, name: name.into() }, json: json.into() }
@@ -228,14 +218,14 @@ mod tests {
             status: Some(r#"{"nodes":["a"]}"#.into()),
             conditions: vec![condition("Available"), condition("example.com/Available")],
             events: vec![Event { severity: Severity::Normal, reason: "Scaled".into(), message: "to 3".into() }],
-            ..decision()
+            ..Decision::default()
         };
         assert_eq!(measured(decision.clone()), Ok(decision));
     }
 
     #[test]
     fn too_many_or_too_large_is_named_with_its_limit() {
-        let children = |children| Decision { children: Children::Exactly(children), ..decision() };
+        let children = |children| Decision { children: Children::Exactly(children), ..Decision::default() };
         let large = format!("{{\"a\":\"{}\"}}", "x".repeat(1_500_000));
         let status = Some(format!("{{\"a\":\"{}\"}}", "x".repeat(65_536)));
         let conditions = (0..33).map(|n| condition(&format!("C{n}"))).collect();
@@ -243,9 +233,9 @@ mod tests {
         for (decision, says) in [
             (children(vec![child("web", "{}"); 501]), "it has 501 children, more than 500 (limits.children)"),
             (children(vec![child("web", &large)]), "Deployment.apps web has 1500008 bytes, more than 1500000"),
-            (Decision { status, ..decision() }, "has 65544 bytes, more than 65536"),
-            (Decision { conditions, ..decision() }, "it has 33 conditions, more than 32"),
-            (Decision { events: vec![event; 6], ..decision() }, "it has 6 events, more than 5"),
+            (Decision { status, ..Decision::default() }, "has 65544 bytes, more than 65536"),
+            (Decision { conditions, ..Decision::default() }, "it has 33 conditions, more than 32"),
+            (Decision { events: vec![event; 6], ..Decision::default() }, "it has 6 events, more than 5"),
         ] {
             let (reason, message) = refused(decision);
             assert_eq!(reason, "OutputTooLarge");
@@ -258,12 +248,12 @@ mod tests {
         let limits = Limits::default();
         let large = |name: &str| Condition { message: "x".repeat(CONDITION_MESSAGE), ..condition(name) };
         let status = |bytes: usize| Some(format!("{{\"a\":\"{}\"}}", "x".repeat(bytes)));
-        let fits = Decision { conditions: vec![large("A")], status: status(32_000), ..decision() };
+        let fits = Decision { conditions: vec![large("A")], status: status(32_000), ..Decision::default() };
         let together = Decision { status: status(33_000), ..fits.clone() };
-        let many = Decision { conditions: ["A", "B"].map(large).into(), ..decision() };
+        let many = Decision { conditions: ["A", "B"].map(large).into(), ..Decision::default() };
         // A quotation mark takes two bytes when it is written.
         let quotes = Condition { message: "\"".repeat(CONDITION_MESSAGE), ..condition("A") };
-        let quoted = Decision { conditions: vec![quotes], ..decision() };
+        let quoted = Decision { conditions: vec![quotes], ..Decision::default() };
         for form in [Answer::Decided, Answer::Waiting, Answer::Done] {
             assert!(measure(form(fits.clone()), &limits).is_ok());
             for decision in [&together, &many, &quoted] {
@@ -281,21 +271,22 @@ mod tests {
             [("web", "[]"), ("web", r#"{"a":1,"a":2}"#), ("", "{}"), ("a\u{202e}b", "{}"), ("a b", "{}")]
         {
             let children = Children::Exactly(vec![child(name, json)]);
-            assert_eq!(refused(Decision { children, ..decision() }).0, "InvalidOutput", "{name} {json}");
+            assert_eq!(refused(Decision { children, ..Decision::default() }).0, "InvalidOutput", "{name} {json}");
         }
         for name in ["", "not one word", "/x", "a/b/c"] {
             let conditions = vec![condition(name)];
-            assert_eq!(refused(Decision { conditions, ..decision() }).0, "InvalidOutput", "{name}");
+            assert_eq!(refused(Decision { conditions, ..Decision::default() }).0, "InvalidOutput", "{name}");
         }
         let conditions = vec![Condition { reason: "not one word".into(), ..condition("Available") }];
-        assert_eq!(refused(Decision { conditions, ..decision() }).0, "InvalidOutput");
+        assert_eq!(refused(Decision { conditions, ..Decision::default() }).0, "InvalidOutput");
     }
 
     #[test]
     fn messages_are_cut_and_cleaned() {
         let long = Condition { message: "ä".repeat(40_000), ..condition("Available") };
         let event = Event { severity: Severity::Warning, reason: "Odd".into(), message: "\u{1b}[2Jgone".into() };
-        let decision = measured(Decision { conditions: vec![long], events: vec![event], ..decision() }).unwrap();
+        let decision =
+            measured(Decision { conditions: vec![long], events: vec![event], ..Decision::default() }).unwrap();
         assert!(decision.conditions[0].message.len() <= CONDITION_MESSAGE);
         assert_eq!(decision.events[0].message, "gone");
     }

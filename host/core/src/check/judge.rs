@@ -150,8 +150,7 @@ mod tests {
     }
 
     fn exactly(children: &[Document]) -> Decision {
-        let children = Children::Exactly(children.to_vec());
-        Decision { children, status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None }
+        Decision { children: Children::Exactly(children.to_vec()), ..Decision::default() }
     }
 
     /// Judges an answer about a parent that has the ConfigMap `old`.
@@ -164,13 +163,8 @@ mod tests {
             name: "demo".into(),
             version: "1".into(),
             parent: Kind::new("c.example.com", "v1", "Parent"),
-            parent_fields: Vec::new(),
             owns: vec![OwnedKind { kind, verbs: Vec::new(), fields: Vec::new() }],
-            reads: Vec::new(),
-            finalizer: None,
-            wants_now: false,
-            wants_attempt: false,
-            config_schema: None,
+            ..Descriptor::default()
         };
         let context = Context {
             parent: &reference("Parent", "parent"),

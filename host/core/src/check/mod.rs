@@ -110,7 +110,7 @@ fn check_prune_all(children: &[Document], observed: &[ObjectRef], context: &Cont
         return Ok(());
     }
     let message = format!("{}: an answer without any child would delete {} children", context.parent, observed.len());
-    Err(broken("prune-all", message).fixed_by(Fix::Spec("pruneAll", "true")))
+    Err(broken("prune-all", message).fixed_by(Fix::Spec("pruneAll", json!(true))))
 }
 
 /// A plugin that may not delete could desire other names each time, and leave more and more children behind.
@@ -402,13 +402,8 @@ mod tests {
                 name: "d".into(),
                 version: "1".into(),
                 parent: Kind::new("c.example.com", "v1", "Memcached"),
-                parent_fields: Vec::new(),
                 owns: owns.to_vec(),
-                reads: Vec::new(),
-                finalizer: None,
-                wants_now: false,
-                wants_attempt: false,
-                config_schema: None,
+                ..Descriptor::default()
             },
             most_children: 500,
         }
@@ -452,7 +447,7 @@ mod tests {
     }
 
     fn decision(children: Children) -> Decision {
-        Decision { children, status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None }
+        Decision { children, ..Decision::default() }
     }
 
     fn child(name: &str, namespace: Option<&str>, json: &str) -> Document {

@@ -70,13 +70,8 @@ mod tests {
             name: "demo".into(),
             version: "1".into(),
             parent: Kind::new("example.com", "v1", kind),
-            parent_fields: Vec::new(),
-            owns: Vec::new(),
-            reads: Vec::new(),
             finalizer: finalizer.map(str::to_owned),
-            wants_now: false,
-            wants_attempt: false,
-            config_schema: None,
+            ..Descriptor::default()
         }
     }
 

@@ -317,7 +317,7 @@ mod tests {
 
     use super::*;
     use crate::check::Stage;
-    use crate::model::decision::{Children, Condition, Severity, Truth};
+    use crate::model::decision::{Condition, Severity, Truth};
     use crate::model::kind::Kind;
 
     fn reference(kind: &str, name: &str) -> ObjectRef {
@@ -330,26 +330,16 @@ mod tests {
         Desired { reference: reference(kind, name), body: Arc::new(body), digest }
     }
 
-    fn decision() -> Decision {
-        Decision {
-            children: Children::Keep,
-            status: None,
-            conditions: Vec::new(),
-            events: Vec::new(),
-            requeue_after: None,
-        }
-    }
-
     fn decided(decision: Decision, desired: Option<Vec<Desired>>) -> Side {
         Side::Decided(Box::new(Judged { stage: Stage::Decided, decision, desired }), Basis::Watched)
     }
 
     fn children(desired: Vec<Desired>) -> Side {
-        decided(decision(), Some(desired))
+        decided(Decision::default(), Some(desired))
     }
 
     fn said(change: impl FnOnce(&mut Decision)) -> Side {
-        let mut decision = decision();
+        let mut decision = Decision::default();
         change(&mut decision);
         decided(decision, None)
     }
@@ -424,8 +414,9 @@ mod tests {
 
     #[test]
     fn clean_up_that_is_done_earlier_is_another_kind_of_answer() {
-        let cleanup =
-            |stage, basis| Side::Decided(Box::new(Judged { stage, decision: decision(), desired: None }), basis);
+        let cleanup = |stage, basis| {
+            Side::Decided(Box::new(Judged { stage, decision: Decision::default(), desired: None }), basis)
+        };
         let found =
             found(&cleanup(Stage::Waiting, Basis::Watched), &cleanup(Stage::Done, Basis::Fetched), &[]).unwrap();
         assert_eq!(found.answer, Some(field("answer", Some("waiting: keep"), Some("done: keep, after needs"))));

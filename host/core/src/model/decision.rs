@@ -96,7 +96,7 @@ pub struct Requirement {
 }
 
 /// What should be, in the plugin's eyes. Nothing of it is trusted before `check`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// The children.
     pub children: Children,
@@ -136,11 +136,12 @@ impl Decision {
 }
 
 /// What should become of the children.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Children {
     /// Exactly these.
     Exactly(Vec<Document>),
     /// Apply nothing and prune nothing.
+    #[default]
     Keep,
 }
 
@@ -234,7 +235,7 @@ pub enum Failure {
 }
 
 /// What a plugin is and what it asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
     /// The plugin's own name; informative, the administrator's name counts.
@@ -331,13 +332,7 @@ mod tests {
     fn word(status: &str, message: &str, read: &[&str]) -> u64 {
         let condition =
             Condition { name: "A".into(), status: Truth::True, reason: "R".into(), message: message.to_owned() };
-        let decision = Decision {
-            children: Children::Keep,
-            status: Some(status.into()),
-            conditions: vec![condition],
-            events: Vec::new(),
-            requeue_after: None,
-        };
+        let decision = Decision { status: Some(status.into()), conditions: vec![condition], ..Decision::default() };
         let read = (!read.is_empty()).then(|| Projection::new(read));
         decision.feedback(read.as_ref(), &BuildHasherDefault::<DefaultHasher>::default())
     }

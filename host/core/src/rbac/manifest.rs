@@ -99,7 +99,13 @@ impl Rules {
     }
 
     /// A role and its binding for each namespace, or for the cluster.
-    pub(super) fn into_manifests(self, name: &str, account: &str, comment: &str, installation: &Installation) -> Vec<Manifest> {
+    pub(super) fn into_manifests(
+        self,
+        name: &str,
+        account: &str,
+        comment: &str,
+        installation: &Installation,
+    ) -> Vec<Manifest> {
         let both = |(namespace, rules): (Option<String>, Vec<PolicyRule>)| {
             let (role, binding) =
                 if namespace.is_some() { ("Role", "RoleBinding") } else { ("ClusterRole", "ClusterRoleBinding") };

@@ -106,7 +106,8 @@ fn accounts(plugins: &[Plugin<'_>], installation: &Installation) -> Vec<Manifest
         comment: comment.into(),
         ..Manifest::new("v1", "ServiceAccount", name, Some(&installation.namespace))
     };
-    let mut manifests = vec![namespace, account(&installation.account, "Its Pod says for itself that it wants a token.")];
+    let mut manifests =
+        vec![namespace, account(&installation.account, "Its Pod says for itself that it wants a token.")];
     let of_plugin = "The account of a plugin has its name. No Pod runs under it, and no token of it is needed.";
     manifests.extend(plugins.iter().map(|plugin| account(plugin.name, of_plugin)));
     manifests
@@ -137,7 +138,12 @@ fn impersonation(plugins: &[Plugin<'_>], installation: &Installation) -> Vec<Man
     };
     let comment = "The host may be its plugins, in this namespace only: in a ClusterRole the names would be meant in every namespace.";
     let rules = Rules(BTreeMap::from([(Some(installation.namespace.clone()), vec![rule])]));
-    rules.into_manifests(&format!("{}-{IMPERSONATES}", installation.account), &installation.account, comment, installation)
+    rules.into_manifests(
+        &format!("{}-{IMPERSONATES}", installation.account),
+        &installation.account,
+        comment,
+        installation,
+    )
 }
 
 fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rules {

@@ -33,13 +33,10 @@ fn world(rules: Value) -> World {
             name: "d".into(),
             version: "1".into(),
             parent: Kind::new("c.example.com", "v1", "Cache"),
-            parent_fields: Vec::new(),
             owns: vec![owned("apps", "Deployment")],
             reads: vec![pods],
             finalizer: Some("c.example.com/finalizer".into()),
-            wants_now: false,
-            wants_attempt: false,
-            config_schema: None,
+            ..Descriptor::default()
         },
         installation: Installation { namespace: "system".into(), account: "host".into(), watched: Vec::new() },
     }

@@ -48,8 +48,7 @@ fn a_plugin_whose_status_is_refused_again_and_again_is_not_called_for_a_while() 
         for number in 0..8 {
             rig.scene.create(attack(&format!("one-{number}"), "the host's condition")).await;
         }
-        rig
-            .host
+        rig.host
             .until("the circuit is open", async || {
                 let plugin = rig.plugin().await;
                 if plugin["breaker"]["state"] == "open" { Ok(()) } else { Err(format!("{plugin:#}")) }

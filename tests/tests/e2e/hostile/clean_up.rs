@@ -44,8 +44,7 @@ fn a_clean_up_that_always_waits_is_not_called_in_a_loop() {
         rig.scene.create(with_spec("one", json!({ "atTheEnd": "wait" }))).await;
         rig.serves("one").await;
         rig.scene.delete(&ATTACK, "one").await;
-        rig
-            .scene
+        rig.scene
             .until_object(&ATTACK, "one", "goes", |object| object["metadata"]["deletionTimestamp"].is_string())
             .await;
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -70,8 +69,7 @@ fn a_clean_up_that_is_done_counts_once_the_children_that_must_go_are_gone() {
         // It stays while somebody holds it.
         rig.scene.merge(&CONFIG_MAP, "one", json!({ "metadata": { "finalizers": ["example.com/held"] } })).await;
         rig.scene.delete(&ATTACK, "one").await;
-        rig
-            .scene
+        rig.scene
             .until_object(&CONFIG_MAP, "one", "is being deleted", |object| {
                 object["metadata"]["deletionTimestamp"].is_string()
             })

@@ -50,8 +50,7 @@ fn a_component_that_cannot_be_loaded_is_refused_with_its_reason_and_the_last_goo
             // The last good one is called, and serves.
             let calls = rig.calls().await;
             rig.scene.merge(&ATTACK, "one", json!({ "spec": { "round": number } })).await;
-            rig
-                .host
+            rig.host
                 .until("the good one is called", async || match rig.calls().await {
                     now if now > calls => Ok(()),
                     now => Err(format!("{now} calls")),
@@ -61,8 +60,7 @@ fn a_component_that_cannot_be_loaded_is_refused_with_its_reason_and_the_last_goo
             rig.is_well(row.name).await;
         }
         rig.folder.put(rig.folder.original());
-        rig
-            .host
+        rig.host
             .until("nothing is refused any more", async || {
                 let plugin = rig.plugin().await;
                 if plugin["refused"].is_null() { Ok(()) } else { Err(format!("{plugin:#}")) }

@@ -54,11 +54,8 @@ fn a_flood_of_log_lines_is_cut_short() {
         let rig = Rig::new("log-flood").await;
         let row = named("flood of log lines");
         rig.scene.create(attack("one", "log lines")).await;
-        rig
-            .scene
-            .until("it is served", async || {
-                rig.scene.find(&CONFIG_MAP, "one").await.map(drop).ok_or("no child".into())
-            })
+        rig.scene
+            .until("it is served", async || rig.scene.find(&CONFIG_MAP, "one").await.map(drop).ok_or("no child".into()))
             .await;
         rig.host.says(&["flood 0 "]).await;
         let log = rig.host.log();
@@ -80,8 +77,7 @@ fn what_a_plugin_keeps_is_gone_at_the_next_call() {
         for round in 0..10 {
             let calls = rig.calls().await;
             rig.scene.merge(&ATTACK, "one", json!({ "spec": { "round": round } })).await;
-            rig
-                .host
+            rig.host
                 .until("it is called again", async || match rig.calls().await {
                     now if now > calls => Ok(()),
                     now => Err(format!("{now} calls")),
@@ -101,8 +97,7 @@ fn a_requeue_is_neither_a_loop_nor_an_overflow() {
         let rig = Rig::new("requeue").await;
         for (word, most) in [("soon", 6), ("never", 0)] {
             rig.scene.create(attack(word, word)).await;
-            rig
-                .scene
+            rig.scene
                 .until("it is served", async || {
                     rig.scene.find(&CONFIG_MAP, word).await.map(drop).ok_or("no child".to_owned())
                 })

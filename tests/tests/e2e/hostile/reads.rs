@@ -68,10 +68,7 @@ fn an_object_that_is_asked_for_ten_times_is_read_once_and_counts_ten_times() {
         let rig = Rig::new("fetched").await;
         let data = json!({ "text": "x".repeat(1_000_000) });
         let metadata = json!({ "name": "large" });
-        rig
-            .scene
-            .create(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }))
-            .await;
+        rig.scene.create(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data })).await;
         let need = json!({ "group": "", "version": "v1", "kind": "ConfigMap", "name": "large" });
         rig.scene.create(with_spec("greedy", json!({ "attack": "needs", "needs": vec![need; 10] }))).await;
         let object = rig.scene.until_said_of(&ATTACK, "greedy", "Reconciled", "False", "LimitExceeded").await;

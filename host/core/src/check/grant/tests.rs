@@ -449,13 +449,9 @@ fn what_a_descriptor_asks_for_is_counted_once() {
         name: "n".into(),
         version: "1".into(),
         parent: Kind::new("c", "v1", "Memcached"),
-        parent_fields: Vec::new(),
         owns: vec![owned],
         reads: vec![read(&Kind::new("apps", "v2", "Deployment")), read(&pod)],
-        finalizer: None,
-        wants_now: false,
-        wants_attempt: false,
-        config_schema: None,
+        ..Descriptor::default()
     };
     let watching = vec![Verb::Get, Verb::List, Verb::Watch];
     let writing = [watching.clone(), vec![Verb::Create, Verb::Delete]].concat();
