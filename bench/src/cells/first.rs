@@ -19,7 +19,7 @@ use crate::subject::{Metrics, metrics};
 
 /// How many CRs there are.
 const COUNTS: [usize; 3] = [10, 100, 1000];
-/// How often a component is swapped at each of these.
+/// The swaps at each of these sizes.
 const SWAPS: usize = 16;
 const STAGES: [&str; 6] = ["load", "cases", "watches", "survey", "publish", "decision"];
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -48,9 +48,9 @@ pub async fn run(setup: &Setup) -> Result<Vec<Figure>> {
         rig.grow(before, count).await?;
         before = count;
         let mut took = Vec::new();
-        for swap in 0..SWAPS {
+        for number in 0..SWAPS {
             rig.host.rest().await?;
-            took.push(swapped(&rig, &rig.renamed((swap % 2) as u8)).await?);
+            took.push(swap(&rig, &rig.renamed((number % 2) as u8)).await?);
         }
         figures.extend(of(count, &took));
     }
@@ -58,7 +58,7 @@ pub async fn run(setup: &Setup) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-async fn swapped(rig: &Rig, component: &[u8]) -> Result<Took> {
+async fn swap(rig: &Rig, component: &[u8]) -> Result<Took> {
     let before = metrics(&rig.host).await?;
     rig.folder.put(component);
     let began = Instant::now();
@@ -67,7 +67,7 @@ async fn swapped(rig: &Rig, component: &[u8]) -> Result<Took> {
         if after.of("hotshoe_swap_seconds_count") > before.of("hotshoe_swap_seconds_count") {
             return Ok(Took::between(&before, &after));
         }
-        ensure!(began.elapsed() < PATIENCE, "void: a component is not taken; see {}", rig.host.log().display());
+        ensure!(began.elapsed() < PATIENCE, "void: a component is not activated; see {}", rig.host.log().display());
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -36,7 +36,7 @@ const CHANGE: Duration = Duration::from_millis(30);
 const WORDS: usize = 16;
 /// One in so many is broken.
 const BROKEN: usize = 10;
-/// A change that stands for longer must have been acted upon; on a busy machine it may take a while.
+/// A change that is not overtaken for longer must have been acted upon; a busy machine may need a while.
 const GRACE: Duration = Duration::from_secs(3);
 /// What is left is waited for so long.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -95,14 +95,14 @@ pub async fn run(setup: &Setup, changes: u32, swaps: usize) -> Result<Vec<Figure
     changed?;
     let is_final = settled(&board).await;
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
-    let (taken, refused) = (rig.swaps().await? - before.0, rig.refusals().await? - before.1);
+    let (activated, refused) = (rig.swaps().await? - before.0, rig.refusals().await? - before.1);
     rig.down().await?;
     let board = std::mem::replace(&mut *lock(&board), Board::new());
     let services = board.wrong_services();
     let findings = record::check(board.seen, board.began.elapsed(), GRACE);
     findings.lines().iter().take(SHOWN).for_each(|line| println!("wrong {line}"));
     ensure!(is_final || !findings.lost.is_empty(), "void: the recorder did not see the end");
-    Ok(figures(&findings, services, swaps, taken, refused))
+    Ok(figures(&findings, services, swaps, activated, refused))
 }
 
 /// Changes CRs in turn.
@@ -148,7 +148,7 @@ async fn swap(rig: &Rig, good: &[Vec<u8>], broken: &[Broken], swaps: usize, paus
     }
 }
 
-/// A component that must not be taken.
+/// A component that must not be activated.
 enum Broken {
     /// Put in its place at once.
     Renamed(Vec<u8>),
@@ -177,7 +177,7 @@ fn broken(rig: &Rig) -> Vec<Broken> {
 }
 
 /// Waits until everything was seen once: a change that the recorder had not seen the beginning of
-/// would be nobody's.
+/// would have no cause.
 async fn seen_all(board: &Mutex<Board>) -> Result<()> {
     let began = Instant::now();
     loop {
@@ -271,15 +271,15 @@ impl Board {
     }
 }
 
-fn figures(findings: &Findings, services: usize, swaps: usize, taken: f64, refused: f64) -> Vec<Figure> {
+fn figures(findings: &Findings, services: usize, swaps: usize, activated: f64, refused: f64) -> Vec<Figure> {
     let one = |name: &str, value: f64| Figure::of(&format!("recorder-{name}"), "count", &[value]);
     let zero = |name: &str, value: usize| one(name, value as f64).map(|figure| figure.target(Exactly(0.0)));
     let broken = (1..=swaps).filter(|number| number % BROKEN == BROKEN / 2).count();
     let figures = [
         zero("lost", findings.lost.len() + services),
         zero("decided-twice", findings.wrong()),
-        one("swaps-taken", taken).map(|figure| figure.target(AtLeast((swaps - broken) as f64))),
-        one("broken-not-taken", refused).map(|figure| figure.target(AtLeast(broken as f64))),
+        one("swaps-activated", activated).map(|figure| figure.target(AtLeast((swaps - broken) as f64))),
+        one("broken-refused", refused).map(|figure| figure.target(AtLeast(broken as f64))),
         zero("unknown-writes", findings.unknown.len()),
         // A CR counts as changed also when it is created.
         one("changes", findings.changes.saturating_sub(COUNT) as f64),

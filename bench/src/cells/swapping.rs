@@ -1,10 +1,10 @@
 //! How long a change of a CR takes until its child shows it, while another component is put in the
-//! place of the one at work every other second: one that decides the same, and one that decides
+//! place of the active one every other second: one that decides the same, and one that decides
 //! every CR otherwise, so that each swap is also a write of every Deployment.
 //!
 //! Both are held against the slower of two runs without swaps, the first and the last of all, whose
 //! spread is what this machine does to itself. Only the first has a target: the second says what the
-//! writes cost that were wished for.
+//! writes cost that were desired.
 
 use std::time::Duration;
 

@@ -14,11 +14,11 @@ use hotshoe_core::check::{Context, Inadmissible, Present};
 use hotshoe_core::model::decision::{Answer, Call, Descriptor, Observation};
 use hotshoe_core::model::sanitize::clean;
 
-/// The most bytes of a denial that are printed: names of the plugin's choice may stand in it.
+/// The most bytes of a denial that are printed: it may contain names that the plugin chose.
 const WORDS: usize = 8_000;
 
-/// Reads `plugin.yaml`, whichever variables of the environment its configuration takes: that of a case stands
-/// in the case.
+/// Reads `plugin.yaml`, whichever variables of the environment its configuration uses: a case has its own
+/// configuration.
 pub(super) fn config(path: &Path) -> Option<PluginConfig> {
     let open = HostSettings { allow_env: vec!["*".to_owned()], ..HostSettings::default() };
     PluginConfig::read(path, &open).ok()

@@ -1,5 +1,5 @@
 //! Writes children; nothing else does, but for the [repairs](crate::cluster::repair) that an apply needs. Every write
-//! takes an identity and a permit, and every reply goes into the store, so that nothing is decided on a view older than
+//! needs an identity and a permit, and every reply goes into the store, so that nothing is decided on a view older than
 //! our own writes.
 
 use std::sync::Arc;
@@ -273,7 +273,7 @@ impl Writer {
         let live = Object::read(&reply, &view.watch.lens()).map_err(|error| unreadable(&reference, &error))?;
         // Objects of others stay out of the store of our children.
         if live.label(PLUGIN_LABEL).is_some() {
-            view.watch.take(live.clone());
+            view.watch.store(live.clone());
         }
         Ok(Some(Arc::new(live)))
     }

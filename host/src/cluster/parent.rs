@@ -55,7 +55,7 @@ impl Writer {
         }
         match self.read_parent(resource, &parent.key, &watch.lens()).await {
             Ok(live) => {
-                watch.take(live);
+                watch.store(live);
                 Err(if error.is_gone() { error.unserved() } else { error })
             }
             Err(gone) if gone.is_gone() => {

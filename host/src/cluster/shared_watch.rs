@@ -59,7 +59,7 @@ pub struct Viewer {
     pub standing: Standing,
 }
 
-/// How a revision that has a watch open stands to its plugin.
+/// The relation of a revision that has a watch open to its plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// It is active.
@@ -105,7 +105,7 @@ pub struct SharedWatch {
     pub scope: Scope,
     /// Their newest known versions.
     pub cache: Store,
-    /// The namespace of which nothing is stored: the host's own, which no plugin may see.
+    /// The host's own namespace, whose objects are not stored, for no plugin may see them.
     closed: Arc<str>,
     closed_logged: Once,
     lens: RwLock<Arc<Lens>>,
@@ -180,7 +180,7 @@ impl SharedWatch {
     }
 
     /// Stores an object that was read past the watch, and wakes all subscribers.
-    pub fn take(&self, live: Object) {
+    pub fn store(&self, live: Object) {
         if let Some(applied) = self.cache.apply(live) {
             self.notify(&Change::Applied(applied));
         }
@@ -319,7 +319,7 @@ mod tests {
         let counts = || woken.each_ref().map(|roles| roles.each_ref().map(|count| count.load(Ordering::Relaxed)));
         watch.learn(&reply(1), ("writer", Role::Parent)).unwrap();
         assert_eq!(counts(), [[0, 1], [1, 1]]);
-        watch.take(Object::read(&reply(2), &watch.lens()).unwrap());
+        watch.store(Object::read(&reply(2), &watch.lens()).unwrap());
         assert_eq!(counts(), [[1, 2], [2, 2]]);
         // The watch brings both once more.
         watch.learn(&reply(2), ("writer", Role::Parent)).unwrap();

@@ -29,7 +29,7 @@ struct Inner {
     objects: HashMap<Key, Arc<Object>>,
     by_owner: HashMap<Arc<str>, HashSet<Key>>,
     by_label: LabelIndex,
-    /// Memory that the objects of each plugin take, bytes.
+    /// Memory of the objects of each plugin, bytes.
     held: HashMap<Box<str>, usize>,
     tombstones: VecDeque<(Arc<str>, u64)>,
     /// Keys seen since the running list began; absent while none runs.
@@ -99,7 +99,7 @@ impl Store {
         self.lock().objects.values().filter(|object| is_it(object)).cloned().collect()
     }
 
-    /// Returns the memory that the objects with this plugin's label take, bytes.
+    /// Returns the memory of the objects with this plugin's label, bytes.
     pub fn held_of(&self, plugin: &str) -> usize {
         self.lock().held.get(plugin).copied().unwrap_or_default()
     }

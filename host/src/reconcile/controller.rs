@@ -1,5 +1,5 @@
-//! One plugin at work: its logic, its queue, and what is remembered of each parent between two
-//! reconciles.
+//! The controller of one plugin: its active revision, its queue, and what is remembered of each parent between
+//! two reconciles.
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND, LOGGED_AT_ONCE, LOGGED_PER_SECOND};
 use hotshoe_core::model::object::{Key, Object};
 
-/// One plugin at work.
+/// The controller of one plugin.
 pub struct Controller {
     /// The plugin's name, which does not change while the host runs.
     pub name: Arc<str>,
@@ -42,27 +42,27 @@ pub struct Controller {
     pub writer: Writer,
     /// Where Events go.
     pub recorder: Recorder,
-    /// How many Events the plugin may have written.
+    /// Limits the plugin's Events.
     pub events: OutputLimit,
-    /// How many the host may have written about it: no plugin hides its failures behind its Events.
+    /// Limits the host's Events about the plugin: no plugin hides its failures behind its Events.
     pub failures: OutputLimit,
-    /// How many bytes of its log lines are written.
+    /// Limits the bytes of its log lines.
     pub lines: OutputLimit,
-    /// How many bytes of the host's lines about what it does for the plugin.
+    /// Limits the bytes of the host's lines about what it does for the plugin.
     pub act_lines: OutputLimit,
-    /// How many bytes of the host's lines about its failures: no plugin hides these behind its own lines.
+    /// Limits the bytes of the host's lines about its failures: no plugin hides these behind its own lines.
     pub failure_lines: OutputLimit,
     /// What is known of kinds.
     pub kinds: Arc<Kinds>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// What decides.
+    /// The active revision.
     pub slot: Slot<ActiveRevision>,
-    /// Whether what decides has done so yet.
+    /// Whether the active revision has decided yet.
     pub first_decision: FirstDecision,
-    /// Whether it is called at all.
+    /// Whether it may be called.
     pub breaker: Breaker,
-    /// Whether the revision that decides does worse than the one before it.
+    /// Whether the active revision does worse than the one before it.
     pub probation: Probation,
     relapsed: Notify,
     /// Keys the fingerprints, so that no object of the cluster can be made to collide.
@@ -76,7 +76,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller without logic yet.
+    /// Creates a controller without an active revision.
     pub fn new(name: Arc<str>, writer: Writer, recorder: Recorder, kinds: Arc<Kinds>, metrics: Arc<Metrics>) -> Self {
         Self {
             name,
@@ -102,17 +102,17 @@ impl Controller {
         }
     }
 
-    /// The logic that a reconcile starting now works with.
+    /// Returns the revision that a reconcile starting now works with.
     pub fn active(&self) -> Option<Arc<ActiveRevision>> {
         self.slot.current()
     }
 
-    /// The right to write: unlimited as long as this process is the only one.
+    /// Returns the permit for a write: unlimited as long as this process is the only one.
     pub fn permit(&self) -> Permit {
         Permit::unlimited()
     }
 
-    /// Publishes new logic, and decides every parent again.
+    /// Activates a revision, and requeues every parent.
     pub fn publish(&self, active: Arc<ActiveRevision>) {
         self.breaker.reset();
         self.whole_conditions.store(false, Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl Controller {
         parents.cache.keys().into_iter().for_each(|key| self.queue.add(key));
     }
 
-    /// A revision has answered: where it is the first answer since it was published, the swap is over.
+    /// Records an answer of a revision. The first one after its activation ends the swap.
     pub fn answered(&self, revision: &Revision) {
         if let Some(stopwatch) = self.first_decision.decided(revision.digest()) {
             self.metrics.swapped(&self.name, &stopwatch);
@@ -239,10 +239,10 @@ impl Controller {
     }
 }
 
-/// Deletions that take longer than this are shown, seconds.
+/// Deletions that last longer than this are shown, seconds.
 const DELETING: i64 = 60;
 
-/// Parents whose deletion takes long.
+/// Parents with a long deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Deleting {

@@ -1,14 +1,14 @@
 //! Deletion: the finalizer's state machine.
 //!
 //! ```text
-//! deleting, our finalizer held ─▶ finalize ─▶ waiting: write, look again
+//! deleting, our finalizer set ──▶ finalize ─▶ waiting: write, look again
 //!                                         └▶ done and children gone: status, remove the finalizer
-//! deleting, not held ─▶ nothing more to do; others may hold the object longer, which is reported
-//!                        where the holder may be gone
+//! deleting, not set ─▶ nothing more to do; other finalizers may keep the object longer, which is reported
+//!                      where their controller may be gone
 //! ```
 //!
-//! A finalizer that an earlier revision of the plugin held counts as held, for nothing else removes it; a
-//! revision that asks for no clean-up any more has it removed at once.
+//! The finalizer of an earlier revision of the plugin counts as ours, for nothing else removes it; if the active
+//! revision asks for no clean-up, it is removed at once.
 //!
 //! A plugin that fails here keeps the finalizer, visibly: the host's condition and an Event say
 //! why.
@@ -60,7 +60,7 @@ pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     }
 }
 
-/// The finalizer that the plugin asks for or asked for, if the parent holds it; otherwise clean-up is over.
+/// Returns the finalizer of this or an earlier revision that the parent has; without one, clean-up is over.
 pub fn our_finalizer<'a>(active: &'a ActiveRevision, parent: &Object) -> Option<&'a str> {
     let mut ours = active.revision.descriptor().finalizer.iter().chain(&active.former_finalizers);
     ours.find(|ours| parent.finalizers.iter().any(|present| **present == ***ours)).map(String::as_str)
@@ -71,8 +71,8 @@ pub fn asks_for_clean_up(active: &ActiveRevision, parent: &Object) -> bool {
     active.revision.descriptor().finalizer.is_some() && our_finalizer(active, parent).is_some()
 }
 
-/// Our part is done, or there was none. Where a finalizer of our own domain is left, a component may have held it
-/// whose history was lost, and nothing removes it.
+/// Ends our part. If a finalizer of our own domain is left, the history of its component may be lost, and nothing
+/// removes it: that is reported.
 fn look_on(pass: &mut Pass<'_>) -> Outcome {
     let Some(orphan) = orphaned_finalizer(pass.controller, pass.active, &pass.parent) else { return Outcome::Released };
     let orphan = orphan.to_owned();
@@ -80,7 +80,7 @@ fn look_on(pass: &mut Pass<'_>) -> Outcome {
     Outcome::Orphaned(orphan)
 }
 
-/// A finalizer that no component known here holds, where none that is known is left.
+/// Returns a finalizer of our domain that no known component has, if none of ours is left.
 fn orphaned_finalizer<'a>(controller: &Controller, active: &ActiveRevision, parent: &'a Object) -> Option<&'a str> {
     if our_finalizer(active, parent).is_some() || active.parents.watch.has_other_parents(&controller.name) {
         return None;
@@ -108,10 +108,10 @@ async fn finish(pass: &mut Pass<'_>, observed: &Observed, cleanup: Judged, final
     let left_behind = left_behind(observed, &desired);
     let written = apply::apply(pass, observed, &decision, desired.into()).await?;
     if !left_behind.is_empty() {
-        let what = left_behind.join(", ") + " must go first, and something still holds what is left";
+        let what = left_behind.join(", ") + " must go first, and something still keeps what is left";
         return Ok(Outcome::CleaningUp(what));
     }
-    // Others may hold the object longer, and without our finalizer nothing states any more how it ended.
+    // Others may keep the object longer, and without our finalizer nothing reports how it ended.
     if written.again {
         return Ok(Outcome::Overtaken);
     }

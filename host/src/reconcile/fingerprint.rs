@@ -49,7 +49,7 @@ pub fn churn_basis(controller: &Controller, active: &ActiveRevision, parent: &Ob
 }
 
 /// Everything that a reconcile looks at, in one number: what the plugin sees, and whether its
-/// last decision still stands in the cluster.
+/// last decision is still in place in the cluster.
 pub fn fingerprint(controller: &Controller, active: &ActiveRevision, observed: &Observed) -> u64 {
     let parent = &observed.parent;
     controller.hasher.hash_one((

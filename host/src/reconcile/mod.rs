@@ -131,7 +131,7 @@ fn is_settled(pass: &Pass<'_>, observed: &Observed) -> bool {
 }
 
 /// How long a parent rests that failed, or for which the plugin keeps changing its mind. Such a pass is no success:
-/// what the failure stated still stands.
+/// what the failure stated is still true.
 fn rests(pass: &Pass<'_>) -> Option<Duration> {
     let Pass { controller, active, parent, children, state, .. } = pass;
     let now = tokio::time::Instant::now();
@@ -146,7 +146,7 @@ fn rests(pass: &Pass<'_>) -> Option<Duration> {
 ///
 /// What is remembered as settled is the state that was decided on, with the reply to our own
 /// status write in it, and not what the cache holds by now: an edit that came meanwhile would be
-/// taken for settled and never be looked at.
+/// counted as settled and never be looked at.
 fn conclude(pass: &mut Pass<'_>, before: &Observed, written: apply::WriteOutcome) -> Outcome {
     pass.state.settled = None;
     pass.state.shown_now = None;

@@ -16,7 +16,7 @@ use hotshoe_core::model::object::{Object, ObservedChildren};
 
 /// One pass over one parent, with one revision of the plugin from beginning to end.
 pub struct Pass<'a> {
-    /// The plugin at work.
+    /// The plugin's controller.
     pub controller: &'a Controller,
     /// What decides.
     pub active: &'a ActiveRevision,

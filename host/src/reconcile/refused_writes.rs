@@ -18,7 +18,7 @@ use hotshoe_core::model::sanitize;
 /// After a refusal that only a person is likely to fix.
 const SLOWLY: Duration = Duration::from_secs(10);
 const SLOWLY_MAX: Duration = Duration::from_secs(60);
-/// A name that is taken costs one cheap request to try again.
+/// A name that is in use costs one cheap request to try again.
 const CONFLICT: Duration = Duration::from_secs(3);
 const CONFLICT_MAX: Duration = Duration::from_secs(30);
 
@@ -146,7 +146,7 @@ mod tests {
         ObjectRef { kind: Kind::new("", "v1", "Service"), namespace: Some("n".into()), name: "web".into() }
     }
 
-    fn taken() -> WriteError {
+    fn name_in_use() -> WriteError {
         WriteError::Conflict { holder: "another".into() }
     }
 
@@ -154,7 +154,7 @@ mod tests {
     async fn a_refused_write_waits_for_its_time_or_for_a_change() {
         let (mut refusals, child) = (Refusals::default(), child());
         assert!(refusals.is_due(&child, || 1));
-        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some());
+        assert!(refusals.add(&child, "digest".into(), name_in_use(), 1).is_some());
         assert!(!refusals.is_due(&child, || 1), "too soon");
         assert!(refusals.is_due(&child, || 2), "something changed");
         assert_eq!(refusals.next_due(), Some(CONFLICT));
@@ -165,13 +165,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_the_first_refusal_in_a_row_is_reported_and_the_pauses_grow() {
         let (mut refusals, child) = (Refusals::default(), child());
-        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some());
-        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_none());
+        assert!(refusals.add(&child, "digest".into(), name_in_use(), 1).is_some());
+        assert!(refusals.add(&child, "digest".into(), name_in_use(), 1).is_none());
         assert_eq!(refusals.next_due(), Some(2 * CONFLICT));
         assert_eq!(refusals.shown().len(), 1);
         assert!(refusals.lift(&child));
         assert!(!refusals.lift(&child));
-        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some(), "a new row");
+        assert!(refusals.add(&child, "digest".into(), name_in_use(), 1).is_some(), "a new row");
     }
 
     #[tokio::test(start_paused = true)]
@@ -185,7 +185,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_refusal_goes_with_what_was_desired() {
         let (mut refusals, child) = (Refusals::default(), child());
-        refusals.add(&child, "digest".into(), taken(), 1);
+        refusals.add(&child, "digest".into(), name_in_use(), 1);
         assert!(refusals.keep_planned(&Plan::default()));
         assert!(refusals.is_empty());
         assert!(!refusals.keep_planned(&Plan::default()));

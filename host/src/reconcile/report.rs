@@ -24,7 +24,7 @@ use hotshoe_core::model::sanitize;
 
 /// The end of this is not waited for.
 const UNTIL_CHANGED: Duration = Duration::from_secs(365 * 24 * 3600);
-/// So many failures in a row are taken for ones that pass by themselves.
+/// So many failures in a row count as transient.
 const PASSING: u32 = 5;
 /// A parent that is called again within this time gets no report that the circuit is open.
 const SOON_SERVED: Duration = Duration::from_secs(10);
@@ -32,9 +32,9 @@ const SOON_SERVED: Duration = Duration::from_secs(10);
 const MESSAGE: usize = 1000;
 /// The same of a denial, which lists every broken rule and what fixes it.
 const DENIAL: usize = 8_000;
-/// The most of a message that goes into an Event, bytes: the API server takes 1 kB.
+/// The most of a message that goes into an Event, bytes: the API server accepts 1 kB.
 const NOTE: usize = 1000;
-/// Ends an Event that has not room for the whole message.
+/// Ends an Event that has no room for the whole message.
 const SEE: &str = " (see the condition Reconciled, or `hotshoe test`)";
 
 /// Reports what came of a pass. Returns whether the parent says so now, or never will; otherwise it has to be
@@ -182,7 +182,7 @@ async fn is_final(pass: &Pass<'_>, parent: &Object, reply: Result<String, ApiErr
     !error.is_transient()
 }
 
-/// What a plugin chose may stand in it: a key of a child, or what the API server repeats of it.
+/// Returns an error's text, sanitized: it may contain what a plugin chose, such as the key of a child.
 fn words(error: &Error, plugin: &str) -> String {
     let advice = match error {
         Error::Api(error) => error.advice(plugin),
@@ -192,7 +192,7 @@ fn words(error: &Error, plugin: &str) -> String {
     sanitize::clean(error.to_string() + &advice.unwrap_or_default(), most)
 }
 
-/// Returns as much of a message as an Event takes, and where the rest is.
+/// Returns as much of a message as fits into an Event, and where the rest is.
 fn note(message: &str) -> String {
     match message.len() <= NOTE {
         true => message.to_owned(),

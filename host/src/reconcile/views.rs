@@ -118,7 +118,7 @@ pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRe
 /// they are not known, nothing is granted.
 const NAMESPACES: Duration = Duration::from_secs(10);
 
-/// The logic at work under another `plugin.yaml`. Its watches stay as they are but for that of the
+/// Returns the active revision under another `plugin.yaml`. Its watches stay as they are but for that of the
 /// namespaces, which is not waited for at any price: what is narrowed is narrowed at once.
 pub async fn rewire(
     controller: &Arc<Controller>,
@@ -247,7 +247,7 @@ fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) ->
     controller.hasher.hash_one((revision.digest(), plugin.digest))
 }
 
-/// Ends the subscriptions that the published logic does not use. Its parents are the plugin's now.
+/// Ends the subscriptions that the active revision does not use. Its parents are the plugin's now.
 pub fn release(controller: &Controller, watches: &Watches) {
     let Some(active) = controller.active() else { return };
     active.plugin.parentage.note_active(&controller.name, &active.revision.descriptor().parent);
@@ -273,7 +273,7 @@ fn dropped_kinds(controller: &Controller, owned: &[View]) -> Vec<View> {
     before.owned.iter().filter(dropped).cloned().collect()
 }
 
-/// The same logic without the kinds that its revision does not own and of which no child is left; none where
+/// Returns the revision without the kinds that it does not own and of which no child is left; none where
 /// there are no such kinds.
 pub fn without_pruned(plugin: &str, active: &ActiveRevision) -> Option<ActiveRevision> {
     let descriptor = active.revision.descriptor();
@@ -285,7 +285,7 @@ pub fn without_pruned(plugin: &str, active: &ActiveRevision) -> Option<ActiveRev
 /// How long kinds are waited for that earlier revisions owned.
 const LEFT: Duration = Duration::from_secs(10);
 
-/// Kinds of which an earlier revision's children are left, for the host ended before they were pruned. Only
+/// Returns the kinds of children that an earlier revision left, because the host ended before they were pruned. Only
 /// those that may be pruned are looked for, and what cannot be seen is given up: a kind or a right that is gone
 /// must not hold up the plugin for ever.
 async fn left_kinds(

@@ -1,8 +1,8 @@
 //! Applies `plugin.yaml` while the host runs, as soon as it changes.
 //!
 //! ```text
-//! plugin.yaml ─▶ valid? ─▶ the active revision goes on under it ─▶ what was refused is offered again
-//!                  └ no, or another plugin's or parent's: the one before it goes on, and that is said
+//! plugin.yaml ─▶ valid? ─▶ it applies to the active revision ─▶ what was refused is offered again
+//!                  └ no, or of another plugin or parent: the last valid one stays in effect, and status says so
 //! ```
 //!
 //! What the active revision asks for and is no longer granted is denied at each decision. The revision itself goes
@@ -83,7 +83,7 @@ impl ManagedPlugin {
     }
 }
 
-/// Warns of variables that the configuration takes values from and that are not set.
+/// Warns of variables that the configuration uses and that are not set.
 pub(crate) fn warn_of_unset(plugin: &PluginConfig) {
     for unset in &plugin.unset {
         tracing::warn!(plugin = &*plugin.name, "{unset}");

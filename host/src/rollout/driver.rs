@@ -2,7 +2,7 @@
 //! event of its [`Stage`], which says what follows.
 //!
 //! ```text
-//! component file  read on a reload, and with `--follow` whenever it changes; a newer component takes the place of
+//! component file  read on a reload, and with `--follow` whenever it changes; a newer component replaces
 //!                 the one that is being activated, once that had some time
 //! plugin.yaml     followed all the time; the component is judged again by what it says now
 //! a verdict       a rollback goes first; the component that was being activated is offered again after it
@@ -58,7 +58,7 @@ struct UnderWay {
 }
 
 /// Drives a plugin's rollout until the host ends. An activation may wait long, for a kind that is not there yet; a
-/// newer component takes its place.
+/// newer component replaces it.
 pub(crate) async fn run(plugin: Arc<ManagedPlugin>, mut requests: mpsc::Receiver<Request>) {
     let _only_host = plugin.stand_by().await;
     let config = plugin.plugin();
@@ -96,7 +96,7 @@ pub(crate) async fn run(plugin: Arc<ManagedPlugin>, mut requests: mpsc::Receiver
 }
 
 impl Driver {
-    /// Returns from when on a newer component takes the place of the one that is being activated.
+    /// Returns from when on a newer component replaces the one that is being activated.
     fn gives_way_at(&self) -> Instant {
         self.work.as_ref().map_or_else(Instant::now, |work| work.since + GIVES_WAY)
     }

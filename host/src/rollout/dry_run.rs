@@ -9,7 +9,7 @@
 //!
 //! Both see the same caches at the same time, so that what differs is the plugin's doing. Neither
 //! call is logged, counted or seen by the circuit breaker. Parents are looked at one after the
-//! other and each line is handed on at once, so that ten thousand take no more memory than ten.
+//! other and each line is sent at once, so that ten thousand need no more memory than ten.
 //!
 //! A kind that only the new revision wants to see is watched for as long as the run takes. A field
 //! that only it wants to see stays in the caches afterwards, as after a reload.
@@ -39,7 +39,7 @@ use hotshoe_core::compare::{self, Difference};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::{Key, Object};
 
-/// How long a kind that the new revision wants to see may take to be there.
+/// How long the caches of kinds that only the new revision reads may need to fill.
 const WATCHES: Duration = Duration::from_secs(30);
 /// How often the progress of a run is sent.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -96,11 +96,11 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Takes the turn.
+    /// Begins a run.
     ///
     /// # Errors
     /// When a run is under way.
-    pub fn take(plugin: &Arc<ManagedPlugin>) -> Result<Self, NotRun> {
+    pub fn begin(plugin: &Arc<ManagedPlugin>) -> Result<Self, NotRun> {
         let permit = plugin.shadow.clone().try_acquire_owned();
         let busy = |_| NotRun::Busy(plugin.controller.name.clone());
         Ok(Self { plugin: plugin.clone(), _permit: permit.map_err(busy)? })

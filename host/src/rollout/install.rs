@@ -1,11 +1,11 @@
-//! From a component's bytes to the active revision. What it has to show on the way is in
+//! Turns a component's bytes into the active revision. The checks on the way are in
 //! [`verify`](crate::rollout::verify), rolling back in [`rollback`](crate::rollout::rollback).
 //!
 //! ```text
 //! bytes ─▶ Revision::load ─▶ grants ─▶ own cases ─▶ watches synced ─▶ survey of parents ─▶ active
 //!              │               │           │             │                  │              all are decided again
 //!              └───────────────┴───────────┴─────────────┘                  └▶ fails, or deletes much:
-//!               anything wrong: refused, the active one goes on                approval required
+//!               anything wrong: refused, the active one stays                  approval required
 //!
 //! active ─▶ on probation ─▶ worse than the one before: rolled back
 //! ```
@@ -74,7 +74,7 @@ impl ManagedPlugin {
         let digest = candidate.digest();
         if self.controller.active().is_some_and(|active| active.revision.digest() == digest) {
             self.controller.slot.forgive();
-            // What was kept of it may have been spoilt, and here are its bytes.
+            // Its kept file may be damaged, and here are its bytes.
             self.remember(move |history| history.keep(&candidate)).await;
             return Ok(());
         }
@@ -88,8 +88,8 @@ impl ManagedPlugin {
         activated.map_err(|error| (digest, error))
     }
 
-    /// Activates again what was active when the host ended, until the component that is offered has been verified
-    /// beside it: one that is replaced while no host runs must not break more than one that is replaced beside one.
+    /// Activates again what was active when the host ended, until the offered component has been verified beside it: a
+    /// component that was replaced while no host ran must not break more than one replaced while a host runs.
     async fn restore(&self, offered: Digest) {
         let last = {
             let history = self.history();
@@ -103,8 +103,8 @@ impl ManagedPlugin {
         }
     }
 
-    /// Returns why a component is not even tried: it was rolled back, or nothing is active with which could be
-    /// compared what it would delete. Otherwise it is tried again, for it may break less by now.
+    /// Returns why a component is not tried: it was rolled back, or there is no active revision with which to compare
+    /// what it would delete. Otherwise it is tried again, for it may break less by now.
     fn blocked(&self, digest: Digest) -> Option<LoadError> {
         let is_comparable = self.controller.active().is_some();
         let may_try =
@@ -185,12 +185,12 @@ impl ManagedPlugin {
         stopwatch.over(Stage::Survey);
         let revision = new.revision.clone();
         let gone = self.publish(new, start, stopwatch);
-        // The plugin has them open now.
+        // The active revision has them open now.
         drop(views);
         let (why, before) = (start.why().to_owned(), self.controller.probation.before());
         self.remember(move |history| {
             remember(history, &revision, component.as_ref(), (&why, before));
-            // Taking native code out of memory is the kernel's work, and takes as long as a decision.
+            // Unmapping native code is the kernel's work, and lasts as long as a decision.
             drop(gone);
         })
         .await;
@@ -225,7 +225,7 @@ impl ManagedPlugin {
         tokio::task::spawn_blocking(kept).await.ok().flatten()
     }
 
-    /// Adds what became of a revision to the history.
+    /// Adds an event of a revision to the history.
     pub(crate) async fn note(&self, revision: &Arc<Revision>, event: Event, why: &str) {
         let (revision, why) = (revision.clone(), why.to_owned());
         self.remember(move |history| history.note(revision.digest(), &revision.descriptor().version, event, &why))
@@ -245,7 +245,7 @@ impl ManagedPlugin {
         }
     }
 
-    /// Makes the revision active. No reconcile goes on meanwhile, so it is short. Returns what is not needed any more.
+    /// Activates the revision. No reconcile runs meanwhile, so it is short. Returns what is no longer needed.
     #[must_use]
     fn publish(&self, new: ActiveRevision, start: Start<'_>, mut stopwatch: Stopwatch) -> State {
         let plugin = &*self.controller.name;
@@ -276,7 +276,7 @@ impl ManagedPlugin {
         gone
     }
 
-    /// Returns how it is judged. One that was approved although it fails is not rolled back for that again.
+    /// Returns how it is judged. A component that was approved although it fails is not rolled back for that.
     fn beginning(&self, digest: Digest, start: Start<'_>, has_predecessor: bool) -> Beginning {
         match start {
             Start::Return(_) | Start::Restore => Beginning::Return,
@@ -292,7 +292,7 @@ impl ManagedPlugin {
         Some((SystemTime::now().duration_since(since).unwrap_or_default(), before))
     }
 
-    /// Refuses a component. The reason is in the log, the status, the history and the metrics; the active revision goes on.
+    /// Refuses a component. The reason is in the log, the status, the history and the metrics; the active revision stays.
     pub(crate) async fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
         let refused = Refused::new(digest, error);
         if let Some(digest) = digest.filter(|_| !refused.can_be_approved()) {
@@ -322,9 +322,9 @@ impl ManagedPlugin {
         PluginHistory { current, kept, entries: self.history().entries().to_vec() }
     }
 
-    /// Ends the watches of kinds that are owned no longer, once no child of them is left.
+    /// Ends the watches of kinds that are no longer owned, once no child of them is left.
     pub(crate) fn end_pruned_kinds(&self) {
-        // What began under another revision may still make one.
+        // A reconcile that began under another revision may still create one.
         let (_, running) = self.controller.queue.depth();
         let Some(present) = self.controller.active().filter(|_| running == 0) else { return };
         if let Some(pruned) = views::without_pruned(&self.controller.name, &present) {

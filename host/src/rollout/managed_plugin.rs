@@ -26,9 +26,9 @@ use hotshoe_core::model::digest::Digest;
 
 /// How long an admin command waits for its outcome.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a host that stands by looks whether the other one has ended.
+/// How often a waiting host checks whether the other one has ended.
 const STANDBY: Duration = Duration::from_secs(1);
-/// What takes longer is logged.
+/// What lasts longer is logged.
 const LONG: Duration = Duration::from_secs(2);
 
 /// What all plugins share.
@@ -64,7 +64,7 @@ pub struct ManagedPlugin {
     pub(crate) history: Arc<Mutex<History>>,
     /// Why the history cannot be written. Apart from it, because the history is locked while it is written.
     pub(crate) history_failing: Arc<Mutex<Option<String>>>,
-    /// Why this host stands by, where another one works for this plugin.
+    /// Why this host waits, if another one runs this plugin.
     standby: Mutex<Option<String>>,
     requests: mpsc::Sender<Request>,
 }
@@ -190,7 +190,7 @@ impl ManagedPlugin {
         match tokio::time::timeout(PATIENCE, status).await {
             Ok(done) => done.ok(),
             Err(_) => Some(Err(format!(
-                "the component of {} is not active after {PATIENCE:?}: {}; the host goes on trying, and `hotshoe status` shows the outcome",
+                "the component of {} is not active after {PATIENCE:?}: {}; the host keeps trying, and `hotshoe status` shows the outcome",
                 self.controller.name,
                 self.awaited()
             ))),
@@ -228,7 +228,7 @@ impl ManagedPlugin {
         }
     }
 
-    /// Does a part of an activation, and logs what it waits for where that takes long.
+    /// Runs a step of an activation, and logs what it waits for if it lasts long.
     pub(crate) async fn log_waiting<T>(&self, digest: Digest, work: impl Future<Output = T>) -> T {
         let (mut work, mut logged) = (std::pin::pin!(work), String::new());
         loop {
@@ -311,7 +311,9 @@ impl ManagedPlugin {
                 (Some(_), ..) if is_restored => {
                     let waits_for =
                         in_progress.as_ref().map_or("the component is being read", |shown| &shown.waits_for);
-                    Some(format!("the revision that was active when the host ended goes on until then: {waits_for}"))
+                    Some(format!(
+                        "the revision that was active when the host ended stays active until then: {waits_for}"
+                    ))
                 }
                 (Some(_), ..) => None,
                 (None, Some(refused), _) => Some(refused.message.clone()),

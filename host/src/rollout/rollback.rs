@@ -19,7 +19,7 @@ use hotshoe_core::flow::probation::Relapse;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::object::Key;
 
-/// How long a rollback may take: shorter than an admin command waits, for files wait meanwhile.
+/// The deadline of a rollback: shorter than an admin command waits, for files wait meanwhile.
 const ROLLBACK: Duration = Duration::from_secs(50);
 /// Why a component that was active cannot be again.
 const NOT_KEPT: &str = "it is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)";
@@ -38,7 +38,7 @@ impl ManagedPlugin {
             }
         };
         if self.fails_alike(&before, &failed_on).await {
-            tracing::warn!(plugin, digest = %bad.digest(), before = %before.digest(), "{why}; but the one before it fails on the same objects, so it goes on");
+            tracing::warn!(plugin, digest = %bad.digest(), before = %before.digest(), "{why}; but the one before it fails on the same objects, so it stays active");
             return self.controller.probation.excuse();
         }
         tracing::error!(
@@ -62,7 +62,7 @@ impl ManagedPlugin {
                 tracing::warn!(plugin, digest = %bad.digest(), to = %way.1, "rolled back; the component stays inactive until it is fixed or `hotshoe approve`");
             }
             Err(failed) => {
-                tracing::error!(plugin, digest = %bad.digest(), to = %way.1, "the rollback failed: {failed}; it is tried again while the component goes on failing");
+                tracing::error!(plugin, digest = %bad.digest(), to = %way.1, "the rollback failed: {failed}; it is tried again while the component keeps failing");
                 self.controller.probation.resume(std::time::Instant::now());
             }
         }
@@ -97,7 +97,7 @@ impl ManagedPlugin {
         tokio::time::timeout(ROLLBACK, asked).await.ok().flatten().unwrap_or(false)
     }
 
-    /// Runs a rollback for as long as it may take.
+    /// Runs a rollback within its deadline.
     pub(crate) async fn in_time<E: Display>(&self, back: impl Future<Output = Result<(), E>>) -> Result<(), String> {
         // It is dropped only after what it waits for has been read.
         let mut back = std::pin::pin!(back);
@@ -222,14 +222,14 @@ impl ManagedPlugin {
 /// Returns the first that is at hand of the revisions `before` the active one, which are the best first.
 fn last_at_hand(before: &[Digest], is_at_hand: impl Fn(Digest) -> bool) -> Result<Digest, String> {
     let Some(last) = before.first() else {
-        return Err("there is no earlier revision to go back to that was good; `hotshoe history` shows what there was, and `--to DIGEST` goes back to any that is kept".to_owned());
+        return Err("there is no earlier good revision to roll back to; `hotshoe history` shows what there was, and `--to DIGEST` rolls back to any that is kept".to_owned());
     };
     let at_hand = before.iter().copied().find(|earlier| is_at_hand(*earlier));
     at_hand.ok_or_else(|| format!("{last} cannot be activated: {NOT_KEPT}"))
 }
 
 /// Returns why the component in the file is refused after a rollback from one revision to another. It need be
-/// neither of them. Where the file was not read, it is taken for the one that was left.
+/// neither of them. If the file was not read, it counts as holding the one that was left.
 fn still_refused(
     history: &History,
     offered: Option<Digest>,
@@ -284,10 +284,10 @@ mod tests {
         let both = history_of(&["a", "b", "c"], &[("c", Event::RolledBack), ("b", Event::RolledBack)]);
         let c_waits = waits("c", Reason::RolledBack);
         assert_eq!(said(&both, Some("c"), ("b", "a"), None), c_waits);
-        let held = history_of(&["b", "c"], &[("h", Event::ApprovalRequired), ("c", Event::RolledBack)]);
-        assert_eq!(said(&held, Some("h"), ("c", "b"), None), waits("h", Reason::ApprovalRequired));
-        assert_eq!(said(&held, None, ("c", "b"), None), c_waits, "as far as is known");
-        assert_eq!(said(&held, Some("b"), ("c", "b"), None), None, "the file holds the active one");
+        let waiting = history_of(&["b", "c"], &[("h", Event::ApprovalRequired), ("c", Event::RolledBack)]);
+        assert_eq!(said(&waiting, Some("h"), ("c", "b"), None), waits("h", Reason::ApprovalRequired));
+        assert_eq!(said(&waiting, None, ("c", "b"), None), c_waits, "as far as is known");
+        assert_eq!(said(&waiting, Some("b"), ("c", "b"), None), None, "the file holds the active one");
     }
 
     #[test]

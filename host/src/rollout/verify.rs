@@ -1,5 +1,5 @@
-//! What a component has to show before it is activated: that it passes the cases that it carries, and does not
-//! fail on parents or delete children that the active revision serves.
+//! Verifies a component before it is activated: it must pass the cases that it carries, and neither fail on parents
+//! that the active revision serves nor delete their children.
 
 use std::iter;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use hotshoe_core::model::object::Object;
 /// While one case is decided, the next are prepared and the last compared: so many that neither side waits for
 /// the other.
 const AT_ONCE: usize = 16;
-/// How long all the cases of a component may take.
+/// The time limit of all cases of a component together.
 const CASES: Duration = Duration::from_secs(30);
 /// How many parents a revision is asked about at most until it decides one.
 const FIRST_CALLS: usize = 5;
@@ -60,7 +60,7 @@ async fn examine_beside(controller: &Controller, active: &ActiveRevision, new: &
     }
 }
 
-/// Returns why a revision must not take the place of the active one without an approval.
+/// Returns why a revision must not replace the active one without an approval.
 pub(crate) fn objection(active: &ActiveRevision, new: &ActiveRevision, survey: &Survey) -> Option<Objection> {
     let orphans = orphans(active, new).map(|why| Objection { why, fails: false });
     orphans.or_else(|| survey.objection(new.plugin.max_losing))
@@ -99,7 +99,7 @@ fn parents(revision: &ActiveRevision) -> impl Iterator<Item = Arc<Object>> {
     iter::once_with(|| cache.keys()).flatten().filter_map(|key| cache.get(&key))
 }
 
-/// A component that carries cases proves itself on them.
+/// Runs the cases that a component carries.
 pub(crate) async fn try_carried_cases(
     revision: &Arc<Revision>,
     cases: Result<Vec<Case>, String>,
@@ -109,7 +109,7 @@ pub(crate) async fn try_carried_cases(
     in_time(stream::iter(proofs).buffered(AT_ONCE).try_collect()).await
 }
 
-/// A component chooses how many cases it carries, and each may take all the time of a call.
+/// Limits the time of all cases: a component chooses how many it carries, and each may use the whole time of a call.
 async fn in_time(proofs: impl Future<Output = Result<(), LoadError>>) -> Result<(), LoadError> {
     let late = |_| {
         let message = format!("its cases take longer than {} s together; have it carry fewer", CASES.as_secs());
@@ -151,7 +151,7 @@ async fn call_about(controller: &Controller, new: &ActiveRevision, parent: Arc<O
     let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
     let name = parent.key.to_string();
     let observed = observe_at(new, parent, &memory, unix_millis());
-    // That is no fault of the revision, and the parent says it.
+    // A missing grant is no fault of the revision, and the parent reports it.
     if observed.denied.is_some() {
         return Ok(());
     }
@@ -159,7 +159,7 @@ async fn call_about(controller: &Controller, new: &ActiveRevision, parent: Arc<O
     outcome.map(drop).map_err(|error| format!("it fails on the first parents that it is asked about: {name}: {error}"))
 }
 
-/// Makes one call after the other until one is good; one bad parent says nothing of a revision.
+/// Makes one call after the other until one is good: one bad parent proves nothing about a revision.
 ///
 /// # Errors
 /// The first, where there are calls and none of them is good.

@@ -67,7 +67,7 @@ fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
         })?;
         check_fields(key, &read.fields)?;
         ensure(names::is_visible(key, WORD), || format!("{} is no key of a read kind", shown(key)))?;
-        ensure(keys.insert(key), || format!("the key {key:?} of a read kind stands twice"))?;
+        ensure(keys.insert(key), || format!("the key {key:?} of a read kind is given twice"))?;
         ensure(read.selector.len() <= 1024 && names::is_selector(&read.selector), || {
             format!("{} is no label selector", shown(&read.selector))
         })?;

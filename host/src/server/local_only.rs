@@ -107,7 +107,10 @@ mod tests {
             let why = to_localhost("127.0.0.6", here).unwrap();
             assert!(why.contains("127.0.0.6") && why.contains(here), "{why}");
         }
-        assert!(asked("127.0.0.1", None, &[(header::HOST, "localhost")]).is_some(), "nobody knows where it came in");
+        assert!(
+            asked("127.0.0.1", None, &[(header::HOST, "localhost")]).is_some(),
+            "without a local address it is remote"
+        );
     }
 
     #[test]

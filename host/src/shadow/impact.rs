@@ -1,5 +1,5 @@
 //! What a revision would break, asked of it alone before it is activated: children that it would
-//! delete, and parents on which it fails. Nothing is compared, so it takes half of a run.
+//! delete, and parents on which it fails. Nothing is compared, so it needs half the time of a run.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use hotshoe_core::model::sanitize;
 
 /// While one parent is decided, the next are observed and the last checked.
 const AT_ONCE: usize = 4;
-/// Ends a run after so many calls that use up their whole time: ten thousand would take an hour.
+/// Ends a run after so many calls that use up their whole time: ten thousand would last an hour.
 pub(crate) const OVERDUE: usize = 20;
 /// The most that is said of a parent, bytes.
 const WORDS: usize = 500;
@@ -33,7 +33,7 @@ pub struct Survey {
     pub parents: usize,
     /// How many were looked at: fewer only where the revision used up its time again and again.
     pub looked_at: usize,
-    /// Parents of which a child that is there and is the plugin's would be deleted.
+    /// Parents of which an existing child of the plugin's would be deleted.
     pub losing: Noted,
     /// Parents on which it fails and the active revision does not.
     pub failing: Noted,
@@ -64,7 +64,7 @@ impl Noted {
     }
 }
 
-/// Why a revision should not decide unasked.
+/// Why a revision requires approval.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Objection {
     /// In words.
@@ -74,7 +74,7 @@ pub struct Objection {
 }
 
 impl Survey {
-    /// Why the revision should not decide unasked: it fails where the present one does not, deletes children of
+    /// Returns why the revision requires approval: it fails where the active one does not, deletes children of
     /// more than so many parents of 100, or took too long for all of them to be looked at.
     pub fn objection(&self, max_losing: u8) -> Option<Objection> {
         let Survey { parents, looked_at, losing, failing } = self;
@@ -98,7 +98,7 @@ impl Survey {
     }
 }
 
-/// What one parent says of a revision.
+/// What a revision would break about one parent.
 pub(crate) struct Found {
     key: Key,
     losing: Option<String>,
@@ -172,7 +172,7 @@ pub async fn fails_on_all(controller: &Controller, revision: &ActiveRevision, pa
 }
 
 impl Survey {
-    /// Adds what one parent says of the revision.
+    /// Adds what the revision would break about one parent.
     pub(crate) fn add(&mut self, found: &Found) {
         self.looked_at += 1;
         if let Some(words) = &found.losing {

@@ -19,7 +19,7 @@ pub enum Stage {
     Watches,
     /// Asked about every parent.
     Survey,
-    /// Put in the place of the one before it. No reconcile goes on meanwhile.
+    /// Replacing the active revision. No reconcile runs meanwhile.
     Publish,
     /// Until it has decided.
     Decision,

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const MANIFEST: &str =
     "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: demo}\nspec:\n  source: {file: demo.wasm}\n";
-const CASE: &str = "# nothing is wished for\nname: an empty answer\nparent:\n  apiVersion: example.com/v1\n  kind: Test\n  metadata: {name: a}\n";
+const CASE: &str = "# nothing is desired\nname: an empty answer\nparent:\n  apiVersion: example.com/v1\n  kind: Test\n  metadata: {name: a}\n";
 const EXPECTED: &str = "expect:\n  decided:\n    children:\n      exactly: []\n";
 
 /// A plugin's folder with a component and one case.

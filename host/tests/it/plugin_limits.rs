@@ -151,8 +151,8 @@ async fn an_answer_outside_its_memory_is_invalid() {
 
 #[tokio::test]
 async fn invalid_utf8_is_invalid_both_ways() {
-    let spoilt = Guest { fields: r#"(data (i32.const 65536) "\ff\fe")"#.into(), ..answer_with_text(2) };
-    let (reason, message) = failure(spoilt).await;
+    let invalid = Guest { fields: r#"(data (i32.const 65536) "\ff\fe")"#.into(), ..answer_with_text(2) };
+    let (reason, message) = failure(invalid).await;
     assert_eq!(reason, "InvalidOutput");
     assert!(message.contains("no valid Unicode"), "{message}");
     let log = Guest {

@@ -80,7 +80,7 @@ fn a_host_of_the_lowest_priority_compiles_too() {
     assert!(!output.stdout.is_empty());
 }
 
-/// Whoever wakes takes the processor from it: a component that takes long to compile makes nobody wait.
+/// Other threads preempt the compiler, so a slow compilation delays no other work.
 #[test]
 fn a_compiler_runs_only_while_the_processor_is_idle() {
     let mut compiler = Command::new(HOTSHOE);
@@ -96,7 +96,7 @@ fn a_compiler_runs_only_while_the_processor_is_idle() {
     compiler.wait().unwrap();
 }
 
-/// Nobody else would let it go on.
+/// Continues a process that was stopped, since nothing else would.
 #[test]
 fn a_compiler_that_is_stopped_goes_with_its_host() {
     // What runs in the background has no standard input of its own accord.
@@ -267,9 +267,9 @@ async fn a_damaged_cache_entry_is_compiled_again_and_replaced() {
     let whole = fs::read(&file).unwrap();
     let mut flipped = whole.clone();
     *flipped.last_mut().unwrap() ^= 1;
-    for spoilt in [&whole[..whole.len() / 2], &flipped[..], b"", b"\x7fELF of somebody else"] {
-        fs::write(&file, spoilt).unwrap();
-        assert!(load_cached(&no_compiler(base.path()), &bytes).await.is_err(), "trusted {} bytes", spoilt.len());
+    for damaged in [&whole[..whole.len() / 2], &flipped[..], b"", b"\x7fELF of another program"] {
+        fs::write(&file, damaged).unwrap();
+        assert!(load_cached(&no_compiler(base.path()), &bytes).await.is_err(), "trusted {} bytes", damaged.len());
         load_cached(&compiler, &bytes).await.unwrap();
         assert_eq!(fs::read(&file).unwrap().len(), whole.len());
     }

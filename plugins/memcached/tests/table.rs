@@ -417,7 +417,7 @@ fn a_foreign_deployment_is_named_by_a_condition() {
                    resource under another name";
     assert_condition(&decision, "Available", Status::False, "Conflict", message);
     assert_condition(&decision, "Degraded", Status::True, "Conflict", message);
-    assert!(decision.events.is_empty(), "the host tells of refusals");
+    assert!(decision.events.is_empty(), "the host reports refusals");
 }
 
 #[test]

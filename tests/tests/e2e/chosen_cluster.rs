@@ -1,4 +1,4 @@
-//! Which cluster the recipes act on: the one that a person names, and none that nobody has named.
+//! Which cluster the recipes act on: the one that the user names, and no other.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

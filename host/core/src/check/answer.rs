@@ -106,7 +106,7 @@ fn check_needs(needs: &[Requirement]) -> Result<(), AnswerError> {
         check_reference(&need.reference)?;
         if need.key.is_empty() || need.key.len() > NAME || !keys.insert(&need.key) {
             let key = sanitize::clean(need.key.clone(), NAME);
-            return Err(invalid(format!("the key {key:?} of a requirement is empty, too long or stands twice")));
+            return Err(invalid(format!("the key {key:?} of a requirement is empty, too long or given twice")));
         }
     }
     Ok(())

@@ -99,7 +99,7 @@ fn names_a_secret(value: &Value) -> bool {
     }
 }
 
-/// A type that is no text is for the API server to refuse, not for us to understand.
+/// Whether a Secret has no type that gives credentials. A type that is no string is left to the API server.
 fn is_ordinary_secret(body: &Value) -> bool {
     spelt(body, "type").all(|kind| kind.as_str().is_some_and(|kind| !CREDENTIALS.contains(&kind)))
 }
@@ -108,8 +108,8 @@ fn is_of_the_node(body: &Value) -> bool {
     spelt(body, "spec").any(|spec| ["hostPath", "local"].iter().any(|field| spelt(spec, field).next().is_some()))
 }
 
-/// Members of this name in whatever case: the API server is strict about it, but who knows what
-/// stands between.
+/// Finds the members of this name in any case: the API server is strict about it, but a webhook before it may not
+/// be.
 fn spelt<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     let members = object.as_object().into_iter().flatten();
     members.filter(move |(key, _)| key.eq_ignore_ascii_case(field)).map(|(_, value)| value)

@@ -263,8 +263,8 @@ fn without_empty(value: Value) -> Option<Value> {
     }
 }
 
-/// What stands in both, reference and JSON, must agree; otherwise the gate would judge another
-/// object than the one that is written.
+/// Checks that reference and JSON agree; otherwise the gate would judge another object than the one that is
+/// written.
 fn check_identity(body: &Map<String, Value>, reference: &ObjectRef) -> Checked {
     let metadata = body.get("metadata");
     let in_metadata = |field: &str| metadata.and_then(|metadata| metadata.get(field));

@@ -55,7 +55,7 @@ impl fmt::Display for ParentKind {
     }
 }
 
-/// Whose parents are of which kind, of all plugins of one host.
+/// The parent kinds of all plugins of one host.
 #[derive(Debug, Default)]
 pub struct Parentage(Mutex<BTreeMap<Arc<str>, Claim>>);
 
@@ -71,12 +71,12 @@ impl Parentage {
         self.0.lock().entry(plugin.clone()).or_default().named = parent.cloned();
     }
 
-    /// Notes which kind a plugin's component has that decides now.
+    /// Notes the parent kind of a plugin's active component.
     pub fn note_active(&self, plugin: &Arc<str>, parent: &Kind) {
         self.0.lock().entry(plugin.clone()).or_default().active = Some(parent.clone());
     }
 
-    /// What a plugin asks for as its parent and is not given, in words; none where it is given.
+    /// Returns what a plugin asks for as its parent kind and is not granted; none where it is granted.
     pub fn lacking(&self, plugin: &str, given: Option<&ParentKind>, asked: &Kind) -> Option<String> {
         let why = match given {
             _ if denied::why(asked).is_some() => "which no plugin may have".to_owned(),

@@ -73,7 +73,7 @@ fn check_retention(policy: &Cursor<'_>, may_lose: bool) -> Checked {
 /// The first thing that is not open, by its path.
 pub fn check_template(template: &Cursor<'_>, open: &Pods) -> Checked {
     all(template.members()?.map(|(field, value)| match field {
-        // Where it is written as an object of its own; the API server takes nothing else here.
+        // As an object of its own; the API server accepts nothing else here.
         "apiVersion" | "kind" => Ok(()),
         "metadata" => open.check_inherited(&value, &["name"]),
         "spec" => check_spec(&value, open),
@@ -112,7 +112,7 @@ fn ensure_source(name: &Cursor<'_>, open: &Pods) -> Checked {
 }
 
 /// The claims of a template are named `TEMPLATE-SET-NUMBER`, and one that is there already is used
-/// as it is, whosever it is. So that name must be granted, or the parent's must stand in it. A
+/// as it is, whoever owns it. So that name must be granted, or contain the parent's. A
 /// template with `-` could have the beginning of another set's name in its own.
 fn check_name(request: &Request<'_>, template: &Cursor<'_>, open: &Pods) -> Checked {
     let Some(name) = template.descendant(&["metadata", "name"])? else {

@@ -1,6 +1,6 @@
-//! What a controller takes for its own: all Pods that its selector matches and no other controls,
-//! whichever tenant made them; where they are too many, it deletes some. A Deployment takes ReplicaSets so, and
-//! a StatefulSet the Pods `SET-NUMBER`, where the plugin chooses the name of the set. Pure.
+//! What a controller adopts: all Pods that its selector matches and no other controls, of whatever tenant; if there
+//! are too many, it deletes some. A Deployment adopts ReplicaSets in the same way, and a StatefulSet the Pods
+//! `SET-NUMBER`, where the plugin chooses the name of the set. Pure.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::check::pod::grant::Pods;
 use crate::check::violation::{Checked, Violation};
 use crate::model::parent_label;
 
-/// Whether an object takes only what is its parent's, or anything is open. Other kinds pass.
+/// Checks that an object adopts only what is its parent's, unless the grant opens more. Other kinds pass.
 ///
 /// # Errors
 /// Why something else might match.

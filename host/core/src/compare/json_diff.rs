@@ -124,7 +124,7 @@ fn shown(value: &Value, hidden: bool) -> String {
     if hidden { HIDDEN.to_owned() } else { text(value) }
 }
 
-/// A member's path. A key that has dots of its own, as those of labels do, stands in brackets.
+/// Returns a member's path. A key that has dots, such as a label's, is put in brackets.
 fn member(path: &str, key: &str) -> String {
     match (path, key.contains(['.', '['])) {
         ("", false) => key.to_owned(),

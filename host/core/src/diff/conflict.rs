@@ -1,5 +1,5 @@
-//! Which field managers stand in the way of an apply: who changes a child back each time ([`undone`]), and whose
-//! fields make what is desired invalid ([`beside`]), as its `managedFields` say.
+//! Finds the field managers that conflict with an apply, from `managedFields`: those that revert a child each time
+//! ([`undone`]), and those whose fields make the desired child invalid ([`beside`]).
 //!
 //! Pure. Asked only of a child whose apply is delayed (see [`contention`](crate::flow::contention)) or refused.
 

@@ -2,7 +2,7 @@
 //! theirs is another, which an apply leaves alone beside the new one that it adds.
 //!
 //! Beside *diff*; pure. What others added is distinguished from what they renamed by all that is not the name, so
-//! an element that says little more than its name is never taken for one of ours.
+//! an element with little more than a name never counts as one of ours.
 
 use std::collections::HashSet;
 

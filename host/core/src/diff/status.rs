@@ -2,7 +2,7 @@
 //! that are the host's. Between *check* and *apply*; pure.
 //!
 //! `lastTransitionTime` is carried over from the newest version known and moves only when the
-//! status of the condition does; taken from a stale copy it would make every write differ.
+//! status of the condition does; from a stale copy it would make every write differ.
 
 use serde_json::{Map, Value, json};
 
@@ -15,8 +15,8 @@ use crate::model::object::{HOST_MANAGER, Object};
 /// The `status` of a server-side apply: `{"status": {…}}`.
 ///
 /// `parent` is the newest version known, `generation` the one that was decided on, and `now` is
-/// RFC 3339 in whole seconds. Without a status, what `manager` said before is said again, for a
-/// server-side apply takes back what it leaves out.
+/// RFC 3339 in whole seconds. Without a status, the fields that `manager` owns are repeated, for a
+/// server-side apply removes those that it leaves out.
 ///
 /// # Errors
 /// When the plugin's status is no JSON object, or states what is the host's.
@@ -48,13 +48,13 @@ fn of_members(status: Map<String, Value>) -> Value {
     Map::from_iter([("status".to_owned(), status.into())]).into()
 }
 
-/// A status that takes back all that was said. An empty list, because the API server makes `null` of
-/// an object whose last member an apply takes back, and then refuses it.
+/// Returns a status that removes all our fields. It has an empty list, because the API server turns an object into
+/// `null` when an apply removes its last member, and then refuses it.
 pub fn nothing() -> Value {
     json!({ "status": { "conditions": [] } })
 }
 
-/// Whether a field manager says anything in the status.
+/// Returns whether a field manager owns any field of the status.
 pub fn says_anything(parent: &Object, manager: &str) -> bool {
     let says = |node: &Value| {
         node.as_object()

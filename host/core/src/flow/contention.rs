@@ -31,17 +31,17 @@ struct Applied {
     child: u64,
     /// Fingerprint of what was applied to it.
     intent: u64,
-    /// When its allowance is whole again, and this is forgotten.
+    /// When its budget is full again, and this is forgotten.
     whole: Instant,
-    /// That its allowance was used up.
+    /// Set once its budget is used up.
     slowed: Option<Box<Slowed>>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Slowed {
-    /// Pauses from which the allowance has not recovered.
+    /// The pauses since the budget was full.
     pauses: u32,
-    /// Not to be applied before.
+    /// When it may be applied again.
     due: Option<Instant>,
     /// The message that is reported, once the child was changed during a pause.
     reported: Option<String>,
@@ -58,7 +58,8 @@ impl Contention {
         self.0.push(applied.once_more(now));
     }
 
-    /// Takes out of a plan what has to wait, and forgets what came to rest: what was due and is not in it.
+    /// Removes from a plan what has to wait, and returns it. Forgets what no longer needs a repair: what is due and not
+    /// in the plan.
     pub fn delay(&mut self, plan: &mut Plan, now: Instant, hasher: &RandomState) -> Vec<Apply> {
         self.0.retain(|one| one.whole > now);
         if self.is_over() {
@@ -77,29 +78,29 @@ impl Contention {
         delayed
     }
 
-    /// Whether nothing is slowed down.
+    /// Returns whether nothing is slowed down.
     pub fn is_over(&self) -> bool {
         self.slowed().all(|slowed| slowed.due.is_none())
     }
 
-    /// Whether nothing that waited may be applied by now, or is to be looked at.
+    /// Returns whether nothing that waits is due.
     pub fn none_due(&self, now: Instant) -> bool {
         self.slowed().filter_map(|slowed| slowed.due).all(|due| due > now)
     }
 
-    /// How long until the next may be applied, or is seen to have come to rest.
+    /// Returns the time until the next one is due.
     pub fn next_due(&self, now: Instant) -> Option<Duration> {
         self.slowed().filter_map(|slowed| slowed.due).map(|due| due.saturating_duration_since(now)).min()
     }
 
-    /// Returns whether it is reported that a desired state is undone again and again.
+    /// Returns whether the contention over a desired state is reported.
     pub fn is_reported(&self, desired: &Desired, hasher: &RandomState) -> bool {
         let intent = Self::of(desired, hasher);
         let found = self.0.iter().find(|one| (one.child, one.intent) == intent);
         found.and_then(|one| one.slowed.as_ref()).is_some_and(|slowed| slowed.reported.is_some())
     }
 
-    /// Sets the message that reports that a desired state is undone again and again.
+    /// Sets the message that reports the contention over a desired state.
     pub fn set_message(&mut self, desired: &Desired, words: &str, hasher: &RandomState) {
         let intent = Self::of(desired, hasher);
         let found = self.0.iter_mut().find(|one| (one.child, one.intent) == intent);

@@ -1,7 +1,7 @@
 //! Judges whether a revision that has just become active does worse than the one before it.
 //!
-//! For a while after a swap its failures, its time for a call and its changes of mind are compared with those of its
-//! predecessor. Past a threshold the verdict is to roll back, with a reason for people. Pure but for the lock;
+//! For a while after a swap its failures, call times and flapping are compared with those of its predecessor. Past a
+//! threshold the verdict is to roll back, with a reason for people. Pure but for the lock;
 //! `rollout` rolls back, and asks the predecessor first whether it does better on what the new one failed on.
 //!
 //! It buys a rollback within seconds, without an administrator. The circuit breaker alone would stop a bad
@@ -18,7 +18,7 @@ use crate::model::digest::Digest;
 use crate::model::object::Key;
 use crate::model::sanitize;
 
-/// How long a new revision is held against the one before it.
+/// How long a new revision is compared with the one before it.
 const PROBATION: Duration = Duration::from_secs(600);
 /// Pause after a failed rollback before the revision is evaluated again.
 const REST: Duration = Duration::from_secs(60);
@@ -30,22 +30,22 @@ const MORE_FAILURES: f64 = 0.05;
 const MIN_CALLS: u32 = 10;
 /// How often a revision may change its decision for each parent that stays as it is, on average and at once…
 const CHANGES: f64 = 30.0;
-/// …and then once in so long.
+/// …and then once in this time.
 const CHANGE: Duration = Duration::from_secs(30);
-/// Of fewer parents, each says enough for itself.
+/// With fewer parents, each counts by itself.
 const MANY: usize = 20;
 /// A call may take this much longer than before…
 const SLOWER: u32 = 5;
 /// …or as long as this, whatever was before.
 const ALWAYS_FAST: Duration = Duration::from_millis(10);
-/// So many parents are remembered on which it failed.
+/// The most parents that are remembered on which it failed.
 const FAILED_ON: usize = 8;
-/// The most that is said, bytes.
+/// The longest reason, bytes.
 const WORDS: usize = 1_000;
-/// Older calls count half, so that what was long ago does not.
+/// After so many calls older ones count half, so that the distant past does not count.
 const REMEMBERED: u32 = 2_000;
 
-/// What the calls of one revision came to.
+/// Counts and times of the calls of one revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallStats {
     calls: u32,
@@ -59,57 +59,57 @@ pub struct Probation {
     inner: Mutex<Inner>,
 }
 
-/// How a revision begins to decide.
+/// How a revision became active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// In the place of another one, against which it is held.
+    /// In place of another one, with which it is compared.
     OnProbation,
-    /// It was on probation for so long when the host ended, against one whose calls had come to this.
+    /// Again after a restart: how long it had been on probation, and the calls of the one that it is compared with.
     Resumed(Duration, CallStats),
-    /// Where there was none, or although it is known what it does.
+    /// Without comparison: there was none before it, or its failures are known and approved.
     Unjudged,
-    /// It decided before. What the one in between did says nothing of those that come after.
+    /// By a rollback. The calls of the one in between count for nothing.
     Return,
 }
 
 /// The verdict that the active revision should be rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relapse {
-    /// Why, in words for people.
+    /// Why, for people.
     pub why: String,
-    /// The parents on which it failed, where that is why, as many as are remembered. Where the one before it
-    /// fails on them too, it is no worse.
+    /// The parents on which it failed, if that is why, as many as are remembered. If the one before it fails on them
+    /// too, it is no worse.
     pub failed_on: Vec<Key>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The revision that decides.
+    /// The active revision.
     digest: Option<Digest>,
     before: CallStats,
     now: CallStats,
     /// The parents on which it failed, the last one last.
     failed_on: Vec<Key>,
-    /// How often it changed its decisions.
+    /// How often it flapped.
     unrest: Unrest,
-    /// From when on it is judged; from its beginning where there is none.
+    /// When it is judged again after a failed rollback.
     from: Option<Instant>,
-    /// Until when the revision is on probation; none where it is not.
+    /// The end of its probation; none if it is not on probation.
     until: Option<Instant>,
-    /// It is to be rolled back: no other verdict meanwhile.
+    /// The verdict to roll it back; no other is given meanwhile.
     is_judged: bool,
     verdict: Option<Relapse>,
 }
 
 impl Probation {
-    /// Another revision begins to decide.
+    /// Begins with another active revision.
     pub fn begin(&self, now: Instant, digest: Digest, beginning: Beginning) {
         let mut inner = self.lock();
         let before = match beginning {
             Beginning::Return => inner.before,
             Beginning::Resumed(_, before) => before,
             _ if inner.now.calls >= MIN_CALLS || inner.now.calls > inner.before.calls => inner.now,
-            // Too few to hold anything against: those of the one before that one are more.
+            // Too few calls to compare with: the revision before that one has more.
             _ => inner.before,
         };
         let until = match beginning {
@@ -120,16 +120,16 @@ impl Probation {
         *inner = Inner { digest: Some(digest), before, until, ..Inner::default() };
     }
 
-    /// What the calls of the one before the present revision came to.
+    /// Returns the call statistics of the revision before the active one.
     pub fn before(&self) -> CallStats {
         self.lock().before
     }
 
-    /// A call of this revision ended.
+    /// Records a call of this revision.
     #[must_use = "a new verdict is to be reported"]
     pub fn called(&self, now: Instant, digest: Digest, time: Duration) -> bool {
         let mut inner = self.lock();
-        // What an older revision does that had begun before is not counted.
+        // A late call of an older revision is not counted.
         if inner.digest == Some(digest) {
             inner.now.add(time);
             let why = inner.now.too_slow(&inner.before);
@@ -139,7 +139,7 @@ impl Probation {
         }
     }
 
-    /// What came of a call of this revision for a parent was nothing, or nothing that may be done: so.
+    /// Records that a call of this revision failed on a parent, or that its answer was denied.
     #[must_use = "a new verdict is to be reported"]
     pub fn failed(&self, now: Instant, digest: Digest, parent: &Key, error: &dyn fmt::Display) -> bool {
         let mut inner = self.lock();
@@ -154,7 +154,7 @@ impl Probation {
         }
     }
 
-    /// This revision is not called any more, for it failed or used up its time again and again.
+    /// Records that the circuit of this revision opened.
     #[must_use = "a new verdict is to be reported"]
     pub fn shut_off(&self, now: Instant, digest: Digest) -> bool {
         let inner = self.lock();
@@ -168,8 +168,8 @@ impl Probation {
         }
     }
 
-    /// Records that this revision changed its decision for a parent that did not change; `endless` where it did so again and
-    /// again. Where it does so with many parents, each has its turn less often, but all together have more.
+    /// Records that this revision flapped on a parent; `endless` if it does so again and again. With many parents each
+    /// flaps less often, but all together more often.
     #[must_use = "a new verdict is to be reported"]
     pub fn changed_its_mind(&self, now: Instant, digest: Digest, parent: &Key, endless: bool) -> bool {
         let mut inner = self.lock();
@@ -188,15 +188,14 @@ impl Probation {
         self.judge(inner, now, why.map(Relapse::of))
     }
 
-    /// The active revision should have been rolled back and could not be. After a rest it may be judged
-    /// again, so that what is there to replace it has its turn.
+    /// Records that the rollback failed. After a pause the revision is judged again, so that the rollback is retried.
     pub fn resume(&self, now: Instant) {
         let mut inner = self.lock();
         (inner.from, inner.until) = (Some(now + REST), Some(now + REST + PROBATION));
         inner.is_judged = false;
     }
 
-    /// The one before the present revision fails on the same parents. What it does from now on counts.
+    /// Records that the revision before the active one fails on the same parents. Only failures from now on count.
     pub fn excuse(&self) {
         let mut inner = self.lock();
         inner.now.failures = 0;
@@ -204,13 +203,13 @@ impl Probation {
         inner.is_judged = false;
     }
 
-    /// What the present revision does is not held against it any more.
+    /// Ends the probation of the active revision.
     pub fn end(&self) {
         let mut inner = self.lock();
         (inner.until, inner.verdict) = (None, None);
     }
 
-    /// Takes the verdict that the present revision should be rolled back, and why; once for a revision.
+    /// Returns the verdict that the active revision should be rolled back; once for a revision.
     pub fn take_verdict(&self) -> Option<Relapse> {
         self.lock().verdict.take()
     }
@@ -231,23 +230,23 @@ impl Probation {
 }
 
 impl Relapse {
-    /// For a reason that is no failure.
+    /// Builds a verdict whose reason is no failure.
     fn of(why: String) -> Self {
         Self { why, failed_on: Vec::new() }
     }
 }
 
-/// Counts how often a revision changed its decision for parents that stay as they are.
+/// Counts how often a revision flapped.
 #[derive(Debug, Default)]
 struct Unrest {
     parents: HashSet<Key>,
-    /// So many changes are not forgotten yet.
+    /// The changes that are not forgotten yet.
     changes: f64,
     at: Option<Instant>,
 }
 
 impl Unrest {
-    /// Of how many parents, where one change more is more than those of any work that ends.
+    /// The number of parents that flap endlessly.
     fn grows(&mut self, now: Instant, parent: &Key) -> Option<usize> {
         self.parents.insert(parent.clone());
         let (parents, since) = (self.parents.len(), self.at.map_or(Duration::ZERO, |at| now - at));
@@ -272,7 +271,7 @@ fn said(why: &str, parent: &Key, error: &dyn fmt::Display) -> String {
 }
 
 impl CallStats {
-    /// Whether there were no calls.
+    /// Returns whether there were no calls.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -285,7 +284,7 @@ impl CallStats {
         self.time += time;
     }
 
-    /// Whether it fails more than what was before.
+    /// Returns why its failures are more than before.
     fn fails_more(&self, before: &CallStats) -> Option<String> {
         let much = self.failures >= MIN_FAILURES && self.share() > 2.0 * before.share() + MORE_FAILURES;
         much.then(|| {
@@ -298,7 +297,7 @@ impl CallStats {
         })
     }
 
-    /// Whether it takes much longer than what was before.
+    /// Returns why its calls are slower than before.
     fn too_slow(&self, before: &CallStats) -> Option<String> {
         let (mean, was) = (self.mean(), before.mean());
         let much = self.calls.min(before.calls) >= MIN_CALLS && mean > ALWAYS_FAST && mean > was * SLOWER;

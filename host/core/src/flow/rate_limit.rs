@@ -1,5 +1,5 @@
-//! How much may be said over time, in Events and log lines. Each call has its limit as well, but how often
-//! it is called a plugin chooses.
+//! Limits Events and log lines over time. Each call has its own limit as well, but a plugin chooses how often it is
+//! called.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 
-/// How often it is reported at most that something was dropped: all of it in one line.
+/// The time between two reports of what was dropped.
 const REPORT: Duration = Duration::from_secs(10);
 
-/// What one plugin may still say.
+/// A token bucket of one plugin's output.
 pub struct OutputLimit {
     bucket: DefaultDirectRateLimiter,
     dropped: Mutex<Dropped>,
@@ -23,14 +23,14 @@ struct Dropped {
 }
 
 impl OutputLimit {
-    /// So much in a second, and so much at once after a rest.
+    /// Creates a limit of so much in a second, with a burst.
     pub fn new(per_second: u32, burst: u32) -> Self {
         let cells = |amount: u32| NonZeroU32::new(amount).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::per_second(cells(per_second)).allow_burst(cells(burst));
         Self { bucket: RateLimiter::direct(quota), dropped: Mutex::default() }
     }
 
-    /// Whether so much may be said now.
+    /// Returns whether so much may be written now.
     pub fn allows(&self, amount: usize) -> bool {
         match NonZeroU32::new(u32::try_from(amount).unwrap_or(u32::MAX)) {
             None => true,
@@ -38,7 +38,7 @@ impl OutputLimit {
         }
     }
 
-    /// Records that so much was dropped. Returns how much was since the last report, where a report is due.
+    /// Records that so much was dropped. Returns the sum since the last report, if a report is due.
     pub fn dropped(&self, amount: u64, now: Instant) -> Option<u64> {
         let mut dropped = self.dropped.lock();
         dropped.unreported += amount;

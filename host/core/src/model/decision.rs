@@ -76,7 +76,7 @@ pub enum Call {
 /// What a plugin answered, of either function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// `reconcile`: this is what should be.
+    /// `reconcile`: the desired state.
     Decided(Decision),
     /// `reconcile`: call again with these.
     Needs(Vec<Requirement>),
@@ -95,7 +95,7 @@ pub struct Requirement {
     pub reference: ObjectRef,
 }
 
-/// What should be, in the plugin's eyes. Nothing of it is trusted before `check`.
+/// The desired state, as the plugin decided it. Nothing of it is trusted before `check`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// The children.
@@ -135,7 +135,7 @@ impl Decision {
     }
 }
 
-/// What should become of the children.
+/// The desired children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Children {
     /// Exactly these.
@@ -157,7 +157,7 @@ pub enum Truth {
 }
 
 impl Truth {
-    /// As it stands in `status.conditions`.
+    /// Returns the value as in `status.conditions`.
     pub fn as_str(self) -> &'static str {
         match self {
             Truth::True => "True",
@@ -192,7 +192,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// As it stands in an Event's `type`.
+    /// Returns the value as in an Event's `type`.
     pub fn as_str(self) -> &'static str {
         match self {
             Severity::Normal => "Normal",

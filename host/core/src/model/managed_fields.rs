@@ -203,8 +203,8 @@ impl PartialEq<Value> for Scalar<'_> {
     }
 }
 
-/// Where a key stands among its siblings. Elements by their keys stay as they came: of two that an
-/// element could be, it is the first.
+/// The order of a key among its siblings. Elements by their keys keep their order: an element that matches two is
+/// the first.
 fn order(key: &str) -> (&str, &str) {
     match key.split_at_checked(2) {
         Some(("k:", _)) => ("k:", ""),

@@ -72,7 +72,7 @@ pub struct Ownership {
     pub fields: Box<str>,
 }
 
-/// What an object takes in memory beside the texts that are kept of it, bytes.
+/// Memory of an object beside its texts, bytes.
 pub const BESIDE: usize = 1024;
 
 /// One object.
@@ -221,7 +221,7 @@ impl Object {
         self.labels.iter().find(|(k, _)| &**k == key).map(|(_, v)| &**v)
     }
 
-    /// What it takes in memory, bytes, with its places in the indexes.
+    /// Returns its memory, bytes, with its places in the indexes.
     pub fn held(&self) -> usize {
         let fields: usize = self.ownership.iter().map(|entry| entry.fields.len()).sum();
         BESIDE + self.body.len() + self.status.as_deref().map_or(0, str::len) + fields
@@ -367,9 +367,9 @@ mod tests {
             {"manager":"hotshoe/demo","operation":"Apply","fieldsV1":{"f:y":{}}},{"manager":"no-fields","operation":"Apply"},
             {"manager":"of-status","operation":"Apply","subresource":"status","fieldsV1":{"f:status":{}}}]}}"#;
         let managers = FieldManager::all_of(json).unwrap();
-        let told: Vec<_> = managers.iter().map(|one| (&*one.manager, one.applied, &*one.fields)).collect();
+        let listed: Vec<_> = managers.iter().map(|one| (&*one.manager, one.applied, &*one.fields)).collect();
         let of_status = ("of-status", false, r#"{"f:status":{}}"#);
-        assert_eq!(told, [("kubectl", false, r#"{"f:x":{}}"#), ("hotshoe/demo", true, r#"{"f:y":{}}"#), of_status]);
+        assert_eq!(listed, [("kubectl", false, r#"{"f:x":{}}"#), ("hotshoe/demo", true, r#"{"f:y":{}}"#), of_status]);
         assert!(FieldManager::all_of(r#"{"metadata":{"name":"a"}}"#).unwrap().is_empty());
     }
 

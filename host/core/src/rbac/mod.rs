@@ -1,7 +1,7 @@
 //! Grants as RBAC: the accounts of a host and of its plugins, and exactly the rights that they
 //! need. What `hotshoe rbac` prints. Pure.
 //!
-//! RBAC knows neither labels of namespaces nor patterns of names, and nothing of what stands in an
+//! RBAC knows neither labels of namespaces nor patterns of names, and nothing of the content of an
 //! object. There it gives more than the grant, and the host's own gate is alone; each such place
 //! is a [note](Rights::notes).
 
@@ -28,7 +28,7 @@ pub struct Plugin<'a> {
     pub descriptor: &'a Descriptor,
 }
 
-/// Where the host is.
+/// Where and as whom the host runs.
 #[derive(Clone, Debug)]
 pub struct Installation {
     /// The namespace of the host and of the plugins' accounts.
@@ -193,7 +193,7 @@ fn secrets_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Option<S
     let Descriptor { parent, owns, reads, .. } = plugin.descriptor;
     let asked = owns.iter().map(|owned| &owned.kind).chain(reads.iter().map(|read| &read.kind));
     let asked = asked.filter(|kind| is_watched(kind, plugin.grant));
-    // Parents are watched whatever stands in the grant.
+    // Parents are watched whatever the grant says.
     std::iter::once(parent).chain(asked).find(|kind| kind.is("", "Secret"))?;
     let which = match installation.watched.as_slice() {
         [] => "of the cluster (--watch-namespace restricts that to namespaces)".to_owned(),

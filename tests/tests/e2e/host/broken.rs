@@ -1,4 +1,4 @@
-//! A plugin that fails costs its own parents a decision, and nobody anything else.
+//! A plugin that fails costs its own parents a decision, and nothing else.
 
 use hotshoe_tests::guests::{self, Folder};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, MEMCACHED, SECRET};
@@ -49,7 +49,7 @@ fn a_failed_decision_writes_the_hosts_condition_and_an_event_and_nothing_else() 
         scene.create(memcached("cache", 2)).await;
         for (number, (what, reasons)) in FAULTS.iter().enumerate() {
             let name = format!("fault-{number}");
-            // So many faults open the circuit, and whoever has to wait for long to be tried is told that first.
+            // So many faults open the circuit, and a parent with a long wait reports that first.
             let is_tried = |object: &Value| {
                 let (truth, reason, _) = said(object, "Reconciled");
                 truth == "False" && reason != "CircuitOpen"
@@ -154,7 +154,7 @@ fn a_plugin_that_keeps_failing_is_not_called_for_a_while() {
         assert!(calls < 40, "{calls} calls of a plugin that only traps");
         // A new revision begins anew.
         circuit(&host, "open").await;
-        folder.put(&guests::reworded(folder.original(), "the ConfigMap is kept", "the ConfigMap is held"));
+        folder.put(&guests::reworded(folder.original(), "the ConfigMap is kept", "the ConfigMap is here"));
         let (status, said_so) = host.ask(&["reload", "faulty"]);
         assert!(status.success() && !said_so.contains("circuit"), "{said_so}");
     });

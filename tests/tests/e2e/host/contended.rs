@@ -1,4 +1,4 @@
-//! What somebody else undoes each time, and what is told of it.
+//! A child that another writer reverts each time, and how that is reported.
 
 use std::time::Duration;
 
@@ -45,8 +45,8 @@ fn a_child_that_another_manager_keeps_reverting_is_reported_and_repaired_ever_le
         serves(&scene, "one").await;
         serves(&scene, "two").await;
         let quarrel = async {
-            let told = scene.until_said_of(&FAULT, "one", "Reconciled", "False", "Contended").await;
-            let message = said(&told, "Reconciled").2;
+            let object = scene.until_said_of(&FAULT, "one", "Reconciled", "False", "Contended").await;
+            let message = said(&object, "Reconciled").2;
             assert!(message.contains("ConfigMap") && message.contains("data.kept by rival"), "{message}");
             scene.event("one", "Contended", "data.kept by rival").await;
             host.says(&["WARN", "Contended", "data.kept by rival"]).await;

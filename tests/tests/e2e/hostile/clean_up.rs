@@ -1,4 +1,4 @@
-//! A plugin that does not let go: its parent stays, with a reason where there is one, until somebody
+//! A plugin whose clean-up does not end: its parent stays, with a reason where there is one, until somebody
 //! mends it; and what clean-up may not do, it does not get done.
 
 use std::time::Duration;
@@ -66,7 +66,7 @@ fn a_clean_up_that_is_done_counts_once_the_children_that_must_go_are_gone() {
         let row = named("clean-up that is done while children exist");
         rig.scene.create(with_spec("one", json!({ "atTheEnd": "done at once" }))).await;
         rig.serves("one").await;
-        // It stays while somebody holds it.
+        // It stays while a foreign finalizer keeps it.
         rig.scene.merge(&CONFIG_MAP, "one", json!({ "metadata": { "finalizers": ["example.com/held"] } })).await;
         rig.scene.delete(&ATTACK, "one").await;
         rig.scene

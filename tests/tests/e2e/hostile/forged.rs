@@ -1,6 +1,6 @@
 //! Objects that should never be written. Each is denied by the gate although the account could write
 //! it, and where RBAC, Pod Security or the policy of the host's namespace can say so, forbidden by the
-//! API server although no gate stands before it.
+//! API server without the gate before it.
 
 use hotshoe_tests::attacks::forged::{Forged, Place};
 use hotshoe_tests::attacks::{ATTACKS, Attack, How, Layer, named};

@@ -1,4 +1,4 @@
-//! Harm that takes several calls, and answers that are followed only as far as they do none.
+//! Attacks of several calls, and answers that are followed only as far as they do no harm.
 
 use std::time::{Duration, Instant};
 
@@ -151,7 +151,7 @@ fn children_are_not_deleted_all_at_once_after_a_good_life() {
     });
 }
 
-/// A server-side apply takes back what it leaves out, and the API server refuses a status that
+/// A server-side apply removes what it leaves out, and the API server refuses a status that
 /// nothing is left of.
 #[test]
 fn a_status_that_is_left_out_is_left_alone() {

@@ -62,7 +62,7 @@ impl Rig {
         let mut rig = Self { scene, host, folder, plugin, rounds: Cell::new(1), base: 0 };
         rig.scene.create(memcached(OTHER, 1)).await;
         rig.serves_the_other().await;
-        // What is resident at work, not at the start.
+        // The memory of a host that has worked, not of one that has just started.
         rig.scene.create(attack("first", "")).await;
         rig.serves("first").await;
         rig.forget("first").await;
@@ -76,7 +76,7 @@ impl Rig {
         let reason = what.reason;
         assert_ne!(reason, SERVED, "{}: it is to be served", what.name);
         let scene = &self.scene;
-        let told = scene
+        let object = scene
             .until(&format!("{} is said to be {reason}", what.name), async || {
                 let object = scene.person.get(&ATTACK, &scene.namespace, name).await.map_err(|error| error.message)?;
                 let found = said(&object, "Reconciled");
@@ -89,9 +89,9 @@ impl Rig {
             .await;
         scene.event(name, reason, "").await;
         assert!(self.errors(reason).await > 0, "{}: no metric has {reason}", what.name);
-        assert_eq!(told["status"]["conditions"].as_array().map(Vec::len), Some(1), "{}: {told:#}", what.name);
-        assert!(told["status"]["word"].is_null(), "{}: {told:#}", what.name);
-        told
+        assert_eq!(object["status"]["conditions"].as_array().map(Vec::len), Some(1), "{}: {object:#}", what.name);
+        assert!(object["status"]["word"].is_null(), "{}: {object:#}", what.name);
+        object
     }
 
     /// What the metrics say of this plugin's failures for a reason.
@@ -146,7 +146,7 @@ impl Rig {
         assert!(!self.host.log().lines().any(|line| line.starts_with("thread '")), "{}", self.host.log());
     }
 
-    /// Changes a healthy parent, and waits until its child is as wished for.
+    /// Changes a healthy parent, and waits until its child is as desired.
     async fn serves_the_other(&self) {
         let size = self.rounds.get() % 2 + 1;
         self.rounds.set(self.rounds.get() + 1);

@@ -66,7 +66,7 @@ fn edits_of_the_service() -> Vec<(&'static str, Value)> {
 fn substance(object: &Value) -> Value {
     let mut spec = object["spec"].clone();
     let labels = object["metadata"]["labels"].clone();
-    // The API server takes ports of the node back by itself, or not; nobody wished for them.
+    // The API server removes node ports by itself, or not; they are not desired.
     for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
         port.as_object_mut().unwrap().remove("nodePort");
     }
@@ -106,7 +106,7 @@ fn every_field_of_the_service_that_we_set_is_repaired() {
     run(every_edit_is_put_back("drift-service", SERVICE, "cache-service", edits_of_the_service()));
 }
 
-// The number of a port is also what tells one port of a list from another.
+// The number of a port is also its key in the list.
 
 #[test]
 fn the_port_of_the_container_is_repaired() {
@@ -225,7 +225,7 @@ fn an_edit_during_the_repair_of_another_is_repaired_too() {
         for _ in 0..8 {
             edit("/spec/template/spec/containers/0/name", json!("renamed")).await;
             // Some of these come between what the host does for the name: it is put back, applied, and then
-            // forgotten that somebody edited it.
+            // forgotten the edit.
             for replicas in 2..7 {
                 edit("/spec/replicas", json!(replicas)).await;
             }
@@ -460,7 +460,7 @@ fn who_scales_again_and_again_is_answered_as_soon_as_the_first_time() {
             let scaled = scene.merge(&DEPLOYMENT, "cache", json!({ "spec": { "replicas": 2 } })).await;
             let has_two_servers = |object: &Value| object["status"]["nodes"].as_array().is_some_and(|it| it.len() == 2);
             let is_back = |object: &Value| object["spec"]["replicas"] == 1 && object["metadata"] != scaled["metadata"];
-            // Now and then a second Pod is there before it is put back, and the status tells of it.
+            // Now and then a second Pod is there before it is put back, and the status lists it.
             scene.until_object(&DEPLOYMENT, "cache", "has one replica again", is_back).await;
             scene.until_object(&MEMCACHED, "cache", "has one server again", |object| !has_two_servers(object)).await;
         }

@@ -39,7 +39,7 @@ fn service() -> Value {
     })
 }
 
-/// What nobody may have changed: all but what controllers write.
+/// The part that must not change: all but what controllers write.
 fn substance(object: &Value) -> Value {
     let managers: BTreeSet<_> = object["metadata"]["managedFields"]
         .as_array()

@@ -166,7 +166,7 @@ fn a_refused_size_that_the_user_reverts_leaves_nothing_behind() {
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
         let message = "Failed to update the size for the custom resource (cache): (";
         scene.until_said("cache", "Degraded", ("True", "Resizing", message)).await;
-        // All children are as they should be, so no write of one tells the plugin that it may decide anew.
+        // All children are as they should be, so no write of a child wakes the plugin to decide again.
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 1 } })).await;
         scene.available("cache").await;
     });

@@ -1,4 +1,4 @@
-//! The status tells what was observed.
+//! The status reports what was observed.
 
 use futures::StreamExt;
 use hotshoe_tests::kinds::{MEMCACHED, POD};

@@ -1,4 +1,4 @@
-//! Another component takes over while the host runs, or does not.
+//! Another component is activated while the host runs, or is refused.
 
 use std::time::Duration;
 
@@ -163,19 +163,19 @@ fn a_component_that_cannot_be_activated_leaves_the_last_good_one_active() {
             let (status, words) = host.ask(&["reload", "memcached"]);
             assert!(!status.success() && words.contains(reason), "{what}: {words}");
             let (_, words) = host.ask(&["status", "-o", "json"]);
-            let told: Value = serde_json::from_str(&words).expect("JSON");
-            let told = &told["plugins"][0];
-            assert_eq!(told["refused"]["reason"], reason, "{what}: {told:#}");
-            assert!(told["refused"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{told:#}");
-            assert_eq!(told["digest"], good, "{what}");
-            assert_eq!(told["ready"], true, "{what}: {told:#}");
+            let status: Value = serde_json::from_str(&words).expect("JSON");
+            let plugin = &status["plugins"][0];
+            assert_eq!(plugin["refused"]["reason"], reason, "{what}: {plugin:#}");
+            assert!(plugin["refused"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{plugin:#}");
+            assert_eq!(plugin["digest"], good, "{what}");
+            assert_eq!(plugin["ready"], true, "{what}: {plugin:#}");
             host.says(&["ERROR", "memcached", reason]).await;
             let (_, history) = host.ask(&["history", "memcached", "-o", "json"]);
             let history: Value = serde_json::from_str(&history).expect("JSON");
             let last = history["entries"].as_array().and_then(|entries| entries.last()).expect("an entry");
-            assert_eq!((&last["event"], &last["digest"]), (&json!("Refused"), &told["refused"]["digest"]), "{what}");
+            assert_eq!((&last["event"], &last["digest"]), (&json!("Refused"), &plugin["refused"]["digest"]), "{what}");
             assert!(last["message"].as_str().is_some_and(|why| why.starts_with(reason)), "{what}: {last}");
-            // The last good one is at work.
+            // The last good one is active.
             let name = format!("cache-{number}");
             scene.create(memcached(&name, 1)).await;
             scene.available(&name).await;

@@ -56,7 +56,7 @@ fn an_administrator_rolls_back_and_forth_between_components() {
         assert_eq!(history(&host), events);
         let (_, words) = host.ask(&["history", "faulty"]);
         assert!(words.lines().any(|line| line.starts_with('*') && line.contains(&short(&first))), "{words}");
-        // The file still has the second. It is not taken again by itself, not even by a new host.
+        // The file still has the second. It is not activated again by itself, not even by a new host.
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("RolledBack"), "{words}");
         host.stop();
@@ -100,7 +100,7 @@ fn after_two_rollbacks_the_component_in_the_file_can_be_approved() {
         let (status, words) = host.ask(&["approve", "faulty", &short(&digests[2]).to_uppercase()]);
         assert!(status.success(), "{words}");
         assert_eq!(host.digest().await, digests[2]);
-        // What the file holds is gone back to, and so is not refused any more.
+        // The component in the file is rolled back to, so it is no longer refused.
         assert!(host.ask(&["rollback", "faulty"]).0.success());
         assert!(host.ask(&["rollback", "faulty", "--to", &digests[2]]).0.success());
         let (status, words) = host.ask(&["reload", "faulty"]);
@@ -111,7 +111,7 @@ fn after_two_rollbacks_the_component_in_the_file_can_be_approved() {
 #[test]
 fn a_component_that_would_delete_much_requires_approval() {
     run(async {
-        let mut scene = scene_with_faults("held").await;
+        let mut scene = scene_with_faults("approval").await;
         let folder = Folder::of_faulty();
         folder.edit("spec:\n", "spec:\n  pruneAll: true\n");
         let mut host = start(&mut scene, &folder).await;
@@ -126,7 +126,7 @@ fn a_component_that_would_delete_much_requires_approval() {
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("ApprovalRequired") && words.contains("3 of 3 parents"), "{words}");
         assert_eq!(host.digest().await, first);
-        // It is still held by a host that begins with it.
+        // It still requires approval in a host that starts with it.
         host.stop();
         let host = start(&mut scene, &folder).await;
         assert_eq!(host.digest().await, first);
@@ -146,7 +146,7 @@ fn a_component_that_would_delete_much_requires_approval() {
                 })
                 .await;
         }
-        // What it would delete the next time, nobody has approved of.
+        // What it would delete the next time is not approved.
         folder.put(folder.original());
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(status.success(), "{words}");
@@ -166,7 +166,7 @@ fn a_component_that_would_delete_much_requires_approval() {
 #[test]
 fn a_component_that_fails_where_the_active_one_does_not_requires_approval() {
     run(async {
-        let mut scene = scene_with_faults("held-failing").await;
+        let mut scene = scene_with_faults("approval-failing").await;
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
         let first = host.digest().await;
@@ -240,7 +240,7 @@ fn a_first_component_that_fails_on_the_only_parent_can_be_approved_or_the_parent
 /// How it is served.
 async fn fails(scene: &Scene, name: &str) {
     let has_failed = |object: &Value| said(object, "Reconciled").1 == "Trapped";
-    scene.until_object(&FAULT, name, "is told to have failed", has_failed).await;
+    scene.until_object(&FAULT, name, "reports the failure", has_failed).await;
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn objects_that_the_component_fails_on_do_not_keep_it_from_deciding_after_a_rest
 #[test]
 fn a_component_that_was_put_there_while_no_host_ran_has_to_prove_itself_too() {
     run(async {
-        let mut scene = scene_with_faults("held-start").await;
+        let mut scene = scene_with_faults("approval-start").await;
         let folder = Folder::of_faulty();
         folder.edit("spec:\n", "spec:\n  pruneAll: true\n");
         let mut host = start(&mut scene, &folder).await;
@@ -285,7 +285,7 @@ fn a_component_that_was_put_there_while_no_host_ran_has_to_prove_itself_too() {
         let refused = &host.plugin().await["refused"];
         assert_eq!(refused["reason"], "ApprovalRequired", "{refused:#}");
         scene.get(&CONFIG_MAP, "fault-0").await;
-        // One that breaks nothing is taken, and stays on probation.
+        // One that breaks nothing is activated, and stays on probation.
         host.stop();
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let host = start(&mut scene, &folder).await;
@@ -326,7 +326,7 @@ fn a_component_stays_that_fails_only_where_the_one_before_it_fails_too() {
         for number in 0..6 {
             scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "trap" } })).await;
         }
-        host.says(&["WARN", "the one before it fails on the same objects, so it goes on"]).await;
+        host.says(&["WARN", "the one before it fails on the same objects, so it stays active"]).await;
         assert_eq!(host.digest().await, second);
         assert_eq!(host.plugin().await["refused"], Value::Null);
     });
@@ -419,7 +419,7 @@ fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatical
         let active = at(&["INFO", "the component is active", &format!("digest={}", short(&first))]);
         let done = at(&["WARN", "rolled back", &format!("to={}", short(&first))]);
         assert!(cause < active && active < done, "{log}");
-        // The same bytes, written again, are not taken again.
+        // The same bytes, written again, are not activated again.
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let (_, words) = host.ask(&["reload", "faulty"]);
         assert_eq!(host.digest().await, first, "{words}");
@@ -485,7 +485,7 @@ fn a_component_that_drops_its_finalizer_requires_approval_and_removes_it_where_i
         assert!(status.success(), "{words}");
         scene.delete(&FAULT, "one").await;
         scene.gone(&FAULT, "one").await;
-        // It is held again as soon as a revision asks for it again.
+        // It is added again as soon as a revision asks for it again.
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(status.success(), "{words}");
         scene.delete(&FAULT, "two").await;
@@ -554,11 +554,13 @@ fn a_component_that_looks_at_more_than_the_metadata_of_a_kind_is_shown_it() {
         scene.merge(&LIMIT_RANGE, "one", limits).await;
         scene.create(fault("two", "")).await;
         scene.until_object(&FAULT, "two", "is served", |fault| fault["status"]["word"] == "unlimited").await;
-        assert_eq!(scene.get(&FAULT, "one").await["status"]["word"], "unlimited", "nobody asked for its spec");
+        assert_eq!(scene.get(&FAULT, "one").await["status"]["word"], "unlimited", "its spec is not asked for");
         folder.put(&reworded(folder.original(), WORKS, VIEWS));
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(status.success(), "{words}");
-        scene.until_object(&FAULT, "one", "tells what is seen", |fault| fault["status"]["word"] == "limited").await;
+        scene
+            .until_object(&FAULT, "one", "reports what it observes", |fault| fault["status"]["word"] == "limited")
+            .await;
     });
 }
 

@@ -12,7 +12,7 @@ fn object(group: &str, kind: &str, place: &str) -> ObjectRef {
     ObjectRef { kind: Kind::new(group, "v1", kind), namespace: namespace.map(Into::into), name: name.into() }
 }
 
-/// A grant as it stands in plugin.yaml, in JSON.
+/// A grant as in plugin.yaml, in JSON.
 fn grant(rules: Value) -> Grant {
     let rules: Vec<Rule> = serde_json::from_value(rules).unwrap();
     assert_eq!(rules.iter().try_for_each(Rule::validate), Ok(()));
