@@ -267,7 +267,7 @@ impl Page {
             self.line(&format!("            {stranded} of the kind that is no longer served would keep {old}; nothing would remove it, and they could not be deleted"));
         }
         if kept + stranded > 0 {
-            self.line("            a reload holds such a component until `hotshoe approve`");
+            self.line("            such a component requires `hotshoe approve`");
         }
     }
 
@@ -432,11 +432,11 @@ mod tests {
             assert_eq!(exit_code(&with_finalizer(a, b, numbers)), code, "{numbers:?}");
         }
         let page = |summary: Summary| Page::new(false).of(&summary, &Heard::default(), 20);
-        let swapped = page(with_finalizer(a, b, [4, 5, 0]));
+        let exchanged = page(with_finalizer(a, b, [4, 5, 0]));
         for words in
             ["  finalizer e.com/a -> e.com/b: 4 objects would get it\n", "5 would keep e.com/a until", "approve"]
         {
-            assert!(swapped.contains(words), "{words:?} in {swapped}");
+            assert!(exchanged.contains(words), "{words:?} in {exchanged}");
         }
         let dropped = page(with_finalizer(a, None, [0, 5, 0]));
         assert!(dropped.contains("e.com/a -> none\n") && dropped.contains("without clean-up"), "{dropped}");

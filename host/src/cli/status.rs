@@ -1,4 +1,4 @@
-//! `hotshoe status`: how a running host is.
+//! `hotshoe status`: the state of a running host.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::server::HostStatus;
 use hotshoe_core::flow::circuit_breaker::{BreakerStatus, State};
 use hotshoe_core::model::digest::Digest;
 
-/// Show how a running host and its plugins are
+/// Show the state of a running host and its plugins
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Example: hotshoe status -o json\n\nExit code 1 means that the host is not ready, or not there."

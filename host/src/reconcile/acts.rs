@@ -1,5 +1,5 @@
 //! The info log: one line for each thing that the operator does to the cluster, with plugin, digest and object.
-//! What a plugin does to no end is bounded as its own lines are.
+//! The lines are rate-limited as the plugin's own lines are.
 
 use std::time::Instant;
 

@@ -29,13 +29,13 @@ use hotshoe_core::model::decision::{Decision, Event, Refusal, Severity};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::{Key, Object, ObservedChildren};
 
-/// What is to become of the children.
+/// What to do with the children.
 pub enum Target {
-    /// Leave them alone.
+    /// Leave them as they are.
     Keep,
-    /// They were found to be as desired, and neither has changed.
+    /// Nothing: desired and observed children were in sync, and neither has changed.
     InSync,
-    /// Make them so.
+    /// Apply these, and prune all others.
     Exactly(Vec<Desired>),
 }
 
@@ -45,17 +45,16 @@ impl From<Option<Vec<Desired>>> for Target {
     }
 }
 
-/// So many tries, more than half a minute, is what the garbage collector may need for what an object of the
-/// same name has left behind. Then something else holds it.
+/// After so many tries, more than half a minute, a leftover child of an earlier object of the same name does not wait
+/// for the garbage collector: something else keeps it.
 const COLLECTED: u32 = 20;
 
-/// What remains after the writes.
+/// The result of the writes of a pass.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOutcome {
     /// Whether a write of a child was tried.
     pub children: bool,
-    /// Whether the plugin was shown a refusal that is none any more: it has to decide again, as no watch will
-    /// wake it.
+    /// Whether the plugin was shown a refusal that is over by now: it has to decide again, and no watch wakes it.
     pub relieved: bool,
     /// The children that were applied, as the replies showed them.
     applied: ObservedChildren,
@@ -63,22 +62,22 @@ pub struct WriteOutcome {
     pruned: Vec<Arc<str>>,
     /// The parent as our status write left it.
     pub parent: Option<Arc<Object>>,
-    /// A write met something that passes by itself: look again soon.
+    /// Whether a write failed for a transient reason: look again soon.
     pub again: bool,
-    /// The namespace is being deleted.
+    /// Whether the namespace is being deleted.
     pub terminating: bool,
-    /// A child was no object that the API server accepts from any client.
+    /// Whether a child was malformed, so that the API server accepts it from no client.
     invalid: bool,
 }
 
-/// A child to be applied, with what the log says of it.
+/// A child to be applied, with the fields that the log names.
 struct Wanted {
     desired: Desired,
     fields: Vec<String>,
 }
 
 impl WriteOutcome {
-    /// The children as they are after our writes, as far as the replies said.
+    /// Returns the children after our writes, as far as the replies show them.
     fn left(&self, observed: &Observed) -> ObservedChildren {
         let replaced = |kind: &Kind, child: &Object| {
             self.pruned.contains(&child.uid) || self.applied.iter().any(|(k, c)| k == kind && c.key == child.key)
@@ -90,14 +89,14 @@ impl WriteOutcome {
     }
 }
 
-/// The requeue that a plugin asked for, within the host's bounds.
+/// Returns the requeue that a plugin asked for, within the host's bounds.
 pub fn requeue(decision: &Decision) -> Option<Duration> {
     let (soonest, latest) = REQUEUE;
     decision.requeue_after.map(|after| after.clamp(soonest, latest))
 }
 
-/// Whether what is desired, and every child that is there, are as they were when all was found in sync (`in_sync`).
-/// Checking and comparing the same again would end the same.
+/// Returns whether desired and observed children are those that were found in sync (`in_sync`). Checking and comparing
+/// them again would have the same result.
 pub fn is_in_place(
     controller: &Controller,
     active: &ActiveRevision,
@@ -111,10 +110,10 @@ pub fn is_in_place(
         && check::status::check(decision.status.as_deref(), &decision.conditions).is_ok()
 }
 
-/// Carries out a checked decision.
+/// Applies a checked decision.
 ///
 /// # Errors
-/// When the API server is away, or refuses what the host itself writes.
+/// When the API server does not answer, or refuses a write of the host's own.
 pub async fn apply(
     pass: &mut Pass<'_>,
     observed: &Observed,
@@ -135,15 +134,15 @@ pub async fn apply(
             };
             pass.children = left;
         }
-        // Nothing is applied, so nothing is refused, or has to wait.
+        // Nothing is applied, so earlier refusals and delays are over.
         Target::Keep | Target::InSync => {
             pass.state.refused.clear();
             pass.state.contention.delay(&mut Plan::default(), Instant::now(), &pass.controller.hasher);
         }
     }
-    // Before the status: a plugin that reads its own conditions does not emit them a second time.
+    // Before the status: a plugin that reads its own conditions emits them only once.
     events::emit(pass, &decision.events);
-    // A plugin whose children or refusals change at each pass has its status written at every other one.
+    // If children or refusals change in each pass, the status is written in every other one.
     pass.state.silent = !pass.state.silent && is_outdated(pass, observed, &written);
     if !pass.state.silent {
         write_status(pass, observed, decision, &mut written).await?;
@@ -151,9 +150,9 @@ pub async fn apply(
     Ok(written)
 }
 
-/// Whether the status was decided on children as they were before they were written just now, or without
-/// knowing of a refusal, or of its end: it would state what is not so, and the next decision, which comes at
-/// once, would revert it. A first status does no harm, and of a parent that is deleted there may be no next.
+/// Returns whether the status was decided before the child writes of this pass, or before a refusal or its end. It
+/// would be wrong, and the next decision, which follows at once, would revert it. A first status is written anyway,
+/// and so is that of a parent that is being deleted, which may have no next decision.
 fn is_outdated(pass: &Pass<'_>, observed: &Observed, written: &WriteOutcome) -> bool {
     let parent = &observed.parent;
     let has_status = parent.owned_fields(pass.manager(), true).is_some();
@@ -183,8 +182,8 @@ async fn write_children(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<D
     }
 }
 
-/// What is to be applied, and which fields that changes: those that are desired otherwise than before, or that
-/// another manager has edited.
+/// Returns the children to apply, each with the fields that change: those that are desired differently than before,
+/// or that another manager has edited.
 fn wanted(pass: &Pass<'_>, observed: &Observed, apply: &Apply, changed: &[(ObjectRef, Option<Vec<String>>)]) -> Wanted {
     let desired = apply.desired.clone();
     let known = changed.iter().find(|(reference, _)| *reference == desired.reference);
@@ -196,8 +195,8 @@ fn wanted(pass: &Pass<'_>, observed: &Observed, apply: &Apply, changed: &[(Objec
     Wanted { desired, fields }
 }
 
-/// What is to be written now: nothing that may not be pruned, nothing before its time, and
-/// nothing that was tried in vain.
+/// Plans the writes of this pass, without children that may not be pruned, writes that are not due, and applies that
+/// had no effect before.
 fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut WriteOutcome) -> Plan {
     let mut plan = diff::plan(desired, &observed.children, &pass.controller.name, pass.manager());
     let context = context(pass.controller, pass.active, observed);
@@ -217,7 +216,7 @@ fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_>) -> bool 
     let (plugin, digest) = (&*pass.controller.name, pass.active.revision.digest());
     pass.controller.metrics.denied(plugin, denial.rule());
     let why = denial.reasons();
-    // Which children it desires, and so how many lines this makes, a plugin chooses.
+    // The plugin chooses its children, and so the number of these lines.
     if pass.controller.failure_lines.allows(LINE + why.len()) {
         let (object, rule) = (pass.reference(), denial.rule());
         tracing::warn!(plugin, %digest, %object, rule, "a child that is no longer desired stays: {why}");
@@ -227,7 +226,7 @@ fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_>) -> bool 
     false
 }
 
-/// Whether the same was applied before and did not take, and our ownership is as it was left.
+/// Returns whether the same apply had no effect before, and our ownership has not changed since.
 fn was_tried_in_vain(
     observed: &Observed,
     desired: &Desired,
@@ -241,7 +240,7 @@ fn was_tried_in_vain(
     })
 }
 
-/// Notes the result of the write of a child; of a deletion where nothing was desired.
+/// Notes the result of a child's write; of its deletion, if nothing was desired.
 fn note_child(
     pass: &mut Pass<'_>,
     observed: &Observed,
@@ -278,8 +277,8 @@ fn note_child(
     }
 }
 
-/// Notes an apply that went through. Where it did not take every field that it set, something rewrites the object
-/// on its way in. Applying again would be a fight.
+/// Notes a successful apply. If we do not own every field that it set, a webhook rewrites the object, and applying
+/// again would contend with it.
 fn note_applied(pass: &mut Pass<'_>, observed: &Observed, object: &Object, wanted: &Wanted) {
     let Wanted { desired, fields } = wanted;
     match observed.child(&desired.reference) {
@@ -304,8 +303,7 @@ fn note_applied(pass: &mut Pass<'_>, observed: &Observed, object: &Object, wante
     tracing::warn!(plugin, %digest, %child, "not every field of the child stays as it was applied: something else rewrites it");
 }
 
-/// Counts an object that no API server accepts as a failure of the revision, once in a pass: to answer such a thing
-/// is no better than to answer nothing.
+/// Counts a malformed child as a failure of the revision, once in a pass: it is no better than no answer.
 fn blame(pass: &Pass<'_>, error: &WriteError, written: &mut WriteOutcome) {
     if let WriteError::Api(error) = error
         && error.is_invalid()
@@ -318,7 +316,7 @@ fn blame(pass: &Pass<'_>, error: &WriteError, written: &mut WriteOutcome) {
 
 fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, digest: Box<str>, error: WriteError) {
     let basis = refusal_basis(pass, observed, child);
-    // For people; the plugin is shown the API server's own words.
+    // With advice for people; the plugin is shown the API server's own message.
     let advice = advice(&error, &pass.controller.name).unwrap_or_default();
     let Some(refusal) = pass.state.refused.add(child, digest, error, basis) else { return };
     let (plugin, digest, object) = (&*pass.controller.name, pass.active.revision.digest(), pass.reference());
@@ -356,8 +354,8 @@ async fn write_status(
     Ok(())
 }
 
-/// Conflicts, overload, silence and what follows it pass; a 5xx that was said is shown like a refusal,
-/// and retried soon.
+/// Returns whether an error is transient and not worth a report: conflicts, overload, no answer, and what follows an
+/// outage. A 5xx answer is reported like a refusal, and retried soon.
 fn passes_by_itself(error: &ApiError) -> bool {
     error.after_outage || matches!(error.code, 0 | 409 | 429)
 }

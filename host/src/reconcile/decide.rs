@@ -1,4 +1,4 @@
-//! *decide*: the call of the plugin, in as many rounds as it needs objects for, and its log lines.
+//! *decide*: the call of the plugin, in one round for each `needs`, and its log lines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +23,10 @@ use hotshoe_core::model::decision::{Answer, Call, Decision, Observation};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::ObjectRef;
 
-/// What a log line has beside its message, bytes: when, how loud, which plugin, revision and object.
+/// The bytes of a log line beside its message: time, level, plugin, revision and object.
 pub const LINE: usize = 200;
 
-/// An answer that is final.
+/// A final answer.
 pub struct Final<'a> {
     /// Settled with the circuit breaker once the answer is checked.
     pub trial: Trial<'a>,
@@ -46,7 +46,7 @@ pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Observed) ->
     let mut trial = admit(pass, failed)?;
     let mut decided = call_once(pass, call, observed).await;
     if let Err(Error::Call(CallError::Stopped)) = decided {
-        // The circuit opened before its turn came, so it has not failed by that.
+        // The circuit opened while it waited, which is no failure of its own.
         drop(trial);
         trial = admit(pass, failed)?;
         decided = call_once(pass, call, observed).await;
@@ -63,7 +63,7 @@ pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Observed) ->
     }
 }
 
-/// Whether the circuit breaker lets the plugin be called now.
+/// Asks the circuit breaker for a call.
 fn admit<'a>(pass: &mut Pass<'a>, failed: bool) -> Result<Trial<'a>, CallError> {
     let (now, controller) = (Instant::now(), pass.controller);
     let admitted = controller.breaker.admit(now, Standing { failed, place: pass.state.place });
@@ -71,7 +71,7 @@ fn admit<'a>(pass: &mut Pass<'a>, failed: bool) -> Result<Trial<'a>, CallError> 
     admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
 }
 
-/// Asks, and counts and logs each call.
+/// Asks the plugin, and counts and logs each call.
 async fn call_once(pass: &mut Pass<'_>, call: Call, observed: &Observed) -> Result<Answer, Error> {
     let (controller, active) = (pass.controller, pass.active);
     let digest = active.revision.digest();
@@ -96,7 +96,7 @@ fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
         Error::Api(_) | Error::NotGranted(_) | Error::Call(CallError::Stopped) => drop(trial),
         Error::Call(CallError::DeadlineExceeded(_)) => controller.overdue(trial),
         Error::Call(_) | Error::Denied(_) => controller.failed(trial),
-        // It ran well, so it is called on.
+        // The call itself succeeded, so the circuit stays closed.
         Error::Plugin(_) | Error::NoRoom(_) => controller.passed(trial),
     }
 }
@@ -104,7 +104,7 @@ fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
 /// Counts the result of the checks with the circuit breaker, and against the revision.
 ///
 /// # Errors
-/// What the checks say.
+/// The denial.
 pub fn settle<T>(pass: &Pass<'_>, trial: Trial<'_>, checked: Result<T, Error>) -> Result<T, Error> {
     match &checked {
         Ok(_) => pass.controller.passed(trial),
@@ -113,7 +113,7 @@ pub fn settle<T>(pass: &Pass<'_>, trial: Trial<'_>, checked: Result<T, Error>) -
     checked
 }
 
-/// Notes what is desired: a revision whose answers for the same parent differ again and again cannot make up its mind.
+/// Records the desired state: a revision whose answers for an unchanged parent keep changing flaps.
 pub fn note(pass: &mut Pass<'_>, observed: &Observed, decision: &Decision) {
     let (now, controller, active) = (Instant::now(), pass.controller, pass.active);
     let basis = churn_basis(controller, active, &observed.parent);
@@ -133,23 +133,23 @@ pub fn note(pass: &mut Pass<'_>, observed: &Observed, decision: &Decision) {
     }
 }
 
-/// How long a parent rests for which the plugin keeps changing its mind.
+/// Returns the pause of a parent on which the plugin flaps.
 pub fn slowed(pass: &Pass<'_>) -> Option<Duration> {
     let basis = || churn_basis(pass.controller, pass.active, &pass.parent);
     pass.state.churn.pause(Instant::now(), basis)
 }
 
-/// What one call took, and what the plugin said in it.
+/// One call: its time, its memory and its log lines.
 pub struct Heard<'a> {
     /// Its log lines.
     pub logs: &'a [LogLine],
-    /// How many more there were than are kept of one call.
+    /// The number of lines that were dropped.
     pub dropped: u32,
-    /// Whether it came to nothing.
+    /// Whether it failed without an answer.
     pub failed: bool,
-    /// How long it ran.
+    /// Its processor time.
     pub elapsed: Duration,
-    /// The most memory that it had, bytes.
+    /// Its peak memory, bytes.
     pub memory: usize,
 }
 
@@ -166,8 +166,8 @@ impl<'a> From<&'a Result<Outcome, Aborted>> for Heard<'a> {
     }
 }
 
-/// The answer. `fetched` says whether it rests on objects that were fetched for it, or what failed in its
-/// place does; `heard` is called for each call that was made.
+/// Asks a revision until it answers finally. Sets `fetched` if the answer or failure is based on objects that were
+/// fetched for it; calls `heard` after each call.
 ///
 /// # Errors
 /// When a call fails, the plugin says that it cannot decide, or it needs what it may not see.
@@ -198,7 +198,7 @@ pub async fn ask(
     Err(CallError::TooManyRounds(usize::try_from(rounds).unwrap_or(usize::MAX)).into())
 }
 
-/// A plugin's lines carry its name and digest, so that it is clear which revision spoke.
+/// Logs a plugin's lines with its name and digest.
 fn log(controller: &Controller, active: &ActiveRevision, parent: &ObjectRef, lines: &[LogLine]) {
     let plugin = &*controller.name;
     let digest = active.revision.digest();

@@ -45,7 +45,7 @@ use hotshoe_core::check::Judged;
 use hotshoe_core::model::decision::{Answer, Call, Decision, Observation};
 use hotshoe_core::model::object::{Key, Object};
 
-/// What came of one reconcile, and when the parent is looked at again.
+/// The result of one reconcile, and when the parent is looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconciled {
     /// When to look again.
@@ -88,7 +88,7 @@ async fn converge(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     Ok(conclude(pass, &observed, written))
 }
 
-/// Checks what the answer would do.
+/// Checks an answer.
 fn judge(pass: &Pass<'_>, observed: &Observed, answer: Answer) -> Result<(Decision, Target), Error> {
     let (controller, active) = (pass.controller, pass.active);
     match answer {
@@ -105,7 +105,7 @@ fn judge(pass: &Pass<'_>, observed: &Observed, answer: Answer) -> Result<(Decisi
     }
 }
 
-/// Adds the finalizer before any other write. Nothing where another writer changed the parent's meanwhile.
+/// Adds the finalizer before any other write. Returns none if another writer changed the parent meanwhile.
 async fn ensure_finalizer(pass: &Pass<'_>) -> Result<Option<Arc<Object>>, Error> {
     let (controller, active, parent) = (pass.controller, pass.active, &pass.parent);
     let Some(finalizer) = &active.revision.descriptor().finalizer else { return Ok(Some(parent.clone())) };
@@ -124,14 +124,14 @@ async fn ensure_finalizer(pass: &Pass<'_>) -> Result<Option<Arc<Object>>, Error>
     }
 }
 
-/// Whether this very state was found settled before, and nothing is due.
+/// Returns whether this state was found settled before, and nothing is due.
 fn is_settled(pass: &Pass<'_>, observed: &Observed) -> bool {
     let same = |settled| settled == fingerprint(pass.controller, pass.active, observed);
     pass.state.none_due() && pass.state.settled.is_some_and(same)
 }
 
-/// How long a parent rests that failed, or for which the plugin keeps changing its mind. Such a pass is no success:
-/// what the failure stated is still true.
+/// Returns the pause of a parent that failed, or on which the plugin flaps. Such a pass is no success: the reported
+/// failure is still true.
 fn rests(pass: &Pass<'_>) -> Option<Duration> {
     let Pass { controller, active, parent, children, state, .. } = pass;
     let now = tokio::time::Instant::now();
@@ -142,7 +142,7 @@ fn rests(pass: &Pass<'_>) -> Option<Duration> {
     left.or_else(slowed)
 }
 
-/// After the writes: settled, unless they changed what the plugin sees.
+/// Concludes a pass after its writes: settled, unless they changed what the plugin sees.
 ///
 /// What is remembered as settled is the state that was decided on, with the reply to our own
 /// status write in it, and not what the cache holds by now: an edit that came meanwhile would be

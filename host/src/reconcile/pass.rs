@@ -18,7 +18,7 @@ use hotshoe_core::model::object::{Object, ObservedChildren};
 pub struct Pass<'a> {
     /// The plugin's controller.
     pub controller: &'a Controller,
-    /// What decides.
+    /// The revision that decides.
     pub active: &'a ActiveRevision,
     /// The parent as the pass found it.
     pub parent: Arc<Object>,
@@ -26,7 +26,7 @@ pub struct Pass<'a> {
     pub children: ObservedChildren,
     /// What is remembered of the parent.
     pub state: ParentState,
-    /// Whether the requeue is due that the last decision asked for.
+    /// Whether the requeue of the last decision is due.
     pub is_due: bool,
 }
 
@@ -39,17 +39,17 @@ impl<'a> Pass<'a> {
         Self { controller, active, parent, children, state, is_due }
     }
 
-    /// The reference of the parent.
+    /// Returns the reference of the parent.
     pub fn reference(&self) -> ObjectRef {
         view::reference(&self.active.resource.kind, &self.parent.key)
     }
 
-    /// The plugin's field manager.
+    /// Returns the plugin's field manager.
     pub fn manager(&self) -> &'a str {
         self.controller.writer.manager()
     }
 
-    /// Whether the parent is being deleted and holds a finalizer that only this plugin removes.
+    /// Returns whether the parent is being deleted and has a finalizer that only this plugin removes.
     pub fn blocks_deletion(&self) -> bool {
         let blocks_deletion = |parent: &Object| parent.deleting && our_finalizer(self.active, parent).is_some();
         self.live().is_some_and(|live| blocks_deletion(&live))
@@ -70,7 +70,7 @@ impl<'a> Pass<'a> {
         requeue
     }
 
-    /// The parent as it is known now.
+    /// Returns the parent as it is known now.
     pub fn live(&self) -> Option<Arc<Object>> {
         self.active.parents.watch.cache.get(&self.parent.key).filter(|live| live.uid == self.parent.uid)
     }

@@ -1,5 +1,5 @@
-//! The writes of one parent's children that were refused: what the plugin is shown of them, and when
-//! each is tried again. Kept between reconciles.
+//! The refused writes of one parent's children: what the plugin is shown of them, and when each is retried. Kept
+//! between reconciles.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::limits::FAILURE_MESSAGE;
 use hotshoe_core::model::sanitize;
 
-/// After a refusal that only a person is likely to fix.
+/// The pause after a refusal that only a user is likely to fix.
 const SLOWLY: Duration = Duration::from_secs(10);
 const SLOWLY_MAX: Duration = Duration::from_secs(60);
 /// A name that is in use costs one cheap request to try again.
@@ -29,7 +29,7 @@ pub struct Refusals(Vec<Refused>);
 #[derive(Clone, Debug)]
 struct Refused {
     shown: Refusal,
-    /// Of what was to be applied; empty where the child was to be deleted.
+    /// The digest of what was to be applied; empty if the child was to be deleted.
     digest: Box<str>,
     basis: u64,
     due: Instant,
@@ -37,12 +37,12 @@ struct Refused {
 }
 
 impl Refusals {
-    /// What the plugin is shown.
+    /// Returns the refusals that the plugin is shown.
     pub fn shown(&self) -> Vec<Refusal> {
         self.0.iter().map(|refused| refused.shown.clone()).collect()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -52,9 +52,8 @@ impl Refusals {
         self.0.clear();
     }
 
-    /// Forgets those whose write is not planned any more: a refusal stays until the write goes
-    /// through, the child is as it should be without it, or what is desired changes. Says whether
-    /// there were any, for the plugin was shown them.
+    /// Forgets the refusals whose write is no longer planned: a refusal stays until the write succeeds, the child is as
+    /// desired without it, or the desired child changes. Returns whether there were any, for the plugin was shown them.
     pub fn keep_planned(&mut self, plan: &Plan) -> bool {
         let before = self.0.len();
         self.0.retain(|refused| {
@@ -65,32 +64,31 @@ impl Refusals {
         self.0.len() < before
     }
 
-    /// Whether a child may be written now: it was not refused, its time has come, or `basis` is
-    /// another than it was then.
+    /// Returns whether a child may be written now: it was not refused, its retry is due, or `basis` has changed.
     pub fn is_due(&self, child: &ObjectRef, basis: impl FnOnce() -> u64) -> bool {
         self.of(child).is_none_or(|refused| refused.due <= Instant::now() || refused.basis != basis())
     }
 
-    /// Whether none of them waits to be tried again by now.
+    /// Returns whether no retry is due.
     pub fn none_due(&self) -> bool {
         self.0.iter().all(|refused| refused.due > Instant::now())
     }
 
-    /// How long until the next is tried again.
+    /// Returns the time until the next retry.
     pub fn next_due(&self) -> Option<Duration> {
         let now = Instant::now();
         self.0.iter().map(|refused| refused.due.saturating_duration_since(now)).min()
     }
 
-    /// A write went through. Says whether the one before it was refused.
+    /// Records a successful write. Returns whether the one before it was refused.
     pub fn lift(&mut self, child: &ObjectRef) -> bool {
         let before = self.0.len();
         self.0.retain(|refused| refused.shown.reference != *child);
         self.0.len() < before
     }
 
-    /// A write was refused; `basis` is what it is tried again for before its time. Returns what is to
-    /// be said of it where it is the first in a row.
+    /// Records a refused write; a change of `basis` retries it early. Returns the Event to emit if it is the first in a
+    /// row.
     pub fn add(&mut self, child: &ObjectRef, digest: Box<str>, error: WriteError, basis: u64) -> Option<Refusal> {
         let tries = self.of(child).map_or(0, |refused| refused.tries);
         let (shown, pause) = judge(child, error, tries);
@@ -101,12 +99,12 @@ impl Refusals {
         said
     }
 
-    /// Whether this very desired child was refused the last time.
+    /// Returns whether the last write of this desired child was refused.
     pub fn has_refused(&self, desired: &Desired) -> bool {
         self.of(&desired.reference).is_some_and(|refused| refused.digest == desired.digest)
     }
 
-    /// Whether the last write of a child was refused.
+    /// Returns whether the last write of a child was refused.
     pub fn has(&self, child: &ObjectRef) -> bool {
         self.of(child).is_some()
     }

@@ -1,4 +1,4 @@
-//! What came of a pass, reported in one place: log line, Event, condition and metric.
+//! Reports the result of a pass in one place: log line, Event, condition and metric.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use hotshoe_core::model::decision::{Condition, Event, Severity, Truth};
 use hotshoe_core::model::object::{HOST_MANAGER, Object};
 use hotshoe_core::model::sanitize;
 
-/// The end of this is not waited for.
+/// A pause that ends only with a change.
 const UNTIL_CHANGED: Duration = Duration::from_secs(365 * 24 * 3600);
 /// So many failures in a row count as transient.
 const PASSING: u32 = 5;
@@ -37,8 +37,8 @@ const NOTE: usize = 1000;
 /// Ends an Event that has no room for the whole message.
 const SEE: &str = " (see the condition Reconciled, or `hotshoe test`)";
 
-/// Reports what came of a pass. Returns whether the parent says so now, or never will; otherwise it has to be
-/// looked at again soon, for what is stated there is not true.
+/// Reports the result of a pass. Returns whether the parent's condition is true now, or never will be; otherwise the
+/// parent has to be looked at again soon.
 pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> bool {
     pass.state.awaited = None;
     match result {
@@ -63,7 +63,7 @@ pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> boo
     }
 }
 
-/// Removes what the parent says of an earlier failure.
+/// Removes the condition of an earlier failure.
 async fn succeed(pass: &mut Pass<'_>) -> bool {
     pass.state.recovered();
     let Some(live) = pass.live() else { return true };
@@ -111,8 +111,8 @@ async fn fail(pass: &mut Pass<'_>, error: &Error) -> bool {
     is_reported
 }
 
-/// What has to change for a failed parent to be decided before its time. A finalizer may be our own, and of this
-/// pass; the rest is what was decided on, or left behind, and not a later edit: that would never be looked at.
+/// Returns what has to change for a failed parent to be retried early. The finalizers are the live ones, for one may
+/// be ours and of this pass; the rest is the state that was decided on, or a later edit would never be noticed.
 fn backoff_basis_of(pass: &Pass<'_>) -> u64 {
     let live = pass.live();
     let finalizers = &live.as_ref().unwrap_or(&pass.parent).finalizers;
@@ -134,18 +134,19 @@ fn log(pass: &Pass<'_>, error: &Error, pause: Option<Duration>) {
     }
 }
 
-/// A plugin that fails is heard no louder than one that logs; what others refuse is no flood of its choice.
+/// Rate-limits the log of a plugin's failures as its own lines. Errors of the API server are not the plugin's choice,
+/// so they are always logged.
 fn is_heard(error: &Error, message: &str, lines: &OutputLimit) -> bool {
     let is_of_others = matches!(error, Error::Api(_) | Error::Call(CallError::Stopped));
     is_of_others || lines.allows(LINE + message.len())
 }
 
-/// What passes by itself within moments is not worth an Event and a condition.
+/// Returns whether an error is transient, and so not worth an Event and a condition at first.
 fn passes(error: &Error) -> bool {
     matches!(error, Error::Api(api) if api.is_transient())
 }
 
-/// Has Event and condition state what is wrong. Returns whether the parent says so now, or never will.
+/// Reports a failure in Event and condition. Returns whether the parent has the condition now, or never will.
 async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: String) -> bool {
     let event = Event { severity: Severity::Warning, reason: reason.into(), message: note(&message) };
     events::warn_once(pass, &event);
@@ -155,8 +156,8 @@ async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: Strin
     status::is_current(&desired, &live, HOST_MANAGER) || write_condition(pass, &live, desired).await
 }
 
-/// Returns whether it is written, or never will be. Where a parent's schema has no conditions, or others' and no
-/// room for one more, the Event must do.
+/// Writes the host's condition. Returns whether it is written, or never will be: if the parent's schema has no
+/// conditions, or others own the whole list, the Event must do.
 async fn write_condition(pass: &Pass<'_>, parent: &Object, status: serde_json::Value) -> bool {
     let (controller, resource) = (pass.controller, &pass.active.resource);
     let has_no_room = controller.whole_conditions.load(Ordering::Relaxed) && status::has_conditions_of_others(parent);
@@ -168,7 +169,7 @@ async fn write_condition(pass: &Pass<'_>, parent: &Object, status: serde_json::V
     is_final(pass, parent, reply).await
 }
 
-/// Whether a write of the host's condition went through, or never will.
+/// Returns whether a write of the host's condition succeeded, or never will.
 async fn is_final(pass: &Pass<'_>, parent: &Object, reply: Result<String, ApiError>) -> bool {
     let (controller, active) = (pass.controller, pass.active);
     let learned = controller.writer.learn_parent(&active.parents.watch, &active.resource, parent, reply).await;

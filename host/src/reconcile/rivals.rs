@@ -1,4 +1,4 @@
-//! Which field managers keep reverting what was applied to a child.
+//! Reports field managers that keep reverting a child.
 
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::CONTENDED;
@@ -25,7 +25,7 @@ pub async fn report(pass: &mut Pass<'_>, delayed: Vec<Apply>) {
     }
 }
 
-/// Who reverts what was applied to a child; nothing where it is as it should be by now.
+/// Returns the field managers that revert a child; none if it is as desired by now.
 async fn rivals_of(controller: &Controller, desired: &Desired) -> Option<String> {
     let child = &desired.reference;
     let what = match controller.writer.read_child(child).await {

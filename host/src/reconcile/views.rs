@@ -1,5 +1,5 @@
-//! From a descriptor to open watches: which kinds, with which selector and fields, and which parents a change
-//! [wakes](crate::reconcile::triggers).
+//! Opens the watches that a descriptor asks for: which kinds, with which selector and fields, and which parents a
+//! change [wakes](crate::reconcile::triggers).
 //!
 //! A candidate opens them as a [`Viewer`] of its own, and its changes wake nothing: what it wants to see is no
 //! part of the plugin's health, and replaces nothing that wakes the active revision.
@@ -39,13 +39,13 @@ struct Interest<'a> {
 }
 
 impl<'a> Interest<'a> {
-    /// Of a plugin whose queue is to hear of changes.
+    /// Wakes the queue of a controller.
     fn of(controller: &Arc<Controller>, watches: &'a Watches) -> Self {
         Self { watches, viewer: Viewer::active(&controller.name), woken: Arc::downgrade(controller) }
     }
 }
 
-/// The watches that a revision has open that is not active. They end with this, unless another has them open, too.
+/// The watches of a revision that is not active. They end with this, unless another has them open, too.
 pub struct Views {
     watches: Arc<Watches>,
     viewer: Viewer,
@@ -57,9 +57,9 @@ impl Views {
         Self { watches, viewer }
     }
 
-    /// Opens the watches of a revision and waits until they are synced; also those of kinds that were `owned`
-    /// before the host was started, where children of them are left. A kind that is not there yet, or whose
-    /// definition has no status subresource, is waited for.
+    /// Opens the watches of a revision and waits until they are synced; also those of kinds that were `owned` before
+    /// the host started and still have children. Waits for a kind that does not exist yet, or whose definition has no
+    /// status subresource.
     ///
     /// # Errors
     /// When plugin.yaml does not name the kind of the parents.
@@ -83,7 +83,7 @@ impl Drop for Views {
     }
 }
 
-/// Returns what a revision waits for before it can see what it asks for.
+/// Returns what keeps the watches of a revision from being synced.
 pub fn not_seen(watches: &Watches, viewer: &Viewer) -> Option<String> {
     let missing = watches.all().into_iter().filter(|watch| watch.is_open_for(viewer));
     let why = missing.filter_map(|watch| match watch.health() {
@@ -95,9 +95,8 @@ pub fn not_seen(watches: &Watches, viewer: &Viewer) -> Option<String> {
     Some(why.collect::<Vec<_>>().join("; ")).filter(|why| !why.is_empty())
 }
 
-/// Has changes of what a revision sees wake the plugin's queue, before it is published: its watches are open
-/// and synced, so nothing is waited for, and whatever changes from now on is heard. What changed before is
-/// not, so every parent must be decided after this.
+/// Subscribes the plugin's queue to the watches of a revision, before it is published. They are open and synced, so
+/// this does not wait. Earlier changes wake nothing, so every parent must be requeued afterwards.
 pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRevision) {
     let interest = Interest::of(controller, watches);
     let descriptor = active.revision.descriptor();
@@ -114,8 +113,8 @@ pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRe
     open_namespaces(&active.plugin.grant, &interest, &parents);
 }
 
-/// How long the labels of namespaces are waited for when another `plugin.yaml` looks at them. Where
-/// they are not known, nothing is granted.
+/// How long to wait for the labels of namespaces when another `plugin.yaml` selects by them. While they are unknown,
+/// nothing is granted.
 const NAMESPACES: Duration = Duration::from_secs(10);
 
 /// Returns the active revision under another `plugin.yaml`. Its watches stay as they are but for that of the
@@ -179,7 +178,7 @@ async fn open(
 
 /// How often a definition without status subresource is looked at again.
 const DEFINITION: Duration = Duration::from_secs(2);
-/// How many parents get an Event at each look.
+/// The parents that get an Event at each look.
 const REPORTED_AT_ONCE: usize = 50;
 
 /// Waits until the kind of the parents has a status subresource, for its definition can be fixed at any time.
@@ -196,7 +195,7 @@ async fn parent_resource(
         if let Some(found) = controller.kinds.get(kind).filter(|known| known.has_status) {
             return found;
         }
-        // What is not answered now is asked again.
+        // Without an answer, it is asked again.
         let known = watches.find_kind_anew(kind).await.ok().or_else(|| controller.kinds.get(kind));
         match known {
             Some(found) if found.has_status => return found,
@@ -282,12 +281,12 @@ pub fn without_pruned(plugin: &str, active: &ActiveRevision) -> Option<ActiveRev
     (owned.len() < active.owned.len()).then(|| ActiveRevision { owned, ..active.clone() })
 }
 
-/// How long kinds are waited for that earlier revisions owned.
+/// How long to wait for kinds that earlier revisions owned.
 const LEFT: Duration = Duration::from_secs(10);
 
 /// Returns the kinds of children that an earlier revision left, because the host ended before they were pruned. Only
-/// those that may be pruned are looked for, and what cannot be seen is given up: a kind or a right that is gone
-/// must not hold up the plugin for ever.
+/// those that may be pruned are looked for, and what cannot be watched is given up: a kind or a right that is gone
+/// must not block the plugin for ever.
 async fn left_kinds(
     interest: &Interest<'_>,
     plugin: &str,
@@ -302,7 +301,7 @@ async fn left_kinds(
     let open = |kind: &Kind| open_owned(interest, descriptor, kind, &[]);
     let mut views: Vec<View> = owned_before.iter().filter(is_sought).map(open).collect();
     let tried = join_all(views.iter().map(|view| view.watch.tried()));
-    // Those that are late are given up, too.
+    // Kinds that are late are given up, too.
     drop(tokio::time::timeout(LEFT, tried).await);
     views.retain(|view| view.watch.health() == Health::Synced && has_children(plugin, view));
     views
@@ -312,7 +311,7 @@ fn owns(descriptor: &Descriptor, view: &View) -> bool {
     descriptor.owns.iter().any(|owned| owned.kind == view.watch.scope.kind)
 }
 
-/// Whether children of this plugin's are there; others may watch the same kind for theirs.
+/// Returns whether the plugin has children of a kind; other plugins may watch the same kind.
 fn has_children(plugin: &str, view: &View) -> bool {
     view.watch.cache.any(|child| child.label(PLUGIN_LABEL) == Some(plugin))
 }
@@ -364,8 +363,7 @@ fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadVi
     ReadView { read: read.clone(), view: View { watch, projection } }
 }
 
-/// Only where some rule selects namespaces are they watched, and of them no more is kept than the
-/// labels in question.
+/// Watches namespaces if a rule selects them, and keeps no more than the labels in question.
 fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Option<Arc<SharedWatch>> {
     let labels: Vec<String> = grant.namespace_labels().into_iter().collect();
     if labels.is_empty() {

@@ -49,8 +49,8 @@ impl ManagedPlugin {
         }
     }
 
-    /// Refuses other parents than those of the active revision, whose children would be left without a host. They
-    /// need a restart, as another name does.
+    /// Refuses another parent kind than the active revision's, whose children would be left without a host. Like another
+    /// name, it needs a restart.
     fn keeps_its_parent(&self, changed: PluginConfig) -> Result<PluginConfig, String> {
         let Some(active) = self.controller.active() else { return Ok(changed) };
         let lacking = changed.parent_lacking(&active.revision.descriptor().parent);
@@ -76,7 +76,7 @@ impl ManagedPlugin {
         tracing::info!(plugin = &*plugin.name, "plugin.yaml has changed and is applied");
         warn_of_unset(&plugin);
         if let Some(lacking) = self.lacking() {
-            // What is denied from now on is the administrator's doing.
+            // Denials from now on are caused by the administrator.
             controller.probation.end();
             tracing::warn!(plugin = &*plugin.name, "{lacking}");
         }
@@ -90,7 +90,7 @@ pub(crate) fn warn_of_unset(plugin: &PluginConfig) {
     }
 }
 
-/// Says why the file cannot be read: the words of a source are about components.
+/// Rewords why the file cannot be read: the errors of a source speak of components.
 fn unreadable(plugin: &PluginConfig, error: &LoadError) -> String {
     let path = plugin.path.display();
     match error {

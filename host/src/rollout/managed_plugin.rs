@@ -69,17 +69,17 @@ pub struct ManagedPlugin {
     requests: mpsc::Sender<Request>,
 }
 
-/// How far a plugin's revisions are.
+/// The state of a plugin's revisions.
 #[derive(Default)]
 pub(crate) struct State {
     /// The revision that is on its way to be active.
     pub(crate) underway: Option<Underway>,
-    /// Since when the active revision has been so.
+    /// When the active revision was activated.
     pub(crate) since: Option<Instant>,
     /// The revision that was active before it.
     pub(crate) before: Option<Arc<Revision>>,
-    /// Whether it was active when the host ended, and is until the component that was offered at the start is
-    /// activated or refused.
+    /// Whether it was active when the host ended, and stays active until the component that was offered at the start
+    /// is activated or refused.
     pub(crate) is_restored: bool,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Underway {
     step: Step,
 }
 
-/// What is done with a revision before it is active.
+/// The steps of an activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It is compiled, or loaded from the code cache.
@@ -113,7 +113,7 @@ impl Step {
     }
 }
 
-/// Shows a revision as under way until this is dropped: the work on it may be stopped at any time.
+/// Shows a revision as being activated until this is dropped: the activation may be stopped at any time.
 pub(crate) struct ShownUnderway<'a>(&'a Mutex<State>);
 
 impl Drop for ShownUnderway<'_> {
@@ -136,7 +136,7 @@ impl PluginFile {
     }
 }
 
-/// What an administrator wants done with a plugin's revisions.
+/// An administrator's command about a plugin's revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminCommand {
     /// Activate the component that its file holds now.
@@ -183,7 +183,7 @@ impl ManagedPlugin {
         self.plugin_file.lock().config.clone()
     }
 
-    /// Carries out an admin command and returns its result; none while the host is stopping.
+    /// Executes an admin command and returns its result; none while the host is stopping.
     pub async fn carry_out(&self, command: AdminCommand) -> Option<Result<PluginStatus, String>> {
         let (reply, status) = oneshot::channel();
         self.requests.send(Request { command, reply }).await.ok()?;
@@ -197,14 +197,14 @@ impl ManagedPlugin {
         }
     }
 
-    /// Returns what the revision that is under way waits for.
+    /// Returns what the revision that is being activated waits for.
     pub(crate) fn awaited(&self) -> String {
         let standby = self.standby.lock().clone();
         let in_progress = || self.in_progress().map(|shown| shown.waits_for);
         standby.or_else(in_progress).unwrap_or_else(|| "its file is still being written".to_owned())
     }
 
-    /// Returns the revision that is under way, and what it waits for.
+    /// Returns the revision that is being activated, and what it waits for.
     fn in_progress(&self) -> Option<InProgress> {
         let (digest, step) = self.state.lock().underway.as_ref().map(|underway| (underway.digest, underway.step))?;
         let waits_for = step.waits_for();
@@ -215,13 +215,13 @@ impl ManagedPlugin {
         Some(InProgress { digest, waits_for })
     }
 
-    /// Shows a revision as under way until the result is dropped.
+    /// Shows a revision as being activated until the result is dropped.
     pub(crate) fn show_underway(&self, digest: Digest) -> ShownUnderway<'_> {
         self.state.lock().underway = Some(Underway { digest, step: Step::Loading });
         ShownUnderway(&self.state)
     }
 
-    /// Notes what is done with the revision that is under way.
+    /// Notes the present step of an activation.
     pub(crate) fn show_step(&self, step: Step) {
         if let Some(underway) = &mut self.state.lock().underway {
             underway.step = step;

@@ -26,7 +26,7 @@ const NOT_KEPT: &str = "it is not kept any more; build it again and reload it (`
 
 impl ManagedPlugin {
     /// Rolls back from the active revision, which is not activated again by itself. A rollback that fails is tried
-    /// again while the revision goes on doing worse. The file holds what was `offered` last.
+    /// again while the revision keeps doing worse. `offered` is the last component of the file.
     pub(crate) async fn roll_back_from(self: Arc<Self>, relapse: Relapse, offered: Option<Digest>) {
         let Some(bad) = self.controller.active().map(|active| active.revision.clone()) else { return };
         let (plugin, Relapse { why, failed_on }) = (&*self.controller.name, relapse);
@@ -99,7 +99,7 @@ impl ManagedPlugin {
 
     /// Runs a rollback within its deadline.
     pub(crate) async fn in_time<E: Display>(&self, back: impl Future<Output = Result<(), E>>) -> Result<(), String> {
-        // It is dropped only after what it waits for has been read.
+        // The future is dropped only after what it waits for has been read.
         let mut back = std::pin::pin!(back);
         match tokio::time::timeout(ROLLBACK, &mut back).await {
             Ok(done) => done.map_err(|error| error.to_string()),
@@ -151,8 +151,8 @@ impl ManagedPlugin {
         self.install(revision, None, start, Stopwatch::start()).await.map_err(in_words)
     }
 
-    /// Rolls back to an earlier revision by an administrator's command. The file holds what was `offered` last;
-    /// with `newer`, that was being activated, and is recorded as rolled back like the active one.
+    /// Rolls back to an earlier revision by an administrator's command. `offered` is the last component of the file;
+    /// with `newer`, it was being activated, and is recorded as rolled back like the active one.
     ///
     /// # Errors
     /// Why that is not possible.
@@ -219,7 +219,7 @@ impl ManagedPlugin {
     }
 }
 
-/// Returns the first that is at hand of the revisions `before` the active one, which are the best first.
+/// Returns the first available of the revisions `before` the active one, which are ordered best first.
 fn last_at_hand(before: &[Digest], is_at_hand: impl Fn(Digest) -> bool) -> Result<Digest, String> {
     let Some(last) = before.first() else {
         return Err("there is no earlier good revision to roll back to; `hotshoe history` shows what there was, and `--to DIGEST` rolls back to any that is kept".to_owned());

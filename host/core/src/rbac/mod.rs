@@ -85,7 +85,7 @@ pub fn rights(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
     rights.manifests.extend(closing(installation));
     rights.manifests.extend(impersonation(plugins, installation));
     let host = host_rules(plugins, installation, served);
-    let comment = "What the host does itself: it watches, holds parents by their finalizer, and reports what became of them. It cannot write a workload.";
+    let comment = "What the host does itself: it watches, adds and removes finalizers of parents, and reports results. It cannot write a workload.";
     rights.manifests.extend(host.into_manifests(&installation.account, &installation.account, comment, installation));
     rights.notes.extend(plugins.iter().filter_map(|plugin| secrets_of_host(plugin, installation)));
     for plugin in plugins {
