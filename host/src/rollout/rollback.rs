@@ -308,6 +308,6 @@ mod tests {
         assert_eq!(last_at_hand(&before, |earlier| earlier == digest("a")), Ok(digest("a")));
         let gone = last_at_hand(&before, |_| false).unwrap_err();
         assert!(gone.contains(&digest("c").to_string()) && gone.contains("not kept any more"), "{gone}");
-        assert!(last_at_hand(&[], |_| true).unwrap_err().contains("no earlier revision"));
+        assert!(last_at_hand(&[], |_| true).unwrap_err().contains("no earlier good revision"));
     }
 }

@@ -1,8 +1,7 @@
-//! What a plugin answered, measured: its sizes, its numbers, its JSON and its words.
+//! Checks the sizes, counts, JSON and texts of an answer.
 //!
-//! This is the first look at an answer, right after it came out of the sandbox, and knows nothing
-//! of grants or observations; those are [`check`](crate::check)'s. Everything here is
-//! plugin-controlled.
+//! This is the first check of an answer, right after the sandbox; grants and observations come later, in
+//! [`check`](crate::check). Everything here is plugin-controlled.
 
 use std::collections::HashSet;
 
@@ -18,7 +17,7 @@ use crate::model::{json_guard, sanitize};
 /// The longest name of any Kubernetes object, bytes.
 const NAME: usize = 253;
 
-/// Why an answer is not looked at any further.
+/// Why an answer is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// It is larger than the host accepts: what, and by how much.
@@ -39,7 +38,7 @@ impl AnswerError {
     }
 }
 
-/// The answer with its words cleaned, if it keeps within the limits.
+/// Returns the answer with sanitized texts, if it keeps within the limits.
 pub fn measure(answer: Answer, limits: &Limits) -> Result<Answer, AnswerError> {
     Ok(match answer {
         Answer::Decided(decision) => Answer::Decided(measure_decision(decision, limits)?),
@@ -52,7 +51,7 @@ pub fn measure(answer: Answer, limits: &Limits) -> Result<Answer, AnswerError> {
     })
 }
 
-/// The failure with its words cleaned.
+/// Returns the failure with sanitized texts.
 pub fn clean(failure: Failure) -> Failure {
     let clean = |message| sanitize::clean(message, FAILURE_MESSAGE);
     match failure {
@@ -79,7 +78,7 @@ fn measure_decision(decision: Decision, limits: &Limits) -> Result<Decision, Ans
     })
 }
 
-/// Conditions are written into the status, and parents are cached whole.
+/// Limits the status with its conditions, for parents are cached whole.
 fn check_status(status: Option<&str>, conditions: &[Condition], limits: &Limits) -> Result<(), AnswerError> {
     let written = |condition| serde_json::to_string(condition).map_or(0, |json| json.len());
     let bytes = status.map_or(0, str::len) + conditions.iter().map(written).sum::<usize>();
@@ -112,7 +111,7 @@ fn check_needs(needs: &[Requirement]) -> Result<(), AnswerError> {
     Ok(())
 }
 
-/// Names that may be shown and compared; whether they may be used is not decided here.
+/// Checks that names can be shown and compared; grants decide whether they may be used.
 fn check_reference(reference: &ObjectRef) -> Result<(), AnswerError> {
     let kind = &reference.kind;
     let namespace = reference.namespace.as_deref().unwrap_or("default");
@@ -149,8 +148,8 @@ fn measure_event(event: Event) -> Result<Event, AnswerError> {
     Ok(Event { reason: reason(event.reason)?, message: sanitize::clean(event.message, EVENT_MESSAGE), ..event })
 }
 
-/// A word as the schema of `metav1.Condition` wants it; another would have the whole status
-/// refused by the API server.
+/// Checks a reason or type against the schema of `metav1.Condition`; the API server would refuse the whole status
+/// for another.
 fn reason(reason: String) -> Result<String, AnswerError> {
     let letter = |at: Option<char>| at.is_some_and(|c| c.is_ascii_alphabetic());
     let valid = reason.len() <= REASON

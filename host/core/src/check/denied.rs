@@ -1,5 +1,5 @@
-//! What no grant opens: with it a plugin could raise its own rights, pass for another account, or
-//! stop the host. Pure.
+//! What no grant opens, because a plugin could raise its own rights with it, act as another account, or stop the host.
+//! Pure.
 
 use serde_json::Value;
 
@@ -25,10 +25,10 @@ const KINDS: [(&str, &str); 10] = [
 /// Types of Secrets that are credentials: the API server fills in the first.
 const CREDENTIALS: [&str; 2] = ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"];
 
-/// Whether what is asked for is open to some grant at all.
+/// Checks that a grant could open a request at all.
 ///
 /// # Errors
-/// Why not.
+/// Why none can.
 pub fn check(request: &Request<'_>, host_namespace: &str) -> Result<(), Violation> {
     let object = request.object;
     let refuse = |(rule, message): (&'static str, &str)| {
@@ -53,7 +53,7 @@ pub fn check(request: &Request<'_>, host_namespace: &str) -> Result<(), Violatio
     }
 }
 
-/// Why a kind is closed to all plugins: rule and reason.
+/// Returns why a kind is closed to all plugins: rule and reason.
 pub fn why(kind: &Kind) -> Option<(&'static str, &'static str)> {
     let word = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-');
     // Each part becomes a part of a request's path.
@@ -68,7 +68,7 @@ fn body_never(kind: &Kind, body: &Value) -> Option<(&'static str, &'static str)>
     if kind.is("", "Secret") && !is_ordinary_secret(body) {
         return Some(("secret-type", "no plugin may make a Secret of this type"));
     }
-    // With one that is never removed, the namespace would never go.
+    // With a finalizer that is never removed, the namespace would never go.
     if kind.is("", "Namespace") && spelt(body, "spec").any(|spec| spelt(spec, "finalizers").next().is_some()) {
         return Some(("namespace-finalizers", "spec.finalizers is not a plugin's to set"));
     }

@@ -1,4 +1,4 @@
-//! Which fields of two JSON values differ, as lines that a person reads. Pure.
+//! Lists the fields in which two JSON values differ, for people. Pure.
 //!
 //! A plugin chooses how much there is of everything, so all of it is bounded: the length of a
 //! value, and how many fields are listed. What is beyond is counted.
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 const VALUE: usize = 200;
 /// The most characters of a path that are shown.
 const PATH: usize = 300;
-/// Stands for a value that may not be shown.
+/// Replaces a value that may not be shown.
 pub const HIDDEN: &str = "(changed)";
 
 /// A field that differs.
@@ -37,16 +37,16 @@ pub struct Fields {
     pub more: usize,
 }
 
-/// What to make of members.
+/// How to treat members.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules<'a> {
     /// Members of the value itself below which no value is shown.
     pub secret: &'a [&'a str],
-    /// A member that is not looked at, wherever it is.
+    /// A member that is ignored, at any depth.
     pub ignored: &'a str,
 }
 
-/// What differs between two values; at most so many fields are listed.
+/// Compares two values; lists at most so many fields.
 pub fn compare(old: Option<&Value>, new: Option<&Value>, most: usize, rules: Rules<'_>) -> Fields {
     let mut walk = Walk { found: Fields::default(), most, rules };
     walk.value("", old, new, false);
@@ -90,7 +90,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Elements that have names are the same where their names are; others where their places are.
+    /// Matches elements with names by name, and others by index.
     fn elements(&mut self, path: &str, old: &[Value], new: &[Value], hidden: bool) {
         let (Some(before), Some(after)) = (names(old), names(new)) else {
             for index in 0..old.len().max(new.len()) {
@@ -133,7 +133,7 @@ fn member(path: &str, key: &str) -> String {
     }
 }
 
-/// The names of a list's elements, where each has one of its own.
+/// Returns the names of a list's elements, if all have different ones.
 fn names(list: &[Value]) -> Option<Vec<&str>> {
     let names: Option<Vec<&str>> = list.iter().map(|element| element.get("name")?.as_str()).collect();
     names.filter(|names| names.iter().collect::<BTreeSet<_>>().len() == names.len())
