@@ -27,10 +27,10 @@ hotshoe := justfile_directory() / "target/release/hotshoe"
 drafted := "--config profile.release.package.hotshoe.incremental=true --config profile.release.package.hotshoe.codegen-units=64 --config profile.release.package.hotshoe.opt-level=1"
 
 # Tests on a control plane mostly wait: for back-offs, for the garbage collector, for a host that starts. The harness
-# bounds how many are at work; more threads than that are for those that wait for their turn on a plane of their own.
+# bounds how many run; more threads than that are for those that wait for their turn on a plane of their own.
 waiting := 'RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((8 * ' + num_cpus() + '))}"'
 
-# The plugins that the Deployment runs; its arguments stand on one line.
+# The plugins that the Deployment runs; its arguments are on one line.
 deployed := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o 'plugins/[a-z0-9-]*')"
 
 # CLUSTER=… and IMG=… among the words of a recipe, as `make` reads them; the others stay.
@@ -247,7 +247,7 @@ status *options:
     @[ -x "{{ hotshoe }}" ] || "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
     @"{{ hotshoe }}" status "$@"
 
-# The name of whose line it is stands last, or is a member of its own: what comes before may be a plugin's words.
+# The plugin's name is last in a line, or a member of its own: what comes before may be a plugin's words.
 # Follow a plugin's lines in the log of `just run`
 [group('run')]
 [no-exit-message]

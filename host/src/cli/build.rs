@@ -24,7 +24,7 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Limits;
 
 const TARGET: &str = "wasm32-unknown-unknown";
-/// The build products of guests stand apart from the host's.
+/// The target folder of guests, apart from the host's.
 const GUESTS: &str = "target/guests";
 /// A core module's first eight bytes; a component has another version.
 const CORE_MODULE: [u8; 8] = *b"\0asm\x01\0\0\0";

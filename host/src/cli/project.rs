@@ -52,7 +52,7 @@ struct Source {
     file: PathBuf,
 }
 
-/// A case and the file that it stands in.
+/// A case and its file.
 #[derive(Debug)]
 pub(super) struct CaseFile {
     pub(super) path: PathBuf,
@@ -61,7 +61,7 @@ pub(super) struct CaseFile {
 }
 
 impl Folder {
-    /// Opens a folder, or the one that a `plugin.yaml` stands in.
+    /// Opens a folder, or that of a `plugin.yaml`.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
         let manifest = if path.is_dir() { path.join(MANIFEST) } else { path };
@@ -209,7 +209,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         .with_context(|| format!("{shown} is larger than any component may be: {most} (limits.componentBytes)"))
 }
 
-/// Writes a file, and the folders that it lies in where they are missing.
+/// Writes a file, and creates its missing folders.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
         .and_then(|()| safe_file::replace(path, safe_file::SHARED, &[bytes]))

@@ -9,7 +9,7 @@
 //! | `host/` | the host as a process: many objects, restarts, configuration, broken plugins |
 //! | `hostile/` | a plugin that attacks, beside a healthy one |
 //! | `memcached/` | what the Memcached plugin does, row by row |
-//! | `rollout/` | another component takes over, is compared, or is rolled back |
+//! | `rollout/` | another component is activated, compared, or rolled back |
 
 mod alone;
 mod chosen_cluster;
