@@ -21,12 +21,15 @@ pub struct NginxServer {
 
 /// The desired state of an NginxServer.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "crd", derive(schemars::JsonSchema, Serialize))]
 #[serde(default)]
 pub struct NginxServerSpec {
     /// The number of servers.
+    #[cfg_attr(feature = "crd", schemars(range(min = 1, max = 10)))]
     pub replicas: i32,
 
     /// The image that the servers run.
+    #[cfg_attr(feature = "crd", schemars(length(min = 1)))]
     pub image: String,
 }
 
@@ -40,6 +43,7 @@ impl Default for NginxServerSpec {
 
 /// The observed state of an NginxServer.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NginxServerStatus {
     /// The number of servers that are available.
@@ -47,5 +51,6 @@ pub struct NginxServerStatus {
 
     /// The names of the Pods that run the servers, sorted. Pods that are being deleted are not
     /// among them.
+    #[cfg_attr(feature = "crd", schemars(extend("x-kubernetes-list-type" = "atomic")))]
     pub pod_names: Vec<String>,
 }

@@ -2,6 +2,8 @@
 //! what became of that.
 
 pub mod api;
+#[cfg(feature = "crd")]
+pub mod crd;
 
 use hotshoe_sdk::apply::apps_v1::{Deployment, DeploymentSpec};
 use hotshoe_sdk::apply::core_v1::{Container, ContainerPort, Pod, PodSpec, PodTemplateSpec, SecurityContext};
