@@ -40,6 +40,11 @@ pub fn plugin(name: &'static str) -> PathBuf {
     built.entry(name).or_insert_with(|| build(&format!("plugins/{name}"), name)).clone()
 }
 
+/// The folder of the plugin in `tests/fixtures/NAME`, its component built.
+pub fn fixture(name: &'static str) -> PathBuf {
+    build(&format!("tests/fixtures/{name}"), name)
+}
+
 /// Builds a plugin where everybody's build products are, as `just build` does.
 pub fn product(source: &str) {
     let output = Command::new(program()).arg("build").arg(repository(source)).output().expect("the program runs");

@@ -13,21 +13,24 @@ use hotshoe_core::model::limits::{COMPONENT_BYTES, Limits, Overrides};
 
 const MANIFEST: &str = "plugin.yaml";
 const CRATE: &str = "Cargo.toml";
+const PACKAGE: &str = "package.json";
 const PRODUCTS: &str = "target/plugins";
 
 /// A language that `hotshoe build` compiles. Each is known by a file in the plugin's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     Rust,
+    JavaScript,
 }
 
 impl Language {
-    const ALL: [Language; 1] = [Language::Rust];
+    const ALL: [Language; 2] = [Language::Rust, Language::JavaScript];
 
     /// The file that says which language it is, and how it is built.
     pub(super) fn file(self) -> &'static str {
         match self {
             Language::Rust => CRATE,
+            Language::JavaScript => PACKAGE,
         }
     }
 

@@ -2,6 +2,7 @@
 //! component that a host loads.
 
 mod component;
+mod javascript;
 mod rust;
 
 use std::path::{Path, PathBuf};
@@ -38,7 +39,8 @@ const NAMED: usize = 4;
     hotshoe build --from core.wasm --out plugin.wasm    # without a folder: it carries no cases\n\n\
     The component carries the cases that `hotshoe test` passes, and a host that loads it tries them; a warning names the \
     others, and the exit code stays 0.\n\n\
-    Without a Cargo.toml in the folder nothing is compiled: the component that is there stays as it is."
+    A folder in another language than Rust (Cargo.toml) and JavaScript (package.json) is not compiled: the component \
+    that is there stays as it is."
 )]
 pub struct Args {
     /// The plugin's folder, or its plugin.yaml [default: this folder, or the only one in plugins/]
@@ -82,6 +84,7 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
     let made = match (from, folder.language()) {
         (Some(from), _) => from,
         (None, Some(Language::Rust)) => rust::compile(folder)?,
+        (None, Some(Language::JavaScript)) => javascript::componentize(folder)?,
         (None, None) => return as_it_is(folder, out),
     };
     let (component, cases) = with_cases(folder, project::read(&made)?).with_context(|| cannot_use(&made))?;
