@@ -10,7 +10,8 @@ pub fn resource() -> CustomResource {
         .conditions("What was found when the NginxServer was last decided about: Available.")
         .columns([
             Column::integer("Replicas", ".spec.replicas").description("The desired number of servers."),
-            Column::integer("Available", ".status.availableReplicas").description("The number of servers that are available."),
+            Column::integer("Available", ".status.availableReplicas")
+                .description("The number of servers that are available."),
             Column::string("Image", ".spec.image").description("The image that the servers run."),
             Column::age(),
         ]);
