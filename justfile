@@ -264,11 +264,11 @@ demo: build control-plane
 
 # What to run before a commit, in a minute or two: format, clippy, core tests, the plugins' logic, the fuzz targets' seeds
 [group('test')]
-check: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "lint")
+check: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" "lint")
 
 # Everything that CI runs
 [group('test')]
-test: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "apply-types-check" "lint" "docs" "build" "test-unit" "crds-check" "test-plugin" "control-plane" "test-e2e" "demo")
+test: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" "apply-types-check" "lint" "docs" "build" "test-unit" "crds-check" "test-plugin" "control-plane" "test-e2e" "demo")
 
 # The pure half of the host: what a plugin may do and what must be written, in seconds
 [group('test')]
@@ -291,11 +291,25 @@ t *arguments: toolchain
 test-logic *arguments: toolchain
     cd plugins && cargo test {{ guests }} "$@"
 
-# A plugin's component on its cases, in the sandbox of production; --accept writes down what it answers
+# The logic of the plugins in JavaScript, and their SDK, in Node
+[group('test')]
+test-logic-js *arguments:
+    @plugins/test-js.sh "$@"
+
+# A plugin's component on its cases, in the sandbox of production, or those of all; --accept writes down what it answers
 [group('test')]
 [no-exit-message]
 test-plugin *arguments: build-host
-    @{{ named }}; "{{ hotshoe }}" build "plugins/$name" --out {{ check }}; "{{ hotshoe }}" test "plugins/$name" --components {{ check }} "$@"
+    #!/usr/bin/env bash
+    set -euo pipefail
+    names=(plugins/*/plugin.yaml)
+    case ${1:--} in -*) ;; *) names=("plugins/$(deploy/plugin.sh "$1")/plugin.yaml"); shift ;; esac
+    for name in "${names[@]}"; do
+        name=$(basename "$(dirname "$name")")
+        [ ${#names[@]} -eq 1 ] || echo "$name:"
+        "{{ hotshoe }}" build "plugins/$name" --out {{ check }}
+        "{{ hotshoe }}" test "plugins/$name" --components {{ check }} "$@"
+    done
 
 # The host from outside, on a real control plane
 [group('test')]

@@ -1,4 +1,4 @@
-//! A plugin's folder: `plugin.yaml`, `Cargo.toml`, `cases/`, and where its build products go.
+//! A plugin's folder: `plugin.yaml`, its language, `cases/`, and where its build products go.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,32 @@ use hotshoe_core::model::limits::{COMPONENT_BYTES, Limits, Overrides};
 
 const MANIFEST: &str = "plugin.yaml";
 const CRATE: &str = "Cargo.toml";
+const PACKAGE: &str = "package.json";
 const PRODUCTS: &str = "target/plugins";
+
+/// A language that `hotshoe build` compiles. Each is known by a file in the plugin's folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    Rust,
+    JavaScript,
+}
+
+impl Language {
+    const ALL: [Language; 2] = [Language::Rust, Language::JavaScript];
+
+    /// The file that says which language it is, and how it is built.
+    pub(super) fn file(self) -> &'static str {
+        match self {
+            Language::Rust => CRATE,
+            Language::JavaScript => PACKAGE,
+        }
+    }
+
+    /// The files of all languages, as a sentence names them.
+    pub(super) fn files() -> String {
+        Self::ALL.map(Language::file).join(" or ")
+    }
+}
 
 /// What the commands for a plugin's author need of it.
 #[derive(Debug)]
@@ -89,9 +114,9 @@ impl Folder {
         self.dir.join(CRATE)
     }
 
-    /// Whether there is a crate to compile.
-    pub(super) fn has_crate(&self) -> bool {
-        self.crate_manifest().is_file()
+    /// The language that it is built from, if it is one of those that are known here.
+    pub(super) fn language(&self) -> Option<Language> {
+        Language::ALL.into_iter().find(|language| self.dir.join(language.file()).is_file())
     }
 
     /// The outermost of the folders above, without a gap, that have a `Cargo.toml`: guests are a
@@ -135,18 +160,19 @@ impl Folder {
 
     /// What to type to have it built.
     pub(super) fn build_command(&self) -> String {
-        let from = if self.has_crate() { "" } else { " --from FILE" };
+        let from = if self.language().is_some() { "" } else { " --from FILE" };
         format!("hotshoe build {}{from}", shown(&self.dir).display())
     }
 
     fn how_to_build(&self) -> String {
         let command = self.build_command();
-        match self.has_crate() {
-            true => format!("is not built yet: run `{command}`"),
-            false => format!(
-                "is not there yet, and {} has no Cargo.toml: have the tools of its language make a component or a core \
-                 module, and build from that with `{command}`",
-                shown(&self.dir).display()
+        match self.language() {
+            Some(_) => format!("is not built yet: run `{command}`"),
+            None => format!(
+                "is not there yet, and {} has no {}: have the tools of its language make a component or a core module, \
+                 and build from that with `{command}`",
+                shown(&self.dir).display(),
+                Language::files()
             ),
         }
     }

@@ -67,7 +67,8 @@ pub enum LoadError {
     NotAComponent(String),
     /// It imports what a plugin may not have.
     #[error(
-        "the component imports {0}, which a plugin may not have: the only function import is hotshoe:reconciler/log; build it for wasm32-unknown-unknown, without WASI"
+        "the component imports {0}, which a plugin may not have: the only function import is hotshoe:reconciler/log{}",
+        without_wasi(.0)
     )]
     ForbiddenImport(String),
     /// It is a component, but no plugin.
@@ -106,6 +107,18 @@ pub enum LoadError {
     /// A case that the component carries failed.
     #[error("it was tried and failed: {0}; fix it and build it again")]
     SelfTestFailed(String),
+}
+
+/// Returns how to build without the imports that most tools add by themselves.
+fn without_wasi(imports: &str) -> &'static str {
+    match imports.contains("wasi:") {
+        true => {
+            "; build it without WASI: `hotshoe build` of its folder does so for Rust, JavaScript and Python; jco does with \
+             `--backend qjs --backend-qjs-disable-async --backend-qjs-stub-wasi`, componentize-py with `--stub-wasi`, and \
+             Rust for wasm32-unknown-unknown"
+        }
+        false => "",
+    }
 }
 
 impl CallError {
