@@ -24,8 +24,6 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Limits;
 
 const TARGET: &str = "wasm32-unknown-unknown";
-/// The build products of guests stand apart from the host's.
-const GUESTS: &str = "target/guests";
 /// A core module's first eight bytes; a component has another version.
 const CORE_MODULE: [u8; 8] = *b"\0asm\x01\0\0\0";
 /// So many cases that do not pass are named.
@@ -232,7 +230,7 @@ fn compile(folder: &Folder) -> anyhow::Result<PathBuf> {
         .arg("--manifest-path")
         .arg(&manifest)
         .arg("--target-dir")
-        .arg(folder.root().join(GUESTS))
+        .arg(folder.guests())
         .current_dir(&folder.dir)
         .stderr(Stdio::inherit())
         .output()
