@@ -9,12 +9,15 @@ use serde::Deserialize;
 use crate::config::{file, folders};
 use crate::sandbox::cases::Case;
 use crate::sandbox::safe_file;
+use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::model::limits::{COMPONENT_BYTES, Limits, Overrides};
 
 const MANIFEST: &str = "plugin.yaml";
 const CRATE: &str = "Cargo.toml";
 const PACKAGE: &str = "package.json";
 const PRODUCTS: &str = "target/plugins";
+/// The build products of guests stand apart from the host's.
+const GUESTS: &str = "target/guests";
 
 /// A language that `hotshoe build` compiles. Each is known by a file in the plugin's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,8 @@ pub(super) struct Folder {
     pub(super) dir: PathBuf,
     /// Its limits.
     pub(super) limits: Limits,
+    /// The kind that it serves, where its `plugin.yaml` names one.
+    pub(super) parent: Option<ParentKind>,
     manifest: PathBuf,
     file: PathBuf,
 }
@@ -68,6 +73,8 @@ struct Metadata {
 #[derive(Deserialize)]
 struct Spec {
     source: Source,
+    #[serde(default)]
+    parent: Option<ParentKind>,
     #[serde(default)]
     limits: Overrides,
 }
@@ -93,7 +100,8 @@ impl Folder {
         let Manifest { metadata, spec } = file::parse(&file::read(&manifest)?, &manifest)?;
         let limits = Limits::with(&spec.limits).with_context(|| format!("{} cannot be used", manifest.display()))?;
         let dir = manifest.parent().unwrap_or(Path::new("/")).to_owned();
-        Ok(Self { name: metadata.name, dir, limits, manifest, file: spec.source.file })
+        let Spec { source, parent, .. } = spec;
+        Ok(Self { name: metadata.name, dir, limits, parent, manifest, file: source.file })
     }
 
     /// Opens the folder that is named, or else the only one here.
@@ -119,11 +127,19 @@ impl Folder {
         Language::ALL.into_iter().find(|language| self.dir.join(language.file()).is_file())
     }
 
-    /// The outermost of the folders above, without a gap, that have a `Cargo.toml`: guests are a
-    /// workspace inside another one, and share its `target`.
+    /// The project that it belongs to, or else the outermost of the folders above, without a gap, that have a
+    /// `Cargo.toml`: guests are a workspace inside another one, and share its `target`.
     pub(super) fn root(&self) -> &Path {
+        if let Some(project) = folders::project_of(&self.dir) {
+            return project;
+        }
         let crates = self.dir.ancestors().skip(1).take_while(|above| above.join(CRATE).is_file());
         crates.last().unwrap_or(&self.dir)
+    }
+
+    /// Where cargo compiles the crates of plugins.
+    pub(super) fn guests(&self) -> PathBuf {
+        self.root().join(GUESTS)
     }
 
     /// Where `hotshoe build` puts the component: a file that hosts look at for it.

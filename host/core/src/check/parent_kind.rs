@@ -36,6 +36,11 @@ impl ParentKind {
         Kind::new(&self.group, "", &self.kind)
     }
 
+    /// Whether it is a custom kind, and none that every cluster has.
+    pub fn is_custom(&self) -> bool {
+        is_custom(&self.group)
+    }
+
     /// Whether some plugin may have such parents.
     ///
     /// # Errors
