@@ -28,7 +28,8 @@ const ENTRY: &str = "hotshoe_entry";
 const STAGE: &str = include_str!("python/stage.py");
 /// The command line of componentize-py. The script that pip installs knows only the folder in which it was installed,
 /// and people move their projects.
-const SCRIPT: &str = "import sys; from componentize_py import script; sys.argv[0] = 'componentize-py'; sys.exit(script())";
+const SCRIPT: &str =
+    "import sys; from componentize_py import script; sys.argv[0] = 'componentize-py'; sys.exit(script())";
 /// The contract that the component is made for.
 const CONTRACT: [(&str, &str); 4] = [
     ("world.wit", include_str!("../../../../wit/world.wit")),
