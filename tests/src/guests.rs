@@ -153,7 +153,7 @@ impl Folder {
     }
 }
 
-/// What is offered as a component and is none that can be taken, with the reason that is expected.
+/// What is offered as a component and must be refused, with the expected reason.
 pub fn unusable(good: &[u8]) -> Vec<(&'static str, Vec<u8>, &'static str)> {
     vec![
         ("garbage", b"this is a text and no component".to_vec(), "NotAComponent"),

@@ -9,27 +9,33 @@ use serde::Deserialize;
 use crate::config::{file, folders};
 use crate::sandbox::cases::Case;
 use crate::sandbox::safe_file;
+use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::model::limits::{COMPONENT_BYTES, Limits, Overrides};
 
 const MANIFEST: &str = "plugin.yaml";
 const CRATE: &str = "Cargo.toml";
+const PYTHON_PROJECT: &str = "pyproject.toml";
 const PACKAGE: &str = "package.json";
 const PRODUCTS: &str = "target/plugins";
+/// The build products of guests stand apart from the host's.
+const GUESTS: &str = "target/guests";
 
 /// A language that `hotshoe build` compiles. Each is known by a file in the plugin's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     Rust,
+    Python,
     JavaScript,
 }
 
 impl Language {
-    const ALL: [Language; 2] = [Language::Rust, Language::JavaScript];
+    const ALL: [Language; 3] = [Language::Rust, Language::Python, Language::JavaScript];
 
     /// The file that says which language it is, and how it is built.
     pub(super) fn file(self) -> &'static str {
         match self {
             Language::Rust => CRATE,
+            Language::Python => PYTHON_PROJECT,
             Language::JavaScript => PACKAGE,
         }
     }
@@ -49,6 +55,8 @@ pub(super) struct Folder {
     pub(super) dir: PathBuf,
     /// Its limits.
     pub(super) limits: Limits,
+    /// The kind that it serves, where its `plugin.yaml` names one.
+    pub(super) parent: Option<ParentKind>,
     manifest: PathBuf,
     file: PathBuf,
 }
@@ -69,6 +77,8 @@ struct Metadata {
 struct Spec {
     source: Source,
     #[serde(default)]
+    parent: Option<ParentKind>,
+    #[serde(default)]
     limits: Overrides,
 }
 
@@ -77,7 +87,7 @@ struct Source {
     file: PathBuf,
 }
 
-/// A case and the file that it stands in.
+/// A case and its file.
 #[derive(Debug)]
 pub(super) struct CaseFile {
     pub(super) path: PathBuf,
@@ -86,14 +96,15 @@ pub(super) struct CaseFile {
 }
 
 impl Folder {
-    /// Opens a folder, or the one that a `plugin.yaml` stands in.
+    /// Opens a folder, or that of a `plugin.yaml`.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
         let manifest = if path.is_dir() { path.join(MANIFEST) } else { path };
         let Manifest { metadata, spec } = file::parse(&file::read(&manifest)?, &manifest)?;
         let limits = Limits::with(&spec.limits).with_context(|| format!("{} cannot be used", manifest.display()))?;
         let dir = manifest.parent().unwrap_or(Path::new("/")).to_owned();
-        Ok(Self { name: metadata.name, dir, limits, manifest, file: spec.source.file })
+        let Spec { source, parent, .. } = spec;
+        Ok(Self { name: metadata.name, dir, limits, parent, manifest, file: source.file })
     }
 
     /// Opens the folder that is named, or else the only one here.
@@ -119,11 +130,19 @@ impl Folder {
         Language::ALL.into_iter().find(|language| self.dir.join(language.file()).is_file())
     }
 
-    /// The outermost of the folders above, without a gap, that have a `Cargo.toml`: guests are a
-    /// workspace inside another one, and share its `target`.
+    /// The project that it belongs to, or else the outermost of the folders above, without a gap, that have a
+    /// `Cargo.toml`: guests are a workspace inside another one, and share its `target`.
     pub(super) fn root(&self) -> &Path {
+        if let Some(project) = folders::project_of(&self.dir) {
+            return project;
+        }
         let crates = self.dir.ancestors().skip(1).take_while(|above| above.join(CRATE).is_file());
         crates.last().unwrap_or(&self.dir)
+    }
+
+    /// Where cargo compiles the crates of plugins.
+    pub(super) fn guests(&self) -> PathBuf {
+        self.root().join(GUESTS)
     }
 
     /// Where `hotshoe build` puts the component: a file that hosts look at for it.
@@ -235,7 +254,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         .with_context(|| format!("{shown} is larger than any component may be: {most} (limits.componentBytes)"))
 }
 
-/// Writes a file, and the folders that it lies in where they are missing.
+/// Writes a file, and creates its missing folders.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
         .and_then(|()| safe_file::replace(path, safe_file::SHARED, &[bytes]))

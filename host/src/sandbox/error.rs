@@ -96,7 +96,7 @@ pub enum LoadError {
     DescribeFailed(String),
     /// The plugin asks for more than it is granted.
     #[error(
-        "the plugin asks for more than it is granted: {0}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), which is seen without a restart, or take another revision"
+        "the plugin asks for more than it is granted: {0}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), which is applied without a restart, or use another revision"
     )]
     NotGranted(String),
     /// It fails on parents, or would change more than may be changed without asking.
@@ -149,7 +149,7 @@ impl CallError {
 
 /// Why a component was not activated, as one word for log, status, history and metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "each stands for the variant of LoadError that says it")]
+#[expect(missing_docs, reason = "each names the variant of LoadError with its text")]
 pub enum Reason {
     Unreadable,
     ComponentTooLarge,

@@ -12,7 +12,7 @@
 //! | `memcached/` | what the Memcached plugin does, row by row |
 //! | `nginx.rs` | what the plugins of `NginxServer` do |
 //! | `redis/` | what the Redis plugin does |
-//! | `rollout/` | another component takes over, is compared, or is rolled back |
+//! | `rollout/` | another component is activated, compared, or rolled back |
 
 mod alone;
 mod chosen_cluster;

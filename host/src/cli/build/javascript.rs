@@ -57,7 +57,8 @@ pub(super) fn componentize(folder: &Folder) -> anyhow::Result<PathBuf> {
 }
 
 fn ensure_node() -> anyhow::Result<()> {
-    let missing = format!("install Node.js {NODE} or newer, with npm, from https://nodejs.org or your system's packages");
+    let missing =
+        format!("install Node.js {NODE} or newer, with npm, from https://nodejs.org or your system's packages");
     let output = Command::new("node").arg("--version").output();
     let output = output.with_context(|| format!("cannot run node: {missing}"))?;
     let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();

@@ -3,6 +3,7 @@
 
 mod component;
 mod javascript;
+mod python;
 mod rust;
 
 use std::path::{Path, PathBuf};
@@ -39,8 +40,8 @@ const NAMED: usize = 4;
     hotshoe build --from core.wasm --out plugin.wasm    # without a folder: it carries no cases\n\n\
     The component carries the cases that `hotshoe test` passes, and a host that loads it tries them; a warning names the \
     others, and the exit code stays 0.\n\n\
-    A folder in another language than Rust (Cargo.toml) and JavaScript (package.json) is not compiled: the component \
-    that is there stays as it is."
+    A folder in another language than Rust (Cargo.toml), Python (pyproject.toml) and JavaScript (package.json) is not \
+    compiled: the component that is there stays as it is."
 )]
 pub struct Args {
     /// The plugin's folder, or its plugin.yaml [default: this folder, or the only one in plugins/]
@@ -84,6 +85,7 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
     let made = match (from, folder.language()) {
         (Some(from), _) => from,
         (None, Some(Language::Rust)) => rust::compile(folder)?,
+        (None, Some(Language::Python)) => python::componentize(folder)?,
         (None, Some(Language::JavaScript)) => javascript::componentize(folder)?,
         (None, None) => return as_it_is(folder, out),
     };

@@ -10,8 +10,6 @@ use serde::Deserialize;
 use crate::cli::project::Folder;
 
 const TARGET: &str = "wasm32-unknown-unknown";
-/// The build products of guests stand apart from the host's.
-const GUESTS: &str = "target/guests";
 
 /// Compiles the plugin's crate, and says where the module is that came out.
 pub(super) fn compile(folder: &Folder) -> anyhow::Result<PathBuf> {
@@ -22,7 +20,7 @@ pub(super) fn compile(folder: &Folder) -> anyhow::Result<PathBuf> {
         .arg("--manifest-path")
         .arg(&manifest)
         .arg("--target-dir")
-        .arg(folder.root().join(GUESTS))
+        .arg(folder.guests())
         .current_dir(&folder.dir)
         .stderr(Stdio::inherit())
         .output()
