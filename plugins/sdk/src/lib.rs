@@ -65,6 +65,7 @@
 //! | `descriptor.rs` | what a plugin is and what it asks for |
 //! | `object.rs` | Kubernetes objects as they cross the border |
 //! | `apply/` | typed children: builders for the common kinds |
+//! | `crd/` | CustomResourceDefinitions from types; feature `crd` |
 //! | `label.rs` | names as label values |
 //! | `log.rs` | lines for the host's log |
 //! | `testing.rs` | a plugin's cases, answered by its native build; feature `testing` |
@@ -85,6 +86,8 @@ mod answer;
 pub mod apply;
 #[cfg(target_family = "wasm")]
 mod bump;
+#[cfg(feature = "crd")]
+pub mod crd;
 mod decision;
 mod descriptor;
 #[cfg(target_family = "wasm")]
