@@ -1,9 +1,10 @@
 //! Components: built as a person builds them, changed in a word, or broken.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 pub use hotshoe_components::reworded;
 use tempfile::TempDir;
@@ -36,6 +37,18 @@ pub fn faulty() -> PathBuf {
 pub fn hostile() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| build("tests/fixtures/hostile", "hostile")).clone()
+}
+
+/// The folder of the plugin in `plugins/NAME`, its component built.
+pub fn plugin(name: &'static str) -> PathBuf {
+    static BUILT: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut built = BUILT.lock().expect("no build has panicked");
+    built.entry(name).or_insert_with(|| build(&format!("plugins/{name}"), name)).clone()
+}
+
+/// The folder of the plugin in `tests/fixtures/NAME`, its component built.
+pub fn fixture(name: &'static str) -> PathBuf {
+    build(&format!("tests/fixtures/{name}"), name)
 }
 
 /// Builds a plugin where everybody's build products are, as `just build` does.
@@ -146,7 +159,7 @@ impl Folder {
     }
 }
 
-/// What is offered as a component and is none that can be taken, with the reason that is expected.
+/// What is offered as a component and must be refused, with the expected reason.
 pub fn unusable(good: &[u8]) -> Vec<(&'static str, Vec<u8>, &'static str)> {
     vec![
         ("garbage", b"this is a text and no component".to_vec(), "NotAComponent"),

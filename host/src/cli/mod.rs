@@ -10,6 +10,7 @@ pub mod admit;
 pub mod approve;
 pub mod build;
 pub mod compile;
+pub mod crd;
 pub mod grants;
 pub mod history;
 pub mod host_client;
@@ -47,6 +48,7 @@ enum Verb {
     Run(run::Args),
     Build(build::Args),
     Test(test::Args),
+    Crd(crd::Args),
     Grants(grants::Args),
     Rbac(rbac::Args),
     Reload(reload::Args),
@@ -94,6 +96,7 @@ impl Cli {
             Verb::Run(args) => args.run(),
             Verb::Build(args) => args.run(),
             Verb::Test(args) => runtime()?.block_on(args.run()),
+            Verb::Crd(args) => args.run(),
             Verb::Grants(args) => runtime()?.block_on(args.run()),
             Verb::Rbac(args) => runtime()?.block_on(args.run()),
             Verb::Reload(args) => args.run(),

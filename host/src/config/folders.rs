@@ -8,6 +8,20 @@ use crate::config::file;
 /// Where a repository has its plugins.
 const PLUGINS: &str = "plugins";
 
+/// The contract, which every project of plugins has a copy of.
+const CONTRACT: &str = "wit/world.wit";
+
+/// Returns whether this is a project: a folder with plugins and the contract, as `hotshoe new` makes it.
+pub fn is_project(dir: &Path) -> bool {
+    dir.join(PLUGINS).is_dir() && dir.join(CONTRACT).is_file()
+}
+
+/// Returns the project that a plugin's folder belongs to.
+pub fn project_of(plugin: &Path) -> Option<&Path> {
+    let plugins = plugin.parent().filter(|plugins| plugins.ends_with(PLUGINS))?;
+    plugins.parent().filter(|project| is_project(project))
+}
+
 /// Returns the folders in a folder that have a `plugin.yaml`, by name.
 pub fn plugins_in(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
@@ -76,6 +90,18 @@ mod tests {
         assert!(error.contains("plugins/nginx, ") && error.ends_with("plugins/redis"), "{error}");
         let error = only_plugin(place(&[]).path()).unwrap_err().to_string();
         assert!(error.contains("there is none in plugins/"), "{error}");
+    }
+
+    #[test]
+    fn a_project_is_what_has_plugins_and_the_contract() {
+        let dir = place(&["redis"]);
+        let plugin = dir.path().join("plugins/redis");
+        assert!(!is_project(dir.path()) && project_of(&plugin).is_none());
+        fs::create_dir(dir.path().join("wit")).unwrap();
+        fs::write(dir.path().join(CONTRACT), "").unwrap();
+        assert!(is_project(dir.path()));
+        assert_eq!(project_of(&plugin), Some(dir.path()));
+        assert_eq!(project_of(&dir.path().join("redis")), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! When a parent is looked at again: the one place that decides it, for every way in which a pass may end.
+//! Decides when a parent is looked at again, for every way in which a pass may end.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::sandbox::error::CallError;
 use hotshoe_core::flow::backoff::{SOON, soon};
 use hotshoe_core::flow::retry::{LONGEST_DELAY, RetryPolicy};
 
-/// A decision that rests on fetched objects is made again after this long. They are not watched, so that a
-/// Secret is never in a cache; reading them by name every so often is what notices a change.
+/// A decision that is based on fetched objects is repeated after this time. They are not watched, so that no Secret
+/// is ever cached; reading them again is what notices a change.
 pub const FETCHED: Duration = Duration::from_secs(15);
-/// How long a parent rests whose namespace is being deleted.
+/// The pause of a parent whose namespace is being deleted.
 const TERMINATING: Duration = Duration::from_secs(10);
-/// How long clean-up waits that does not say for how long.
+/// The pause of a clean-up that asks for none.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A parent that only this plugin can release is looked at this often, whatever else is said.
+/// A parent that only this plugin can release is looked at at least this often.
 const RELEASE: Duration = Duration::from_secs(300);
 
 /// When to look at a parent again.
@@ -30,28 +30,28 @@ pub enum Requeue {
     After(Duration),
 }
 
-/// The end of a pass, with what decides beside it when the parent is looked at again.
+/// The end of a pass, with all else on which the requeue depends.
 pub struct Ending<'a> {
     /// How it ended.
     pub result: &'a Result<Outcome, Error>,
-    /// Whether Event and condition say what came of it, or never can.
+    /// Whether Event and condition report it, or never can.
     pub is_reported: bool,
-    /// Whether the parent is being deleted and holds a finalizer that only this plugin removes.
-    pub is_held: bool,
+    /// Whether the parent is being deleted and has a finalizer that only this plugin removes.
+    pub blocks_deletion: bool,
     /// When what failed is tried again.
     pub policy: &'a RetryPolicy,
     /// Whether its deletion began during the pass. The reply to a write of ours may have shown that, and then no
     /// watch wakes anything.
     pub was_deleted: bool,
-    /// How long the parent is not decided again, because the plugin keeps changing its mind.
+    /// The pause of a parent on which the plugin flaps.
     pub slowed: Option<Duration>,
 }
 
 impl Requeue {
-    /// When a parent is looked at again after a pass.
+    /// Returns when a parent is looked at again after a pass.
     ///
-    /// A parent that is being deleted and holds our finalizer always has a due time: without one, a fault of the
-    /// host or an answer of the API server that was misread keeps it for ever.
+    /// A parent that is being deleted and has our finalizer always has a due time: without one, a fault of the host or
+    /// a misread answer of the API server would keep it for ever.
     pub fn after(ending: &Ending<'_>, state: &ParentState) -> Self {
         let due = match ending.result {
             Ok(outcome) => after_outcome(outcome, state),
@@ -60,7 +60,7 @@ impl Requeue {
         let due = if ending.is_reported { due } else { due.no_later_than(soon(state.failures)) };
         match ending.slowed.map_or(due, Self::After) {
             _ if ending.was_deleted => Self::AtOnce,
-            Self::OnChange if ending.is_held => Self::After(RELEASE),
+            Self::OnChange if ending.blocks_deletion => Self::After(RELEASE),
             due => due,
         }
     }
@@ -101,23 +101,23 @@ fn after_failure(error: &Error, state: &ParentState, ending: &Ending<'_>) -> Req
     match error {
         Error::Api(api) if api.is_gone() || api.is_namespace_terminating() => Requeue::After(TERMINATING),
         Error::Call(CallError::CircuitOpen(left)) => Requeue::After(*left),
-        _ => pause(error, state, ending.policy, ending.is_held).into(),
+        _ => pause(error, state, ending.policy, ending.blocks_deletion).into(),
     }
 }
 
-/// How long a parent that failed is not decided again; `None` until something changes.
-pub fn pause(error: &Error, state: &ParentState, policy: &RetryPolicy, is_held: bool) -> Option<Duration> {
+/// Returns the pause of a parent that failed; `None` until something changes.
+pub fn pause(error: &Error, state: &ParentState, policy: &RetryPolicy, blocks_deletion: bool) -> Option<Duration> {
     if error.is_a_try() && policy.is_exhausted(state.tries.made()) {
-        return final_pause(is_held);
+        return final_pause(blocks_deletion);
     }
     let (failures, tries) = (state.failures, state.tries.made());
     let pause = match error.retry() {
         Retry::Soon => Some(soon(failures)),
         Retry::Backoff => Some(policy.delay(tries)),
         Retry::Slowly => Some(policy.slow_delay(tries)),
-        // The plugin or the API server chooses it, so it is clamped, and comes no sooner than what passes by itself.
+        // The plugin or the API server chooses it, so it is clamped, and is no shorter than the backoff.
         Retry::After(after) => Some(after.clamp(soon(failures), LONGEST_DELAY.0)),
-        Retry::OnChange => final_pause(is_held),
+        Retry::OnChange => final_pause(blocks_deletion),
     };
     match error {
         // The missing object may exist by then, and no watch notices that.
@@ -173,10 +173,10 @@ mod tests {
         codes.into_iter().flat_map(move |code| {
             causes.into_iter().flat_map(move |cause| {
                 patience.into_iter().flat_map(move |retry_after| {
-                    [false, true].into_iter().flat_map(move |waking_up| {
+                    [false, true].into_iter().flat_map(move |after_outage| {
                         let error = ApiError::new("apply", "a Service".into(), code, "", String::new());
                         let cause = cause.map(str::to_owned);
-                        let error = ApiError { cause, retry_after, waking_up, ..error };
+                        let error = ApiError { cause, retry_after, after_outage, ..error };
                         [error.clone().into(), error.unserved().into()]
                     })
                 })
@@ -256,8 +256,8 @@ mod tests {
             for state in states() {
                 for (is_reported, was_deleted) in reports {
                     for slowed in [None, Some(Duration::from_secs(60))] {
-                        let (is_held, policy) = (true, &policy);
-                        let ending = Ending { result, is_reported, is_held, policy, was_deleted, slowed };
+                        let (blocks_deletion, policy) = (true, &policy);
+                        let ending = Ending { result, is_reported, blocks_deletion, policy, was_deleted, slowed };
                         match Requeue::after(&ending, &state) {
                             Requeue::OnChange => panic!("{result:?} leaves {state:?} without a due time"),
                             Requeue::After(after) => assert!(after <= DAY, "{result:?}: {after:?}"),
@@ -284,7 +284,7 @@ mod tests {
             let ending = Ending {
                 result: &result,
                 is_reported: false,
-                is_held: false,
+                blocks_deletion: false,
                 policy,
                 was_deleted: false,
                 slowed: None,

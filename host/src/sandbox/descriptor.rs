@@ -67,13 +67,13 @@ fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
         })?;
         check_fields(key, &read.fields)?;
         ensure(names::is_visible(key, WORD), || format!("{} is no key of a read kind", shown(key)))?;
-        ensure(keys.insert(key), || format!("the key {key:?} of a read kind stands twice"))?;
+        ensure(keys.insert(key), || format!("the key {key:?} of a read kind is given twice"))?;
         ensure(read.selector.len() <= 1024 && names::is_selector(&read.selector), || {
             format!("{} is no label selector", shown(&read.selector))
         })?;
         match &read.rule {
             MatchRule::ParentLabel(label) => {
-                ensure(names::is_qualified(label), || format!("{} is no label key", shown(label)))?;
+                ensure(label.is_empty() || names::is_qualified(label), || format!("{} is no label key", shown(label)))?;
             }
             MatchRule::ParentField(path) => check_path(key, path)?,
         }
@@ -158,9 +158,8 @@ mod tests {
                 fields: vec!["status.phase".into()],
             }],
             finalizer: Some("cache.example.com/finalizer".into()),
-            wants_now: false,
-            wants_attempt: false,
             config_schema: Some(r#"{"type":"object"}"#.into()),
+            ..Descriptor::default()
         }
     }
 
@@ -237,6 +236,9 @@ mod tests {
         assert!(refused(|d| d.reads[0].kind = secrets).contains("`needs`"));
         assert!(refused(|d| d.reads[0].selector = "a=b=c".into()).contains("no label selector"));
         assert!(refused(|d| d.reads[0].rule = MatchRule::ParentLabel("a b".into())).contains("no label key"));
+        let mut around = descriptor();
+        around.reads[0].rule = MatchRule::ParentLabel(String::new());
+        assert!(validate(around).is_ok(), "all in the parent's namespace");
         assert!(refused(|d| d.reads[0].rule = MatchRule::ParentField(String::new())).contains("no dotted path"));
         assert!(refused(|d| d.config_schema = Some("[]".into())).contains("schema"));
         assert!(refused(|d| d.owns = vec![d.owns[0].clone(); 33]).contains("more than 32"));

@@ -22,6 +22,8 @@
 //! | `crd.rs` | the CRD, printed by the binary `crd` (feature `crd`) |
 
 pub mod api;
+#[cfg(feature = "crd")]
+pub mod crd;
 mod descriptor;
 mod history;
 mod job;

@@ -23,7 +23,7 @@ use self::generated::hotshoe::reconciler::{log as import, types as wit};
 )]
 pub mod generated {
     wit_bindgen::generate!({
-        path: "../../wit",
+        path: "wit",
         world: "plugin",
         pub_export_macro: true,
     });

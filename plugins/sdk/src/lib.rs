@@ -65,9 +65,11 @@
 //! | `descriptor.rs` | what a plugin is and what it asks for |
 //! | `object.rs` | Kubernetes objects as they cross the border |
 //! | `apply/` | typed children: builders for the common kinds |
+//! | `crd/` | CustomResourceDefinitions from types; feature `crd` |
 //! | `label.rs` | names as label values |
 //! | `time.rs` | points in time, as Kubernetes writes them |
 //! | `log.rs` | lines for the host's log |
+//! | `testing.rs` | a plugin's cases, answered by its native build; feature `testing` |
 //! | `guest.rs` | the component around it all; only for Wasm |
 //! | `bump.rs` | the memory of one call; only for Wasm |
 
@@ -85,6 +87,8 @@ mod answer;
 pub mod apply;
 #[cfg(target_family = "wasm")]
 mod bump;
+#[cfg(feature = "crd")]
+pub mod crd;
 mod decision;
 mod descriptor;
 #[cfg(target_family = "wasm")]
@@ -95,6 +99,8 @@ pub mod log;
 mod object;
 mod reconciler;
 mod request;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod time;
 
 pub use answer::{Answer, Cleanup, Failure, Requirement};

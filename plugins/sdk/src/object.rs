@@ -1,13 +1,14 @@
 //! Kubernetes objects as they cross the border: a typed name and a body of JSON text.
 
+#[cfg(feature = "k8s-openapi")]
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::Failure;
 
-/// A kind of object by its names. The builders in [`apply`](crate::apply) and the types of `k8s-openapi` have it;
-/// implement it for a type of your own to read or own a kind that neither has.
+/// A kind of object by its names. The builders in [`apply`](crate::apply) have it, and with the feature `k8s-openapi`
+/// the types of that crate; implement it for a type of your own to read or own a kind that neither has.
 pub trait Resource {
     /// Empty for the core group.
     const GROUP: &'static str;
@@ -17,6 +18,7 @@ pub trait Resource {
     const KIND: &'static str;
 }
 
+#[cfg(feature = "k8s-openapi")]
 impl<K: k8s_openapi::Resource> Resource for K {
     const GROUP: &'static str = K::GROUP;
     const VERSION: &'static str = K::VERSION;
@@ -79,11 +81,12 @@ pub struct Object {
 }
 
 impl Object {
-    /// A desired child, typed.
+    /// A desired child, typed by `k8s-openapi`.
     ///
     /// # Errors
     ///
     /// `Failure::Other` where the object has no name or cannot be written as JSON.
+    #[cfg(feature = "k8s-openapi")]
     pub fn of<K>(object: &K) -> Result<Self, Failure>
     where
         K: k8s_openapi::Metadata<Ty = ObjectMeta> + Serialize,

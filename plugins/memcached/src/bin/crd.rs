@@ -1,10 +1,7 @@
-//! Prints the CRD of `Memcached`: `cargo run -p memcached --features crd --bin crd`.
+//! Prints the CRD of `Memcached`, for `hotshoe crd`.
 
-use std::error::Error;
+use std::process::ExitCode;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let definition = memcached::crd::definition()?;
-    println!("# Generated from plugins/memcached/src/api.rs by `just crds`; change it there.");
-    print!("{}", serde_saphyr::to_string(&definition)?);
-    Ok(())
+fn main() -> ExitCode {
+    hotshoe_sdk::crd::print(&memcached::crd::resource())
 }

@@ -1,0 +1,203 @@
+//! `hotshoe build`: from a plugin's source in one of the languages that it knows, or from any core module, to a
+//! component that a host loads.
+
+mod component;
+mod javascript;
+mod python;
+mod rust;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use crate::cli::admit;
+use crate::cli::build::component::component;
+use crate::cli::inspect::note_names;
+use crate::cli::project;
+use crate::cli::project::{Folder, Language, shown};
+use crate::cli::terminal;
+use crate::sandbox::candidate::Candidate;
+use crate::sandbox::cases::Case;
+use crate::sandbox::compile::Compiler;
+use crate::sandbox::contract;
+use crate::sandbox::engine::Engine;
+use crate::sandbox::revision::Revision;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::limits::Limits;
+
+/// So many cases that do not pass are named.
+const NAMED: usize = 4;
+
+/// Build a plugin: compile it, make a component of it, and have it carry its cases
+#[derive(clap::Args, Debug)]
+#[command(
+    group = clap::ArgGroup::new("place").args(["plugin", "out"]).multiple(true),
+    after_help = "Examples:\n  \
+    hotshoe build plugins/memcached\n  \
+    hotshoe build plugins/memcached --out target/check/ # where no host looks\n  \
+    hotshoe build plugins/hello --from hello.wasm       # what the tools of another language made\n  \
+    hotshoe build --from core.wasm --out plugin.wasm    # without a folder: it carries no cases\n\n\
+    The component carries the cases that `hotshoe test` passes, and a host that loads it tries them; a warning names the \
+    others, and the exit code stays 0.\n\n\
+    A folder in another language than Rust (Cargo.toml), Python (pyproject.toml) and JavaScript (package.json) is not \
+    compiled: the component that is there stays as it is."
+)]
+pub struct Args {
+    /// The plugin's folder, or its plugin.yaml [default: this folder, or the only one in plugins/]
+    #[arg(value_name = "PLUGIN")]
+    plugin: Option<PathBuf>,
+    /// Where to write the component: a file, or a folder with a `/` behind it [default: where hosts look for it,
+    /// target/plugins/NAME.wasm]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Use this core module, or component, instead of compiling a crate
+    #[arg(long, value_name = "FILE", requires = "place")]
+    from: Option<PathBuf>,
+}
+
+impl Args {
+    /// Builds, and prints where the component is.
+    ///
+    /// # Errors
+    /// Where a tool is missing, the crate does not compile, or a host would refuse the component.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match (self.plugin, self.from, self.out) {
+            (None, Some(from), Some(out)) => alone(&from, &out),
+            (plugin, from, out) => {
+                let folder = Folder::named(plugin.as_deref())?;
+                let out = out.map(|out| folder.out(out));
+                in_folder(&folder, from, out.as_deref())
+            }
+        }?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Builds without a folder: there are no cases to carry, and the limits are the default ones.
+fn alone(from: &Path, out: &Path) -> anyhow::Result<()> {
+    let component = component(project::read(from)?, &[], &Limits::default()).with_context(|| cannot_use(from))?;
+    project::write(out, &component)?;
+    say(out, &component, &carried(0))
+}
+
+fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyhow::Result<()> {
+    let made = match (from, folder.language()) {
+        (Some(from), _) => from,
+        (None, Some(Language::Rust)) => rust::compile(folder)?,
+        (None, Some(Language::Python)) => python::componentize(folder)?,
+        (None, Some(Language::JavaScript)) => javascript::componentize(folder)?,
+        (None, None) => return as_it_is(folder, out),
+    };
+    let (component, cases) = with_cases(folder, project::read(&made)?).with_context(|| cannot_use(&made))?;
+    let product = folder.product();
+    project::write(out.unwrap_or(&product), &component)?;
+    say(out.unwrap_or(&product), &component, &carried(cases))?;
+    match out.is_none().then(|| folder.component(None)).transpose()? {
+        Some(nearer) if nearer != product => {
+            terminal::note(format_args!("note: hosts read {} instead of it; remove that", shown(&nearer).display()));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A plugin in a language that is not known here is made by the tools of its language. Where they have, all is done.
+fn as_it_is(folder: &Folder, out: Option<&Path>) -> anyhow::Result<()> {
+    let made = folder.component(None)?;
+    let component = project::read(&made)?;
+    contract::inspect(&component, &folder.limits).with_context(|| cannot_use(&made))?;
+    if let Some(out) = out {
+        project::write(out, &component)?;
+    }
+    let why = format!("as it is, for {} has no {}", shown(&folder.dir).display(), Language::files());
+    say(out.unwrap_or(&made), &component, &why)
+}
+
+fn say(out: &Path, component: &[u8], more: &str) -> anyhow::Result<()> {
+    let (size, digest) = (component.len(), Digest::of(component));
+    terminal::line(format_args!("{}: {size} bytes, digest {digest}, {more}", shown(out).display()))
+}
+
+fn carried(cases: usize) -> String {
+    format!("{cases} case{}", if cases == 1 { "" } else { "s" })
+}
+
+fn cannot_use(path: &Path) -> String {
+    format!("cannot use {}", shown(path).display())
+}
+
+/// Returns the component of a plugin with the cases that `hotshoe test` passes, and how many these are.
+///
+/// A host activates no component that fails on a case that it carries. A case that does not pass is left out
+/// with a warning and is no error: an author changes a word and looks at it in a running host before the
+/// cases are changed as well.
+fn with_cases(folder: &Folder, made: Vec<u8>) -> anyhow::Result<(Vec<u8>, usize)> {
+    let mut cases: Vec<Case> = folder.cases()?.into_iter().map(|file| file.case).collect();
+    let all = component(made.clone(), &cases, &folder.limits)?;
+    let left_out = super::runtime()?.block_on(left_out(folder, &all, &cases));
+    if left_out.is_empty() {
+        return Ok((all, cases.len()));
+    }
+    terminal::note(warning(&left_out, cases.len()));
+    cases.retain(|case| left_out.iter().all(|left_out| left_out.name != case.name));
+    Ok((component(made, &cases, &folder.limits)?, cases.len()))
+}
+
+/// A case that the component does not carry.
+struct LeftOut {
+    name: String,
+    why: String,
+}
+
+fn warning(left_out: &[LeftOut], all: usize) -> String {
+    let line = |LeftOut { name, why }: &LeftOut| format!("\n  - {name}: {}", why.lines().next().unwrap_or_default());
+    let named: String = left_out.iter().take(NAMED).map(line).collect();
+    let more = match left_out.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!("\n  - and {more} more"),
+    };
+    format!(
+        "warning: {} of {all} cases do not pass, so the component does not carry them; `hotshoe test` shows why, and \
+         `hotshoe test --accept` writes down what the plugin answers now{named}{more}",
+        left_out.len()
+    )
+}
+
+/// Returns the cases that do not pass, and why. A component that cannot be tried is for a host to refuse.
+async fn left_out(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<LeftOut> {
+    let mut left_out = Vec::new();
+    let Ok(engine) = Engine::new() else { return left_out };
+    let compiler = Compiler::of_this_binary(None);
+    let candidate = Candidate::of(component.to_vec());
+    let loaded = Revision::load(&engine, &compiler, candidate, folder.limits.clone()).await;
+    let Ok(loaded) = loaded else { return left_out };
+    let config = admit::config(folder.manifest());
+    if let Some(config) = &config {
+        note_names(config, &loaded.revision);
+    }
+    for case in cases {
+        let why = match case.run(&loaded.revision).await.why_not(case) {
+            Some(why) => Some(why),
+            None => admit::denial(case, &loaded.revision, config.as_ref()).await,
+        };
+        left_out.extend(why.map(|why| LeftOut { name: case.name.clone(), why }));
+    }
+    left_out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_cases_that_do_not_pass_the_first_are_named_with_the_reason() {
+        let case = |number| LeftOut { name: format!("case {number}"), why: "it expects nothing yet\nmore".to_owned() };
+        let left_out: Vec<LeftOut> = (0..NAMED + 3).map(case).collect();
+        let all = warning(&left_out, 16);
+        assert!(all.contains("7 of 16 cases") && all.contains("- case 3: it expects nothing yet\n"), "{all}");
+        assert!(all.ends_with("\n  - and 3 more"), "{all}");
+        let one = warning(&left_out[..1], 16);
+        assert!(one.contains("1 of 16 cases") && one.ends_with("- case 0: it expects nothing yet"), "{one}");
+    }
+}

@@ -1,0 +1,266 @@
+//! CustomResourceDefinitions from the types of a plugin.
+//!
+//! ```
+//! use hotshoe_sdk::crd::{Column, CustomResource, Rule, Scale, Version};
+//! use schemars::JsonSchema;
+//! use serde::Serialize;
+//!
+//! /// The desired state of a Cache.
+//! #[derive(JsonSchema, Serialize)]
+//! #[serde(default)]
+//! struct CacheSpec {
+//!     /// The number of servers.
+//!     size: i32,
+//! }
+//!
+//! impl Default for CacheSpec {
+//!     fn default() -> Self {
+//!         Self { size: 1 }
+//!     }
+//! }
+//!
+//! /// The observed state of a Cache.
+//! #[derive(JsonSchema)]
+//! #[serde(rename_all = "camelCase")]
+//! struct CacheStatus {
+//!     /// The number of servers that are ready.
+//!     ready_replicas: i32,
+//! }
+//!
+//! let version = Version::of::<CacheSpec, CacheStatus>("v1")
+//!     .columns([Column::integer("Size", ".spec.size"), Column::condition("Available"), Column::age()])
+//!     .rule("spec.size", Rule::new("self >= 1 && self <= 10").message("Size must be between 1 and 10."))
+//!     .scale(Scale::new(".spec.size", ".status.readyReplicas"));
+//! let caches = CustomResource::new("example.com", "Cache").short_names(["ca"]).version(version);
+//! let definition = caches.definition()?;
+//! assert_eq!(definition["metadata"]["name"], "caches.example.com");
+//! # Ok::<(), hotshoe_sdk::crd::Error>(())
+//! ```
+//!
+//! A binary of the plugin's crate prints it, which `hotshoe crd` runs:
+//!
+//! ```no_run
+//! # fn definition() -> hotshoe_sdk::crd::CustomResource { unimplemented!() }
+//! fn main() -> std::process::ExitCode {
+//!     hotshoe_sdk::crd::print(&definition())
+//! }
+//! ```
+//!
+//! All of it is behind the feature `crd`, which a component is never built with.
+
+mod alternatives;
+mod columns;
+mod conditions;
+mod error;
+mod schema;
+mod version;
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+pub use columns::Column;
+pub use error::Error;
+pub use version::{Rule, Scale, Version};
+
+/// A custom resource, from which its definition is made.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct CustomResource {
+    group: String,
+    kind: String,
+    plural: String,
+    singular: String,
+    short_names: Vec<String>,
+    categories: Vec<String>,
+    description: Option<String>,
+    is_namespaced: bool,
+    versions: Vec<Version>,
+}
+
+impl CustomResource {
+    /// Begins a namespaced resource of this group and kind, without any version. Its plural and singular names are
+    /// derived from the kind.
+    pub fn new(group: &str, kind: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            plural: plural(kind),
+            singular: kind.to_ascii_lowercase(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            description: None,
+            is_namespaced: true,
+            versions: Vec::new(),
+        }
+    }
+
+    /// Sets the plural name, where it is another than the rule makes of the kind.
+    pub fn plural(mut self, plural: &str) -> Self {
+        plural.clone_into(&mut self.plural);
+        self
+    }
+
+    /// Sets the singular name, where it is another than the kind in lower case.
+    pub fn singular(mut self, singular: &str) -> Self {
+        singular.clone_into(&mut self.singular);
+        self
+    }
+
+    /// Adds names that `kubectl` takes in the place of the plural.
+    pub fn short_names(mut self, names: impl IntoIterator<Item = &'static str>) -> Self {
+        self.short_names.extend(names.into_iter().map(str::to_owned));
+        self
+    }
+
+    /// Adds groups of resources that it belongs to, such as `all` of `kubectl get all`.
+    pub fn categories(mut self, categories: impl IntoIterator<Item = &'static str>) -> Self {
+        self.categories.extend(categories.into_iter().map(str::to_owned));
+        self
+    }
+
+    /// Says what an object is, for `kubectl explain`.
+    pub fn description(mut self, description: &str) -> Self {
+        self.description = Some(description.to_owned());
+        self
+    }
+
+    /// Has its objects lie in no namespace.
+    pub fn cluster_scoped(mut self) -> Self {
+        self.is_namespaced = false;
+        self
+    }
+
+    /// Adds a version. The one that is [stored](Version::stored), or else the first, is the storage version.
+    pub fn version(mut self, version: Version) -> Self {
+        self.versions.push(version);
+        self
+    }
+
+    /// Makes the CustomResourceDefinition, as JSON.
+    ///
+    /// # Errors
+    /// Where a name is none that Kubernetes takes, the versions do not fit together, or a type has no structural
+    /// schema: the field is named.
+    pub fn definition(&self) -> Result<Value, Error> {
+        self.check_names()?;
+        let stored = self.storage_version()?;
+        let describe = |version: &Version| version.definition(&self.kind, self.description.as_deref(), stored);
+        let versions = self.versions.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
+        let scope = if self.is_namespaced { "Namespaced" } else { "Cluster" };
+        Ok(json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": { "name": format!("{}.{}", self.plural, self.group) },
+            "spec": {
+                "group": self.group,
+                "names": self.names(),
+                "scope": scope,
+                // Versions have one shape: the API server changes nothing but `apiVersion`.
+                "conversion": { "strategy": "None" },
+                "versions": versions,
+            },
+        }))
+    }
+
+    fn names(&self) -> Value {
+        let mut names = json!({
+            "kind": self.kind,
+            "listKind": format!("{}List", self.kind),
+            "plural": self.plural,
+            "singular": self.singular,
+        });
+        for (key, list) in [("shortNames", &self.short_names), ("categories", &self.categories)] {
+            if !list.is_empty() {
+                insert(&mut names, key, json!(list));
+            }
+        }
+        names
+    }
+
+    fn check_names(&self) -> Result<(), Error> {
+        let is_group = self.group.contains('.') && self.group.split('.').all(is_label);
+        let is_kind = self.kind.starts_with(|first: char| first.is_ascii_uppercase())
+            && self.kind.len() <= 63
+            && self.kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let names = [("plural", &self.plural), ("singular", &self.singular)];
+        let short = self.short_names.iter().map(|name| ("short", name));
+        let categories = self.categories.iter().map(|name| ("category", name));
+        if !is_group {
+            return Err(Error::name("group", &self.group, "a DNS name with a dot in it, such as cache.example.com"));
+        }
+        if !is_kind {
+            return Err(Error::name("kind", &self.kind, "letters and digits that begin with a capital letter"));
+        }
+        match names.into_iter().chain(short).chain(categories).find(|(_, name)| !is_label(name)) {
+            Some((what, name)) => Err(Error::name(what, name, "lower-case letters, digits and `-` between them")),
+            None => Ok(()),
+        }
+    }
+
+    fn storage_version(&self) -> Result<&str, Error> {
+        let names: Vec<_> = self.versions.iter().map(|version| version.name.as_str()).collect();
+        if let Some(wrong) = names.iter().find(|name| !is_label(name)) {
+            return Err(Error::name("version", wrong, "a DNS label such as v1alpha1"));
+        }
+        if let Some(twice) = names.iter().find(|name| names.iter().filter(|other| other == name).count() > 1) {
+            return Err(Error::Versions(format!("the version {twice} is there twice; remove one")));
+        }
+        let marked: Vec<_> = self.versions.iter().filter(|version| version.is_stored).collect();
+        match (marked.as_slice(), self.versions.first()) {
+            ([], None) => Err(Error::Versions("there is no version; add one with `version`".to_owned())),
+            ([], Some(first)) => Ok(&first.name),
+            ([only], _) => Ok(&only.name),
+            ([one, other, ..], _) => Err(Error::Versions(format!(
+                "the versions {} and {} are both stored; the API server stores one",
+                one.name, other.name
+            ))),
+        }
+    }
+}
+
+/// Prints the definition on standard output, as JSON, or on standard error why there is none.
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "it is what a program of a few lines does")]
+pub fn print(resource: &CustomResource) -> ExitCode {
+    match resource.definition() {
+        Ok(definition) => {
+            println!("{definition:#}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The plural of a kind by the rule that hosts follow too, where they cannot ask a cluster.
+fn plural(kind: &str) -> String {
+    let word = kind.to_ascii_lowercase();
+    if ["s", "x", "z", "ch", "sh"].iter().any(|end| word.ends_with(end)) {
+        return format!("{word}es");
+    }
+    match word.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
+        _ => format!("{word}s"),
+    }
+}
+
+fn is_label(name: &str) -> bool {
+    let is_end = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let bytes = name.as_bytes();
+    bytes.len() <= 63
+        && is_end(bytes.first())
+        && is_end(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
+}
+
+/// Sets a member of a JSON object.
+fn insert(object: &mut Value, key: &str, value: Value) {
+    if let Value::Object(members) = object {
+        members.insert(key.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+//! A version of a custom resource: the schema of its types, and how `kubectl` shows and scales it.
+
+use schemars::JsonSchema;
+use schemars::generate::Contract;
+use serde_json::{Map, Value, json};
+
+use super::{Column, Error, conditions, insert, schema};
+
+/// A version of a custom resource.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Version {
+    pub(super) name: String,
+    pub(super) is_stored: bool,
+    is_served: bool,
+    deprecation: Option<String>,
+    spec: Value,
+    status: Value,
+    conditions: String,
+    columns: Vec<Column>,
+    scale: Option<Scale>,
+    changes: Vec<(String, Change)>,
+}
+
+/// What is added to the schema at a path.
+#[derive(Clone, Debug)]
+enum Change {
+    Overlay(Value),
+    Rule(Rule),
+}
+
+impl Version {
+    /// Takes the schemas of `spec` and `status` from these types; a status without fields of the plugin's is `()`. Their
+    /// doc comments are what `kubectl explain` shows. The status gets its list of conditions.
+    pub fn of<Spec: JsonSchema, Status: JsonSchema>(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            is_stored: false,
+            is_served: true,
+            deprecation: None,
+            spec: schema::of::<Spec>(Contract::Deserialize),
+            status: schema::of::<Status>(Contract::Serialize),
+            conditions: "What was found when the object was last decided about.".to_owned(),
+            columns: Vec::new(),
+            scale: None,
+            changes: Vec::new(),
+        }
+    }
+
+    /// Makes it the version in which objects are stored. Without any such version the first one is.
+    pub fn stored(mut self) -> Self {
+        self.is_stored = true;
+        self
+    }
+
+    /// Has the API server no longer serve it.
+    pub fn not_served(mut self) -> Self {
+        self.is_served = false;
+        self
+    }
+
+    /// Has the API server warn those who use it, in these words.
+    pub fn deprecated(mut self, warning: &str) -> Self {
+        self.deprecation = Some(warning.to_owned());
+        self
+    }
+
+    /// Adds columns of `kubectl get`.
+    pub fn columns(mut self, columns: impl IntoIterator<Item = Column>) -> Self {
+        self.columns.extend(columns);
+        self
+    }
+
+    /// Has `kubectl scale`, and autoscalers, set the number of replicas.
+    pub fn scale(mut self, scale: Scale) -> Self {
+        self.scale = Some(scale);
+        self
+    }
+
+    /// Says what the list of conditions shows.
+    pub fn conditions(mut self, description: &str) -> Self {
+        description.clone_into(&mut self.conditions);
+        self
+    }
+
+    /// Adds a validation rule at this path, such as `spec.size`, `spec.ports[]` for the items of a list, or an empty
+    /// one for the whole object.
+    pub fn rule(mut self, path: &str, rule: Rule) -> Self {
+        self.changes.push((path.to_owned(), Change::Rule(rule)));
+        self
+    }
+
+    /// Lays a piece of schema over the one at this path: what no attribute of `schemars` says, or what is particular to
+    /// this version.
+    pub fn overlay(mut self, path: &str, schema: Value) -> Self {
+        self.changes.push((path.to_owned(), Change::Overlay(schema)));
+        self
+    }
+
+    pub(super) fn definition(&self, kind: &str, description: Option<&str>, stored: &str) -> Result<Value, Error> {
+        let mut version = json!({
+            "name": self.name,
+            "served": self.is_served,
+            "storage": self.name == stored,
+            "schema": { "openAPIV3Schema": self.schema(kind, description)? },
+            "subresources": self.subresources(),
+        });
+        if let Some(warning) = &self.deprecation {
+            insert(&mut version, "deprecated", json!(true));
+            insert(&mut version, "deprecationWarning", json!(warning));
+        }
+        if !self.columns.is_empty() {
+            let columns: Vec<_> = self.columns.iter().map(Column::definition).collect();
+            insert(&mut version, "additionalPrinterColumns", json!(columns));
+        }
+        Ok(version)
+    }
+
+    fn subresources(&self) -> Value {
+        let mut subresources = json!({ "status": {} });
+        if let Some(scale) = &self.scale {
+            insert(&mut subresources, "scale", scale.definition());
+        }
+        subresources
+    }
+
+    fn schema(&self, kind: &str, description: Option<&str>) -> Result<Value, Error> {
+        let mut spec = self.spec.clone();
+        schema::make_structural(&mut spec, "spec")?;
+        let is_required = spec.get("required").is_some();
+        if !is_required {
+            // Defaults of its fields hold only where it is there.
+            insert(&mut spec, "default", json!({}));
+        }
+        let mut schema = json!({
+            "type": "object",
+            "properties": {
+                "apiVersion": {
+                    "type": "string",
+                    "description": "The version of the schema that this object is written in.",
+                },
+                "kind": { "type": "string", "description": format!("The kind of this object: {kind}.") },
+                // The API server describes this one itself, and allows nothing else here.
+                "metadata": { "type": "object" },
+                "spec": spec,
+                "status": self.status()?,
+            },
+        });
+        if is_required {
+            insert(&mut schema, "required", json!(["spec"]));
+        }
+        if let Some(description) = description {
+            insert(&mut schema, "description", json!(description));
+        }
+        for (path, change) in &self.changes {
+            change.make(schema::at(&mut schema, path)?);
+        }
+        schema::check(&schema, "")?;
+        Ok(schema)
+    }
+
+    fn status(&self) -> Result<Value, Error> {
+        let mut status = self.status.clone();
+        if status.get("properties").is_none() {
+            status = json!({ "type": "object", "description": "The observed state.", "properties": {} });
+        }
+        schema::make_structural(&mut status, "status")?;
+        if let Value::Object(status) = &mut status {
+            // The host may have something to say before the plugin has.
+            status.remove("required");
+            let properties = status.entry("properties").or_insert_with(|| Map::new().into());
+            insert(properties, "conditions", conditions::schema(&self.conditions));
+        }
+        Ok(status)
+    }
+}
+
+impl Change {
+    fn make(&self, schema: &mut Value) {
+        match self {
+            Self::Overlay(over) => schema::lay_over(schema, over.clone()),
+            Self::Rule(rule) => {
+                if let Value::Object(members) = schema {
+                    let rules = members.entry("x-kubernetes-validations").or_insert_with(|| json!([]));
+                    if let Value::Array(rules) = rules {
+                        rules.push(rule.definition());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A validation rule in the Common Expression Language.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Rule {
+    expression: String,
+    message: Option<String>,
+    message_expression: Option<String>,
+    field: Option<String>,
+}
+
+impl Rule {
+    /// Demands that this expression holds; `self` is the value, `oldSelf` the one before.
+    pub fn new(expression: &str) -> Self {
+        Self { expression: expression.to_owned(), message: None, message_expression: None, field: None }
+    }
+
+    /// Says what is wrong where it does not hold.
+    pub fn message(mut self, message: &str) -> Self {
+        self.message = Some(message.to_owned());
+        self
+    }
+
+    /// The same, by an expression.
+    pub fn message_expression(mut self, expression: &str) -> Self {
+        self.message_expression = Some(expression.to_owned());
+        self
+    }
+
+    /// Names the field at fault, relative to where the rule is, such as `.size`.
+    pub fn field(mut self, path: &str) -> Self {
+        self.field = Some(path.to_owned());
+        self
+    }
+
+    fn definition(&self) -> Value {
+        let mut rule = json!({ "rule": self.expression });
+        let more =
+            [("message", &self.message), ("messageExpression", &self.message_expression), ("fieldPath", &self.field)];
+        for (key, value) in more {
+            if let Some(value) = value {
+                insert(&mut rule, key, json!(value));
+            }
+        }
+        rule
+    }
+}
+
+/// Where the number of replicas stands.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Scale {
+    desired: String,
+    observed: String,
+    selector: Option<String>,
+}
+
+impl Scale {
+    /// The desired number is at the first path, such as `.spec.size`, and the observed one at the second, such as
+    /// `.status.readyReplicas`.
+    pub fn new(desired: &str, observed: &str) -> Self {
+        Self { desired: desired.to_owned(), observed: observed.to_owned(), selector: None }
+    }
+
+    /// The label selector of the Pods, as text, is at this path, such as `.status.selector`. Autoscalers need it.
+    pub fn selector(mut self, path: &str) -> Self {
+        self.selector = Some(path.to_owned());
+        self
+    }
+
+    fn definition(&self) -> Value {
+        let mut scale = json!({ "specReplicasPath": self.desired, "statusReplicasPath": self.observed });
+        if let Some(selector) = &self.selector {
+            insert(&mut scale, "labelSelectorPath", json!(selector));
+        }
+        scale
+    }
+}
