@@ -173,26 +173,25 @@ fn passes(error: &Error) -> bool {
     matches!(error, Error::Api(api) if api.is_transient())
 }
 
-/// Has Event and condition state what is wrong, and these words that it is not tried again. Returns whether the
-/// parent says so now, or never will.
+/// Reports a failure in Event and condition, and in one more of both why it is not tried again. Returns whether the
+/// parent has the conditions now, or never will.
 async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: String, stalled: Option<String>) -> bool {
-    let event = Event { severity: Severity::Warning, reason: reason.into(), message: note(&message) };
-    events::warn_once(pass, &event);
-    let of = |name: &str, status, message: String| {
-        vec![Condition { name: name.into(), status, reason: reason.into(), message }]
-    };
-    let mut stated = of(RECONCILED, Truth::False, message.clone());
+    let condition =
+        |name: &str, status, message| Condition { name: name.into(), status, reason: reason.into(), message };
+    warn(pass, reason, note(&message));
+    let mut stated = vec![condition(RECONCILED, Truth::False, message.clone())];
     if let Some(why) = stalled {
         let message = note(&format!("{why}: {message}"));
-        events::warn_once(
-            pass,
-            &Event { severity: Severity::Warning, reason: STALLED.into(), message: message.clone() },
-        );
-        stated.extend(of(STALLED, Truth::True, message));
+        warn(pass, STALLED, message.clone());
+        stated.push(condition(STALLED, Truth::True, message));
     }
     let Some(live) = pass.live() else { return true };
     let desired = status::host_conditions(&stated, &live, &time::now());
     status::is_current(&desired, &live, HOST_MANAGER) || write_conditions(pass, &live, desired).await
+}
+
+fn warn(pass: &mut Pass<'_>, reason: &str, message: String) {
+    events::warn_once(pass, &Event { severity: Severity::Warning, reason: reason.to_owned(), message });
 }
 
 /// Writes the host's conditions. Returns whether it is written, or never will be: if the parent's schema has no

@@ -6,12 +6,14 @@ use crate::api::{self, BackupSpec, BackupStatus};
 
 /// The resource `backups.batch.example.com`.
 pub fn resource() -> CustomResource {
-    let has_a_task = Rule::new("has(self.command) || (has(self.source) && has(self.target))")
-        .message("Name a command, or source and target for an archive of the one in the other.");
+    // Of the whole object: the default of the spec, which is empty, breaks it.
+    let has_a_task = Rule::new("has(self.spec.command) || (has(self.spec.source) && has(self.spec.target))")
+        .message("Name a command, or source and target for an archive of the one in the other.")
+        .field(".spec.command");
     CustomResource::new(api::GROUP, api::KIND)
         .short_names(["bak"])
         .description("A backup that is made every so many seconds, by a Job each time.")
-        .version(version().rule("spec", has_a_task))
+        .version(version().rule("", has_a_task))
 }
 
 fn version() -> Version {

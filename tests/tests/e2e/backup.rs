@@ -167,7 +167,8 @@ fn runs_that_fail_are_tried_again_and_after_the_last_try_the_backup_is_stalled_u
         scene.event("shop", "TriesExhausted", "2 tries in a row failed").await;
         assert_eq!(times(&scene).len(), 2);
 
-        scene.merge(&BACKUP, "shop", json!({ "spec": { "source": null } })).await;
+        let change = json!({ "source": null, "failure": { "deadlineSeconds": null } });
+        scene.merge(&BACKUP, "shop", json!({ "spec": change })).await;
         let object = ready(&scene).await;
         assert!(condition(&object, "Stalled").is_none() && object["status"]["failedTries"] == 0, "{object:#}");
         assert_eq!(times(&scene).len(), 3);
