@@ -222,7 +222,7 @@ impl ManagedPlugin {
 /// Returns the first available of the revisions `before` the active one, which are ordered best first.
 fn last_at_hand(before: &[Digest], is_at_hand: impl Fn(Digest) -> bool) -> Result<Digest, String> {
     let Some(last) = before.first() else {
-        return Err("there is no earlier good revision to roll back to; `hotshoe history` shows what there was, and `--to DIGEST` rolls back to any that is kept".to_owned());
+        return Err("there is no earlier revision to roll back to that was good; `hotshoe history` shows what there was, and `--to DIGEST` rolls back to any that is kept".to_owned());
     };
     let at_hand = before.iter().copied().find(|earlier| is_at_hand(*earlier));
     at_hand.ok_or_else(|| format!("{last} cannot be activated: {NOT_KEPT}"))
@@ -308,6 +308,6 @@ mod tests {
         assert_eq!(last_at_hand(&before, |earlier| earlier == digest("a")), Ok(digest("a")));
         let gone = last_at_hand(&before, |_| false).unwrap_err();
         assert!(gone.contains(&digest("c").to_string()) && gone.contains("not kept any more"), "{gone}");
-        assert!(last_at_hand(&[], |_| true).unwrap_err().contains("no earlier good revision"));
+        assert!(last_at_hand(&[], |_| true).unwrap_err().contains("no earlier revision"));
     }
 }

@@ -67,8 +67,9 @@ pub enum LoadError {
     NotAComponent(String),
     /// It imports what a plugin may not have.
     #[error(
-        "the component imports {0}, which a plugin may not have: the only function import is hotshoe:reconciler/log{}",
-        without_wasi(.0)
+        "the component imports {imports}, which a plugin may not have: the only function import is hotshoe:reconciler/log{how}",
+        imports = .0,
+        how = without_wasi(.0)
     )]
     ForbiddenImport(String),
     /// It is a component, but no plugin.
