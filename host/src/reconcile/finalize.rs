@@ -62,8 +62,8 @@ pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
 
 /// The finalizer that the plugin asks for or asked for, if the parent holds it; otherwise clean-up is over.
 pub fn held_finalizer<'a>(logic: &'a ActiveRevision, parent: &Object) -> Option<&'a str> {
-    let mut ours = logic.revision.descriptor().finalizer.iter().chain(&logic.former_finalizers);
-    ours.find(|ours| parent.finalizers.iter().any(|held| **held == ***ours)).map(String::as_str)
+    let mut ours = logic.revision.descriptor().finalizer.as_deref().into_iter().chain(logic.earlier_finalizers());
+    ours.find(|ours| parent.finalizers.iter().any(|held| **held == **ours))
 }
 
 /// Whether the plugin is asked to clean up after a parent that is being deleted.

@@ -34,7 +34,7 @@ impl<'a> Pass<'a> {
     /// Begins a pass over a parent.
     pub fn begin(controller: &'a Controller, logic: &'a ActiveRevision, parent: Arc<Object>) -> Self {
         let state = controller.recall(&parent);
-        let children = view::children(&logic.owned, &parent.uid, &logic.plugin.name);
+        let children = logic.children_of(&parent);
         let is_due = state.is_due();
         Self { controller, logic, parent, children, state, is_due }
     }

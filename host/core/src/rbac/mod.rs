@@ -26,6 +26,8 @@ pub struct Plugin<'a> {
     pub grant: &'a Grant,
     /// What it is.
     pub descriptor: &'a Descriptor,
+    /// Whether it removes the finalizers of plugins that it takes over from.
+    pub removes_finalizers: bool,
 }
 
 /// Where the host is.
@@ -88,6 +90,7 @@ pub fn rights(plugins: &[Plugin<'_>], place: &Place, served: &dyn Fn(&Kind) -> S
     let comment = "What the host does itself: it watches, holds parents by their finalizer, and reports what became of them. It cannot write a workload.";
     rights.manifests.extend(host.into_manifests(&place.account, &place.account, comment, place));
     rights.notes.extend(plugins.iter().filter_map(|plugin| secrets_of_host(plugin, place)));
+    rights.notes.extend(plugins.iter().filter_map(|plugin| finalizers_of_host(plugin, place)));
     for plugin in plugins {
         let rules = plugin_rules(plugin, place, served, &mut rights.notes);
         let name = format!("{}-{}", place.account, plugin.name);
@@ -143,16 +146,18 @@ fn impersonation(plugins: &[Plugin<'_>], place: &Place) -> Vec<Manifest> {
 fn host_rules(plugins: &[Plugin<'_>], place: &Place, served: &dyn Fn(&Kind) -> Served) -> Rules {
     let mut rules = Rules::default();
     let mut events: BTreeSet<Option<String>> = place.watched_namespaces();
-    for Plugin { grant, descriptor, .. } in plugins {
+    for Plugin { grant, descriptor, removes_finalizers, .. } in plugins {
         let parent = served(&descriptor.parent);
-        let holds = if descriptor.finalizer.is_some() { &["patch"][..] } else { &[] };
+        let holds = if descriptor.finalizer.is_some() || *removes_finalizers { &["patch"][..] } else { &[] };
         for scope in place.scopes(parent.namespaced) {
             let mut add = |resource: &str, verbs: &[&'static str]| {
                 rules.add(&scope, &descriptor.parent, resource, &[], verbs);
             };
             add(&parent.plural, &["get", "list", "watch"]);
             add(&parent.plural, holds);
-            add(&format!("{}/status", parent.plural), &["patch"]);
+            if !descriptor.parent.is_builtin() {
+                add(&format!("{}/status", parent.plural), &["patch"]);
+            }
         }
         if !parent.namespaced && !place.watched.is_empty() {
             events.insert(Some(DEFAULT_NAMESPACE.into()));
@@ -200,6 +205,17 @@ fn secrets_of_host(plugin: &Plugin<'_>, place: &Place) -> Option<String> {
     ))
 }
 
+/// Who may add a finalizer may change the whole object, and RBAC knows no labels.
+fn finalizers_of_host(plugin: &Plugin<'_>, place: &Place) -> Option<String> {
+    let Descriptor { parent, finalizer, .. } = plugin.descriptor;
+    finalizer.as_ref().filter(|_| parent.is_builtin())?;
+    let account = &place.account;
+    Some(format!(
+        "{}: {parent}: the plugin holds a finalizer on its parents, so the host's own account {account} may change every {parent}, whatever spec.parent.selector says",
+        plugin.name
+    ))
+}
+
 fn plugin_rules(
     plugin: &Plugin<'_>,
     place: &Place,
@@ -222,7 +238,9 @@ fn plugin_rules(
         let mut add = |sub: &str, verb| {
             rules.add(&scope, &plugin.descriptor.parent, &format!("{}/{sub}", parent.plural), &[], &[verb]);
         };
-        add("status", "patch");
+        if !plugin.descriptor.parent.is_builtin() {
+            add("status", "patch");
+        }
         // A child that holds up its parent's deletion is a right over the parent, where a cluster
         // asks.
         add("finalizers", "update");
@@ -239,7 +257,9 @@ fn grant_rule(
     served: &dyn Fn(&Kind) -> Served,
 ) {
     let Served { plural, namespaced } = served(kind);
-    let parents = served(&plugin.descriptor.parent).namespaced;
+    // What is written for a Namespace is written in that one, as far as the grant says `own`.
+    let are_namespaces = plugin.descriptor.parent.is("", "Namespace") && rule.namespaces == Namespaces::Word(Word::Own);
+    let parents = served(&plugin.descriptor.parent).namespaced || are_namespaces;
     let exact = if rule.names.iter().any(|name| name.contains('*')) { &[][..] } else { &rule.names };
     for verb in &rule.verbs {
         let verbs = written(*verb, rule);
