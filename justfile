@@ -475,7 +475,7 @@ build-host: toolchain
 # The plugins of the tests, before the first test waits for one of them.
 [private]
 fixtures: build-host
-    @for name in faulty hostile; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
+    @for name in faulty hostile marked; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
 
 [private]
 control-plane:

@@ -7,6 +7,7 @@
 //! | `chosen_cluster.rs` | which cluster the recipes act on |
 //! | `docs/` | what the README and the book say |
 //! | `host/` | the host as a process: many objects, restarts, configuration, broken plugins |
+//! | `kinds/` | kinds of parents: of Kubernetes itself, without a namespace, selected by labels; and children that are taken over |
 //! | `hostile/` | a plugin that attacks, beside a healthy one |
 //! | `memcached/` | what the Memcached plugin does, row by row |
 //! | `rollout/` | another component takes over, is compared, or is rolled back |
@@ -17,5 +18,6 @@ mod docs;
 mod faults;
 mod host;
 mod hostile;
+mod kinds;
 mod memcached;
 mod rollout;
