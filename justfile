@@ -494,7 +494,7 @@ build-host: toolchain
 # The plugins of the tests, before the first test waits for one of them.
 [private]
 fixtures: build-host
-    @for name in faulty faulty-python hostile; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
+    @for name in faulty faulty-python hostile marked; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
 
 [private]
 control-plane:

@@ -51,6 +51,12 @@ pub fn fixture(name: &'static str) -> PathBuf {
     build(&format!("tests/fixtures/{name}"), name)
 }
 
+/// The folder of a plugin whose parents are marked ConfigMaps, its component built.
+pub fn marked() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("tests/fixtures/marked", "marked")).clone()
+}
+
 /// Builds a plugin where everybody's build products are, as `just build` does.
 pub fn product(source: &str) {
     let output = Command::new(program()).arg("build").arg(repository(source)).output().expect("the program runs");
@@ -95,6 +101,16 @@ impl Folder {
     /// The plugin that attacks.
     pub fn of_hostile() -> Self {
         Self::of(&hostile(), "hostile")
+    }
+
+    /// The plugin of marked ConfigMaps.
+    pub fn of_marked() -> Self {
+        Self::of(&marked(), "marked")
+    }
+
+    /// A plugin in `plugins`, which one test uses.
+    pub fn of_plugin(name: &'static str) -> Self {
+        Self::of(&build(&format!("plugins/{name}"), name), name)
     }
 
     fn of(source: &Path, name: &'static str) -> Self {

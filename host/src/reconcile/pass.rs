@@ -34,7 +34,7 @@ impl<'a> Pass<'a> {
     /// Begins a pass over a parent.
     pub fn begin(controller: &'a Controller, active: &'a ActiveRevision, parent: Arc<Object>) -> Self {
         let state = controller.recall(&parent);
-        let children = view::children(&active.owned, &parent.uid, &active.plugin.name);
+        let children = active.children_of(&parent);
         let is_due = state.is_due();
         Self { controller, active, parent, children, state, is_due }
     }

@@ -115,6 +115,13 @@ impl Object {
         Ok(Self { reference, json })
     }
 
+    /// This desired child in a namespace: each child of a parent without one says its own.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.reference.namespace = Some(namespace.into());
+        self
+    }
+
     /// This object with what its reference says and the JSON may leave out: its kind and name. For tests.
     ///
     /// # Errors

@@ -43,6 +43,9 @@ kinds! {
     CLAIM = "" / "v1" "PersistentVolumeClaim" "persistentvolumeclaims";
     SERVICE = "" / "v1" "Service" "services";
     LIMIT_RANGE = "" / "v1" "LimitRange" "limitranges";
+    NETWORK_POLICY = "networking.k8s.io" / "v1" "NetworkPolicy" "networkpolicies";
+    BUDGET = "policy" / "v1" "PodDisruptionBudget" "poddisruptionbudgets";
+    TENANT = "platform.example.com" / "v1alpha1" "Tenant" "tenants";
     POD = "" / "v1" "Pod" "pods";
     EVENT = "" / "v1" "Event" "events";
     CONFIG_MAP = "" / "v1" "ConfigMap" "configmaps";
@@ -75,7 +78,7 @@ impl Kind {
 
     /// Whether its objects live in namespaces.
     pub fn is_namespaced(&self) -> bool {
-        let global = ["Namespace", "CustomResourceDefinition", "PersistentVolume", "Plugin", "StorageClass"];
+        let global = ["Namespace", "CustomResourceDefinition", "PersistentVolume", "Plugin", "StorageClass", "Tenant"];
         let starts = ["Cluster", "Validating", "Mutating"];
         !(global.contains(&self.kind) || starts.iter().any(|start| self.kind.starts_with(start)))
     }

@@ -7,6 +7,7 @@
 //! | `chosen_cluster.rs` | which cluster the recipes act on |
 //! | `docs/` | what the README and the book say |
 //! | `host/` | the host as a process: many objects, restarts, configuration, broken plugins |
+//! | `kinds/` | kinds of parents: of Kubernetes itself, without a namespace, selected by labels; and children that are taken over |
 //! | `hostile/` | a plugin that attacks, beside a healthy one |
 //! | `javascript.rs` | what a plugin in JavaScript does wrong |
 //! | `memcached/` | what the Memcached plugin does, row by row |
@@ -22,6 +23,7 @@ mod faults;
 mod host;
 mod hostile;
 mod javascript;
+mod kinds;
 mod memcached;
 mod nginx;
 mod python;
