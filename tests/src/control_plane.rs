@@ -11,9 +11,12 @@ use tokio::sync::OnceCell;
 
 use crate::audit::{Entry, entries, entries_of};
 use crate::kinds::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CRD, NAMESPACE, ROLE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT};
+use crate::host::program;
 use crate::kube::Kube;
 use crate::{repository, wait};
 
+/// The name of the host's account.
+const HOST: &str = "hotshoe";
 /// The host's account.
 pub const HOST_USER: &str = "system:serviceaccount:hotshoe-system:hotshoe";
 /// The Memcached plugin's account.
@@ -89,6 +92,29 @@ impl ControlPlane {
     /// Applies the accounts and rights of the host and of its plugins.
     pub async fn install_accounts(&self) {
         self.person.apply_manifest(&read(&repository(RBAC_FILE))).await;
+    }
+
+    /// Applies a plugin's CRD, and what `hotshoe rbac` prints for a host with this plugin alone, whose account has the
+    /// name `hotshoe-PLUGIN`. Returns the kubeconfig of that account.
+    pub async fn install_plugin(&self, folder: &Path, crd: &str) -> PathBuf {
+        self.install_definition(&repository(crd)).await;
+        let name = folder.file_name().and_then(|name| name.to_str()).expect("a folder with a name");
+        let account = format!("{HOST}-{name}");
+        let output = Command::new(program())
+            .arg("rbac")
+            .arg(folder)
+            .args(["--offline", "--host-account", &account])
+            .output()
+            .expect("the program runs");
+        assert!(output.status.success(), "no rights are printed: {}", String::from_utf8_lossy(&output.stderr));
+        // The namespace is closed already, to all but one host.
+        let accounts = ["ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
+        for object in crate::kube::documents(&String::from_utf8_lossy(&output.stdout)) {
+            if accounts.iter().any(|kind| object["kind"] == *kind) {
+                self.person.apply("tests", &object).await.expect("the rights are applied");
+            }
+        }
+        self.kubeconfig_of(SYSTEM, &account).await
     }
 
     /// Waits until the API server follows the policy that closes the namespace of the host, which it reads

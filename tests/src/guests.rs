@@ -1,9 +1,10 @@
 //! Components: built as a person builds them, changed in a word, or broken.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 pub use hotshoe_components::reworded;
 use tempfile::TempDir;
@@ -30,6 +31,13 @@ pub fn faulty() -> PathBuf {
 pub fn hostile() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| build("tests/fixtures/hostile", "hostile")).clone()
+}
+
+/// The folder of the plugin in `plugins/NAME`, its component built.
+pub fn plugin(name: &'static str) -> PathBuf {
+    static BUILT: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut built = BUILT.lock().expect("no build has panicked");
+    built.entry(name).or_insert_with(|| build(&format!("plugins/{name}"), name)).clone()
 }
 
 /// Builds a plugin where everybody's build products are, as `just build` does.

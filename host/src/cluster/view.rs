@@ -88,6 +88,11 @@ pub fn related(reads: &[ReadView], parent: &Object, may_read: &MayRead<'_>) -> V
 fn find(read: &ReadView, parent: &Object) -> Vec<Arc<Object>> {
     let cache = &read.view.watched.cache;
     match &read.read.rule {
+        MatchRule::ParentLabel(key) if key.is_empty() => {
+            let mut around = cache.all(|object| object.key.namespace == parent.key.namespace);
+            around.sort_by(|a, b| a.key.cmp(&b.key));
+            around
+        }
         MatchRule::ParentLabel(label) => {
             cache.labelled(parent.key.namespace.as_ref(), label, &parent_label(&parent.key.name))
         }

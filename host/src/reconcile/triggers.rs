@@ -36,6 +36,9 @@ pub fn wake_owner(controller: &Controller, parent: &Kind, child: &Object) {
 /// Wakes the parents that read an object.
 pub fn wake_readers(controller: &Controller, parents: &SharedWatch, rule: &MatchRule, object: &Object) {
     match rule {
+        MatchRule::ParentLabel(key) if key.is_empty() => {
+            wake_all(controller, parents, |parent| parent.key.namespace == object.key.namespace);
+        }
         MatchRule::ParentLabel(label) => {
             let Some(value) = object.label(label) else { return };
             let namespace = object.key.namespace.clone();

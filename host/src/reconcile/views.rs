@@ -348,8 +348,8 @@ fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fie
 fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadView {
     let projection = Projection::new(&read.fields);
     let labels = match &read.rule {
-        MatchRule::ParentLabel(label) => vec![label.clone()],
-        MatchRule::ParentField(_) => Vec::new(),
+        MatchRule::ParentLabel(label) if !label.is_empty() => vec![label.clone()],
+        MatchRule::ParentLabel(_) | MatchRule::ParentField(_) => Vec::new(),
     };
     let lens = Lens { projection: projection.clone(), labels, status: false };
     let scope = Scope { kind: read.kind.clone(), selector: read.selector.clone() };

@@ -73,7 +73,7 @@ fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
         })?;
         match &read.rule {
             MatchRule::ParentLabel(label) => {
-                ensure(names::is_qualified(label), || format!("{} is no label key", shown(label)))?;
+                ensure(label.is_empty() || names::is_qualified(label), || format!("{} is no label key", shown(label)))?;
             }
             MatchRule::ParentField(path) => check_path(key, path)?,
         }
@@ -237,6 +237,9 @@ mod tests {
         assert!(refused(|d| d.reads[0].kind = secrets).contains("`needs`"));
         assert!(refused(|d| d.reads[0].selector = "a=b=c".into()).contains("no label selector"));
         assert!(refused(|d| d.reads[0].rule = MatchRule::ParentLabel("a b".into())).contains("no label key"));
+        let mut around = descriptor();
+        around.reads[0].rule = MatchRule::ParentLabel(String::new());
+        assert!(validate(around).is_ok(), "all in the parent's namespace");
         assert!(refused(|d| d.reads[0].rule = MatchRule::ParentField(String::new())).contains("no dotted path"));
         assert!(refused(|d| d.config_schema = Some("[]".into())).contains("schema"));
         assert!(refused(|d| d.owns = vec![d.owns[0].clone(); 33]).contains("more than 32"));

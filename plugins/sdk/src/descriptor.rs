@@ -67,7 +67,8 @@ pub struct Read {
 /// How an object that is read and not owned belongs to a parent in its namespace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum MatchRule {
-    /// The label of this key carries [`parent_label`](crate::parent_label) of the parent's name.
+    /// The label of this key carries [`parent_label`](crate::parent_label) of the parent's name; an empty key stands
+    /// for every object in the parent's namespace.
     ParentLabel(String),
     /// The field of the parent at this dotted path names it.
     ParentField(String),
@@ -158,6 +159,12 @@ impl MatchRule {
     /// The label of this key carries [`parent_label`](crate::parent_label) of the parent's name.
     pub fn parent_label(key: &str) -> Self {
         Self::ParentLabel(key.to_owned())
+    }
+
+    /// It is in the parent's namespace, whatever its labels: a ResourceQuota, for example. A change of it wakes every
+    /// parent there, so narrow it by the selector where you can.
+    pub fn same_namespace() -> Self {
+        Self::ParentLabel(String::new())
     }
 
     /// The field of the parent at this dotted path names it.

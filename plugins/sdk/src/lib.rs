@@ -68,6 +68,7 @@
 //! | `crd/` | CustomResourceDefinitions from types; feature `crd` |
 //! | `label.rs` | names as label values |
 //! | `log.rs` | lines for the host's log |
+//! | `testing.rs` | a plugin's cases, answered by its native build; feature `testing` |
 //! | `guest.rs` | the component around it all; only for Wasm |
 //! | `bump.rs` | the memory of one call; only for Wasm |
 
@@ -97,6 +98,8 @@ pub mod log;
 mod object;
 mod reconciler;
 mod request;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use answer::{Answer, Cleanup, Failure, Requirement};
 pub use decision::{Children, Condition, Decision, Event, Severity, Status};

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::{Failure, Object, ObjectRef, Reconciler, Resource, object};
+use crate::{Failure, Metadata, Object, ObjectRef, Reconciler, Resource, object};
 
 /// What the host shows, before it is decoded. Tests build one.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -178,9 +178,26 @@ impl<R: Reconciler> Request<R> {
         related.objects.iter().map(Object::read).collect()
     }
 
+    /// The names of the objects found for a declared read or a requirement, in the order of
+    /// [`Request::related`], without those that are being deleted.
+    ///
+    /// # Errors
+    ///
+    /// As [`Request::related`].
+    pub fn related_names(&self, key: &str) -> Result<Vec<String>, Failure> {
+        let related = self.related::<Named>(key)?.into_iter().map(|object| object.metadata);
+        let staying = related.filter(|metadata| metadata.deletion_timestamp.is_none());
+        Ok(staying.map(|metadata| metadata.name).collect())
+    }
+
     fn children_of<K: Resource>(&self) -> impl Iterator<Item = &Object> {
         self.children.iter().filter(|child| child.reference.kind.is::<K>())
     }
+}
+
+#[derive(Deserialize)]
+struct Named {
+    metadata: Metadata,
 }
 
 /// Only the parent's name: the rest may hold what does not belong into a log.

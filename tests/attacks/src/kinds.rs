@@ -30,6 +30,8 @@ macro_rules! kinds {
 kinds! {
     MEMCACHED = "cache.example.com" / "v1alpha1" "Memcached" "memcacheds";
     MEMCACHED_V1 = "cache.example.com" / "v1" "Memcached" "memcacheds";
+    NGINX_SERVER = "web.example.com" / "v1" "NginxServer" "nginxservers";
+    REDIS = "cache.example.com" / "v1alpha1" "Redis" "redises";
     FAULT = "fixtures.example.com" / "v1" "Fault" "faults";
     OLD_FAULT = "oldstyle.example.com" / "v1" "Fault" "faults";
     UNSERVED_FAULT = "unserved.example.com" / "v1" "Fault" "faults";
@@ -56,6 +58,7 @@ kinds! {
     ADMISSION_BINDING = "admissionregistration.k8s.io" / "v1" "ValidatingAdmissionPolicyBinding" "validatingadmissionpolicybindings";
     MUTATING_WEBHOOK = "admissionregistration.k8s.io" / "v1" "MutatingWebhookConfiguration" "mutatingwebhookconfigurations";
     PERSISTENT_VOLUME = "" / "v1" "PersistentVolume" "persistentvolumes";
+    STORAGE_CLASS = "storage.k8s.io" / "v1" "StorageClass" "storageclasses";
     LEASE = "coordination.k8s.io" / "v1" "Lease" "leases";
     PLUGIN = "hotshoe.dev" / "v1alpha1" "Plugin" "plugins";
     CRD = "apiextensions.k8s.io" / "v1" "CustomResourceDefinition" "customresourcedefinitions";
@@ -72,7 +75,7 @@ impl Kind {
 
     /// Whether its objects live in namespaces.
     pub fn is_namespaced(&self) -> bool {
-        let global = ["Namespace", "CustomResourceDefinition", "PersistentVolume", "Plugin"];
+        let global = ["Namespace", "CustomResourceDefinition", "PersistentVolume", "Plugin", "StorageClass"];
         let starts = ["Cluster", "Validating", "Mutating"];
         !(global.contains(&self.kind) || starts.iter().any(|start| self.kind.starts_with(start)))
     }

@@ -9,6 +9,8 @@
 //! | `host/` | the host as a process: many objects, restarts, configuration, broken plugins |
 //! | `hostile/` | a plugin that attacks, beside a healthy one |
 //! | `memcached/` | what the Memcached plugin does, row by row |
+//! | `nginx.rs` | what the plugins of `NginxServer` do |
+//! | `redis/` | what the Redis plugin does |
 //! | `rollout/` | another component takes over, is compared, or is rolled back |
 
 mod alone;
@@ -18,4 +20,6 @@ mod faults;
 mod host;
 mod hostile;
 mod memcached;
+mod nginx;
+mod redis;
 mod rollout;

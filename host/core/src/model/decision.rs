@@ -300,7 +300,7 @@ pub struct OwnedKind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MatchRule {
-    /// The label of this key carries the parent's name.
+    /// The label of this key carries the parent's name; an empty key stands for every object in its namespace.
     ParentLabel(String),
     /// The field of the parent at this dotted path names it.
     ParentField(String),

@@ -1,0 +1,265 @@
+//! A plugin's cases, answered by its native build. `hotshoe test` runs the same files under the sandbox; here a
+//! debugger can follow.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Answer, Children, Cleanup, Decision, Failure, Object, ObjectRef, Observation, Reconciler, Refusal, Related,
+    Requirement, ResourceKind, Severity, Status,
+};
+
+/// Answers every case below `cases/` of the plugin in `folder`, which is `env!("CARGO_MANIFEST_DIR")` in a test.
+///
+/// # Panics
+///
+/// Where an answer is another than expected, with all such answers as they would stand in the files; where a file
+/// is no case; and where there is none.
+pub fn run_cases<R: Reconciler>(folder: impl AsRef<Path>) {
+    let files = files(&folder.as_ref().join("cases"));
+    assert!(!files.is_empty(), "{} has no cases", folder.as_ref().display());
+    let wrong: Vec<String> = files.iter().filter_map(|file| wrong_answer::<R>(file)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Builds an observed object from what the API server would return.
+///
+/// # Panics
+///
+/// Where it has no `apiVersion`, `kind` or name.
+pub fn object(value: &Value) -> Object {
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
+    let (Some(api_version), Some(kind), Some(name)) = (text("/apiVersion"), text("/kind"), text("/metadata/name"))
+    else {
+        unusable(&format!("an object lacks its apiVersion, kind or name: {value}"))
+    };
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let namespace = text("/metadata/namespace").map(str::to_owned);
+    let kind = ResourceKind::new(group, version, kind);
+    Object { reference: ObjectRef { kind, namespace, name: name.to_owned() }, json: value.to_string() }
+}
+
+/// Writes a decision as cases do.
+///
+/// # Panics
+///
+/// Where the status or a child is no JSON.
+pub fn decision(decision: &Decision) -> Value {
+    let mut written = json!({ "children": children(&decision.children) });
+    let conditions = decision.conditions.iter().map(|condition| {
+        let (name, status) = (&condition.name, status(condition.status));
+        json!({ "type": name, "status": status, "reason": condition.reason, "message": condition.message })
+    });
+    let events = decision.events.iter().map(|event| {
+        let severity = match event.severity {
+            Severity::Normal => "Normal",
+            Severity::Warning => "Warning",
+        };
+        json!({ "severity": severity, "reason": event.reason, "message": event.message })
+    });
+    set(&mut written, "conditions", conditions.collect());
+    set(&mut written, "events", events.collect());
+    set(&mut written, "status", decision.status.as_deref().map_or(Value::Null, parse));
+    let after = decision.requeue_after.map(|after| after.as_millis());
+    set(&mut written, "requeueAfterMs", json!(after));
+    written
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Case {
+    name: String,
+    #[serde(default)]
+    call: Call,
+    parent: Value,
+    #[serde(default)]
+    children: Vec<Value>,
+    #[serde(default)]
+    related: BTreeMap<String, Vec<Value>>,
+    #[serde(default)]
+    refusals: Vec<CaseRefusal>,
+    #[serde(default = "empty")]
+    config: Value,
+    now: Option<u64>,
+    attempt: Option<u32>,
+    #[serde(default)]
+    expect: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Call {
+    #[default]
+    Reconcile,
+    Finalize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseRefusal {
+    #[serde(default)]
+    group: String,
+    version: String,
+    kind: String,
+    namespace: Option<String>,
+    name: String,
+    code: u32,
+    reason: String,
+    message: String,
+}
+
+fn empty() -> Value {
+    json!({})
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).map(|entries| entries.flatten().map(|entry| entry.path()));
+    let mut files: Vec<PathBuf> = entries.into_iter().flatten().collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    files
+}
+
+fn wrong_answer<R: Reconciler>(file: &Path) -> Option<String> {
+    let text = fs::read_to_string(file).unwrap_or_else(|cause| unusable(&format!("{}: {cause}", file.display())));
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let case: Case = serde_saphyr::from_str_with_options(&text, options)
+        .unwrap_or_else(|cause| unusable(&format!("{}: {cause}", file.display())));
+    let (name, expected) = (case.name.clone(), sorted(case.expect.clone()));
+    let answered = sorted(answer::<R>(case));
+    let as_yaml = || serde_saphyr::to_string(&json!({ "expect": answered })).unwrap_or_default();
+    (answered != expected).then(|| format!("--- {}: {name}: the answer is\n{}", file.display(), as_yaml()))
+}
+
+fn answer<R: Reconciler>(case: Case) -> Value {
+    match case.call {
+        Call::Reconcile => match crate::reconcile::<R>(observation(case)) {
+            Ok(Answer::Decided(decided)) => json!({ "decided": decision(&decided) }),
+            Ok(Answer::Needs(needs)) => json!({ "needs": needs.iter().map(need).collect::<Value>() }),
+            Err(failure) => failed(failure),
+        },
+        Call::Finalize => match crate::finalize::<R>(observation(case)) {
+            Ok(Cleanup::Waiting(waiting)) => json!({ "waiting": decision(&waiting) }),
+            Ok(Cleanup::Done(done)) => json!({ "done": decision(&done) }),
+            Err(failure) => failed(failure),
+        },
+    }
+}
+
+/// Builds the observation of a case, in the order in which a host shows it.
+fn observation(case: Case) -> Observation {
+    let mut children = objects(&case.children);
+    children.sort_by_key(|child| (child.reference.kind.group.clone(), child.reference.kind.kind.clone(), place(child)));
+    let related = case.related.into_iter().map(|(key, found)| {
+        let mut objects = objects(&found);
+        objects.sort_by_key(place);
+        Related { key, objects }
+    });
+    Observation {
+        parent: object(&case.parent),
+        children,
+        related: related.collect(),
+        refusals: case.refusals.into_iter().map(refusal).collect(),
+        config: case.config.to_string(),
+        now: case.now,
+        attempt: case.attempt,
+    }
+}
+
+fn objects(values: &[Value]) -> Vec<Object> {
+    values.iter().map(object).collect()
+}
+
+fn place(object: &Object) -> (Option<String>, String) {
+    (object.reference.namespace.clone(), object.reference.name.clone())
+}
+
+fn refusal(refusal: CaseRefusal) -> Refusal {
+    let CaseRefusal { group, version, kind, namespace, name, code, reason, message } = refusal;
+    let kind = ResourceKind::new(&group, &version, &kind);
+    Refusal { reference: ObjectRef { kind, namespace, name }, code, reason, message }
+}
+
+fn children(children: &Children) -> Value {
+    match children {
+        Children::Keep => json!("keep"),
+        Children::Exactly(objects) => {
+            let whole = objects.iter().map(|object| object.whole().map(Value::Object));
+            let whole: Result<Value, _> = whole.collect();
+            json!({ "exactly": whole.unwrap_or_else(|cause| unusable(&format!("a child is no JSON: {cause}"))) })
+        }
+    }
+}
+
+fn need(need: &Requirement) -> Value {
+    let mut written =
+        json!({ "key": need.key, "apiVersion": need.kind.api_version(), "kind": need.kind.kind, "name": need.name });
+    set(&mut written, "namespace", json!(need.namespace));
+    written
+}
+
+fn status(status: Status) -> &'static str {
+    match status {
+        Status::True => "True",
+        Status::False => "False",
+        Status::Unknown => "Unknown",
+    }
+}
+
+fn failed(failure: Failure) -> Value {
+    match failure {
+        Failure::Retry { message, after } => {
+            let mut written = json!({ "message": message });
+            set(&mut written, "afterMs", json!(after.map(|after| after.as_millis())));
+            json!({ "retry": written })
+        }
+        Failure::Reject { message, field } => {
+            let mut written = json!({ "message": message });
+            set(&mut written, "field", json!(field));
+            json!({ "reject": written })
+        }
+        Failure::Other(message) => json!({ "other": message }),
+    }
+}
+
+/// Sets a member unless it says nothing, as what says nothing is left out of cases.
+fn set(object: &mut Value, key: &str, value: Value) {
+    let says_nothing = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    if let (Value::Object(members), false) = (object, says_nothing) {
+        members.insert(key.to_owned(), value);
+    }
+}
+
+/// Sorts children and conditions, whose order means nothing, and leaves out members that say nothing.
+fn sorted(mut answer: Value) -> Value {
+    let decisions = answer.as_object_mut().into_iter().flat_map(Map::values_mut);
+    for decision in decisions.filter_map(Value::as_object_mut) {
+        decision.retain(|_, value| !(value.is_null() || value.as_array().is_some_and(Vec::is_empty)));
+        sort(decision.get_mut("conditions"), &["/type"]);
+        let children = decision.get_mut("children").and_then(|children| children.get_mut("exactly"));
+        sort(children, &["/kind", "/apiVersion", "/metadata/name"]);
+    }
+    answer
+}
+
+fn sort(list: Option<&mut Value>, pointers: &[&str]) {
+    if let Some(list) = list.and_then(Value::as_array_mut) {
+        list.sort_by_key(|one| {
+            let texts = pointers.iter().map(|pointer| one.pointer(pointer).and_then(Value::as_str));
+            texts.map(|text| text.unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        });
+    }
+}
+
+fn parse(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_else(|cause| unusable(&format!("the status is no JSON: {cause}")))
+}
+
+#[allow(clippy::panic, reason = "a test says what broke by breaking")]
+fn unusable(why: &str) -> ! {
+    panic!("{why}")
+}
