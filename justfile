@@ -27,10 +27,10 @@ hotshoe := justfile_directory() / "target/release/hotshoe"
 drafted := "--config profile.release.package.hotshoe.incremental=true --config profile.release.package.hotshoe.codegen-units=64 --config profile.release.package.hotshoe.opt-level=1"
 
 # Tests on a control plane mostly wait: for back-offs, for the garbage collector, for a host that starts. The harness
-# bounds how many are at work; more threads than that are for those that wait for their turn on a plane of their own.
+# bounds how many run; more threads than that are for those that wait for their turn on a plane of their own.
 waiting := 'RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((8 * ' + num_cpus() + '))}"'
 
-# The plugins that the Deployment runs; its arguments stand on one line.
+# The plugins that the Deployment runs; its arguments are on one line.
 deployed := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o 'plugins/[a-z0-9-]*')"
 
 # CLUSTER=… and IMG=… among the words of a recipe, as `make` reads them; the others stay.
@@ -247,7 +247,7 @@ status *options:
     @[ -x "{{ hotshoe }}" ] || "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
     @"{{ hotshoe }}" status "$@"
 
-# The name of whose line it is stands last, or is a member of its own: what comes before may be a plugin's words.
+# The plugin's name is last in a line, or a member of its own: what comes before may be a plugin's words.
 # Follow a plugin's lines in the log of `just run`
 [group('run')]
 [no-exit-message]
@@ -264,11 +264,11 @@ demo: build control-plane
 
 # What to run before a commit, in a minute or two: format, clippy, core tests, the plugins' logic, the fuzz targets' seeds
 [group('test')]
-check: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "lint")
+check: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" "lint")
 
 # Everything that CI runs
 [group('test')]
-test: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "apply-types-check" "lint" "docs" "build" "test-unit" "crds-check" "test-plugin" "control-plane" "test-e2e" "demo")
+test: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" "apply-types-check" "lint" "docs" "build" "test-unit" "crds-check" "test-plugin" "control-plane" "test-e2e" "demo")
 
 # The pure half of the host: what a plugin may do and what must be written, in seconds
 [group('test')]
@@ -291,11 +291,25 @@ t *arguments: toolchain
 test-logic *arguments: toolchain
     cd plugins && cargo test {{ guests }} --all-features "$@"
 
-# A plugin's component on its cases, in the sandbox of production; --accept writes down what it answers
+# The logic of the plugins in JavaScript, and their SDK, in Node
+[group('test')]
+test-logic-js *arguments:
+    @plugins/test-js.sh "$@"
+
+# A plugin's component on its cases, in the sandbox of production, or those of all; --accept writes down what it answers
 [group('test')]
 [no-exit-message]
 test-plugin *arguments: build-host
-    @{{ named }}; "{{ hotshoe }}" build "plugins/$name" --out {{ check }}; "{{ hotshoe }}" test "plugins/$name" --components {{ check }} "$@"
+    #!/usr/bin/env bash
+    set -euo pipefail
+    names=(plugins/*/plugin.yaml)
+    case ${1:--} in -*) ;; *) names=("plugins/$(deploy/plugin.sh "$1")/plugin.yaml"); shift ;; esac
+    for name in "${names[@]}"; do
+        name=$(basename "$(dirname "$name")")
+        [ ${#names[@]} -eq 1 ] || echo "$name:"
+        "{{ hotshoe }}" build "plugins/$name" --out {{ check }}
+        "{{ hotshoe }}" test "plugins/$name" --components {{ check }} "$@"
+    done
 
 # The host from outside, on a real control plane
 [group('test')]

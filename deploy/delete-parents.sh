@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Deletes every object of the CRDs in crds/ from the cluster of $KUBECONFIG, and waits until the host
-# has finished them: without a host their finalizers would hold them, and the CRDs, for ever.
+# has finished them: without a host their finalizers would keep them, and the CRDs, for ever.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `just demo` does: Hotshoe from nothing to a plugin that is swapped while it works, and to one
-# that misbehaves and is taken back, on a real control plane. Each step says what happens, prints the
+# What `just demo` does: Hotshoe from nothing to a plugin that is replaced while the host runs, and to one
+# that misbehaves and is rolled back, on a real control plane. Each step says what happens, prints the
 # command that does it, and waits, with a deadline, until it is seen to have happened; a step that does
 # not fails the demo.
 #
@@ -25,7 +25,7 @@ if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
     bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'
 fi
 
-# === how it tells ===
+# === output ===
 
 step=0
 step() {
@@ -179,7 +179,7 @@ cp -R wit "$demo/wit"
 cp -a target/guests/release target/guests/wasm32-unknown-unknown "$demo/plugins/target/guests/"
 cp target/plugins/memcached.wasm "$plugin/memcached.wasm"
 export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.4.36-alpine}"
-# A cache of its own: the host remembers there what it took back, and would not take it again.
+# A cache of its own: the host remembers there what it rolled back, and would not activate it again.
 command=(hotshoe run --namespace $namespace --kubeconfig "$demo/hotshoe.kubeconfig" --cache "$demo/cache" --listen 127.0.0.1:0 "$plugin")
 show "${command[@]}"
 "${command[@]}" >"$log" 2>&1 &
@@ -192,7 +192,7 @@ sed 's/^/    /' "$log"
 run hotshoe status
 
 step 'A Memcached'
-say 'One object, and the host makes a Deployment and a Service of it, and tells in its status what it' \
+say 'One object, and the host makes a Deployment and a Service of it, and reports in its status what it' \
     'observes. What follows are the objects, as they arrive.'
 follow memcached "metadata.name spec.size $available.status $available.message"
 follow deployment 'metadata.name spec.replicas status.readyReplicas'
@@ -209,7 +209,7 @@ await 'two servers are ready' '*with 2 replicas created successfully' says
 run kubectl get memcached $sample
 
 step 'A drift'
-say 'Somebody scales the Deployment by hand. The field is the plugin'\''s, so it is put back.'
+say 'A user scales the Deployment by hand. The plugin sets this field, so it is put back.'
 run kubectl scale deployment $sample --replicas=3
 await 'the Deployment is put back' 2 field deployment $sample '{.spec.replicas}'
 await 'two servers are ready again' '*with 2 replicas created successfully' says
@@ -218,7 +218,7 @@ run kubectl get deployment $sample
 
 step 'What another plugin would change'
 say 'The logic gets a log line and another message. The running host asks the new component about every' \
-    'Memcached that is there, beside the one at work, and shows the difference. Nothing is written.' \
+    'Memcached in the cluster, beside the active one, and shows the difference. Nothing is written.' \
     'By hand: change plugins/memcached/src, then just shadow (or just reload --dry-run)'
 first=$(decides)
 edit src/reconcile.rs '/let observed = /a\
@@ -235,7 +235,7 @@ said 'says the new plugin'
 [[ $(says) != *'says the new plugin'* ]] || fail 'the shadow has written'
 
 step 'Another plugin, while the host runs'
-say 'Now it is slid in: no restart, no watch opened again, no Pod touched. By hand: just reload'
+say 'Now it is activated: no restart, no watch opened again, no Pod touched. By hand: just reload'
 pods=$(kubectl get pods -o name | sort)
 run mv "$demo/new.wasm" "$plugin/memcached.wasm"
 run hotshoe reload memcached
@@ -248,9 +248,9 @@ second=$(decides)
 [ "$second" != "$first" ] || fail 'the same component decides'
 
 step 'A plugin that would delete what is there'
-say 'Somebody forgets the Service. The cases of the plugin say so when it is built, and here nobody listens.' \
-    'But whatever is offered to the host is asked about every Memcached first. This one would delete children' \
-    'of more than 10 in 100, so it is held until somebody approves it, and the one at work goes on.' \
+say 'The author forgets the Service. The cases of the plugin say so when it is built, and the author ignores it.' \
+    'But the host asks every new component about every Memcached first. This one would delete children' \
+    'of more than 10 in 100, so it requires approval, and the active one stays.' \
     'By hand: just shadow to see it all, just reload, and hotshoe approve if you mean it'
 cp "$plugin/src/children.rs" "$demo/children.rs"
 edit src/children.rs 's/let service = /let _service = /
@@ -258,7 +258,7 @@ s/\[deployment.into(), service.into()\]/[deployment.into()]/
 s/\[Object; 2\]/[Object; 1]/'
 run hotshoe build "$plugin" --out "$plugin/memcached.wasm"
 run_to 1 hotshoe reload memcached
-said 'not taken: '
+said 'not activated: '
 said ': ApprovalRequired: '
 said 'it would delete children of 1 of 1 parents'
 run kubectl get service $sample-service
@@ -267,7 +267,7 @@ mv "$demo/children.rs" "$plugin/src/children.rs"
 
 step 'A plugin that misbehaves'
 say 'The next one has a log line for which it knows three words. It does well on all that is there, so it' \
-    'is taken. Then somebody asks for a fourth server. By hand: just reload, and just status to watch'
+    'is activated. Then a user asks for a fourth server. By hand: just reload, and just status to watch'
 edit src/reconcile.rs '/let observed = /a\
     let count = ["one", "two", "three"][request.parent.spec.size as usize - 1];\
     hotshoe_sdk::info!("{} has {count}", request.name());'
@@ -279,8 +279,8 @@ third=$(decides)
 run kubectl patch memcached $sample --type merge --patch '{"spec":{"size":4}}'
 say 'It traps, which costs this one decision: no child is written, an Event and a condition say why. The host' \
     'tries again, at longer and longer intervals. After five failures, where the component before had none, it' \
-    'goes back by itself: in about 15 seconds.'
-await 'the host goes back' "$second" decides
+    'rolls back by itself: in about 15 seconds.'
+await 'the host rolls back' "$second" decides
 await 'four servers are ready' '*with 4 replicas created successfully, says the new plugin' says
 run grep -m 1 'ERROR.*RolledBack' "$log"
 run kubectl get memcached $sample
@@ -289,23 +289,23 @@ run kubectl get events --field-selector reason=Trapped -o 'custom-columns=REASON
 said "$third"
 
 step 'What was'
-say 'The file still has the component that misbehaved. The host does not take it again, unless somebody says' \
-    '`hotshoe approve`; what is fixed is another component. By hand: just status, just history, just rollback'
+say 'The file still has the component that misbehaved. The host does not activate it again without' \
+    '`hotshoe approve`; a fixed one is another component. By hand: just status, just history, just rollback'
 run_to 1 hotshoe reload memcached
 said 'RolledBack'
 run hotshoe status
-said "not taken: $third"
+said "not activated: $third"
 run hotshoe history memcached
 [ "$(grep -c "$second .* Activated" "$demo/said")" = 2 ] || fail 'the history does not have the return'
 [[ $(grep '^\*' "$demo/said") == *"$second"* ]] || fail 'the history does not mark the component that decides'
-grep -q "$third .* RolledBack .* calls failed" "$demo/said" || fail 'the history does not say why the third was taken back'
-say 'A person can do the same: back to the very first, to see it once more.'
+grep -q "$third .* RolledBack .* calls failed" "$demo/said" || fail 'the history does not say why the third was rolled back'
+say 'An administrator can do the same: back to the very first, to see it once more.'
 run hotshoe rollback memcached --to "$first"
 await 'the first plugin says what it said' '*with 4 replicas created successfully' says
 run kubectl get memcached $sample -o jsonpath="{.$available.message}{\"\n\"}"
 
 step 'The end of the Memcached'
-say 'The plugin has a finalizer, so that it can say its last word. Then the garbage collector takes the' \
+say 'The plugin has a finalizer, so that it can clean up first. Then the garbage collector deletes the' \
     'children; of a kind as young as this one it learns within half a minute.'
 run kubectl delete memcached $sample --timeout=${patience}s
 await 'its children are gone' '' kubectl get deployment,service,pod --output name

@@ -14,7 +14,7 @@
 //! | `main.rs` | the command line |
 //! | `quick.rs`, `swap.rs` | which cells are run, in which order, and what is made of them |
 //! | `hostile.rs` | another run by itself: the host with a plugin that attacks the others |
-//! | `stand.rs` | the host with converged CRs, to which components are offered |
+//! | `rig.rs` | the host with converged CRs, to which components are offered |
 //! | `trickle.rs` | CRs changed steadily, and how long each change takes |
 //! | `record.rs` | what must hold of every write while components are swapped |
 //! | `cells/` | one measurement each: from a fresh control plane to an [`Outcome`](cells::Outcome) |
@@ -42,7 +42,7 @@ pub mod raw;
 pub mod record;
 pub mod report;
 pub mod resource;
-pub mod stand;
+pub mod rig;
 pub mod subject;
 pub mod swap;
 pub mod trickle;

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_after_a_swap_that_the_old_revision_decides_is_wrong() {
+    fn a_change_that_the_old_revision_decides_after_a_swap_is_wrong() {
         let findings = findings(&[
             ("a", Changed(1)),
             ("a", Written(1, Some(1))),
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_nobody_wished_for_is_wrong() {
+    fn a_write_that_was_not_desired_is_wrong() {
         let findings = findings(&[
             ("a", Changed(1)),
             ("a", Written(7, Some(0))),

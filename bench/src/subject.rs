@@ -42,7 +42,7 @@ impl UnderTest {
     }
 }
 
-/// An operator, or what stands for the fewest requests.
+/// An operator, or the writer with the fewest requests.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Subject {

@@ -43,7 +43,7 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 enum Part {
-    /// A component in the shadow of the one at work
+    /// A component in the shadow of the active one
     Shadow,
     /// From the digest of a component being known to its first decision
     First,

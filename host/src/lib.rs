@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | [`cli`] | the command line, one file a verb | all below |
 //! | [`server`] | metrics, health, readiness, status, an administrator's commands | rollout and below |
-//! | [`rollout`] | which revision decides, and how another takes its place | shadow and below |
+//! | [`rollout`] | which revision is active, and how another replaces it | shadow and below |
 //! | [`shadow`] | two revisions asked about one parent | reconcile and below |
 //! | [`reconcile`] | observe, decide, check, apply, report | cluster and below |
 //! | [`cluster`] | all contact with the API server; the only place for `kube` | telemetry and below |

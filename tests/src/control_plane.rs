@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::audit::{Entry, entries, entries_of};
-use crate::kinds::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CRD, NAMESPACE, ROLE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT};
 use crate::host::program;
+use crate::kinds::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CRD, NAMESPACE, ROLE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT};
 use crate::kube::Kube;
 use crate::{repository, wait};
 

@@ -40,6 +40,11 @@ pub fn plugin(name: &'static str) -> PathBuf {
     built.entry(name).or_insert_with(|| build(&format!("plugins/{name}"), name)).clone()
 }
 
+/// The folder of the plugin in `tests/fixtures/NAME`, its component built.
+pub fn fixture(name: &'static str) -> PathBuf {
+    build(&format!("tests/fixtures/{name}"), name)
+}
+
 /// Builds a plugin where everybody's build products are, as `just build` does.
 pub fn product(source: &str) {
     let output = Command::new(program()).arg("build").arg(repository(source)).output().expect("the program runs");
@@ -148,7 +153,7 @@ impl Folder {
     }
 }
 
-/// What is offered as a component and is none that can be taken, with the reason that is expected.
+/// What is offered as a component and must be refused, with the expected reason.
 pub fn unusable(good: &[u8]) -> Vec<(&'static str, Vec<u8>, &'static str)> {
     vec![
         ("garbage", b"this is a text and no component".to_vec(), "NotAComponent"),

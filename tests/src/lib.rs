@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `control_plane.rs` | the control planes, and accounts on them |
 //! | `host.rs` | the host as a process: started, killed, asked |
-//! | `scene.rs` | a namespace with a host at work in it: where a test begins |
+//! | `scene.rs` | a namespace with a running host: where a test begins |
 //! | `guests.rs` | components: built, changed in a word, broken |
 //! | `kube.rs` | the plain client |
 //! | `audit.rs` | who wrote what, as the API server recorded it |

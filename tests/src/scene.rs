@@ -1,4 +1,4 @@
-//! A namespace with a host at work in it: where a test begins, and what it looks at.
+//! A namespace with a running host: where a test begins, and what it observes.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +50,7 @@ pub fn said<'a>(object: &'a Value, name: &str) -> (&'a str, &'a str, &'a str) {
 }
 
 impl Scene {
-    /// A namespace in which a host that watches all of them is at work.
+    /// Creates a namespace with a running host that watches all namespaces.
     pub async fn with(plane: &'static ControlPlane, host: &Host, name: &str) -> Self {
         let mut scene = Self::new(plane, name).await;
         scene.watch_log(host);

@@ -26,7 +26,7 @@ static RUNTIME: LazyLock<Handle> = LazyLock::new(|| {
     handle
 });
 
-/// How many tests are at work at once, each with a host: three to a core, for they mostly wait.
+/// How many tests run at once, each with a host: three to a core, for they mostly wait.
 static AT_WORK: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(3 * available_parallelism().map_or(1, NonZero::get)));
 

@@ -14,12 +14,12 @@ use anyhow::{Result, ensure};
 use super::Setup;
 use crate::figure::Figure;
 use crate::figure::Target::AtMost;
-use crate::stand::Stand;
+use crate::rig::Rig;
 use crate::subject::{Metrics, metrics};
 
 /// How many CRs there are.
 const COUNTS: [usize; 3] = [10, 100, 1000];
-/// How often a component is swapped at each of these.
+/// The swaps at each of these sizes.
 const SWAPS: usize = 16;
 const STAGES: [&str; 6] = ["load", "cases", "watches", "survey", "publish", "decision"];
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -37,37 +37,37 @@ struct Took {
 /// When a run is void.
 pub async fn run(setup: &Setup) -> Result<Vec<Figure>> {
     let mut before = 0;
-    let stand = Stand::up(&Setup { count: before, ..setup.clone() }, "swap-first").await?;
+    let rig = Rig::up(&Setup { count: before, ..setup.clone() }, "swap-first").await?;
     // A host compiles a component once.
     for number in 0..2 {
-        stand.offer(&stand.renamed(number)).await?;
+        rig.offer(&rig.renamed(number)).await?;
     }
     let mut figures = Vec::new();
     for count in COUNTS {
         eprintln!("first: {count} CRs");
-        stand.grow(before, count).await?;
+        rig.grow(before, count).await?;
         before = count;
         let mut took = Vec::new();
-        for swap in 0..SWAPS {
-            stand.host.rest().await?;
-            took.push(swapped(&stand, &stand.renamed((swap % 2) as u8)).await?);
+        for number in 0..SWAPS {
+            rig.host.rest().await?;
+            took.push(swap(&rig, &rig.renamed((number % 2) as u8)).await?);
         }
         figures.extend(of(count, &took));
     }
-    stand.down().await?;
+    rig.down().await?;
     Ok(figures)
 }
 
-async fn swapped(stand: &Stand, component: &[u8]) -> Result<Took> {
-    let before = metrics(&stand.host).await?;
-    stand.folder.put(component);
+async fn swap(rig: &Rig, component: &[u8]) -> Result<Took> {
+    let before = metrics(&rig.host).await?;
+    rig.folder.put(component);
     let began = Instant::now();
     loop {
-        let after = metrics(&stand.host).await?;
+        let after = metrics(&rig.host).await?;
         if after.of("hotshoe_swap_seconds_count") > before.of("hotshoe_swap_seconds_count") {
             return Ok(Took::between(&before, &after));
         }
-        ensure!(began.elapsed() < PATIENCE, "void: a component is not taken; see {}", stand.host.log().display());
+        ensure!(began.elapsed() < PATIENCE, "void: a component is not activated; see {}", rig.host.log().display());
         tokio::time::sleep(LOOK).await;
     }
 }
@@ -80,6 +80,11 @@ impl Took {
             |stage| grown(&format!("hotshoe_swap_stage_seconds_sum{{controller=\"memcached\",stage=\"{stage}\"}}"));
         Self { total: grown("hotshoe_swap_seconds_sum"), stages: STAGES.map(stage) }
     }
+
+    /// Returns how long a stage took, in seconds; no number where there is no such stage, which misses every target.
+    fn of(&self, stage: &str) -> f64 {
+        STAGES.iter().zip(self.stages).find_map(|(name, took)| (*name == stage).then_some(took)).unwrap_or(f64::NAN)
+    }
 }
 
 fn of(count: usize, took: &[Took]) -> Vec<Figure> {
@@ -89,13 +94,9 @@ fn of(count: usize, took: &[Took]) -> Vec<Figure> {
     // What is promised is for a plugin with a few objects: every one of them is asked about.
     let first = milliseconds(format!("swap-first-{count}"), &|took| took.total);
     let first = first.map(|figure| if count == COUNTS[0] { figure.target(AtMost(10.0)) } else { figure });
-    let publish = |took: &Took| took.stages.get(5).copied().unwrap_or_default() * 1000.0;
+    let publish = |took: &Took| took.of("publish") * 1000.0;
     let pause = milliseconds(format!("swap-pause-host-{count}"), &publish);
     let pause = pause.map(|figure| Figure { unit: "µs", ..figure }.target(AtMost(100.0)));
-    let stages = STAGES.iter().enumerate().map(|(number, stage)| {
-        milliseconds(format!("swap-first-{count}-{stage}"), &|took| {
-            took.stages.get(number).copied().unwrap_or_default()
-        })
-    });
+    let stages = STAGES.iter().map(|stage| milliseconds(format!("swap-first-{count}-{stage}"), &|took| took.of(stage)));
     [first, pause].into_iter().chain(stages).flatten().collect()
 }

@@ -5,7 +5,7 @@
 //! | `cold.rs` | a start with CRs waiting |
 //! | `live.rs` | CRs created while the subject runs |
 //! | `steady.rs` | converged CRs: quiet, touched, after a restart, after the API server was away |
-//! | `shadow.rs` | another component in the shadow of the one at work |
+//! | `shadow.rs` | another component in the shadow of the active one |
 //! | `first.rs` | from the digest of another component to its first decision |
 //! | `pause.rs` | what a reconcile waits for while a component is published |
 //! | `swapping.rs` | changes acted upon while components are swapped |

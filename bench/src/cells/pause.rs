@@ -3,7 +3,7 @@
 //! to its core: where one has to share it with who publishes, the kernel lets it wait for a tick, and that is
 //! no pause of the slot's.
 //!
-//! The slot holds real components, each loaded anew, so that what is replaced is taken apart in
+//! The slot holds real components, each loaded anew, so that what is replaced is dropped in
 //! earnest. Of each publication the slowest load counts that any reader saw around it. Beside it are
 //! the same readers around the same moments without a publication: that is what the machine does to
 //! whoever measures.

@@ -25,7 +25,7 @@ use crate::figure::Figure;
 use crate::figure::Target::{AtLeast, Exactly};
 use crate::load::{list_path, name, set};
 use crate::record::{self, Findings, Seen, What};
-use crate::stand::{Stand, mark};
+use crate::rig::{Rig, mark};
 use crate::watcher::{Metadata, Named, follow};
 
 /// How many CRs: each is changed every 3.6 seconds.
@@ -36,7 +36,7 @@ const CHANGE: Duration = Duration::from_millis(30);
 const WORDS: usize = 16;
 /// One in so many is broken.
 const BROKEN: usize = 10;
-/// A change that stands for longer must have been acted upon; on a busy machine it may take a while.
+/// A change that is not overtaken for longer must have been acted upon; a busy machine may need a while.
 const GRACE: Duration = Duration::from_secs(3);
 /// What is left is waited for so long.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -73,47 +73,47 @@ pub async fn run(setup: &Setup, changes: u32, swaps: usize) -> Result<Vec<Figure
         "{swaps} swaps in {lasts:?} are more than a host looks at; make more changes"
     );
     ensure!(FIRST + changes < 65_536, "there are not so many ports; make fewer changes");
-    let stand = Stand::up(&Setup { count: COUNT, ..setup.clone() }, "swap-recorder").await?;
-    let good: Vec<_> = (0..WORDS).map(|number| stand.marked(number)).collect();
+    let rig = Rig::up(&Setup { count: COUNT, ..setup.clone() }, "swap-recorder").await?;
+    let good: Vec<_> = (0..WORDS).map(|number| rig.marked(number)).collect();
     eprintln!("recorder: {WORDS} components are compiled");
-    let broken = broken(&stand);
+    let broken = broken(&rig);
     for broken in &broken {
-        stand.refuse(broken.bytes()).await?;
+        rig.refuse(broken.bytes()).await?;
     }
     for component in &good {
-        stand.offer(component).await?;
+        rig.offer(component).await?;
     }
-    stand.host.rest().await?;
+    rig.host.rest().await?;
     let board = Arc::new(Mutex::new(Board::new()));
     lock(&board).offered.push(mark(WORDS - 1));
-    let tasks = watch(&stand, &board);
+    let tasks = watch(&rig, &board);
     seen_all(&board).await?;
-    let before = (stand.swaps().await?, stand.refusals().await?);
+    let before = (rig.swaps().await?, rig.refusals().await?);
     eprintln!("recorder: {changes} changes and {swaps} swaps in {} s", lasts.as_secs());
-    let swapping = swap(&stand, &good, &broken, swaps, pause, &board);
-    let (changed, ()) = tokio::join!(change(&stand, changes), swapping);
+    let swapping = swap(&rig, &good, &broken, swaps, pause, &board);
+    let (changed, ()) = tokio::join!(change(&rig, changes), swapping);
     changed?;
     let is_final = settled(&board).await;
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
-    let (taken, refused) = (stand.swaps().await? - before.0, stand.refusals().await? - before.1);
-    stand.down().await?;
+    let (activated, refused) = (rig.swaps().await? - before.0, rig.refusals().await? - before.1);
+    rig.down().await?;
     let board = std::mem::replace(&mut *lock(&board), Board::new());
     let services = board.wrong_services();
     let findings = record::check(board.seen, board.began.elapsed(), GRACE);
     findings.lines().iter().take(SHOWN).for_each(|line| println!("wrong {line}"));
     ensure!(is_final || !findings.lost.is_empty(), "void: the recorder did not see the end");
-    Ok(figures(&findings, services, swaps, taken, refused))
+    Ok(figures(&findings, services, swaps, activated, refused))
 }
 
 /// Changes CRs in turn.
-async fn change(stand: &Stand, changes: u32) -> Result<()> {
+async fn change(rig: &Rig, changes: u32) -> Result<()> {
     let (mut pace, mut sending) = (interval(CHANGE), FuturesUnordered::new());
     let mut number = 0;
     while number < changes {
         tokio::select! {
             _ = pace.tick() => {
                 let (name, port) = (name(number as usize % COUNT), FIRST + number);
-                sending.push(async move { set(&stand.plane.user, &name, &json!({ "containerPort": port })).await });
+                sending.push(async move { set(&rig.plane.user, &name, &json!({ "containerPort": port })).await });
                 number += 1;
             }
             Some(sent) = sending.next() => sent?,
@@ -126,7 +126,7 @@ async fn change(stand: &Stand, changes: u32) -> Result<()> {
 }
 
 /// Puts one component after the other in the place of the one before it; the last is a good one.
-async fn swap(stand: &Stand, good: &[Vec<u8>], broken: &[Broken], swaps: usize, pause: Duration, board: &Mutex<Board>) {
+async fn swap(rig: &Rig, good: &[Vec<u8>], broken: &[Broken], swaps: usize, pause: Duration, board: &Mutex<Board>) {
     let mut pace = interval(pause);
     let (mut next_good, mut next_broken) = ((0..WORDS).cycle(), broken.iter().cycle());
     for number in 1..=swaps {
@@ -135,20 +135,20 @@ async fn swap(stand: &Stand, good: &[Vec<u8>], broken: &[Broken], swaps: usize, 
             && let Some(broken) = next_broken.next()
         {
             match broken {
-                Broken::Renamed(bytes) => stand.folder.put(bytes),
+                Broken::Renamed(bytes) => rig.folder.put(bytes),
                 // This should not happen, and one day it will.
-                Broken::Overwritten(bytes) => drop(std::fs::write(stand.folder.component(), bytes)),
+                Broken::Overwritten(bytes) => drop(std::fs::write(rig.folder.component(), bytes)),
             }
         } else if let Some(number) = next_good.next()
             && let Some(component) = good.get(number)
         {
             lock(board).offered.push(mark(number));
-            stand.folder.put(component);
+            rig.folder.put(component);
         }
     }
 }
 
-/// A component that must not be taken.
+/// A component that must not be activated.
 enum Broken {
     /// Put in its place at once.
     Renamed(Vec<u8>),
@@ -164,12 +164,12 @@ impl Broken {
     }
 }
 
-fn broken(stand: &Stand) -> Vec<Broken> {
-    let good = stand.folder.original();
+fn broken(rig: &Rig) -> Vec<Broken> {
+    let good = rig.folder.original();
     let half = good.get(..good.len() / 2).unwrap_or_default().to_vec();
     let mut broken = vec![
         Broken::Renamed(traps("cache.example.com", "v1alpha1", "Memcached")),
-        Broken::Renamed(stand.unlike_its_cases("broken")),
+        Broken::Renamed(rig.unlike_its_cases("broken")),
         Broken::Overwritten(half),
     ];
     broken.extend(unusable(good).into_iter().map(|(_, bytes, _)| Broken::Renamed(bytes)));
@@ -177,7 +177,7 @@ fn broken(stand: &Stand) -> Vec<Broken> {
 }
 
 /// Waits until everything was seen once: a change that the recorder had not seen the beginning of
-/// would be nobody's.
+/// would have no cause.
 async fn seen_all(board: &Mutex<Board>) -> Result<()> {
     let began = Instant::now();
     loop {
@@ -207,10 +207,10 @@ async fn settled(board: &Mutex<Board>) -> bool {
     false
 }
 
-fn watch(stand: &Stand, board: &Arc<Mutex<Board>>) -> Vec<tokio::task::JoinHandle<()>> {
+fn watch(rig: &Rig, board: &Arc<Mutex<Board>>) -> Vec<tokio::task::JoinHandle<()>> {
     let deployments = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
     let services = format!("/api/v1/namespaces/{NAMESPACE}/services");
-    let admin = &stand.plane.admin;
+    let admin = &rig.plane.admin;
     vec![
         follow(admin, list_path(), board, |board: &mut Board, parent: Parent| board.parent(&parent)),
         follow(admin, deployments, board, |board: &mut Board, child: Deployment| board.deployment(&child)),
@@ -271,15 +271,15 @@ impl Board {
     }
 }
 
-fn figures(findings: &Findings, services: usize, swaps: usize, taken: f64, refused: f64) -> Vec<Figure> {
+fn figures(findings: &Findings, services: usize, swaps: usize, activated: f64, refused: f64) -> Vec<Figure> {
     let one = |name: &str, value: f64| Figure::of(&format!("recorder-{name}"), "count", &[value]);
     let zero = |name: &str, value: usize| one(name, value as f64).map(|figure| figure.target(Exactly(0.0)));
     let broken = (1..=swaps).filter(|number| number % BROKEN == BROKEN / 2).count();
     let figures = [
         zero("lost", findings.lost.len() + services),
         zero("decided-twice", findings.wrong()),
-        one("swaps-taken", taken).map(|figure| figure.target(AtLeast((swaps - broken) as f64))),
-        one("broken-not-taken", refused).map(|figure| figure.target(AtLeast(broken as f64))),
+        one("swaps-activated", activated).map(|figure| figure.target(AtLeast((swaps - broken) as f64))),
+        one("broken-refused", refused).map(|figure| figure.target(AtLeast(broken as f64))),
         zero("unknown-writes", findings.unknown.len()),
         // A CR counts as changed also when it is created.
         one("changes", findings.changes.saturating_sub(COUNT) as f64),

@@ -1,4 +1,4 @@
-//! A component in the shadow of the one at work, over converged CRs: how long it takes, and how
+//! A component in the shadow of the active one, over converged CRs: how long it takes, and how
 //! much larger the host is meanwhile. It differs in a word that every CR's status has, so that
 //! every CR is a line of the answer.
 
@@ -76,7 +76,7 @@ pub async fn run(setup: &Setup, runs: usize) -> Result<Vec<Figure>> {
     Ok(figures(setup.count, before.1, after, first, unchanged, &took))
 }
 
-/// The component at work, and one that says a word otherwise.
+/// The active component, and one with another word in its status.
 fn components(plane: &Plane) -> Result<(std::path::PathBuf, std::path::PathBuf)> {
     let same = repository("target/plugins/memcached.wasm");
     let component = fs::read(&same).with_context(|| format!("{}", same.display()))?;

@@ -1,10 +1,10 @@
 //! How long a change of a CR takes until its child shows it, while another component is put in the
-//! place of the one at work every other second: one that decides the same, and one that decides
+//! place of the active one every other second: one that decides the same, and one that decides
 //! every CR otherwise, so that each swap is also a write of every Deployment.
 //!
 //! Both are held against the slower of two runs without swaps, the first and the last of all, whose
 //! spread is what this machine does to itself. Only the first has a target: the second says what the
-//! writes cost that were wished for.
+//! writes cost that were desired.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::time::interval;
 use super::Setup;
 use crate::figure::Figure;
 use crate::figure::Target::AtMost;
-use crate::stand::Stand;
+use crate::rig::Rig;
 use crate::trickle::{Times, Trickle};
 
 const CHANGE: Duration = Duration::from_millis(10);
@@ -26,56 +26,50 @@ const COUNT: usize = 100;
 /// # Errors
 /// When a run is void.
 pub async fn run(setup: &Setup, lasts: Duration) -> Result<Vec<Figure>> {
-    let stand = Stand::up(&Setup { count: COUNT, ..setup.clone() }, "swap-live").await?;
-    let same = [stand.renamed(0), stand.renamed(1)];
-    let other = [stand.marked(0), stand.marked(1)];
+    let rig = Rig::up(&Setup { count: COUNT, ..setup.clone() }, "swap-live").await?;
+    let same = [rig.renamed(0), rig.renamed(1)];
+    let other = [rig.marked(0), rig.marked(1)];
     // A host compiles a component once.
-    for component in same.iter().chain(&other).chain([&stand.folder.original().to_vec()]) {
-        stand.offer(component).await?;
+    for component in same.iter().chain(&other).chain([&rig.folder.original().to_vec()]) {
+        rig.offer(component).await?;
     }
-    stand.host.rest().await?;
+    rig.host.rest().await?;
     let trickle = Trickle::over(COUNT, CHANGE);
-    trickle.run(&stand.plane, Duration::from_secs(5)).await?;
-    let first = without(&stand, &trickle, lasts).await?;
-    let same = with(&stand, &trickle, lasts, "same decisions", &same).await?;
-    let other = with(&stand, &trickle, lasts, "other decisions", &other).await?;
-    stand.offer(stand.folder.original()).await?;
-    let last = without(&stand, &trickle, lasts).await?;
-    stand.down().await?;
+    trickle.run(&rig.plane, Duration::from_secs(5)).await?;
+    let first = without(&rig, &trickle, lasts).await?;
+    let same = with(&rig, &trickle, lasts, "same decisions", &same).await?;
+    let other = with(&rig, &trickle, lasts, "other decisions", &other).await?;
+    rig.offer(rig.folder.original()).await?;
+    let last = without(&rig, &trickle, lasts).await?;
+    rig.down().await?;
     Ok(figures(&[first, last], &same, &other, lasts))
 }
 
-async fn without(stand: &Stand, trickle: &Trickle, lasts: Duration) -> Result<Times> {
-    stand.host.rest().await?;
-    let times = trickle.run(&stand.plane, lasts).await?;
+async fn without(rig: &Rig, trickle: &Trickle, lasts: Duration) -> Result<Times> {
+    rig.host.rest().await?;
+    let times = trickle.run(&rig.plane, lasts).await?;
     eprintln!("live: no swaps: {times}");
     Ok(times)
 }
 
-async fn with(
-    stand: &Stand,
-    trickle: &Trickle,
-    lasts: Duration,
-    what: &str,
-    components: &[Vec<u8>; 2],
-) -> Result<Times> {
-    stand.host.rest().await?;
-    let before = stand.swaps().await?;
+async fn with(rig: &Rig, trickle: &Trickle, lasts: Duration, what: &str, components: &[Vec<u8>; 2]) -> Result<Times> {
+    rig.host.rest().await?;
+    let before = rig.swaps().await?;
     let swap = async {
         let mut pace = interval(SWAP);
         for component in components.iter().cycle() {
             pace.tick().await;
-            stand.folder.put(component);
+            rig.folder.put(component);
         }
     };
     let times = tokio::select! {
-        times = trickle.run(&stand.plane, lasts) => times?,
+        times = trickle.run(&rig.plane, lasts) => times?,
         () = swap => anyhow::bail!("there were no more components"),
     };
-    let swaps = stand.swaps().await? - before;
+    let swaps = rig.swaps().await? - before;
     eprintln!("live: {what}, {swaps} swaps: {times}");
     let due = lasts.as_secs_f64() / SWAP.as_secs_f64();
-    ensure!(swaps >= due - 2.0, "void: {swaps} swaps in {lasts:?}; see {}", stand.host.log().display());
+    ensure!(swaps >= due - 2.0, "void: {swaps} swaps in {lasts:?}; see {}", rig.host.log().display());
     Ok(times)
 }
 

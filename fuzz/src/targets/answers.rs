@@ -18,13 +18,7 @@ use hotshoe_core::model::limits::{CONDITION_MESSAGE, EVENT_MESSAGE, FAILURE_MESS
 /// its JSON, the status, a condition, an Event, a requirement or a failure.
 pub fn decision(bytes: &[u8]) {
     let Some(sections) = sections(bytes) else { return };
-    let mut decision = Decision {
-        children: Children::Keep,
-        status: None,
-        conditions: Vec::new(),
-        events: Vec::new(),
-        requeue_after: None,
-    };
+    let mut decision = Decision::default();
     let (mut children, mut needs) = (Vec::new(), Vec::new());
     for section in sections {
         let (head, text) = section.split_once('\n').unwrap_or((section, ""));

@@ -43,10 +43,7 @@ pub fn gate(bytes: &[u8]) {
     };
     let decision = Decision {
         children: Children::Exactly(children.iter().filter_map(|section| child(section)).collect()),
-        status: None,
-        conditions: Vec::new(),
-        events: Vec::new(),
-        requeue_after: None,
+        ..Decision::default()
     };
     let context = Context {
         parent: &parent,

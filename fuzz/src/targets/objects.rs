@@ -19,7 +19,7 @@ pub fn pruning(bytes: &[u8]) {
     // What is shown to a plugin is a projection of what is cached, so that must change nothing.
     let again = projection.project(&object.body).expect("it is an object");
     assert_eq!(again, *object.body);
-    // Texts are kept as they stand: one that is none, such as half a surrogate pair, stays one. An API
+    // Texts are kept as they are: one that is none, such as half a surrogate pair, stays one. An API
     // server sends none.
     let Ok(whole) = serde_json::from_str::<Value>(json) else { return };
     let kept: Value = serde_json::from_str(&object.body).expect("what is kept is JSON");
@@ -77,7 +77,7 @@ impl<'de> serde::Deserialize<'de> for Members {
                 let mut members = Map::new();
                 while let Some((key, Members(value))) = entries.next_entry::<String, _>()? {
                     if members.insert(key, value).is_some() {
-                        return Err(serde::de::Error::custom("a key stands twice"));
+                        return Err(serde::de::Error::custom("a key is given twice"));
                     }
                 }
                 Ok(members.into())

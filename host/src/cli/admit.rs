@@ -14,11 +14,11 @@ use hotshoe_core::check::{Context, Inadmissible, Present};
 use hotshoe_core::model::decision::{Answer, Call, Descriptor, Observation};
 use hotshoe_core::model::sanitize::clean;
 
-/// The most bytes of a denial that are printed: names of the plugin's choice may stand in it.
+/// The most bytes of a denial that are printed: it may contain names that the plugin chose.
 const WORDS: usize = 8_000;
 
-/// Reads `plugin.yaml`, whichever variables of the environment its configuration takes: that of a case stands
-/// in the case.
+/// Reads `plugin.yaml`, whichever variables of the environment its configuration uses: a case has its own
+/// configuration.
 pub(super) fn config(path: &Path) -> Option<PluginConfig> {
     let open = HostSettings { allow_env: vec!["*".to_owned()], ..HostSettings::default() };
     PluginConfig::read(path, &open).ok()
@@ -90,16 +90,6 @@ mod tests {
         Document { reference, json: "{}".into() }
     }
 
-    fn decision() -> Decision {
-        Decision {
-            children: Children::Keep,
-            status: None,
-            conditions: Vec::new(),
-            events: Vec::new(),
-            requeue_after: None,
-        }
-    }
-
     /// Why an answer is denied about a parent with one ConfigMap, `old`; empty where it is not.
     fn denied(call: Call, answer: Answer, namespaces: &str) -> String {
         let kind = Kind::new("", "v1", "ConfigMap");
@@ -107,13 +97,8 @@ mod tests {
             name: "demo".into(),
             version: "1".into(),
             parent: Kind::new("example.com", "v1", "Test"),
-            parent_fields: Vec::new(),
             owns: vec![OwnedKind { kind, verbs: Vec::new(), fields: Vec::new() }],
-            reads: Vec::new(),
-            finalizer: None,
-            wants_now: false,
-            wants_attempt: false,
-            config_schema: None,
+            ..Descriptor::default()
         };
         let observation = Observation {
             parent: document("Test", "one"),
@@ -137,17 +122,17 @@ mod tests {
     #[test]
     fn an_answer_that_a_host_carries_out_passes() {
         let children = || Children::Exactly(vec![document("ConfigMap", "old")]);
-        let old = || Decision { children: children(), status: Some(r#"{"a":1}"#.into()), ..decision() };
+        let old = || Decision { children: children(), status: Some(r#"{"a":1}"#.into()), ..Decision::default() };
         assert_eq!(denied(Call::Reconcile, Answer::Decided(old()), "own"), "");
         assert_eq!(denied(Call::Finalize, Answer::Waiting(old()), "own"), "");
-        let none = Decision { children: Children::Exactly(Vec::new()), ..decision() };
+        let none = Decision { children: Children::Exactly(Vec::new()), ..Decision::default() };
         assert_eq!(denied(Call::Finalize, Answer::Done(none), "own"), "", "deleting all is what clean-up is for");
         assert_eq!(denied(Call::Reconcile, Answer::Needs(Vec::new()), "own"), "");
     }
 
     #[test]
     fn a_status_with_conditions_in_it_is_denied() {
-        let decision = Decision { status: Some(r#"{"conditions":[]}"#.into()), ..decision() };
+        let decision = Decision { status: Some(r#"{"conditions":[]}"#.into()), ..Decision::default() };
         let denied = denied(Call::Reconcile, Answer::Decided(decision), "own");
         assert!(denied.contains("conditions belong in the list of conditions"), "{denied}");
     }
@@ -156,7 +141,7 @@ mod tests {
     fn the_hosts_condition_is_denied_in_every_answer() {
         let condition =
             Condition { name: "Reconciled".into(), status: Truth::True, reason: "R".into(), message: "m".into() };
-        let decision = || Decision { conditions: vec![condition.clone()], ..decision() };
+        let decision = || Decision { conditions: vec![condition.clone()], ..Decision::default() };
         for (call, answer) in [
             (Call::Reconcile, Answer::Decided(decision())),
             (Call::Finalize, Answer::Waiting(decision())),
@@ -169,7 +154,8 @@ mod tests {
 
     #[test]
     fn a_clean_up_that_creates_a_child_is_denied() {
-        let decision = Decision { children: Children::Exactly(vec![document("ConfigMap", "new")]), ..decision() };
+        let decision =
+            Decision { children: Children::Exactly(vec![document("ConfigMap", "new")]), ..Decision::default() };
         let denied = denied(Call::Finalize, Answer::Waiting(decision), "own");
         assert!(denied.contains("ConfigMap n/new: clean-up may not create a child"), "{denied}");
     }
@@ -179,7 +165,7 @@ mod tests {
         let labelled = "{matchLabels: {a: b}}";
         let new = |json: &str| {
             let child = Document { json: json.into(), ..document("ConfigMap", "new") };
-            Answer::Decided(Decision { children: Children::Exactly(vec![child]), ..decision() })
+            Answer::Decided(Decision { children: Children::Exactly(vec![child]), ..Decision::default() })
         };
         assert_eq!(denied(Call::Reconcile, new("{}"), labelled), "");
         let denied = denied(Call::Reconcile, new(r#"{"status":{}}"#), labelled);

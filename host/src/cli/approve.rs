@@ -26,7 +26,7 @@ impl Args {
     /// Asks and prints.
     ///
     /// # Errors
-    /// When no host answers, nothing waits, or another component decides than the one that is meant.
+    /// When no host answers, nothing requires approval, or another component is active than the one that is meant.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let status = super::runtime()?.block_on(self.plugin.ask(AdminVerb::Approve, self.digest.as_deref()))?;
         let code = reload::print(&status, self.plugin.output)?;
@@ -37,7 +37,7 @@ impl Args {
     }
 }
 
-/// Fails where another component decides than the one that is meant: the file may hold another by now.
+/// Fails if another component is active than the one that is meant: the file may hold another by now.
 fn is_meant(wanted: &str, plugin: &PluginStatus) -> anyhow::Result<()> {
     let wanted = wanted.strip_prefix("sha256:").unwrap_or(wanted).to_ascii_lowercase();
     let Some(deciding) = plugin.digest.filter(|digest| plugin.refused.is_none() && !digest.full().starts_with(&wanted))

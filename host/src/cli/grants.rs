@@ -19,7 +19,7 @@ use hotshoe_core::model::kind::Kind;
 #[command(after_help = "Examples:\n  \
     hotshoe grants plugins/memcached\n  \
     hotshoe grants plugins/memcached -o json\n\n\
-    Below the table stand the rules that are missing, ready to be pasted into plugin.yaml.\n\n\
+    Below the table are the rules that are missing, ready to be pasted into plugin.yaml.\n\n\
     Exit code: 0 when all that is asked for is granted, 1 otherwise.")]
 pub struct Args {
     #[command(flatten)]
@@ -166,17 +166,13 @@ mod tests {
             name: "d".into(),
             version: "1".into(),
             parent: Kind::new("c.example.com", "v1", "Memcached"),
-            parent_fields: Vec::new(),
             owns: vec![OwnedKind {
                 kind: Kind::new("apps", "v1", "Deployment"),
                 verbs: vec![WriteVerb::Create],
                 fields: Vec::new(),
             }],
             reads: vec![read("pods", "Pod"), read("secrets", "Secret")],
-            finalizer: None,
-            wants_now: false,
-            wants_attempt: false,
-            config_schema: None,
+            ..Descriptor::default()
         }
     }
 
@@ -185,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_in_the_closed_namespace_alone_is_not_given() {
+    fn a_grant_for_the_closed_namespace_alone_grants_nothing() {
         let named = |names: &[&str]| {
             let verbs = json!(["get", "list", "watch"]);
             let rule = json!({ "kind": "Pod", "verbs": verbs, "namespaces": names });
@@ -199,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn asked_and_given_stand_side_by_side() {
+    fn asked_and_granted_are_printed_side_by_side() {
         let grant = grant(json!([
             { "group": "apps", "kind": "Deployment", "verbs": ["get", "list", "watch", "create", "update", "delete"] },
             { "kind": "Secret", "verbs": ["get", "list"] },

@@ -1,4 +1,4 @@
-//! `hotshoe history`: which components decided, and what became of them.
+//! `hotshoe history`: which components were activated, refused, approved and rolled back.
 
 use std::process::ExitCode;
 
@@ -9,10 +9,10 @@ use crate::rollout::history::{Entry, Event};
 use crate::rollout::status::PluginHistory;
 use crate::server::verb::AdminVerb;
 
-/// Show which components decided, and what became of them
+/// Show which components were activated, refused, approved and rolled back
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example: hotshoe history memcached -o json\n\nThe one that decides is marked with *; `hotshoe rollback --to` activates one that is KEPT."
+    after_help = "Example: hotshoe history memcached -o json\n\nThe active one is marked with *; `hotshoe rollback --to` activates one that is KEPT."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_gone_back_to_is_marked_and_so_is_what_decides() {
+    fn kept_revisions_are_marked_and_so_is_the_active_one() {
         let [a, b, c] = ["aa", "bb", "cc"].map(|pair| pair.repeat(32));
         let entry = |digest: &str| json!({ "digest": digest, "version": "1", "at": 0, "event": "Activated" });
         let history = json!({ "current": c, "kept": [b], "entries": [entry(&a), entry(&b), entry(&c)] });

@@ -67,12 +67,12 @@ impl HostOptions {
     /// Sends bytes, and hands on each line of the answer as it comes.
     ///
     /// # Errors
-    /// When no host answers, it says no or falls silent, or `take` fails on a line.
+    /// When no host answers, it refuses or falls silent, or `on_line` fails.
     pub async fn post_lines(
         &self,
         path: &str,
         body: Vec<u8>,
-        mut take: impl FnMut(&str) -> anyhow::Result<()>,
+        mut on_line: impl FnMut(&str) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let silent = || format!("the host on {} said nothing for {PATIENCE:?}; its log may say why", self.address);
         let response = timeout(PATIENCE, self.send(Method::POST, path, body.into())).await.with_context(silent)??;
@@ -85,9 +85,9 @@ impl HostOptions {
         while let Some(frame) = timeout(PATIENCE, body.frame()).await.with_context(silent)? {
             let frame = frame.with_context(|| self.broken())?;
             let Ok(data) = frame.into_data() else { continue };
-            lines.push(&data, &mut take)?;
+            lines.push(&data, &mut on_line)?;
         }
-        lines.finish(&mut take)
+        lines.finish(&mut on_line)
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Response<Incoming>> {
@@ -136,19 +136,19 @@ impl HostOptions {
 struct Lines(Vec<u8>);
 
 impl Lines {
-    fn push(&mut self, data: &[u8], take: &mut impl FnMut(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    fn push(&mut self, data: &[u8], on_line: &mut impl FnMut(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
         for part in data.split_inclusive(|byte| *byte == b'\n') {
             ensure!(self.0.len() + part.len() <= MOST, "a line of the answer has more than {MOST} bytes");
             self.0.extend_from_slice(part);
             if self.0.ends_with(b"\n") {
-                take(str::from_utf8(&std::mem::take(&mut self.0)).context(SHAPE)?.trim_end())?;
+                on_line(str::from_utf8(&std::mem::take(&mut self.0)).context(SHAPE)?.trim_end())?;
             }
         }
         Ok(())
     }
 
-    fn finish(self, take: &mut impl FnMut(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
-        if self.0.is_empty() { Ok(()) } else { take(str::from_utf8(&self.0).context(SHAPE)?) }
+    fn finish(self, on_line: &mut impl FnMut(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        if self.0.is_empty() { Ok(()) } else { on_line(str::from_utf8(&self.0).context(SHAPE)?) }
     }
 }
 
@@ -181,7 +181,7 @@ mod tests {
         for body in ["", "<html>not here</html>", "[]"] {
             let words = host.problem(StatusCode::NOT_FOUND, body.as_bytes());
             assert!(words.contains("127.0.0.1:8080 is no hotshoe") && words.contains("404"), "{words}");
-            assert!(!words.contains('<'), "nobody knows what a stranger says: {words}");
+            assert!(!words.contains('<'), "a remote text is sanitized: {words}");
         }
     }
 
@@ -217,16 +217,16 @@ mod tests {
 
     #[test]
     fn an_answer_is_cut_into_lines_however_it_comes() {
-        let (mut lines, mut taken) = (Lines::default(), Vec::new());
-        let mut take = |line: &str| {
-            taken.push(line.to_owned());
+        let (mut lines, mut received) = (Lines::default(), Vec::new());
+        let mut on_line = |line: &str| {
+            received.push(line.to_owned());
             Ok(())
         };
         for data in ["a", "b\nc\r\n", "", "d\ne"] {
-            lines.push(data.as_bytes(), &mut take).unwrap();
+            lines.push(data.as_bytes(), &mut on_line).unwrap();
         }
-        lines.finish(&mut take).unwrap();
-        assert_eq!(taken, ["ab", "c", "d", "e"]);
+        lines.finish(&mut on_line).unwrap();
+        assert_eq!(received, ["ab", "c", "d", "e"]);
         assert!(Lines::default().push(&vec![b'a'; MOST + 1], &mut |_| Ok(())).is_err());
     }
 

@@ -4,11 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 
-use crate::cli::project::{Folder, shown};
-use crate::cli::{terminal, test};
+use crate::cli::project::{self, Folder, shown};
+use crate::cli::terminal;
 use crate::config::{HostSettings, PluginConfig, missing};
+use crate::sandbox::candidate::Candidate;
+use crate::sandbox::compile::Compiler;
+use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
 use hotshoe_core::model::sanitize::clean;
 use hotshoe_core::rbac::Plugin;
@@ -83,10 +86,20 @@ pub(super) async fn load(
         let is_first = plugins.iter().all(|other| other.config.name != config.name);
         ensure!(is_first, "two plugins are named {}; name each once", config.name);
         note_options(path);
-        let revision = test::load(&Folder::open(path)?, components.as_deref()).await?;
+        let revision = load_component(&Folder::open(path)?, components.as_deref()).await?;
         note_names(&config, &revision);
         host.parentage.note_named(&config.name, config.parent.as_ref());
         plugins.push(Asked { config, revision });
     }
     Ok(plugins)
+}
+
+/// Loads the component of a plugin's folder, or the one in `components`.
+pub(super) async fn load_component(folder: &Folder, components: Option<&Path>) -> anyhow::Result<Arc<Revision>> {
+    let path = folder.component(components)?;
+    let bytes = project::read(&path)?;
+    let engine = Engine::new()?;
+    let compiler = Compiler::of_this_binary(None);
+    let loaded = Revision::load(&engine, &compiler, Candidate::of(bytes), folder.limits.clone()).await;
+    loaded.map(|loaded| loaded.revision).with_context(|| format!("cannot load {}", shown(&path).display()))
 }

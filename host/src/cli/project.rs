@@ -1,4 +1,4 @@
-//! A plugin's folder: `plugin.yaml`, `Cargo.toml`, `cases/`, and where its build products go.
+//! A plugin's folder: `plugin.yaml`, its language, `cases/`, and where its build products go.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,37 @@ use hotshoe_core::model::limits::{COMPONENT_BYTES, Limits, Overrides};
 
 const MANIFEST: &str = "plugin.yaml";
 const CRATE: &str = "Cargo.toml";
+const PYTHON_PROJECT: &str = "pyproject.toml";
+const PACKAGE: &str = "package.json";
 const PRODUCTS: &str = "target/plugins";
 /// The build products of guests stand apart from the host's.
 const GUESTS: &str = "target/guests";
+
+/// A language that `hotshoe build` compiles. Each is known by a file in the plugin's folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    Rust,
+    Python,
+    JavaScript,
+}
+
+impl Language {
+    const ALL: [Language; 3] = [Language::Rust, Language::Python, Language::JavaScript];
+
+    /// The file that says which language it is, and how it is built.
+    pub(super) fn file(self) -> &'static str {
+        match self {
+            Language::Rust => CRATE,
+            Language::Python => PYTHON_PROJECT,
+            Language::JavaScript => PACKAGE,
+        }
+    }
+
+    /// The files of all languages, as a sentence names them.
+    pub(super) fn files() -> String {
+        Self::ALL.map(Language::file).join(" or ")
+    }
+}
 
 /// What the commands for a plugin's author need of it.
 #[derive(Debug)]
@@ -59,7 +87,7 @@ struct Source {
     file: PathBuf,
 }
 
-/// A case and the file that it stands in.
+/// A case and its file.
 #[derive(Debug)]
 pub(super) struct CaseFile {
     pub(super) path: PathBuf,
@@ -68,7 +96,7 @@ pub(super) struct CaseFile {
 }
 
 impl Folder {
-    /// Opens a folder, or the one that a `plugin.yaml` stands in.
+    /// Opens a folder, or that of a `plugin.yaml`.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
         let manifest = if path.is_dir() { path.join(MANIFEST) } else { path };
@@ -97,9 +125,9 @@ impl Folder {
         self.dir.join(CRATE)
     }
 
-    /// Whether there is a crate to compile.
-    pub(super) fn has_crate(&self) -> bool {
-        self.crate_manifest().is_file()
+    /// The language that it is built from, if it is one of those that are known here.
+    pub(super) fn language(&self) -> Option<Language> {
+        Language::ALL.into_iter().find(|language| self.dir.join(language.file()).is_file())
     }
 
     /// The project that it belongs to, or else the outermost of the folders above, without a gap, that have a
@@ -151,18 +179,19 @@ impl Folder {
 
     /// What to type to have it built.
     pub(super) fn build_command(&self) -> String {
-        let from = if self.has_crate() { "" } else { " --from FILE" };
+        let from = if self.language().is_some() { "" } else { " --from FILE" };
         format!("hotshoe build {}{from}", shown(&self.dir).display())
     }
 
     fn how_to_build(&self) -> String {
         let command = self.build_command();
-        match self.has_crate() {
-            true => format!("is not built yet: run `{command}`"),
-            false => format!(
-                "is not there yet, and {} has no Cargo.toml: have the tools of its language make a component or a core \
-                 module, and build from that with `{command}`",
-                shown(&self.dir).display()
+        match self.language() {
+            Some(_) => format!("is not built yet: run `{command}`"),
+            None => format!(
+                "is not there yet, and {} has no {}: have the tools of its language make a component or a core module, \
+                 and build from that with `{command}`",
+                shown(&self.dir).display(),
+                Language::files()
             ),
         }
     }
@@ -225,7 +254,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         .with_context(|| format!("{shown} is larger than any component may be: {most} (limits.componentBytes)"))
 }
 
-/// Writes a file, and the folders that it lies in where they are missing.
+/// Writes a file, and creates its missing folders.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
         .and_then(|()| safe_file::replace(path, safe_file::SHARED, &[bytes]))

@@ -17,7 +17,7 @@ use crate::config::HOST_NAMESPACE;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::names;
 use hotshoe_core::rbac;
-use hotshoe_core::rbac::{Place, Plugin, Rights, Served};
+use hotshoe_core::rbac::{Installation, Plugin, Rights, Served};
 
 /// Print the accounts and rights that a host needs for these plugins
 #[derive(clap::Args, Debug)]
@@ -36,7 +36,7 @@ pub struct Args {
     /// The host's ServiceAccount
     #[arg(long, default_value = "hotshoe", value_name = "NAME", value_parser = account)]
     host_account: String,
-    /// A namespace that the host watches; Roles in it take the place of ClusterRoles [default: all]
+    /// A namespace that the host watches; Roles in it replace ClusterRoles [default: all]
     #[arg(long = "watch-namespace", value_name = "NAMESPACE", value_parser = namespace)]
     watched: Vec<String>,
     /// Derive plural names and scopes by rule rather than asking a cluster
@@ -75,9 +75,10 @@ impl Args {
         ensure_apart(&self.host_account, plugins.iter().map(|asked| &*asked.config.name))?;
         let served = self.served(&plugins).await;
         let served = |kind: &Kind| served.get(kind).cloned().unwrap_or_else(|| discovery::conventional(kind));
-        let place = Place { namespace: self.namespace, account: self.host_account, watched: self.watched };
+        let installation =
+            Installation { namespace: self.namespace, account: self.host_account, watched: self.watched };
         let plugins: Vec<Plugin<'_>> = plugins.iter().map(Asked::as_plugin).collect();
-        let rights = rbac::rights(&plugins, &place, &served);
+        let rights = rbac::rights(&plugins, &installation, &served);
         for note in &rights.notes {
             terminal::note(format_args!("note: {note}"));
         }

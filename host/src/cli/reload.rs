@@ -16,7 +16,7 @@ use crate::server::verb::AdminVerb;
 /// Have a running host activate the component that is there now
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example: hotshoe build plugins/memcached && hotshoe reload memcached\n\nThe host reads its component file and says what came of it. It reads another plugin.yaml by itself within a second,\nand with `hotshoe run --follow` the component as well.\nExit code 1 means that the component was not activated, and the last good one goes on."
+    after_help = "Example: hotshoe build plugins/memcached && hotshoe reload memcached\n\nThe host reads its component file and reports the outcome. It reads another plugin.yaml by itself within a second,\nand with `hotshoe run --follow` the component as well.\nExit code 1 means that the component was not activated, and the last good one stays active."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -34,28 +34,28 @@ impl Args {
     }
 }
 
-/// Says whether the component that was offered decides now.
+/// Prints whether the component that was offered is active now.
 ///
 /// # Errors
 /// When it cannot be written, or the host's answer is of another version.
 pub(super) fn print(status: &Value, output: Output) -> anyhow::Result<ExitCode> {
     let plugin = read(status)?;
-    let is_taken = is_taken(&plugin);
-    output.print(status, || Ok(if is_taken { decides(&plugin) } else { String::new() }))?;
-    Ok(if is_taken { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_active = report(&plugin);
+    output.print(status, || Ok(if is_active { decides(&plugin) } else { String::new() }))?;
+    Ok(if is_active { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether what was offered decides, or why not.
-fn is_taken(plugin: &PluginStatus) -> bool {
+/// Reports why a component was not activated. Returns whether it was.
+fn report(plugin: &PluginStatus) -> bool {
     let file_refused = &plugin.plugin_file.refused;
     if let Some(why) = file_refused {
-        terminal::note(format_args!("plugin.yaml is not taken, and what it said before holds: {why}"));
+        terminal::note(format_args!("plugin.yaml is rejected, and the last valid one stays in effect: {why}"));
     }
     if let Some(Refused { digest, reason, message }) = &plugin.refused {
-        terminal::note(format_args!("not taken: {}: {reason}: {message}", or_dash(*digest)));
+        terminal::note(format_args!("not activated: {}: {reason}: {message}", or_dash(*digest)));
         match plugin.digest {
-            Some(digest) => terminal::note(format_args!("{} goes on with {digest}", plugin.name)),
-            None => terminal::note(format_args!("{} does not decide", plugin.name)),
+            Some(digest) => terminal::note(format_args!("{} stays on {digest}", plugin.name)),
+            None => terminal::note(format_args!("{} has no active component", plugin.name)),
         }
         return false;
     }
@@ -64,12 +64,12 @@ fn is_taken(plugin: &PluginStatus) -> bool {
     }
     if plugin.digest.is_none() {
         let waiting = plugin.waiting.as_deref().unwrap_or("it is starting");
-        terminal::note(format_args!("{} does not decide yet: {waiting}", plugin.name));
+        terminal::note(format_args!("{} has no active component yet: {waiting}", plugin.name));
     }
     plugin.digest.is_some()
 }
 
-/// Which component decides.
+/// Names the active component.
 pub(super) fn decides(plugin: &PluginStatus) -> String {
     let version = plugin.version.as_deref().unwrap_or("-");
     format!("{} decides with {} (version {version})\n", plugin.name, or_dash(plugin.digest))
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_nothing_decides_nothing_was_taken() {
+    fn a_reload_fails_where_no_component_is_active() {
         let status = |digest: Value| {
             json!({
                 "name": "memcached", "source": "m.wasm", "pluginFile": { "file": "plugin.yaml" }, "ready": false,

@@ -32,7 +32,7 @@ use crate::server::About;
 use crate::telemetry::metrics::Metrics;
 use hotshoe_core::model::names;
 
-/// How long reconciles that run may take to end after a signal.
+/// How long running reconciles have to end after a signal.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// mimalloc's option: how long freed memory is kept, in milliseconds.
@@ -62,7 +62,7 @@ pub struct Args {
     /// The namespace of the plugins' ServiceAccounts
     #[arg(long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE", value_parser = namespace)]
     service_account_namespace: String,
-    /// A variable of the environment that a plugin's configuration may take, with one `*` at most; repeat it, or
+    /// A variable of the environment that a plugin's configuration may use, with one `*` at most; repeat it, or
     /// separate several by commas. It replaces the default; name that too where plugins need it
     #[arg(long = "allow-env", env = "HOTSHOE_ALLOW_ENV", value_name = "PATTERN", value_delimiter = ',', default_values = ALLOW_ENV)]
     allow_env: Vec<String>,
@@ -172,7 +172,7 @@ pub(super) fn namespace(text: &str) -> Result<String, &'static str> {
     is_one.then(|| text.to_owned()).ok_or("a namespace has at most 63 lower-case letters, digits and `-` between them")
 }
 
-/// What is freed goes back to the system, or all that a start needs would stay resident in a host that then
+/// Returns freed memory to the system, or all that a start needs would stay resident in a host that then
 /// has little to do; but not at once, for a page that is touched anew costs the kernel microseconds, and under
 /// load each would be. The allocator's options are read before `main`, from the environment alone, so the host
 /// starts itself once more with them; where it cannot, it keeps the memory.

@@ -21,16 +21,16 @@ use tokio::runtime::{Builder, Runtime};
 /// Wake-ups a second, so that nothing waits for more than 4 ms. For 1,000 new Memcacheds the thread wakes up less than
 /// 5,000 times instead of 10,000. A limit of 400 a second saved next to nothing.
 const PER_SECOND: u32 = 250;
-/// Wake-ups in a burst: as many as five new Memcacheds take.
+/// Wake-ups in a burst: as many as five new Memcacheds need.
 const AT_ONCE: u32 = 50;
 
 /// Counts wake-ups.
-struct Wakings<C: Clock>(RateLimiter<NotKeyed, InMemoryState, C, NoOpMiddleware<C::Instant>>);
+struct WakeUps<C: Clock>(RateLimiter<NotKeyed, InMemoryState, C, NoOpMiddleware<C::Instant>>);
 
-impl<C: Clock> Wakings<C> {
+impl<C: Clock> WakeUps<C> {
     fn new(clock: C) -> Self {
-        let wakings = |number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
-        let quota = Quota::per_second(wakings(PER_SECOND)).allow_burst(wakings(AT_ONCE));
+        let number = |number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
+        let quota = Quota::per_second(number(PER_SECOND)).allow_burst(number(AT_ONCE));
         Self(RateLimiter::direct_with_clock(quota, clock))
     }
 
@@ -46,12 +46,12 @@ impl<C: Clock> Wakings<C> {
 /// # Errors
 /// If the operating system refuses.
 pub fn runtime(is_called: impl Fn() -> bool + Send + Sync + 'static) -> io::Result<Runtime> {
-    let wakings = Wakings::new(DefaultClock::default());
+    let wake_ups = WakeUps::new(DefaultClock::default());
     let rest = move || {
         if is_called() {
             return;
         }
-        while let Err(rest) = wakings.count() {
+        while let Err(rest) = wake_ups.count() {
             std::thread::sleep(rest);
         }
     };
@@ -73,23 +73,23 @@ mod tests {
     #[test]
     fn a_few_changes_are_never_waited_for_and_of_many_only_so_many_a_second() {
         let clock = FakeRelativeClock::default();
-        let wakings = Wakings::new(clock.clone());
-        assert!((0..50).all(|_| wakings.count().is_ok()));
-        assert_eq!(wakings.count(), Err(Duration::from_millis(4)));
+        let wake_ups = WakeUps::new(clock.clone());
+        assert!((0..50).all(|_| wake_ups.count().is_ok()));
+        assert_eq!(wake_ups.count(), Err(Duration::from_millis(4)));
         clock.advance(Duration::from_millis(3));
-        assert_eq!(wakings.count(), Err(Duration::from_millis(1)));
+        assert_eq!(wake_ups.count(), Err(Duration::from_millis(1)));
         clock.advance(Duration::from_millis(1));
-        assert_eq!((wakings.count(), wakings.count()), (Ok(()), Err(Duration::from_millis(4))));
+        assert_eq!((wake_ups.count(), wake_ups.count()), (Ok(()), Err(Duration::from_millis(4))));
         let counted = (0..1000).filter(|_| {
             clock.advance(Duration::from_millis(1));
-            wakings.count().is_ok()
+            wake_ups.count().is_ok()
         });
         assert_eq!(counted.count(), 250);
     }
 
     #[test]
-    fn the_thread_rests_between_wakings_beyond_a_burst() {
-        const WAKINGS: u32 = 100;
+    fn the_thread_pauses_between_wake_ups_beyond_a_burst() {
+        const WAKE_UPS: u32 = 100;
         let waits = Arc::new(AtomicU32::new(0));
         let waiting = waits.clone();
         let not_called = move || {
@@ -98,9 +98,9 @@ mod tests {
         };
         let (send, mut received) = mpsc::unbounded_channel();
         let other = thread::spawn(move || {
-            for wakings in 0..WAKINGS {
+            for count in 0..WAKE_UPS {
                 // It is woken only when it waits.
-                while waits.load(Ordering::SeqCst) <= wakings {
+                while waits.load(Ordering::SeqCst) <= count {
                     thread::yield_now();
                 }
                 send.send(()).unwrap();
@@ -108,7 +108,7 @@ mod tests {
         });
         let began = Instant::now();
         runtime(not_called).unwrap().block_on(async { while received.recv().await.is_some() {} });
-        assert!(began.elapsed() >= (WAKINGS - AT_ONCE) * Duration::from_millis(4));
+        assert!(began.elapsed() >= (WAKE_UPS - AT_ONCE) * Duration::from_millis(4));
         other.join().unwrap();
     }
 }

@@ -29,10 +29,10 @@ const TEXT: usize = 4096;
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Example: hotshoe build plugins/memcached --out new.wasm && hotshoe shadow memcached new.wasm\n\n\
-    The running host asks the component about every object that is there, as it does the one at work, compares both, \
+    The running host asks the component about every object that is there, as it does the active one, compares both, \
     and writes nothing. The host answers only from its own machine; with one in a cluster: \
     kubectl port-forward -n hotshoe-system deployment/hotshoe 8080\n\n\
-    Exit codes: 0 nothing would change, 3 something would, 4 the component fails where the one at work does not, \
+    Exit codes: 0 nothing would change, 3 something would, 4 the component fails where the active one does not, \
     or takes so long that the run was ended before its end, 1 an error, 2 wrong usage."
 )]
 pub struct Args {
@@ -267,7 +267,7 @@ impl Page {
             self.line(&format!("            {stranded} of the kind that is no longer served would keep {old}; nothing would remove it, and they could not be deleted"));
         }
         if kept + stranded > 0 {
-            self.line("            a reload holds such a component until `hotshoe approve`");
+            self.line("            such a component requires `hotshoe approve`");
         }
     }
 
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_tells_no_change_from_changes_and_from_failures() {
+    fn the_exit_code_distinguishes_no_change_changes_and_failures() {
         assert_eq!(
             [(0, 0), (2, 0), (2, 1), (0, 1)].map(|(changed, failing)| exit_code(&summary(changed, failing))),
             [0, 3, 4, 4]
@@ -432,11 +432,11 @@ mod tests {
             assert_eq!(exit_code(&with_finalizer(a, b, numbers)), code, "{numbers:?}");
         }
         let page = |summary: Summary| Page::new(false).of(&summary, &Heard::default(), 20);
-        let swapped = page(with_finalizer(a, b, [4, 5, 0]));
+        let exchanged = page(with_finalizer(a, b, [4, 5, 0]));
         for words in
             ["  finalizer e.com/a -> e.com/b: 4 objects would get it\n", "5 would keep e.com/a until", "approve"]
         {
-            assert!(swapped.contains(words), "{words:?} in {swapped}");
+            assert!(exchanged.contains(words), "{words:?} in {exchanged}");
         }
         let dropped = page(with_finalizer(a, None, [0, 5, 0]));
         assert!(dropped.contains("e.com/a -> none\n") && dropped.contains("without clean-up"), "{dropped}");
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plugin_says_does_not_reach_the_terminal_as_it_is() {
+    fn text_of_a_plugin_is_sanitized_for_the_terminal() {
         let change = difference(json!({ "status": [{ "path": "a\u{1b}[2J", "new": "\"\u{202e}evil\u{9b}\"" }] }));
         let page = page(vec![change], Vec::new(), 20, true);
         assert!(!page.contains("\x1b[2J") && !page.contains('\u{202e}') && !page.contains('\u{9b}'), "{page:?}");

@@ -1,4 +1,4 @@
-//! `hotshoe status`: how a running host is.
+//! `hotshoe status`: the state of a running host.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::server::HostStatus;
 use hotshoe_core::flow::circuit_breaker::{BreakerStatus, State};
 use hotshoe_core::model::digest::Digest;
 
-/// Show how a running host and its plugins are
+/// Show the state of a running host and its plugins
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Example: hotshoe status -o json\n\nExit code 1 means that the host is not ready, or not there."
@@ -68,17 +68,17 @@ fn row(plugin: &PluginStatus) -> String {
     row.trim_end().to_owned() + "\n"
 }
 
-/// What is out of the ordinary.
+/// Lists what needs attention.
 fn notes(plugin: &PluginStatus) -> Vec<String> {
     let mut notes = Vec::new();
     let BreakerStatus { state, seconds, .. } = plugin.breaker;
     if state != State::Closed {
         let left = seconds.map(|seconds| format!(" for another {seconds} s")).unwrap_or_default();
         let state = state.as_str();
-        notes.push(format!("circuit {state}{left}: it failed too often to be called; a new component closes it"));
+        notes.push(format!("circuit {state}{left}: it failed too often to be called; another component closes it"));
     }
     if let Some(why) = &plugin.unable {
-        notes.push(format!("nothing is written, the host may not act as its account: {why}; {APPLY_RIGHTS}"));
+        notes.push(format!("nothing is written, for the host may not impersonate its account: {why}; {APPLY_RIGHTS}"));
     }
     let Trouble { failing, refused } = plugin.trouble;
     if failing > 0 {
@@ -94,20 +94,22 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
         ));
     }
     if let Some(why) = &plugin.plugin_file.refused {
-        notes.push(format!("plugin.yaml not taken, what it said before holds: {why}"));
+        notes.push(format!("plugin.yaml is rejected, and the last valid one stays in effect: {why}"));
     }
     if let Some(lacking) = &plugin.plugin_file.not_granted {
         notes.push(format!("less granted: {lacking}"));
     }
     if let Some(Refused { digest, reason, message }) = &plugin.refused {
-        notes.push(format!("not taken: {}: {reason}: {message}", or_dash(*digest)));
+        notes.push(format!("not activated: {}: {reason}: {message}", or_dash(*digest)));
     }
     if let Some(why) = &plugin.history_failing {
-        notes.push(format!("earlier revisions are not kept for going back: {why}; let the host write there"));
+        notes.push(format!("earlier revisions cannot be kept for a rollback: {why}; let the host write there"));
     }
-    // Where nothing else is to be said, the plugin's own line says it.
-    if let Some(taking) = plugin.in_progress.as_ref().filter(|_| plugin.digest.is_some() || plugin.refused.is_some()) {
-        notes.push(target::waits(taking));
+    // With no active and no refused component, the plugin's row already says what it waits for.
+    if let Some(in_progress) =
+        plugin.in_progress.as_ref().filter(|_| plugin.digest.is_some() || plugin.refused.is_some())
+    {
+        notes.push(target::progress(in_progress));
     }
     notes
 }
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn deletions_that_take_long_are_noted_with_the_oldest_and_its_reason() {
+    fn long_deletions_are_noted_with_the_oldest_and_its_reason() {
         let deleting = json!({ "count": 2, "oldest": "shop/cache", "seconds": 90, "reason": "Trapped: unreachable" });
         let noted = notes(&plugin(json!({ "parents": 5, "deleting": deleting })));
         let said = "2 of 5 have been deleting for more than a minute; the oldest is shop/cache, for 90 s: Trapped: unreachable";
@@ -157,15 +159,17 @@ mod tests {
     #[test]
     fn a_component_that_waits_beside_the_one_that_decides_is_noted_with_what_it_waits_for() {
         let (old, new) = ("ab".repeat(32), "cd".repeat(32));
-        let taking = json!({ "digest": new, "waitsFor": "the caches are being filled: Ingress is being listed" });
-        let noted = ["being taken: cdcdcdcdcdcd: the caches are being filled: Ingress is being listed"];
-        assert_eq!(notes(&plugin(json!({ "digest": old, "inProgress": taking }))), noted);
-        assert!(notes(&plugin(json!({ "inProgress": taking, "waiting": "the caches are being filled" }))).is_empty());
+        let in_progress = json!({ "digest": new, "waitsFor": "the caches are being filled: Ingress is being listed" });
+        let noted = ["activating: cdcdcdcdcdcd: the caches are being filled: Ingress is being listed"];
+        assert_eq!(notes(&plugin(json!({ "digest": old, "inProgress": in_progress }))), noted);
+        assert!(
+            notes(&plugin(json!({ "inProgress": in_progress, "waiting": "the caches are being filled" }))).is_empty()
+        );
         assert!(notes(&plugin(json!({ "digest": old, "inProgress": null }))).is_empty());
     }
 
     #[test]
-    fn a_plugin_whose_account_the_host_may_not_use_has_a_note_with_what_to_do() {
+    fn a_plugin_whose_account_the_host_may_not_impersonate_is_noted_with_what_to_do() {
         assert!(notes(&plugin(json!({ "unable": null }))).is_empty());
         let notes = notes(&plugin(json!({ "unable": "it cannot impersonate" })));
         assert!(notes[0].contains("it cannot impersonate") && notes[0].contains("hotshoe rbac"), "{notes:?}");

@@ -1,5 +1,5 @@
-//! What the verbs about one plugin of a running host have in common: which one, how to print, and word of
-//! what is waited for meanwhile.
+//! What the commands about one plugin of a running host share: choosing the plugin, printing, and reporting
+//! progress while a command waits.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::server::verb::AdminVerb;
 use hotshoe_core::model::names;
 use hotshoe_core::model::sanitize::clean;
 
-/// How often is looked what is waited for.
+/// How often progress is polled.
 const LOOK: Duration = Duration::from_secs(1);
-/// The most bytes that are said of it: names of the component's choice may stand in it.
+/// The most bytes of progress that are printed: it may contain names that the component chose.
 const WORDS: usize = 1_000;
 
 /// Which plugin of which host.
@@ -34,7 +34,7 @@ pub(super) struct OnePlugin {
 }
 
 impl OnePlugin {
-    /// Asks for a document about it.
+    /// Requests a document about the plugin.
     ///
     /// # Errors
     /// When no host answers, or it has no such plugin.
@@ -54,10 +54,10 @@ impl OnePlugin {
         only(status.plugins.into_iter().map(|plugin| plugin.name).collect())
     }
 
-    /// Asks for something to be done to it, and prints on standard error what it waits for where it takes long.
+    /// Sends a command about the plugin, and reports its progress on standard error while it waits.
     ///
     /// # Errors
-    /// When no host answers, or it says no.
+    /// When no host answers, or it refuses.
     pub(super) async fn ask(&self, verb: AdminVerb, digest: Option<&str>) -> anyhow::Result<Value> {
         let plugin = self.chosen().await?;
         let path = verb.path(&plugin, digest);
@@ -71,14 +71,14 @@ impl OnePlugin {
         let mut reported = None;
         loop {
             tokio::time::sleep(LOOK).await;
-            let taking = self.taking(plugin).await.filter(|taking| reported.as_ref() != Some(taking));
-            let Some(taking) = taking else { continue };
-            terminal::note(waits(&taking));
-            reported = Some(taking);
+            let news = self.in_progress(plugin).await.filter(|news| reported.as_ref() != Some(news));
+            let Some(news) = news else { continue };
+            terminal::note(progress(&news));
+            reported = Some(news);
         }
     }
 
-    async fn taking(&self, plugin: &str) -> Option<InProgress> {
+    async fn in_progress(&self, plugin: &str) -> Option<InProgress> {
         let status: HostStatus = read(&self.host.get("/status").await.ok()?).ok()?;
         status.plugins.into_iter().find(|running| running.name == plugin)?.in_progress
     }
@@ -108,9 +108,9 @@ pub(super) fn digest(text: &str) -> Result<String, &'static str> {
     is_one.then(|| text.to_owned()).ok_or("a digest has 1 to 64 hexadecimal digits; `hotshoe history` lists them")
 }
 
-/// What a revision waits for that is being taken.
-pub(super) fn waits(taking: &InProgress) -> String {
-    format!("being taken: {}: {}", taking.digest, clean(taking.waits_for.clone(), WORDS))
+/// Describes what the revision that is being activated waits for.
+pub(super) fn progress(in_progress: &InProgress) -> String {
+    format!("activating: {}: {}", in_progress.digest, clean(in_progress.waits_for.clone(), WORDS))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,13 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-use crate::cli::inspect::{note_names, note_options};
+use crate::cli::inspect::{load_component, note_names, note_options};
 use crate::cli::project;
 use crate::cli::project::{CaseFile, Folder, shown};
 use crate::cli::terminal::Output;
 use crate::cli::{admit, terminal};
-use crate::sandbox::candidate::Candidate;
 use crate::sandbox::cases::expect::Expect;
 use crate::sandbox::cases::{Case, Report, Verdict};
-use crate::sandbox::compile::Compiler;
-use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
 
 /// Run a plugin's cases (cases/*.yaml) on its component, without any cluster
@@ -64,7 +61,7 @@ impl Args {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let folder = Folder::named(self.plugin.as_deref())?;
         let cases = self.cases(&folder)?;
-        let revision = load(&folder, self.components.as_deref()).await?;
+        let revision = load_component(&folder, self.components.as_deref()).await?;
         if let Some(calls) = self.bench {
             return bench(&revision, &cases, calls.get()).await;
         }
@@ -146,16 +143,6 @@ impl Args {
     }
 }
 
-/// Loads the component of a plugin's folder, or the one in this folder of components.
-pub(super) async fn load(folder: &Folder, components: Option<&Path>) -> anyhow::Result<Arc<Revision>> {
-    let path = folder.component(components)?;
-    let bytes = project::read(&path)?;
-    let engine = Engine::new()?;
-    let compiler = Compiler::of_this_binary(None);
-    let loaded = Revision::load(&engine, &compiler, Candidate::of(bytes), folder.limits.clone()).await;
-    loaded.map(|loaded| loaded.revision).with_context(|| format!("cannot load {}", shown(&path).display()))
-}
-
 fn passed(report: &Report) -> bool {
     matches!(report.verdict, Verdict::Passed)
 }
@@ -169,7 +156,7 @@ enum Accepted {
     Failure,
 }
 
-/// Writes the answer into the file, unless it stands there. The rest of it, comments included, stays as it is.
+/// Writes the answer into the file, unless it is there already. The rest of it, comments included, stays as it is.
 fn write_down(file: &mut CaseFile, report: &mut Report) -> anyhow::Result<bool> {
     let Verdict::Differs { actual } = &report.verdict else { return Ok(false) };
     let text = with_expectation(&file.text, &yaml(actual)?);
@@ -324,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_look_like_something_else_come_back_as_they_were() {
+    fn strings_that_look_like_other_types_round_trip() {
         for message in
             ["trailing ", "yes", "n", "1.5", "a: b", "- c", "null", "", "It's #1", "ä\u{a0}b", &"long word ".repeat(40)]
         {

@@ -1,5 +1,5 @@
 //! Writes children; nothing else does, but for the [repairs](crate::cluster::repair) that an apply needs. Every write
-//! takes an identity and a permit, and every reply goes into the store, so that nothing is decided on a view older than
+//! needs an identity and a permit, and every reply goes into the store, so that nothing is decided on a view older than
 //! our own writes.
 
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl Writer {
     async fn write_child(&self, apply: Apply, views: &[View], parent: Parent<'_>, permit: &Permit) -> ChildWrite {
         let reference = apply.desired.reference.clone();
         let digest = apply.desired.digest.clone();
-        let view = views.iter().find(|view| view.watched.scope.kind == reference.kind);
+        let view = views.iter().find(|view| view.watch.scope.kind == reference.kind);
         let result = match (view, self.kinds.get(&reference.kind)) {
             (Some(view), Some(resource)) => {
                 let target = Target { view, resource: &resource, permit };
@@ -131,7 +131,7 @@ impl Writer {
 
     async fn apply(&self, apply: &Apply, target: Target<'_>, parent: Parent<'_>) -> Result<Arc<Object>, WriteError> {
         let key = check::key(&apply.desired.reference);
-        let known = target.view.watched.cache.get(&key);
+        let known = target.view.watch.cache.get(&key);
         let error = match self.bring_about(apply, known.as_deref(), target).await {
             Ok(object) => return Ok(object),
             Err(error) if error.code == 409 || !error.is_definite() => error,
@@ -204,12 +204,12 @@ impl Writer {
     }
 
     fn learn(&self, view: &View, reply: &str) -> serde_json::Result<Arc<Object>> {
-        view.watched.learn(reply, (&self.plugin, Role::Child))
+        view.watch.learn(reply, (&self.plugin, Role::Child))
     }
 
     async fn prune(&self, kind: Kind, child: Arc<Object>, views: &[View], permit: &Permit) -> ChildWrite {
         let reference = crate::cluster::view::reference(&kind, &child.key);
-        let view = views.iter().find(|view| view.watched.scope.kind == kind);
+        let view = views.iter().find(|view| view.watch.scope.kind == kind);
         let result = match (view, self.kinds.get(&kind)) {
             (Some(view), Some(resource)) => {
                 self.delete(&reference, &child, Target { view, resource: &resource, permit }).await
@@ -248,7 +248,7 @@ impl Writer {
         // The reply is the object if it has finalizers, and a Status if it is gone.
         let is_object = reply.contains("\"deletionTimestamp\"");
         if !is_object || self.learn(target.view, &reply).is_err() {
-            target.view.watched.lose(child);
+            target.view.watch.lose(child);
         }
         Ok(())
     }
@@ -262,18 +262,18 @@ impl Writer {
         let reply = match self.get(resource, key, permit).await {
             Ok(reply) => reply,
             Err(error) if error.is_gone() => {
-                if let Some(known) = view.watched.cache.get(key) {
-                    view.watched.lose(&known);
+                if let Some(known) = view.watch.cache.get(key) {
+                    view.watch.lose(&known);
                 }
                 return Ok(None);
             }
             Err(error) => return Err(error),
         };
         let reference = resource.reference(key);
-        let live = Object::read(&reply, &view.watched.lens()).map_err(|error| unreadable(&reference, &error))?;
+        let live = Object::read(&reply, &view.watch.lens()).map_err(|error| unreadable(&reference, &error))?;
         // Objects of others stay out of the store of our children.
         if live.label(PLUGIN_LABEL).is_some() {
-            view.watched.take(live.clone());
+            view.watch.store(live.clone());
         }
         Ok(Some(Arc::new(live)))
     }
@@ -340,7 +340,7 @@ impl Writer {
         if identity.impersonated().is_some() {
             match &result {
                 Err(error) if error.is_of_impersonation() => *self.unable.lock() = Some(error.message.clone()),
-                Err(error) if error.code == 0 || error.waking_up => {}
+                Err(error) if error.code == 0 || error.after_outage => {}
                 _ => *self.unable.lock() = None,
             }
         }

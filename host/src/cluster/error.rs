@@ -36,7 +36,7 @@ pub struct ApiError {
     /// Paths of the fields that the API server complains about, such as `spec.type`.
     pub fields: Vec<String>,
     /// The API server has just come back, and may allow in a moment what it forbids now.
-    pub waking_up: bool,
+    pub after_outage: bool,
     /// Its kind, version or subresource is not served at the moment.
     pub unserved: bool,
 }
@@ -55,7 +55,7 @@ impl ApiError {
             retry_after: None,
             cause: None,
             fields: Vec::new(),
-            waking_up: false,
+            after_outage: false,
             unserved: false,
         }
     }
@@ -113,7 +113,7 @@ impl ApiError {
             .message
             .split_once(user)
             .is_some_and(|(_, rest)| rest.split_once("\" cannot ").is_some_and(|(_, rest)| rest.contains(resource)));
-        self.code == 403 && !self.waking_up && in_order
+        self.code == 403 && !self.after_outage && in_order
     }
 
     /// Returns what to do about it, if that is known, as the end of a sentence. The API server does not name the plugin.
@@ -150,7 +150,7 @@ impl ApiError {
     /// Whether it may pass by itself: 5xx, 429, 409, timeouts, credentials that are being renewed, and an API server that
     /// does not answer or has just come back.
     pub fn is_transient(&self) -> bool {
-        !self.is_definite() || matches!(self.code, 401 | 409 | 429) || self.waking_up
+        !self.is_definite() || matches!(self.code, 401 | 409 | 429) || self.after_outage
     }
 }
 
@@ -281,7 +281,7 @@ mod tests {
         ] {
             assert_eq!(forbidden(message).advice("demo"), None, "{message}");
         }
-        let waking_up = ApiError { waking_up: true, ..right };
-        assert_eq!(waking_up.advice("demo"), None, "it may be allowed in a moment");
+        let after_outage = ApiError { after_outage: true, ..right };
+        assert_eq!(after_outage.advice("demo"), None, "it may be allowed in a moment");
     }
 }

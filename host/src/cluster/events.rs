@@ -304,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn an_event_names_the_revision_that_said_it_as_people_do() {
+    fn an_event_names_its_revision_by_version_and_short_digest() {
         let event = parsed(&event_body(&note("", "it goes")));
         assert_eq!(event["metadata"]["annotations"], json!({ "hotshoe.dev/digest": "e3b0c44298fc" }));
         assert_eq!(event["reportingComponent"], "hotshoe.dev/memcached");
     }
 
     #[test]
-    fn another_revision_that_says_the_same_raises_the_count_of_the_same_event_and_puts_its_name_to_it() {
+    fn another_revision_that_emits_the_same_event_raises_its_count_and_becomes_its_source() {
         let (old, new) = (note("old", "it goes"), note("new", "it goes"));
         assert_eq!(name(&old), name(&new));
         assert_ne!(name(&old), name(&note("old", "it has gone")));

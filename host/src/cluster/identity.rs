@@ -35,7 +35,7 @@ impl Identity {
 
 /// The right to write until a deadline.
 ///
-/// Every write takes one, so that none can outlive the lease by which one of several hosts will be the only writer.
+/// Every write needs one, so that none can outlive the lease by which one of several hosts will be the only writer.
 /// Until there is a lease, the host uses [`Permit::unlimited`] alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Permit {

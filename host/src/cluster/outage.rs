@@ -39,18 +39,18 @@ impl Outage {
         self.logged.load(Ordering::Relaxed) && self.logged.swap(false, Ordering::Relaxed)
     }
 
-    /// Marks an error as [`ApiError::waking_up`] if it comes soon after an outage.
+    /// Marks an error as [`ApiError::after_outage`] if it comes soon after an outage.
     pub(super) fn judge(&self, error: ApiError) -> ApiError {
         if error.code == 0 {
             self.note();
         }
         // An API server that is still reading its RBAC objects does not know that a namespace is being deleted.
-        let waking_up = self.is_waking_up(error.code) && !error.is_namespace_terminating();
-        ApiError { waking_up, ..error }
+        let after_outage = self.is_after_outage(error.code) && !error.is_namespace_terminating();
+        ApiError { after_outage, ..error }
     }
 
     /// Whether an answer of this code may only mean that the API server has just come back.
-    pub(super) fn is_waking_up(&self, code: u16) -> bool {
+    pub(super) fn is_after_outage(&self, code: u16) -> bool {
         let last = *self.last.lock();
         matches!(code, 401 | 403 | 429 | 503) && last.is_some_and(|outage| outage.elapsed() < WAKING_UP)
     }
@@ -74,23 +74,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_an_api_server_refuses_that_has_just_come_back_passes() {
+    async fn a_refusal_by_an_api_server_that_has_just_restarted_is_transient() {
         let outage = Outage::default();
         assert!(!outage.judge(answer(403)).is_transient(), "it was never away");
         outage.judge(answer(0));
         assert!(outage.judge(answer(403)).is_transient());
-        assert!(outage.judge(answer(503)).waking_up, "it has not read the CRDs yet");
+        assert!(outage.judge(answer(503)).after_outage, "it has not read the CRDs yet");
         assert!(!outage.judge(answer(422)).is_transient(), "that is no matter of rights");
         tokio::time::advance(WAKING_UP).await;
         assert!(!outage.judge(answer(403)).is_transient(), "by now it means it");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_that_is_being_deleted_is_no_sign_of_waking_up() {
+    async fn a_namespace_that_is_being_deleted_is_no_effect_of_an_outage() {
         let outage = Outage::default();
         outage.judge(answer(0));
         let terminating = ApiError { cause: Some("NamespaceTerminating".to_owned()), ..answer(403) };
         let judged = outage.judge(terminating);
-        assert!(judged.is_namespace_terminating() && !judged.waking_up && !judged.is_transient());
+        assert!(judged.is_namespace_terminating() && !judged.after_outage && !judged.is_transient());
     }
 }

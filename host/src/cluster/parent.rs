@@ -33,17 +33,17 @@ impl Writer {
     /// The error of the write, after the store was updated.
     pub async fn learn_parent(
         &self,
-        watched: &SharedWatch,
+        watch: &SharedWatch,
         resource: &Resource,
         parent: &Object,
         reply: Result<String, ApiError>,
     ) -> Result<Arc<Object>, ApiError> {
         let error = match reply {
-            Ok(reply) => match watched.learn(&reply, (&self.plugin, Role::Parent)) {
+            Ok(reply) => match watch.learn(&reply, (&self.plugin, Role::Parent)) {
                 Ok(learned) => return Ok(learned),
                 Err(error) => {
                     tracing::error!(plugin = self.plugin, object = %parent.key, "the reply to a write cannot be read: {error}");
-                    return Ok(watched.cache.get(&parent.key).unwrap_or_else(|| Arc::new(parent.clone())));
+                    return Ok(watch.cache.get(&parent.key).unwrap_or_else(|| Arc::new(parent.clone())));
                 }
             },
             Err(error) => error,
@@ -53,13 +53,13 @@ impl Writer {
         if !matches!(error.code, 404 | 409 | 422) && error.is_definite() {
             return Err(error);
         }
-        match self.read_parent(resource, &parent.key, &watched.lens()).await {
+        match self.read_parent(resource, &parent.key, &watch.lens()).await {
             Ok(live) => {
-                watched.take(live);
+                watch.store(live);
                 Err(if error.is_gone() { error.unserved() } else { error })
             }
             Err(gone) if gone.is_gone() => {
-                watched.lose(parent);
+                watch.lose(parent);
                 Err(error)
             }
             Err(_) => Err(error),
@@ -220,8 +220,8 @@ impl Writer {
 /// Whether another writer has changed the finalizers since `sent` was read, or the parent was deleted or created again:
 /// that explains a refused write of a finalizer. Its code does not: a failed `test` of a JSON patch is a 422, and so is
 /// the refusal of a policy or a schema, which will be the same next time.
-pub fn was_overtaken(watched: &SharedWatch, sent: &Object) -> bool {
-    let Some(live) = watched.cache.get(&sent.key) else { return true };
+pub fn was_overtaken(watch: &SharedWatch, sent: &Object) -> bool {
+    let Some(live) = watch.cache.get(&sent.key) else { return true };
     (&live.uid, &live.finalizers, live.deleting) != (&sent.uid, &sent.finalizers, sent.deleting)
 }
 
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_hosts_condition_takes_the_turn_of_a_write_as_the_plugins_status_does() {
+    async fn the_hosts_condition_uses_a_write_slot_as_the_plugins_status_does() {
         let kind = Kind::new("example.com", "v1", "Demo");
         let resource = Resource { kind, plural: "demos".to_owned(), namespaced: true, has_status: true };
         let json = r#"{"metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"1"}}"#;

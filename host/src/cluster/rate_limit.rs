@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn other_limits_hold_from_the_next_write_and_equal_ones_give_nothing() {
+    async fn changed_limits_apply_from_the_next_write_and_equal_ones_add_no_burst() {
         let slow = Limits { deletions_per_second: 1, ..Limits::default() };
         let limit = limit(&slow);
         limit.delete().await;

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_head_of_an_object_is_read_wherever_it_stands() {
+    fn the_head_of_an_object_is_read_wherever_its_fields_are() {
         for json in [
             r#"{"kind":"A","metadata":{"name":"a","namespace":"n","resourceVersion":"7","labels":{}},"spec":{}}"#,
             r#"{"spec":{"metadata":{"name":"no"}},"metadata":{"namespace":"n","name":"a","resourceVersion":"7"}}"#,

@@ -146,7 +146,7 @@ impl Writer {
     ) -> Result<Option<Arc<Object>>, ApiError> {
         let reference = &apply.desired.reference;
         let text = self.get(target.resource, &check::key(reference), target.permit).await?;
-        let object = Object::read(&text, &target.view.watched.lens()).map_err(|error| unreadable(reference, &error))?;
+        let object = Object::read(&text, &target.view.watch.lens()).map_err(|error| unreadable(reference, &error))?;
         let live: Value = serde_json::from_str(&text).map_err(|error| unreadable(reference, &error))?;
         let repairs = find(&object, &live);
         if repairs.is_empty() || Precondition::Uid(object.uid.clone()) != apply.precondition {

@@ -59,7 +59,7 @@ pub struct Viewer {
     pub standing: Standing,
 }
 
-/// How a revision that has a watch open stands to its plugin.
+/// The relation of a revision that has a watch open to its plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// It is active.
@@ -105,7 +105,7 @@ pub struct SharedWatch {
     pub scope: Scope,
     /// Their newest known versions.
     pub cache: Store,
-    /// The namespace of which nothing is stored: the host's own, which no plugin may see.
+    /// The host's own namespace, whose objects are not stored, for no plugin may see them.
     closed: Arc<str>,
     closed_logged: Once,
     lens: RwLock<Arc<Lens>>,
@@ -180,7 +180,7 @@ impl SharedWatch {
     }
 
     /// Stores an object that was read past the watch, and wakes all subscribers.
-    pub fn take(&self, live: Object) {
+    pub fn store(&self, live: Object) {
         if let Some(applied) = self.cache.apply(live) {
             self.notify(&Change::Applied(applied));
         }
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn a_write_wakes_all_but_its_writer_and_changes_by_others_wake_all() {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-        let watched = SharedWatch::new(
+        let watch = SharedWatch::new(
             Scope { kind: Kind::new("", "v1", "ConfigMap"), selector: String::new() },
             lens,
             "system".into(),
@@ -312,19 +312,19 @@ mod tests {
                 let count = Arc::new(AtomicUsize::new(0));
                 let counted = count.clone();
                 let subscriber: Subscriber = Arc::new(move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
-                watched.subscribers.lock().insert((Viewer::active(&plugin.into()), role), subscriber);
+                watch.subscribers.lock().insert((Viewer::active(&plugin.into()), role), subscriber);
                 count
             })
         });
         let counts = || woken.each_ref().map(|roles| roles.each_ref().map(|count| count.load(Ordering::Relaxed)));
-        watched.learn(&reply(1), ("writer", Role::Parent)).unwrap();
+        watch.learn(&reply(1), ("writer", Role::Parent)).unwrap();
         assert_eq!(counts(), [[0, 1], [1, 1]]);
-        watched.take(Object::read(&reply(2), &watched.lens()).unwrap());
+        watch.store(Object::read(&reply(2), &watch.lens()).unwrap());
         assert_eq!(counts(), [[1, 2], [2, 2]]);
         // The watch brings both once more.
-        watched.learn(&reply(2), ("writer", Role::Parent)).unwrap();
+        watch.learn(&reply(2), ("writer", Role::Parent)).unwrap();
         assert_eq!(counts(), [[1, 2], [2, 2]]);
-        watched.lose(&Object::read(&reply(2), &watched.lens()).unwrap());
+        watch.lose(&Object::read(&reply(2), &watch.lens()).unwrap());
         assert_eq!(counts(), [[2, 3], [3, 3]]);
     }
 
@@ -332,24 +332,24 @@ mod tests {
     fn nothing_in_the_closed_namespace_is_stored() {
         let scope = Scope { kind: Kind::new("example.com", "v1", "Store"), selector: String::new() };
         let lens = Lens { projection: Projection::new(&["spec"]), labels: Vec::new(), status: false };
-        let watched = SharedWatch::new(scope, lens, "system".into());
+        let watch = SharedWatch::new(scope, lens, "system".into());
         let notified = Arc::new(Mutex::new(0));
         let counts = notified.clone();
         let subscriber: Subscriber = Arc::new(move |_| *counts.lock() += 1);
-        watched.subscribers.lock().insert((Viewer::active(&"demo".into()), Role::Parent), subscriber);
+        watch.subscribers.lock().insert((Viewer::active(&"demo".into()), Role::Parent), subscriber);
         let raw = |namespace: &str| {
             let json = format!(
                 r#"{{"metadata":{{"name":"a","namespace":"{namespace}","uid":"{namespace}","resourceVersion":"7"}}}}"#
             );
             serde_json::from_str::<RawObject>(&json).unwrap()
         };
-        watched.observe(watcher::Event::Init);
-        watched.observe(watcher::Event::InitApply(raw("system")));
-        watched.observe(watcher::Event::InitApply(raw("systems")));
-        watched.observe(watcher::Event::InitDone);
-        watched.observe(watcher::Event::Apply(raw("system")));
-        watched.observe(watcher::Event::Delete(raw("system")));
-        assert_eq!(watched.cache.keys(), [Key::new(Some("systems"), "a")]);
+        watch.observe(watcher::Event::Init);
+        watch.observe(watcher::Event::InitApply(raw("system")));
+        watch.observe(watcher::Event::InitApply(raw("systems")));
+        watch.observe(watcher::Event::InitDone);
+        watch.observe(watcher::Event::Apply(raw("system")));
+        watch.observe(watcher::Event::Delete(raw("system")));
+        assert_eq!(watch.cache.keys(), [Key::new(Some("systems"), "a")]);
         assert_eq!(*notified.lock(), 1);
     }
 }

@@ -29,7 +29,7 @@ struct Inner {
     objects: HashMap<Key, Arc<Object>>,
     by_owner: HashMap<Arc<str>, HashSet<Key>>,
     by_label: LabelIndex,
-    /// Memory that the objects of each plugin take, bytes.
+    /// Memory of the objects of each plugin, bytes.
     held: HashMap<Box<str>, usize>,
     tombstones: VecDeque<(Arc<str>, u64)>,
     /// Keys seen since the running list began; absent while none runs.
@@ -99,7 +99,7 @@ impl Store {
         self.lock().objects.values().filter(|object| is_it(object)).cloned().collect()
     }
 
-    /// Returns the memory that the objects with this plugin's label take, bytes.
+    /// Returns the memory of the objects with this plugin's label, bytes.
     pub fn held_of(&self, plugin: &str) -> usize {
         self.lock().held.get(plugin).copied().unwrap_or_default()
     }
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_reply_does_not_bring_back_what_is_gone() {
+    fn a_late_reply_does_not_recreate_a_deleted_object() {
         let cache = Store::default();
         cache.delete(&object("a", "1", 8));
         assert!(cache.apply(object("a", "1", 7)).is_none());
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_objects_of_a_plugin_take_is_known_and_ends_with_them() {
+    fn memory_is_counted_per_plugin_and_freed_with_its_objects() {
         let of_plugin = |name: &str, plugin: &str, version: u64| {
             let label = (PLUGIN_LABEL.into(), plugin.into());
             Object {

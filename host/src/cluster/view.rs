@@ -16,7 +16,7 @@ use hotshoe_core::model::projection::Projection;
 #[derive(Clone)]
 pub struct View {
     /// The watch that keeps its objects.
-    pub watched: Arc<SharedWatch>,
+    pub watch: Arc<SharedWatch>,
     /// The fields that this plugin asked for.
     pub projection: Projection,
 }
@@ -24,13 +24,13 @@ pub struct View {
 impl View {
     /// Returns an object as the plugin sees it. The store may keep more fields, for other plugins.
     pub fn show(&self, object: &Object) -> Document {
-        let json = if self.watched.lens().projection == self.projection {
+        let json = if self.watch.lens().projection == self.projection {
             object.body.clone()
         } else {
             // The body is JSON that we wrote ourselves, so projecting it again cannot fail.
             self.projection.project(&object.body).unwrap_or_default().into()
         };
-        Document { reference: reference(&self.watched.scope.kind, &object.key), json }
+        Document { reference: reference(&self.watch.scope.kind, &object.key), json }
     }
 }
 
@@ -52,8 +52,8 @@ pub fn reference(kind: &Kind, key: &Key) -> ObjectRef {
 /// another plugin made for the same parent is not the plugin's to change, nor to wait for.
 pub fn children(owned: &[View], uid: &str, plugin: &str) -> ObservedChildren {
     let of_view = |view: &View| {
-        let kind = view.watched.scope.kind.clone();
-        let made = view.watched.cache.owned_by(uid).into_iter();
+        let kind = view.watch.scope.kind.clone();
+        let made = view.watch.cache.owned_by(uid).into_iter();
         let made = made.filter(|child| child.label(PLUGIN_LABEL) == Some(plugin));
         made.map(move |child| (kind.clone(), child))
     };
@@ -68,7 +68,7 @@ pub type MayRead<'a> = dyn Fn(&ObjectRef) -> bool + 'a;
 /// Returns the children that the plugin may see, as it sees them.
 pub fn show_children(owned: &[View], children: &ObservedChildren, may_read: &MayRead<'_>) -> Vec<Document> {
     let shown = children.iter().filter_map(|(kind, child)| {
-        let view = owned.iter().find(|view| view.watched.scope.kind == *kind)?;
+        let view = owned.iter().find(|view| view.watch.scope.kind == *kind)?;
         let document = view.show(child);
         may_read(&document.reference).then_some(document)
     });
@@ -86,7 +86,7 @@ pub fn related(reads: &[ReadView], parent: &Object, may_read: &MayRead<'_>) -> V
 }
 
 fn find(read: &ReadView, parent: &Object) -> Vec<Arc<Object>> {
-    let cache = &read.view.watched.cache;
+    let cache = &read.view.watch.cache;
     match &read.read.rule {
         MatchRule::ParentLabel(key) if key.is_empty() => {
             let mut around = cache.all(|object| object.key.namespace == parent.key.namespace);

@@ -75,16 +75,15 @@ impl Watches {
     ) -> Arc<SharedWatch> {
         let mut open = self.open.lock();
         let known = open.get(scope).cloned();
-        let watched =
-            known.clone().unwrap_or_else(|| SharedWatch::new(scope.clone(), lens.clone(), self.closed.clone()));
-        let mut subscribers = watched.subscribers.lock();
+        let watch = known.clone().unwrap_or_else(|| SharedWatch::new(scope.clone(), lens.clone(), self.closed.clone()));
+        let mut subscribers = watch.subscribers.lock();
         subscribers.insert((viewer.clone(), role), subscriber);
         drop(subscribers);
-        if watched.widen(lens) || known.is_none() {
-            self.start(&watched);
-            open.insert(scope.clone(), watched.clone());
+        if watch.widen(lens) || known.is_none() {
+            self.start(&watch);
+            open.insert(scope.clone(), watch.clone());
         }
-        watched
+        watch
     }
 
     /// Ends the subscriptions of a revision. A watch without any is closed.
@@ -95,8 +94,8 @@ impl Watches {
     /// Ends the subscriptions of a revision but those in these roles.
     pub fn keep(&self, scope: &Scope, viewer: &Viewer, roles: &[Role]) {
         let mut open = self.open.lock();
-        let Some(watched) = open.get(scope) else { return };
-        let mut subscribers = watched.subscribers.lock();
+        let Some(watch) = open.get(scope) else { return };
+        let mut subscribers = watch.subscribers.lock();
         subscribers.retain(|(known, role), _| known != viewer || roles.contains(role));
         let deserted = subscribers.is_empty();
         drop(subscribers);
@@ -123,23 +122,23 @@ impl Watches {
         self.open.lock().values().cloned().collect()
     }
 
-    fn start(&self, watched: &Arc<SharedWatch>) {
-        watched.health.send_replace(Health::Starting);
+    fn start(&self, watch: &Arc<SharedWatch>) {
+        watch.health.send_replace(Health::Starting);
         let task = follow(
-            Arc::downgrade(watched),
-            watched.scope.clone(),
+            Arc::downgrade(watch),
+            watch.scope.clone(),
             self.cluster.clone(),
             self.kinds.clone(),
             self.namespace.clone(),
         );
         let task = AbortOnDropHandle::new(tokio::spawn(task));
-        *watched.task.lock() = Some(task);
+        *watch.task.lock() = Some(task);
     }
 }
 
 /// Runs a watch. Holds it weakly: dropping the last strong reference ends the task.
 async fn follow(
-    watched: Weak<SharedWatch>,
+    watch: Weak<SharedWatch>,
     scope: Scope,
     cluster: Cluster,
     kinds: Arc<Kinds>,
@@ -147,26 +146,26 @@ async fn follow(
 ) {
     let (mut backoff, mut gone) = (Backoff::default(), false);
     loop {
-        let Some(resource) = wait_for_kind(&watched, &scope.kind, gone, &cluster, &kinds).await else { return };
-        let Some(lens) = watched.upgrade().map(|watched| watched.lens()) else { return };
+        let Some(resource) = wait_for_kind(&watch, &scope.kind, gone, &cluster, &kinds).await else { return };
+        let Some(lens) = watch.upgrade().map(|watch| watch.lens()) else { return };
         // Half of a Pod, say, is not asked for, encoded, sent and read.
         let client = if lens.is_of_metadata() { &cluster.metadata_client } else { &cluster.client };
         let mut events = watcher(api(client, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
         while let Some(event) = events.next().await {
-            let Some(watched) = watched.upgrade() else { return };
+            let Some(watch) = watch.upgrade() else { return };
             let error = match event {
                 Ok(event) => {
                     // A new attempt begins with this event, before any request.
                     if !matches!(event, watcher::Event::Init) {
                         cluster.answered();
                     }
-                    watched.observe(event);
+                    watch.observe(event);
                     continue;
                 }
                 Err(error) => error,
             };
-            report_error(&watched, &cluster, &error);
-            drop(watched);
+            report_error(&watch, &cluster, &error);
+            drop(watch);
             backoff.wait().await;
             // The client would resume silently, and the watch would stay `Failing`: a new list ends that.
             gone = is_gone(&error);
@@ -180,7 +179,7 @@ async fn follow(
 /// Waits until the API server serves the kind; returns `None` once the watch is dropped. A kind that was served before
 /// and is `gone` is discovered again: it may come back with another plural or scope.
 async fn wait_for_kind(
-    watched: &Weak<SharedWatch>,
+    watch: &Weak<SharedWatch>,
     kind: &Kind,
     gone: bool,
     cluster: &Cluster,
@@ -196,12 +195,12 @@ async fn wait_for_kind(
             Ok(resource) => return Some(resource),
             Err(error) if error.code == 0 => {
                 cluster.unanswered(&error.message);
-                watched.upgrade()?.report(Health::Silent(missing_kind(kind, &error)));
+                watch.upgrade()?.report(Health::Silent(missing_kind(kind, &error)));
             }
-            Err(error) if error.waking_up => watched.upgrade()?.report(Health::Silent(missing_kind(kind, &error))),
+            Err(error) if error.after_outage => watch.upgrade()?.report(Health::Silent(missing_kind(kind, &error))),
             Err(error) => {
                 cluster.answered();
-                watched.upgrade()?.report(Health::Failing(missing_kind(kind, &error)));
+                watch.upgrade()?.report(Health::Failing(missing_kind(kind, &error)));
             }
         }
         backoff.wait().await;
@@ -210,8 +209,8 @@ async fn wait_for_kind(
 
 /// Reports an error that keeps the store from following the API server. A watch that the server closed, or a broken
 /// connection, is resumed where it was and no failure.
-fn report_error(watched: &SharedWatch, cluster: &Cluster, error: &watcher::Error) {
-    let kind = &watched.scope.kind;
+fn report_error(watch: &SharedWatch, cluster: &Cluster, error: &watcher::Error) {
+    let kind = &watch.scope.kind;
     match error {
         watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_) => {
             tracing::debug!(%kind, error = %chain(error), "the watch was interrupted");
@@ -221,12 +220,12 @@ fn report_error(watched: &SharedWatch, cluster: &Cluster, error: &watcher::Error
         }
         _ if code(error) == 0 => {
             cluster.unanswered(&chain(error));
-            watched.report(Health::Silent(failing(kind, error)));
+            watch.report(Health::Silent(failing(kind, error)));
         }
-        _ if cluster.outage.is_waking_up(code(error)) => watched.report(Health::Silent(failing(kind, error))),
+        _ if cluster.outage.is_after_outage(code(error)) => watch.report(Health::Silent(failing(kind, error))),
         _ => {
             cluster.answered();
-            watched.report(Health::Failing(failing(kind, error)));
+            watch.report(Health::Failing(failing(kind, error)));
         }
     }
 }

@@ -76,7 +76,7 @@ mod tests {
     const PLUGIN: &str = "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: a}\nspec:\n  source: {file: a.wasm}\n  config:\n    values: {password: \"1234\"}\n";
 
     #[test]
-    fn what_is_wrong_is_said_once_in_one_line_with_its_place() {
+    fn an_error_is_reported_once_in_one_line_with_its_place() {
         assert!(parse::<manifest::Plugin>(PLUGIN, Path::new("a")).is_ok());
         for (text, says) in [
             (PLUGIN.replace("source:", "sauce:"), "unknown field `sauce`"),

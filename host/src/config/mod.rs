@@ -1,4 +1,4 @@
-//! Flags, environment and `plugin.yaml` → what the host works with. Every default stands here.
+//! Reads flags, environment and `plugin.yaml` into the host's configuration. Every default is here.
 
 pub mod file;
 pub mod folders;
@@ -78,7 +78,7 @@ pub struct PluginConfig {
 pub struct HostSettings {
     /// The namespace of the host and of the plugins' ServiceAccounts.
     pub namespace: Arc<str>,
-    /// The variables of the environment that a configuration may take; in each one `*` at most.
+    /// The variables of the environment that a configuration may use; each has one `*` at most.
     pub allow_env: Vec<String>,
     /// Of which kind the parents of each plugin are.
     pub parentage: Arc<Parentage>,
@@ -269,7 +269,7 @@ fn configuration(
         ensure!(!members.contains_key(member), "config.{member} is given both in values and in fromEnv; keep one");
         ensure!(
             glob::matches_any(allowed, variable),
-            "config.fromEnv.{member} takes the variable {variable}, which this host keeps from plugins; allow it with `hotshoe run --allow-env {variable} --allow-env '{}'`, for what is allowed there takes the place of what was before",
+            "config.fromEnv.{member} uses the variable {variable}, which this host keeps from plugins; allow it with `hotshoe run --allow-env {variable} --allow-env '{}'`, for what is allowed there takes the place of what was before",
             allowed.join(",")
         );
         if let Some(value) = env(variable) {
@@ -285,7 +285,7 @@ fn unset(config: &manifest::Config, env: &dyn Fn(&str) -> Option<String>) -> Vec
     unset
         .map(|(member, variable)| {
             format!(
-                "config.fromEnv.{member} takes the variable {variable}, which is not set, so that the plugin has no {member}; set it where the host runs, and start the host again"
+                "config.fromEnv.{member} uses the variable {variable}, which is not set, so that the plugin has no {member}; set it where the host runs, and start the host again"
             )
         })
         .collect()
@@ -362,11 +362,11 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_not_set_leaves_the_member_out_and_is_told() {
+    fn a_variable_that_is_not_set_is_left_out_and_reported() {
         let plugin = parse(&PLUGIN.replace("MEMCACHED_IMAGE", "OTHER_IMAGE")).unwrap();
         assert_eq!(&*plugin.config, r#"{"size":1}"#);
-        let [told] = plugin.unset.as_slice() else { panic!("{:?}", plugin.unset) };
-        assert!(told.contains("config.fromEnv.image") && told.contains("OTHER_IMAGE"), "{told}");
+        let [unset] = plugin.unset.as_slice() else { panic!("{:?}", plugin.unset) };
+        assert!(unset.contains("config.fromEnv.image") && unset.contains("OTHER_IMAGE"), "{unset}");
         assert_eq!(parse(PLUGIN).unwrap().unset, [""; 0]);
     }
 
@@ -420,12 +420,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rule_cannot_mean_is_said_with_its_place() {
+    fn an_invalid_rule_is_reported_with_its_place() {
         for (more, says) in [
             ("names: ['*-*']", "names has"),
             ("services: {types: [NodePort]}", "services"),
             ("pods: {hostPath: [var]}", "pods.hostPath"),
-            ("pods: {hostPath: ['/var/*']}", "no `*` stands for others"),
+            ("pods: {hostPath: ['/var/*']}", "and no `*`, as it opens"),
             ("pods: {secret: [a]}", "secret"),
         ] {
             let error = format!("{:#}", parse(&PLUGIN.replace("verbs:", &format!("{more}, verbs:"))).unwrap_err());
@@ -491,8 +491,6 @@ mod tests {
             name: "d".into(),
             version: "1".into(),
             parent: Kind::new("", "v1", "Pod"),
-            parent_fields: Vec::new(),
-            owns: Vec::new(),
             reads: vec![hotshoe_core::model::decision::ReadKind {
                 key: "nodes".into(),
                 kind: Kind::new("", "v1", "Node"),
@@ -500,10 +498,7 @@ mod tests {
                 rule: hotshoe_core::model::decision::MatchRule::ParentLabel("l".into()),
                 fields: Vec::new(),
             }],
-            finalizer: None,
-            wants_now: false,
-            wants_attempt: false,
-            config_schema: None,
+            ..Descriptor::default()
         };
         let lacking = parse(PLUGIN).unwrap().lacking(&descriptor).unwrap();
         assert!(

@@ -1,4 +1,4 @@
-//! What decides: a revision with everything that a reconcile needs beside it.
+//! The active revision of a plugin, with everything that a reconcile needs beside it.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct ActiveRevision {
     pub reads: Vec<ReadView>,
     /// The namespaces, where a rule of the grant selects them by label.
     pub namespaces: Option<Arc<SharedWatch>>,
-    /// Finalizers that revisions before this one held, and it does not.
+    /// Finalizers of earlier revisions that this one does not have.
     pub former_finalizers: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
 //! The info log: one line for each thing that the operator does to the cluster, with plugin, digest and object.
-//! What a plugin does to no end is bounded as its own lines are.
+//! The lines are rate-limited as the plugin's own lines are.
 
 use std::time::Instant;
 
@@ -74,10 +74,10 @@ pub fn log(pass: &Pass<'_>, act: Act<'_>) {
     if !tracing::enabled!(tracing::Level::INFO) {
         return;
     }
-    let (plugin, digest) = (&*pass.controller.name, pass.logic.revision.digest());
+    let (plugin, digest) = (&*pass.controller.name, pass.active.revision.digest());
     let (child, fields) = (act.child().map(ObjectRef::to_string), act.fields());
     let more = child.as_deref().map_or(0, str::len) + fields.as_deref().map_or(0, str::len);
-    if pass.controller.act_lines.take(LINE + more) {
+    if pass.controller.act_lines.allows(LINE + more) {
         let (object, finalizer) = (pass.reference(), act.finalizer());
         let child = child.as_deref().map(tracing::field::display);
         let fields = fields.as_deref().map(tracing::field::display);

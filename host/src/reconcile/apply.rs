@@ -29,13 +29,13 @@ use hotshoe_core::model::decision::{Decision, Event, Refusal, Severity};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::{Key, Object, ObservedChildren};
 
-/// What is to become of the children.
+/// What to do with the children.
 pub enum Target {
-    /// Leave them alone.
+    /// Leave them as they are.
     Keep,
-    /// They were found to be as desired, and neither has changed.
+    /// Nothing: desired and observed children were in sync, and neither has changed.
     InSync,
-    /// Make them so.
+    /// Apply these, and prune all others.
     Exactly(Vec<Desired>),
 }
 
@@ -45,17 +45,16 @@ impl From<Option<Vec<Desired>>> for Target {
     }
 }
 
-/// So many tries, more than half a minute, is what the garbage collector may need for what an object of the
-/// same name has left behind. Then something else holds it.
+/// After so many tries, more than half a minute, a leftover child of an earlier object of the same name does not wait
+/// for the garbage collector: something else keeps it.
 const COLLECTED: u32 = 20;
 
-/// What remains after the writes.
+/// The result of the writes of a pass.
 #[derive(Clone, Debug, Default)]
-pub struct Written {
+pub struct WriteOutcome {
     /// Whether a write of a child was tried.
     pub children: bool,
-    /// Whether the plugin was shown a refusal that is none any more: it has to decide again, as no watch will
-    /// wake it.
+    /// Whether the plugin was shown a refusal that is over by now: it has to decide again, and no watch wakes it.
     pub relieved: bool,
     /// The children that were applied, as the replies showed them.
     applied: ObservedChildren,
@@ -63,22 +62,22 @@ pub struct Written {
     pruned: Vec<Arc<str>>,
     /// The parent as our status write left it.
     pub parent: Option<Arc<Object>>,
-    /// A write met something that passes by itself: look again soon.
+    /// Whether a write failed for a transient reason: look again soon.
     pub again: bool,
-    /// The namespace is being deleted.
+    /// Whether the namespace is being deleted.
     pub terminating: bool,
-    /// A child was no object that the API server accepts from any client.
+    /// Whether a child was malformed, so that the API server accepts it from no client.
     invalid: bool,
 }
 
-/// A child to be applied, with what the log says of it.
+/// A child to be applied, with the fields that the log names.
 struct Wanted {
     desired: Desired,
     fields: Vec<String>,
 }
 
-impl Written {
-    /// The children as they are after our writes, as far as the replies said.
+impl WriteOutcome {
+    /// Returns the children after our writes, as far as the replies show them.
     fn left(&self, observed: &Observed) -> ObservedChildren {
         let replaced = |kind: &Kind, child: &Object| {
             self.pruned.contains(&child.uid) || self.applied.iter().any(|(k, c)| k == kind && c.key == child.key)
@@ -90,38 +89,38 @@ impl Written {
     }
 }
 
-/// The requeue that a plugin asked for, within the host's bounds.
+/// Returns the requeue that a plugin asked for, within the host's bounds.
 pub fn requeue(decision: &Decision) -> Option<Duration> {
     let (soonest, latest) = REQUEUE;
     decision.requeue_after.map(|after| after.clamp(soonest, latest))
 }
 
-/// Whether what is desired, and every child that is there, are as they were when all was found in sync (`in_sync`).
-/// Checking and comparing the same again would end the same.
-pub fn stands(
+/// Returns whether desired and observed children are those that were found in sync (`in_sync`). Checking and comparing
+/// them again would have the same result.
+pub fn is_in_place(
     controller: &Controller,
-    logic: &ActiveRevision,
+    active: &ActiveRevision,
     children: &ObservedChildren,
     decision: &Decision,
     in_sync: Option<u64>,
 ) -> bool {
     in_sync.is_some()
-        && in_sync == sync_fingerprint(controller, logic, children, decision)
+        && in_sync == sync_fingerprint(controller, active, children, decision)
         // All or nothing: a status that may not be written denies the children too.
         && check::status::check(decision.status.as_deref(), &decision.conditions).is_ok()
 }
 
-/// Carries out a checked decision.
+/// Applies a checked decision.
 ///
 /// # Errors
-/// When the API server is away, or refuses what the host itself writes.
+/// When the API server does not answer, or refuses a write of the host's own.
 pub async fn apply(
     pass: &mut Pass<'_>,
     observed: &Observed,
     decision: &Decision,
     target: Target,
-) -> Result<Written, Error> {
-    let mut written = Written::default();
+) -> Result<WriteOutcome, Error> {
+    let mut written = WriteOutcome::default();
     pass.state.set_timer(requeue(decision));
     match target {
         Target::Exactly(desired) => {
@@ -130,20 +129,20 @@ pub async fn apply(
             let state = &mut pass.state;
             let in_sync = state.refused.is_empty() && state.unsettled.is_empty() && state.contention.is_over();
             state.in_sync = match in_sync && !written.again {
-                true => sync_fingerprint(pass.controller, pass.logic, &left, decision),
+                true => sync_fingerprint(pass.controller, pass.active, &left, decision),
                 false => None,
             };
             pass.children = left;
         }
-        // Nothing is applied, so nothing is refused, or has to wait.
+        // Nothing is applied, so earlier refusals and delays are over.
         Target::Keep | Target::InSync => {
             pass.state.refused.clear();
-            pass.state.contention.hold(&mut Plan::default(), Instant::now(), &pass.controller.hasher);
+            pass.state.contention.delay(&mut Plan::default(), Instant::now(), &pass.controller.hasher);
         }
     }
-    // Before the status: a plugin that reads its own conditions does not emit them a second time.
+    // Before the status: a plugin that reads its own conditions emits them only once.
     events::emit(pass, &decision.events);
-    // A plugin whose children or refusals change at each pass has its status written at every other one.
+    // If children or refusals change in each pass, the status is written in every other one.
     pass.state.silent = !pass.state.silent && is_outdated(pass, observed, &written);
     if !pass.state.silent {
         write_status(pass, observed, decision, &mut written).await?;
@@ -151,10 +150,10 @@ pub async fn apply(
     Ok(written)
 }
 
-/// Whether the status was decided on children as they were before they were written just now, or without
-/// knowing of a refusal, or of its end: it would state what is not so, and the next decision, which comes at
-/// once, would revert it. A first status does no harm, and of a parent that is deleted there may be no next.
-fn is_outdated(pass: &Pass<'_>, observed: &Observed, written: &Written) -> bool {
+/// Returns whether the status was decided before the child writes of this pass, or before a refusal or its end. It
+/// would be wrong, and the next decision, which follows at once, would revert it. A first status is written anyway,
+/// and so is that of a parent that is being deleted, which may have no next decision.
+fn is_outdated(pass: &Pass<'_>, observed: &Observed, written: &WriteOutcome) -> bool {
     let parent = &observed.parent;
     let has_status = parent.owned_fields(pass.manager(), true).is_some();
     let comes_again = written.children && !written.terminating && !parent.deleting;
@@ -162,13 +161,13 @@ fn is_outdated(pass: &Pass<'_>, observed: &Observed, written: &Written) -> bool 
     has_status && comes_again && (has_changed || pass.state.refused.shown() != observed.shown.refusals)
 }
 
-async fn write_children(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut Written) {
+async fn write_children(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut WriteOutcome) {
     let hasher = &pass.controller.hasher;
     let changed = pass.state.desired.replace(&desired, hasher);
     let changed: Vec<_> = desired.iter().map(|one| one.reference.clone()).zip(changed).collect();
     let mut plan = plan(pass, observed, desired, written);
-    let held = pass.state.contention.hold(&mut plan, Instant::now(), hasher);
-    rivals::report(pass, held).await;
+    let delayed = pass.state.contention.delay(&mut plan, Instant::now(), hasher);
+    rivals::report(pass, delayed).await;
     if plan.apply.is_empty() && plan.prune.is_empty() {
         return;
     }
@@ -177,14 +176,14 @@ async fn write_children(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<D
     let reference = pass.reference();
     let parent = Parent { reference: &reference, uid: &observed.parent.uid };
     let permit = pass.controller.permit();
-    for child in pass.controller.writer.write(plan, &pass.logic.owned, parent, &permit).await {
+    for child in pass.controller.writer.write(plan, &pass.active.owned, parent, &permit).await {
         let wanted = wanted.iter().find(|one| one.desired.reference == child.reference);
         note_child(pass, observed, child, wanted, written);
     }
 }
 
-/// What is to be applied, and which fields that changes: those that are desired otherwise than before, or that
-/// another manager has edited.
+/// Returns the children to apply, each with the fields that change: those that are desired differently than before,
+/// or that another manager has edited.
 fn wanted(pass: &Pass<'_>, observed: &Observed, apply: &Apply, changed: &[(ObjectRef, Option<Vec<String>>)]) -> Wanted {
     let desired = apply.desired.clone();
     let known = changed.iter().find(|(reference, _)| *reference == desired.reference);
@@ -196,11 +195,11 @@ fn wanted(pass: &Pass<'_>, observed: &Observed, apply: &Apply, changed: &[(Objec
     Wanted { desired, fields }
 }
 
-/// What is to be written now: nothing that may not be pruned, nothing before its time, and
-/// nothing that was tried in vain.
-fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut Written) -> Plan {
+/// Plans the writes of this pass, without children that may not be pruned, writes that are not due, and applies that
+/// had no effect before.
+fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut WriteOutcome) -> Plan {
     let mut plan = diff::plan(desired, &observed.children, &pass.controller.name, pass.manager());
-    let context = context(pass.controller, pass.logic, observed);
+    let context = context(pass.controller, pass.active, observed);
     plan.prune.retain(|(kind, child)| may_prune(pass, &reference(kind, &child.key), &context));
     written.relieved = pass.state.refused.keep_planned(&plan);
     let is_due = |child: &ObjectRef| pass.state.refused.is_due(child, || refusal_basis(pass, observed, child));
@@ -214,11 +213,11 @@ fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written
 
 fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_>) -> bool {
     let Err(denial) = check::check_prune(child, context) else { return true };
-    let (plugin, digest) = (&*pass.controller.name, pass.logic.revision.digest());
+    let (plugin, digest) = (&*pass.controller.name, pass.active.revision.digest());
     pass.controller.metrics.denied(plugin, denial.rule());
     let why = denial.reasons();
-    // Which children it desires, and so how many lines this makes, a plugin chooses.
-    if pass.controller.failure_lines.take(LINE + why.len()) {
+    // The plugin chooses its children, and so the number of these lines.
+    if pass.controller.failure_lines.allows(LINE + why.len()) {
         let (object, rule) = (pass.reference(), denial.rule());
         tracing::warn!(plugin, %digest, %object, rule, "a child that is no longer desired stays: {why}");
     } else {
@@ -227,7 +226,7 @@ fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_>) -> bool 
     false
 }
 
-/// Whether the same was applied before and did not take, and our ownership is as it was left.
+/// Returns whether the same apply had no effect before, and our ownership has not changed since.
 fn was_tried_in_vain(
     observed: &Observed,
     desired: &Desired,
@@ -241,13 +240,13 @@ fn was_tried_in_vain(
     })
 }
 
-/// Notes the result of the write of a child; of a deletion where nothing was desired.
+/// Notes the result of a child's write; of its deletion, if nothing was desired.
 fn note_child(
     pass: &mut Pass<'_>,
     observed: &Observed,
     child: ChildWrite,
     wanted: Option<&Wanted>,
-    written: &mut Written,
+    written: &mut WriteOutcome,
 ) {
     let (state, reference) = (&mut pass.state, child.reference);
     match child.result {
@@ -278,8 +277,8 @@ fn note_child(
     }
 }
 
-/// Notes an apply that went through. Where it did not take every field that it set, something rewrites the object
-/// on its way in. Applying again would be a fight.
+/// Notes a successful apply. If we do not own every field that it set, a webhook rewrites the object, and applying
+/// again would contend with it.
 fn note_applied(pass: &mut Pass<'_>, observed: &Observed, object: &Object, wanted: &Wanted) {
     let Wanted { desired, fields } = wanted;
     match observed.child(&desired.reference) {
@@ -300,28 +299,27 @@ fn note_applied(pass: &mut Pass<'_>, observed: &Observed, object: &Object, wante
     let fields = object.owned_fields(manager, false).map(Box::from);
     let tried = Unsettled { digest: desired.digest.clone(), fields };
     state.unsettled.push((kind.clone(), object.key.clone(), tried));
-    let (plugin, digest, child) = (&*controller.name, pass.logic.revision.digest(), &desired.reference);
+    let (plugin, digest, child) = (&*controller.name, pass.active.revision.digest(), &desired.reference);
     tracing::warn!(plugin, %digest, %child, "not every field of the child stays as it was applied: something else rewrites it");
 }
 
-/// Counts an object that no API server accepts as a failure of the revision, once in a pass: to answer such a thing
-/// is no better than to answer nothing.
-fn blame(pass: &Pass<'_>, error: &WriteError, written: &mut Written) {
+/// Counts a malformed child as a failure of the revision, once in a pass: it is no better than no answer.
+fn blame(pass: &Pass<'_>, error: &WriteError, written: &mut WriteOutcome) {
     if let WriteError::Api(error) = error
         && error.is_invalid()
         && !std::mem::replace(&mut written.invalid, true)
     {
-        let (now, digest, controller) = (Instant::now(), pass.logic.revision.digest(), pass.controller);
+        let (now, digest, controller) = (Instant::now(), pass.active.revision.digest(), pass.controller);
         controller.judged(controller.probation.failed(now, digest, &pass.parent.key, error));
     }
 }
 
 fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, digest: Box<str>, error: WriteError) {
     let basis = refusal_basis(pass, observed, child);
-    // For people; the plugin is shown the API server's own words.
+    // With advice for people; the plugin is shown the API server's own message.
     let advice = advice(&error, &pass.controller.name).unwrap_or_default();
     let Some(refusal) = pass.state.refused.add(child, digest, error, basis) else { return };
-    let (plugin, digest, object) = (&*pass.controller.name, pass.logic.revision.digest(), pass.reference());
+    let (plugin, digest, object) = (&*pass.controller.name, pass.active.revision.digest(), pass.reference());
     let (code, words) = (refusal.code, &refusal.message);
     tracing::warn!(plugin, %digest, %object, %child, code, "the API server refused a child: {words}{advice}");
     let message = event_text(&refusal) + &advice;
@@ -332,9 +330,9 @@ async fn write_status(
     pass: &Pass<'_>,
     observed: &Observed,
     decision: &Decision,
-    written: &mut Written,
+    written: &mut WriteOutcome,
 ) -> Result<(), Error> {
-    let (writer, watched) = (&pass.controller.writer, &pass.logic.parents.watched);
+    let (writer, watch) = (&pass.controller.writer, &pass.active.parents.watch);
     let Some(parent) = pass.live() else { return Ok(()) };
     let generation = observed.parent.generation;
     let (said, stated) = (decision.status.as_deref(), &decision.conditions);
@@ -343,8 +341,8 @@ async fn write_status(
         return Ok(());
     }
     let permit = pass.controller.permit();
-    let reply = writer.apply_status(&pass.logic.resource, &parent, desired, &permit).await;
-    match writer.learn_parent(watched, &pass.logic.resource, &parent, reply).await {
+    let reply = writer.apply_status(&pass.active.resource, &parent, desired, &permit).await;
+    match writer.learn_parent(watch, &pass.active.resource, &parent, reply).await {
         Ok(parent) => {
             acts::log(pass, Act::StatusChanged);
             written.parent = Some(parent);
@@ -356,10 +354,10 @@ async fn write_status(
     Ok(())
 }
 
-/// Conflicts, overload, silence and what follows it pass; a 5xx that was said is shown like a refusal,
-/// and retried soon.
+/// Returns whether an error is transient and not worth a report: conflicts, overload, no answer, and what follows an
+/// outage. A 5xx answer is reported like a refusal, and retried soon.
 fn passes_by_itself(error: &ApiError) -> bool {
-    error.waking_up || matches!(error.code, 0 | 409 | 429)
+    error.after_outage || matches!(error.code, 0 | 409 | 429)
 }
 
 fn advice(error: &WriteError, plugin: &str) -> Option<String> {
@@ -382,17 +380,10 @@ fn event_text(refusal: &Refusal) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotshoe_core::model::decision::Children;
 
     #[test]
     fn a_requeue_is_neither_a_loop_nor_an_overflow() {
-        let decision = |after| Decision {
-            children: Children::Keep,
-            status: None,
-            conditions: Vec::new(),
-            events: Vec::new(),
-            requeue_after: Some(Duration::from_millis(after)),
-        };
+        let decision = |after| Decision { requeue_after: Some(Duration::from_millis(after)), ..Decision::default() };
         assert_eq!(requeue(&decision(0)), Some(REQUEUE.0));
         assert_eq!(requeue(&decision(u64::MAX)), Some(REQUEUE.1));
         assert_eq!(requeue(&decision(5_000)), Some(Duration::from_secs(5)));

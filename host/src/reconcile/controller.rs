@@ -1,5 +1,5 @@
-//! One plugin at work: its logic, its queue, and what is remembered of each parent between two
-//! reconciles.
+//! The controller of one plugin: its active revision, its queue, and what is remembered of each parent between
+//! two reconciles.
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ use crate::reconcile::queue::Queue;
 use crate::reconcile::slot::Slot;
 use crate::sandbox::revision::Revision;
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::swap_timer::Debut;
+use crate::telemetry::swap_timer::FirstDecision;
 use hotshoe_core::flow::circuit_breaker::{Breaker, Trial, Turned};
 use hotshoe_core::flow::probation::{Probation, Relapse};
-use hotshoe_core::flow::rate_limit::Allowance;
+use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND, LOGGED_AT_ONCE, LOGGED_PER_SECOND};
 use hotshoe_core::model::object::{Key, Object};
 
-/// One plugin at work.
+/// The controller of one plugin.
 pub struct Controller {
     /// The plugin's name, which does not change while the host runs.
     pub name: Arc<str>,
@@ -42,27 +42,27 @@ pub struct Controller {
     pub writer: Writer,
     /// Where Events go.
     pub recorder: Recorder,
-    /// How many Events the plugin may have written.
-    pub events: Allowance,
-    /// How many the host may have written about it: no plugin hides its failures behind its Events.
-    pub failures: Allowance,
-    /// How many bytes of its log lines are written.
-    pub lines: Allowance,
-    /// How many bytes of the host's lines about what it does for the plugin.
-    pub act_lines: Allowance,
-    /// How many bytes of the host's lines about its failures: no plugin hides these behind its own lines.
-    pub failure_lines: Allowance,
+    /// Limits the plugin's Events.
+    pub events: OutputLimit,
+    /// Limits the host's Events about the plugin: no plugin hides its failures behind its Events.
+    pub failures: OutputLimit,
+    /// Limits the bytes of its log lines.
+    pub lines: OutputLimit,
+    /// Limits the bytes of the host's lines about what it does for the plugin.
+    pub act_lines: OutputLimit,
+    /// Limits the bytes of the host's lines about its failures: no plugin hides these behind its own lines.
+    pub failure_lines: OutputLimit,
     /// What is known of kinds.
     pub kinds: Arc<Kinds>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// What decides.
+    /// The active revision.
     pub slot: Slot<ActiveRevision>,
-    /// Whether what decides has done so yet.
-    pub debut: Debut,
-    /// Whether it is called at all.
+    /// Whether the active revision has decided yet.
+    pub first_decision: FirstDecision,
+    /// Whether it may be called.
     pub breaker: Breaker,
-    /// Whether the revision that decides does worse than the one before it.
+    /// Whether the active revision does worse than the one before it.
     pub probation: Probation,
     relapsed: Notify,
     /// Keys the fingerprints, so that no object of the cluster can be made to collide.
@@ -76,22 +76,22 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller without logic yet.
+    /// Creates a controller without an active revision.
     pub fn new(name: Arc<str>, writer: Writer, recorder: Recorder, kinds: Arc<Kinds>, metrics: Arc<Metrics>) -> Self {
         Self {
             name,
             queue: Queue::default(),
             writer,
             recorder,
-            events: Allowance::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
-            failures: Allowance::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
-            lines: Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
-            act_lines: Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
-            failure_lines: Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
+            events: OutputLimit::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
+            failures: OutputLimit::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
+            lines: OutputLimit::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
+            act_lines: OutputLimit::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
+            failure_lines: OutputLimit::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
             kinds,
             metrics,
             slot: Slot::default(),
-            debut: Debut::default(),
+            first_decision: FirstDecision::default(),
             breaker: Breaker::default(),
             probation: Probation::default(),
             relapsed: Notify::new(),
@@ -102,35 +102,35 @@ impl Controller {
         }
     }
 
-    /// The logic that a reconcile starting now works with.
-    pub fn logic(&self) -> Option<Arc<ActiveRevision>> {
+    /// Returns the revision that a reconcile starting now works with.
+    pub fn active(&self) -> Option<Arc<ActiveRevision>> {
         self.slot.current()
     }
 
-    /// The right to write: unlimited as long as this process is the only one.
+    /// Returns the permit for a write: unlimited as long as this process is the only one.
     pub fn permit(&self) -> Permit {
         Permit::unlimited()
     }
 
-    /// Publishes new logic, and decides every parent again.
-    pub fn publish(&self, logic: Arc<ActiveRevision>) {
+    /// Activates a revision, and requeues every parent.
+    pub fn publish(&self, active: Arc<ActiveRevision>) {
         self.breaker.reset();
         self.whole_conditions.store(false, Ordering::Relaxed);
-        self.metrics.decides(&self.name, &logic.revision);
-        if self.logic().is_some() {
-            self.slot.publish(logic);
+        self.metrics.decides(&self.name, &active.revision);
+        if self.active().is_some() {
+            self.slot.publish(active);
             return self.decide_all_again();
         }
         // At the start all wait alike. In a sweep, parents that our own writes wake would go before those that
         // were never decided.
-        let parents = logic.parents.watched.clone();
-        self.slot.publish(logic);
+        let parents = active.parents.watch.clone();
+        self.slot.publish(active);
         parents.cache.keys().into_iter().for_each(|key| self.queue.add(key));
     }
 
-    /// A revision has answered: where it is the first answer since it was published, the swap is over.
+    /// Records an answer of a revision. The first one after its activation ends the swap.
     pub fn answered(&self, revision: &Revision) {
-        if let Some(stopwatch) = self.debut.decided(revision.digest()) {
+        if let Some(stopwatch) = self.first_decision.decided(revision.digest()) {
             self.metrics.swapped(&self.name, &stopwatch);
         }
     }
@@ -166,9 +166,9 @@ impl Controller {
                 "the plugin fails too often and is not called for a while: the circuit is open"
             );
             self.metrics.opened(&self.name);
-            if let Some(logic) = self.logic() {
-                self.judged(self.probation.shut_off(Instant::now(), logic.revision.digest()));
-                logic.revision.forget_waiting();
+            if let Some(active) = self.active() {
+                self.judged(self.probation.shut_off(Instant::now(), active.revision.digest()));
+                active.revision.forget_waiting();
             }
         }
     }
@@ -192,12 +192,12 @@ impl Controller {
 
     /// The revision that decides, for a log line.
     fn deciding(&self) -> Option<DisplayValue<Digest>> {
-        self.logic().map(|logic| display(logic.revision.digest()))
+        self.active().map(|active| display(active.revision.digest()))
     }
 
     fn decide_all_again(&self) {
-        let Some(logic) = self.logic() else { return };
-        self.queue.sweep(logic.parents.watched.cache.keys());
+        let Some(active) = self.active() else { return };
+        self.queue.sweep(active.parents.watch.cache.keys());
     }
 
     /// What is remembered of a parent, as long as it is the same object.
@@ -217,7 +217,7 @@ impl Controller {
 
     /// The parents that have been deleting for longer than a minute: how many, and the oldest.
     pub fn deleting(&self) -> Option<Deleting> {
-        let parents = self.logic()?.parents.watched.clone();
+        let parents = self.active()?.parents.watch.clone();
         let since = |parent: Arc<Object>| Some((deletion_time(&parent)?, parent));
         let latest = events::at(unix_seconds() - DELETING)?;
         let deleting: Vec<_> = parents.cache.all(|parent| parent.deleting).into_iter().filter_map(since).collect();
@@ -239,10 +239,10 @@ impl Controller {
     }
 }
 
-/// Deletions that take longer than this are shown, seconds.
+/// Deletions that last longer than this are shown, seconds.
 const DELETING: i64 = 60;
 
-/// Parents whose deletion takes long.
+/// Parents with a long deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Deleting {

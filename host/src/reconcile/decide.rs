@@ -1,4 +1,4 @@
-//! *decide*: the call of the plugin, in as many rounds as it needs objects for, and its log lines.
+//! *decide*: the call of the plugin, in one round for each `needs`, and its log lines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::fingerprint::{churn_basis, hold_basis, others};
+use crate::reconcile::fingerprint::{backoff_basis, churn_basis, others};
 use crate::reconcile::observe::Observed;
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requirements;
@@ -23,10 +23,10 @@ use hotshoe_core::model::decision::{Answer, Call, Decision, Observation};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::ObjectRef;
 
-/// What a log line has beside its message, bytes: when, how loud, which plugin, revision and object.
+/// The bytes of a log line beside its message: time, level, plugin, revision and object.
 pub const LINE: usize = 200;
 
-/// An answer that is final.
+/// A final answer.
 pub struct Final<'a> {
     /// Settled with the circuit breaker once the answer is checked.
     pub trial: Trial<'a>,
@@ -41,19 +41,19 @@ pub struct Final<'a> {
 /// it may not see.
 pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Observed) -> Result<Final<'a>, Error> {
     let Observed { parent, children, .. } = observed;
-    let basis = || hold_basis(pass.controller, pass.logic, parent, &parent.finalizers, children);
-    let failed = pass.state.hold.is_some_and(|(_, failed)| failed == basis());
+    let basis = || backoff_basis(pass.controller, pass.active, parent, &parent.finalizers, children);
+    let failed = pass.state.backoff.is_some_and(|(_, failed)| failed == basis());
     let mut trial = admit(pass, failed)?;
     let mut decided = call_once(pass, call, observed).await;
     if let Err(Error::Call(CallError::Stopped)) = decided {
-        // The circuit opened before its turn came, so it has not failed by that.
+        // The circuit opened while it waited, which is no failure of its own.
         drop(trial);
         trial = admit(pass, failed)?;
         decided = call_once(pass, call, observed).await;
     }
     match decided {
         Ok(answer) => {
-            pass.controller.answered(&pass.logic.revision);
+            pass.controller.answered(&pass.active.revision);
             Ok(Final { trial, answer })
         }
         Err(error) => {
@@ -63,7 +63,7 @@ pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Observed) ->
     }
 }
 
-/// Whether the circuit breaker lets the plugin be called now.
+/// Asks the circuit breaker for a call.
 fn admit<'a>(pass: &mut Pass<'a>, failed: bool) -> Result<Trial<'a>, CallError> {
     let (now, controller) = (Instant::now(), pass.controller);
     let admitted = controller.breaker.admit(now, Standing { failed, place: pass.state.place });
@@ -71,32 +71,32 @@ fn admit<'a>(pass: &mut Pass<'a>, failed: bool) -> Result<Trial<'a>, CallError> 
     admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
 }
 
-/// Asks, and counts and logs each call.
+/// Asks the plugin, and counts and logs each call.
 async fn call_once(pass: &mut Pass<'_>, call: Call, observed: &Observed) -> Result<Answer, Error> {
-    let (controller, logic) = (pass.controller, pass.logic);
-    let digest = logic.revision.digest();
+    let (controller, active) = (pass.controller, pass.active);
+    let digest = active.revision.digest();
     let heard = |heard: Heard<'_>| {
         let end = if heard.failed { End::Aborted } else { End::Answered };
         controller.metrics.called(&controller.name, digest, end, heard.elapsed);
         controller.judged(controller.probation.called(Instant::now(), digest, heard.elapsed));
-        log(controller, logic, &observed.shown.parent.reference, heard.logs);
+        log(controller, active, &observed.shown.parent.reference, heard.logs);
         note_dropped(controller, digest, heard.dropped);
     };
-    ask(controller, logic, call, observed.shown.clone(), &mut pass.state.fetched, heard).await
+    ask(controller, active, call, observed.shown.clone(), &mut pass.state.fetched, heard).await
 }
 
 /// Counts a failure of a call with the circuit breaker, and against the revision.
 fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
     let controller = pass.controller;
     if error.is_the_plugins() {
-        let digest = pass.logic.revision.digest();
+        let digest = pass.active.revision.digest();
         controller.judged(controller.probation.failed(Instant::now(), digest, &pass.parent.key, error));
     }
     match error {
         Error::Api(_) | Error::NotGranted(_) | Error::Call(CallError::Stopped) => drop(trial),
         Error::Call(CallError::DeadlineExceeded(_)) => controller.overdue(trial),
         Error::Call(_) | Error::Denied(_) => controller.failed(trial),
-        // It ran well, so it is called on.
+        // The call itself succeeded, so the circuit stays closed.
         Error::Plugin(_) | Error::NoRoom(_) => controller.passed(trial),
     }
 }
@@ -104,7 +104,7 @@ fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
 /// Counts the result of the checks with the circuit breaker, and against the revision.
 ///
 /// # Errors
-/// What the checks say.
+/// The denial.
 pub fn settle<T>(pass: &Pass<'_>, trial: Trial<'_>, checked: Result<T, Error>) -> Result<T, Error> {
     match &checked {
         Ok(_) => pass.controller.passed(trial),
@@ -113,13 +113,13 @@ pub fn settle<T>(pass: &Pass<'_>, trial: Trial<'_>, checked: Result<T, Error>) -
     checked
 }
 
-/// Notes what is desired: a revision whose answers for the same parent differ again and again cannot make up its mind.
+/// Records the desired state: a revision whose answers for an unchanged parent keep changing flaps.
 pub fn note(pass: &mut Pass<'_>, observed: &Observed, decision: &Decision) {
-    let (now, controller, logic) = (Instant::now(), pass.controller, pass.logic);
-    let basis = churn_basis(controller, logic, &observed.parent);
+    let (now, controller, active) = (Instant::now(), pass.controller, pass.active);
+    let basis = churn_basis(controller, active, &observed.parent);
     let answer = Intent {
         children: decision.desired_children(&controller.hasher),
-        word: decision.word_to_itself(logic.revision.own_status(), &controller.hasher),
+        feedback: decision.feedback(active.revision.own_status(), &controller.hasher),
         about: others(&controller.hasher, &observed.shown),
     };
     let churn = match pass.is_due {
@@ -128,28 +128,28 @@ pub fn note(pass: &mut Pass<'_>, observed: &Observed, decision: &Decision) {
     };
     pass.state.churn = churn;
     if churn.is_new(now) {
-        let (digest, endless) = (logic.revision.digest(), churn.is_endless(now));
+        let (digest, endless) = (active.revision.digest(), churn.is_endless(now));
         controller.judged(controller.probation.changed_its_mind(now, digest, &observed.parent.key, endless));
     }
 }
 
-/// How long a parent rests for which the plugin keeps changing its mind.
+/// Returns the pause of a parent on which the plugin flaps.
 pub fn slowed(pass: &Pass<'_>) -> Option<Duration> {
-    let basis = || churn_basis(pass.controller, pass.logic, &pass.parent);
+    let basis = || churn_basis(pass.controller, pass.active, &pass.parent);
     pass.state.churn.pause(Instant::now(), basis)
 }
 
-/// What one call took, and what the plugin said in it.
+/// One call: its time, its memory and its log lines.
 pub struct Heard<'a> {
     /// Its log lines.
     pub logs: &'a [LogLine],
-    /// How many more there were than are kept of one call.
+    /// The number of lines that were dropped.
     pub dropped: u32,
-    /// Whether it came to nothing.
+    /// Whether it failed without an answer.
     pub failed: bool,
-    /// How long it ran.
+    /// Its processor time.
     pub elapsed: Duration,
-    /// The most memory that it had, bytes.
+    /// Its peak memory, bytes.
     pub memory: usize,
 }
 
@@ -166,30 +166,30 @@ impl<'a> From<&'a Result<Outcome, Aborted>> for Heard<'a> {
     }
 }
 
-/// The answer. `fetched` says whether it rests on objects that were fetched for it, or what failed in its
-/// place does; `heard` is called for each call that was made.
+/// Asks a revision until it answers finally. Sets `fetched` if the answer or failure is based on objects that were
+/// fetched for it; calls `heard` after each call.
 ///
 /// # Errors
 /// When a call fails, the plugin says that it cannot decide, or it needs what it may not see.
 pub async fn ask(
     controller: &Controller,
-    logic: &ActiveRevision,
+    active: &ActiveRevision,
     call: Call,
     mut shown: Arc<Observation>,
     fetched: &mut bool,
     mut heard: impl FnMut(Heard<'_>),
 ) -> Result<Answer, Error> {
     *fetched = false;
-    let rounds = logic.plugin.limits.request_rounds;
-    let mut room = Room::new(logic.plugin.limits.fetched_bytes);
+    let rounds = active.plugin.limits.request_rounds;
+    let mut room = Room::new(active.plugin.limits.fetched_bytes);
     for _ in 0..=rounds {
-        let called = logic.revision.decide(call, shown.clone()).await;
+        let called = active.revision.decide(call, shown.clone()).await;
         if !matches!(&called, Err(Aborted { error: CallError::Stopped, .. })) {
             heard(Heard::from(&called));
         }
         match called?.result.map_err(Error::Plugin)? {
             Answer::Needs(requirements) => {
-                shown = Arc::new(requirements::fetch(controller, logic, &shown, requirements, &mut room).await?);
+                shown = Arc::new(requirements::fetch(controller, active, &shown, requirements, &mut room).await?);
                 *fetched = true;
             }
             answer => return Ok(answer),
@@ -198,10 +198,10 @@ pub async fn ask(
     Err(CallError::TooManyRounds(usize::try_from(rounds).unwrap_or(usize::MAX)).into())
 }
 
-/// A plugin's lines carry its name and digest, so that it is clear which revision spoke.
-fn log(controller: &Controller, logic: &ActiveRevision, parent: &ObjectRef, lines: &[LogLine]) {
+/// Logs a plugin's lines with its name and digest.
+fn log(controller: &Controller, active: &ActiveRevision, parent: &ObjectRef, lines: &[LogLine]) {
     let plugin = &*controller.name;
-    let digest = logic.revision.digest();
+    let digest = active.revision.digest();
     for line in lines {
         let message = &line.message;
         macro_rules! at {
@@ -209,7 +209,7 @@ fn log(controller: &Controller, logic: &ActiveRevision, parent: &ObjectRef, line
                 match tracing::enabled!(target: "plugin", tracing::Level::$level) {
                     // A line that is not logged costs nothing.
                     false => {}
-                    true if !controller.lines.take(LINE + message.len()) => note_dropped(controller, digest, 1),
+                    true if !controller.lines.allows(LINE + message.len()) => note_dropped(controller, digest, 1),
                     true => tracing::event!(target: "plugin", tracing::Level::$level, plugin, %digest, object = %parent, "{message}"),
                 }
             };

@@ -1,4 +1,4 @@
-//! Kubernetes Events of one pass: which are news, how many are written, and which come before all else.
+//! The Kubernetes Events of one pass: which are new, how many are written, and which are written first.
 
 use std::hash::BuildHasher;
 use std::time::Instant;
@@ -6,14 +6,14 @@ use std::time::Instant;
 use crate::cluster::events::Note;
 use crate::reconcile::error::Error;
 use crate::reconcile::pass::Pass;
-use hotshoe_core::flow::rate_limit::Allowance;
+use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::model::decision::Event;
 
-/// After so many failures in a row, the Events of a clean-up no longer hold it up.
+/// After so many failures in a row, a clean-up no longer waits for its Events.
 const TRIES: u32 = 3;
 
 /// Records the Events of a decision. One that was emitted before is emitted again only where a timer of the plugin
-/// asked for the decision: to decide an unchanged state anew, for reasons of the host, is no news.
+/// asked for the decision: a decision that the host repeats on an unchanged state is not new.
 pub fn emit(pass: &mut Pass<'_>, events: &[Event]) {
     let controller = pass.controller;
     for event in events {
@@ -23,7 +23,7 @@ pub fn emit(pass: &mut Pass<'_>, events: &[Event]) {
     }
 }
 
-/// Records an Event about a failure unless it was said before.
+/// Records an Event about a failure unless it was recorded before.
 pub fn warn_once(pass: &mut Pass<'_>, event: &Event) {
     let controller = pass.controller;
     if is_news(pass, event) {
@@ -32,10 +32,10 @@ pub fn warn_once(pass: &mut Pass<'_>, event: &Event) {
 }
 
 /// Writes the Events with which a clean-up begins, before anything else: once the status says that it began, a
-/// plugin emits them no more. Where the API server takes none, they are queued after a few tries.
+/// plugin no longer emits them. If the API server accepts none, they are queued after a few tries.
 ///
 /// # Errors
-/// What passes by itself.
+/// A transient error of the API server.
 pub async fn emit_first(pass: &mut Pass<'_>, events: &[Event]) -> Result<(), Error> {
     let controller = pass.controller;
     for event in events {
@@ -49,7 +49,7 @@ pub async fn emit_first(pass: &mut Pass<'_>, events: &[Event]) -> Result<(), Err
             Ok(()) => drop(is_news(pass, event)),
         }
     }
-    // They are emitted by now, whatever asked for this pass.
+    // They are written by now, whatever caused this pass.
     pass.is_due = false;
     Ok(())
 }
@@ -59,9 +59,9 @@ fn is_news(pass: &mut Pass<'_>, event: &Event) -> bool {
     pass.state.is_news(said)
 }
 
-fn record(pass: &Pass<'_>, event: &Event, allowance: &Allowance) {
-    if !allowance.take(1) || !pass.controller.recorder.record(note(pass, event)) {
-        note_dropped(pass, allowance);
+fn record(pass: &Pass<'_>, event: &Event, limit: &OutputLimit) {
+    if !limit.allows(1) || !pass.controller.recorder.record(note(pass, event)) {
+        note_dropped(pass, limit);
     }
 }
 
@@ -70,16 +70,16 @@ fn note(pass: &Pass<'_>, event: &Event) -> Note {
         about: pass.reference(),
         uid: pass.parent.uid.to_string(),
         plugin: pass.controller.name.clone(),
-        digest: pass.logic.revision.digest(),
+        digest: pass.active.revision.digest(),
         event: event.clone(),
     }
 }
 
-fn note_dropped(pass: &Pass<'_>, allowance: &Allowance) {
+fn note_dropped(pass: &Pass<'_>, limit: &OutputLimit) {
     let plugin = &*pass.controller.name;
     pass.controller.metrics.event_dropped(plugin);
-    if let Some(dropped) = allowance.dropped(1, Instant::now()) {
-        let digest = pass.logic.revision.digest();
+    if let Some(dropped) = limit.dropped(1, Instant::now()) {
+        let digest = pass.active.revision.digest();
         tracing::warn!(plugin, %digest, dropped, "there are more Events than are written; some were dropped");
     }
 }

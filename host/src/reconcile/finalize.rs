@@ -1,14 +1,14 @@
 //! Deletion: the finalizer's state machine.
 //!
 //! ```text
-//! deleting, our finalizer held ─▶ finalize ─▶ waiting: write, look again
+//! deleting, our finalizer set ──▶ finalize ─▶ waiting: write, look again
 //!                                         └▶ done and children gone: status, remove the finalizer
-//! deleting, not held ─▶ nothing more to do; others may hold the object longer, which is reported
-//!                        where the holder may be gone
+//! deleting, not set ─▶ nothing more to do; other finalizers may keep the object longer, which is reported
+//!                      where their controller may be gone
 //! ```
 //!
-//! A finalizer that an earlier revision of the plugin held counts as held, for nothing else removes it; a
-//! revision that asks for no clean-up any more has it removed at once.
+//! The finalizer of an earlier revision of the plugin counts as ours, for nothing else removes it; if the active
+//! revision asks for no clean-up, it is removed at once.
 //!
 //! A plugin that fails here keeps the finalizer, visibly: the host's condition and an Event say
 //! why.
@@ -39,13 +39,13 @@ use hotshoe_core::model::object::Object;
 /// # Errors
 /// As for a reconcile; the finalizer stays.
 pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
-    let Some(finalizer) = held_finalizer(pass.logic, &pass.parent) else { return Ok(look_on(pass)) };
-    if !asks_for_clean_up(pass.logic, &pass.parent) {
+    let Some(finalizer) = our_finalizer(pass.active, &pass.parent) else { return Ok(look_on(pass)) };
+    if !asks_for_clean_up(pass.active, &pass.parent) {
         return release(pass, &pass.parent, finalizer).await;
     }
     let observed = observe(pass)?;
     let decided = decide::decide(pass, Call::Finalize, &observed).await?;
-    let checked = judge(pass.controller, pass.logic, Call::Finalize, &observed, decided.answer).map_err(Error::from);
+    let checked = judge(pass.controller, pass.active, Call::Finalize, &observed, decided.answer).map_err(Error::from);
     let cleanup = decide::settle(pass, decided.trial, checked)?;
     if pass.state.cleaning_up.is_none() {
         // Once its status says that it was begun, a plugin emits nothing of that any more, and nor does the
@@ -60,32 +60,32 @@ pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     }
 }
 
-/// The finalizer that the plugin asks for or asked for, if the parent holds it; otherwise clean-up is over.
-pub fn held_finalizer<'a>(logic: &'a ActiveRevision, parent: &Object) -> Option<&'a str> {
-    let mut ours = logic.revision.descriptor().finalizer.iter().chain(&logic.former_finalizers);
-    ours.find(|ours| parent.finalizers.iter().any(|held| **held == ***ours)).map(String::as_str)
+/// Returns the finalizer of this or an earlier revision that the parent has; without one, clean-up is over.
+pub fn our_finalizer<'a>(active: &'a ActiveRevision, parent: &Object) -> Option<&'a str> {
+    let mut ours = active.revision.descriptor().finalizer.iter().chain(&active.former_finalizers);
+    ours.find(|ours| parent.finalizers.iter().any(|present| **present == ***ours)).map(String::as_str)
 }
 
 /// Whether the plugin is asked to clean up after a parent that is being deleted.
-pub fn asks_for_clean_up(logic: &ActiveRevision, parent: &Object) -> bool {
-    logic.revision.descriptor().finalizer.is_some() && held_finalizer(logic, parent).is_some()
+pub fn asks_for_clean_up(active: &ActiveRevision, parent: &Object) -> bool {
+    active.revision.descriptor().finalizer.is_some() && our_finalizer(active, parent).is_some()
 }
 
-/// Our part is done, or there was none. Where a finalizer of our own domain is left, a component may have held it
-/// whose history was lost, and nothing removes it.
+/// Ends our part. If a finalizer of our own domain is left, the history of its component may be lost, and nothing
+/// removes it: that is reported.
 fn look_on(pass: &mut Pass<'_>) -> Outcome {
-    let Some(orphan) = orphaned_finalizer(pass.controller, pass.logic, &pass.parent) else { return Outcome::Released };
+    let Some(orphan) = orphaned_finalizer(pass.controller, pass.active, &pass.parent) else { return Outcome::Released };
     let orphan = orphan.to_owned();
     pass.state.cleaning_up.get_or_insert_with(Instant::now);
     Outcome::Orphaned(orphan)
 }
 
-/// A finalizer that no component known here holds, where none that is known is left.
-fn orphaned_finalizer<'a>(controller: &Controller, logic: &ActiveRevision, parent: &'a Object) -> Option<&'a str> {
-    if held_finalizer(logic, parent).is_some() || logic.parents.watched.has_other_parents(&controller.name) {
+/// Returns a finalizer of our domain that no known component has, if none of ours is left.
+fn orphaned_finalizer<'a>(controller: &Controller, active: &ActiveRevision, parent: &'a Object) -> Option<&'a str> {
+    if our_finalizer(active, parent).is_some() || active.parents.watch.has_other_parents(&controller.name) {
         return None;
     }
-    first_of_domain(&parent.finalizers, finalizer_domain(&logic.resource.kind.group))
+    first_of_domain(&parent.finalizers, finalizer_domain(&active.resource.kind.group))
 }
 
 fn first_of_domain<'a>(finalizers: &'a [Box<str>], domain: &str) -> Option<&'a str> {
@@ -108,10 +108,10 @@ async fn finish(pass: &mut Pass<'_>, observed: &Observed, cleanup: Judged, final
     let left_behind = left_behind(observed, &desired);
     let written = apply::apply(pass, observed, &decision, desired.into()).await?;
     if !left_behind.is_empty() {
-        let what = left_behind.join(", ") + " must go first, and something still holds what is left";
+        let what = left_behind.join(", ") + " must go first, and something still keeps what is left";
         return Ok(Outcome::CleaningUp(what));
     }
-    // Others may hold the object longer, and without our finalizer nothing states any more how it ended.
+    // Others may keep the object longer, and without our finalizer nothing reports how it ended.
     if written.again {
         return Ok(Outcome::Overtaken);
     }
@@ -121,23 +121,23 @@ async fn finish(pass: &mut Pass<'_>, observed: &Observed, cleanup: Judged, final
 
 /// Removes a finalizer, and looks again where an earlier one is left.
 async fn release(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> Result<Outcome, Error> {
-    let (controller, logic) = (pass.controller, pass.logic);
-    let (writer, watched, permit) = (&controller.writer, &logic.parents.watched, controller.permit());
-    let reply = writer.remove_finalizer(&logic.resource, parent, finalizer, &permit).await;
-    match writer.learn_parent(watched, &logic.resource, parent, reply).await {
+    let (controller, active) = (pass.controller, pass.active);
+    let (writer, watch, permit) = (&controller.writer, &active.parents.watch, controller.permit());
+    let reply = writer.remove_finalizer(&active.resource, parent, finalizer, &permit).await;
+    match writer.learn_parent(watch, &active.resource, parent, reply).await {
         Ok(parent) => {
             acts::log(pass, Act::FinalizerRemoved(finalizer));
             Ok(released(pass, &parent))
         }
         Err(error) if error.is_gone() => Ok(Outcome::Released),
-        Err(_) if was_overtaken(watched, parent) => Ok(Outcome::Overtaken),
+        Err(_) if was_overtaken(watch, parent) => Ok(Outcome::Overtaken),
         Err(error) => Err(error.into()),
     }
 }
 
 fn released(pass: &Pass<'_>, parent: &Object) -> Outcome {
-    let is_held = held_finalizer(pass.logic, parent).is_some();
-    if is_held || orphaned_finalizer(pass.controller, pass.logic, parent).is_some() {
+    let is_left = our_finalizer(pass.active, parent).is_some();
+    if is_left || orphaned_finalizer(pass.controller, pass.active, parent).is_some() {
         return Outcome::Changed;
     }
     acts::log(pass, Act::DeletionDone);

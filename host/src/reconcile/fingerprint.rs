@@ -3,7 +3,7 @@
 //! | fingerprint | answers | changes when | but not when |
 //! |---|---|---|---|
 //! | [`fingerprint`] | has this very state been found settled before? | anything changes that the plugin sees or that our last writes left | only `now` changes |
-//! | [`hold_basis`] | may a parent that failed be decided before its time? | the parent as it is shown, its finalizers, its children as applied, the grant or the revision changes | status or read objects change |
+//! | [`backoff_basis`] | may a parent that failed be decided before its time? | the parent as it is shown, its finalizers, its children as applied, the grant or the revision changes | status or read objects change |
 //! | [`churn_basis`] | has the plugin a reason to answer otherwise? | the parent but its status, or the revision changes | what is observed beside the parent changes |
 //! | [`others`] | what was an answer about, beside the parent? | children, read objects, refusals or the configuration change | the parent changes |
 //! | [`sync_fingerprint`] | are desired and observed children those that were found to agree? | desired children, their ownership or the revision changes | the parent changes |
@@ -24,16 +24,16 @@ use hotshoe_core::model::object::ObservedChildren;
 
 /// What must change for a failed parent to be decided before its time: what the plugin is shown of it,
 /// or an edit of its finalizers or its children, which are put right all the same.
-pub fn hold_basis(
+pub fn backoff_basis(
     controller: &Controller,
-    logic: &ActiveRevision,
+    active: &ActiveRevision,
     parent: &Object,
     finalizers: &[Box<str>],
     children: &ObservedChildren,
 ) -> u64 {
     let relabelled = controller.relabelled.load(Ordering::Acquire);
     let shown = (&parent.body, parent.deleting, finalizers);
-    controller.hasher.hash_one((shown, as_applied(controller, children), logic.basis, relabelled))
+    controller.hasher.hash_one((shown, as_applied(controller, children), active.basis, relabelled))
 }
 
 /// Whether children are as they were applied.
@@ -44,16 +44,16 @@ fn as_applied(controller: &Controller, children: &ObservedChildren) -> Vec<u64> 
 }
 
 /// What must change for another answer to be no change of mind. Not the status, which may be the plugin's own.
-pub fn churn_basis(controller: &Controller, logic: &ActiveRevision, parent: &Object) -> u64 {
-    controller.hasher.hash_one((parent.body_but_status(), parent.deleting, logic.basis))
+pub fn churn_basis(controller: &Controller, active: &ActiveRevision, parent: &Object) -> u64 {
+    controller.hasher.hash_one((parent.body_but_status(), parent.deleting, active.basis))
 }
 
 /// Everything that a reconcile looks at, in one number: what the plugin sees, and whether its
-/// last decision still stands in the cluster.
-pub fn fingerprint(controller: &Controller, logic: &ActiveRevision, observed: &Observed) -> u64 {
+/// last decision is still in place in the cluster.
+pub fn fingerprint(controller: &Controller, active: &ActiveRevision, observed: &Observed) -> u64 {
     let parent = &observed.parent;
     controller.hasher.hash_one((
-        logic.basis,
+        active.basis,
         visible(&controller.hasher, &observed.shown),
         (parent.generation, &parent.finalizers, &parent.status, owned_fields(parent)),
         // A label or annotation may mean that what was refused is to be tried again.
@@ -87,7 +87,7 @@ pub fn others(hasher: &RandomState, shown: &Observation) -> u64 {
 /// Desired and observed children that were found to agree; `None` where children are left alone.
 pub fn sync_fingerprint(
     controller: &Controller,
-    logic: &ActiveRevision,
+    active: &ActiveRevision,
     children: &ObservedChildren,
     decision: &Decision,
 ) -> Option<u64> {
@@ -100,14 +100,14 @@ pub fn sync_fingerprint(
             (kind, &child.key, &child.uid, child.deleting, &child.applied, child.owned_fields(manager, false))
         })
         .collect();
-    Some(controller.hasher.hash_one((logic.basis, desired, children)))
+    Some(controller.hasher.hash_one((active.basis, desired, children)))
 }
 
 /// The fingerprint for which a refused write is tried again before its time: the parent, the plugin or the child.
 pub fn refusal_basis(pass: &Pass<'_>, observed: &Observed, child: &ObjectRef) -> u64 {
     let live = observed.child(child).map(|live| (&live.uid, &live.applied, live.generation));
     let parent = &observed.parent;
-    pass.controller.hasher.hash_one((parent.generation, parent.marks, pass.logic.basis, live))
+    pass.controller.hasher.hash_one((parent.generation, parent.marks, pass.active.basis, live))
 }
 
 #[cfg(test)]

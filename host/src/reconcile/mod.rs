@@ -36,7 +36,7 @@ use crate::reconcile::apply::Target;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::decide::Final;
 use crate::reconcile::error::Error;
-use crate::reconcile::fingerprint::{churn_basis, fingerprint, hold_basis};
+use crate::reconcile::fingerprint::{backoff_basis, churn_basis, fingerprint};
 use crate::reconcile::observe::{Observed, shown_parent};
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::pass::Pass;
@@ -45,7 +45,7 @@ use hotshoe_core::check::Judged;
 use hotshoe_core::model::decision::{Answer, Call, Decision, Observation};
 use hotshoe_core::model::object::{Key, Object};
 
-/// What came of one reconcile, and when the parent is looked at again.
+/// The result of one reconcile, and when the parent is looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconciled {
     /// When to look again.
@@ -57,12 +57,12 @@ pub struct Reconciled {
 /// One pass over one parent.
 pub async fn reconcile(controller: &Controller, key: &Key) -> Reconciled {
     let nothing = Reconciled { requeue: Requeue::OnChange, failed: false };
-    let Some(logic) = controller.logic() else { return nothing };
-    let Some(parent) = logic.parents.watched.cache.get(key) else {
+    let Some(active) = controller.active() else { return nothing };
+    let Some(parent) = active.parents.watch.cache.get(key) else {
         controller.forget(key);
         return nothing;
     };
-    let mut pass = Pass::begin(controller, &logic, parent);
+    let mut pass = Pass::begin(controller, &active, parent);
     if let Some(pause) = rests(&pass) {
         return Reconciled { requeue: Requeue::After(pause), ..nothing };
     }
@@ -75,7 +75,7 @@ pub async fn reconcile(controller: &Controller, key: &Key) -> Reconciled {
 }
 
 async fn converge(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
-    let Some(parent) = hold_finalizer(pass).await? else { return Ok(Outcome::Overtaken) };
+    let Some(parent) = ensure_finalizer(pass).await? else { return Ok(Outcome::Overtaken) };
     let observed = observe::observe_parent(pass, parent)?;
     if is_settled(pass, &observed) {
         return Ok(Outcome::Settled);
@@ -88,34 +88,34 @@ async fn converge(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     Ok(conclude(pass, &observed, written))
 }
 
-/// Checks what the answer would do.
+/// Checks an answer.
 fn judge(pass: &Pass<'_>, observed: &Observed, answer: Answer) -> Result<(Decision, Target), Error> {
-    let (controller, logic) = (pass.controller, pass.logic);
+    let (controller, active) = (pass.controller, pass.active);
     match answer {
         Answer::Decided(decision)
-            if apply::stands(controller, logic, &observed.children, &decision, pass.state.in_sync) =>
+            if apply::is_in_place(controller, active, &observed.children, &decision, pass.state.in_sync) =>
         {
             Ok((decision, Target::InSync))
         }
         answer => {
             let Judged { decision, desired, .. } =
-                observe::judge(controller, logic, Call::Reconcile, observed, answer)?;
+                observe::judge(controller, active, Call::Reconcile, observed, answer)?;
             Ok((decision, desired.into()))
         }
     }
 }
 
-/// Adds the finalizer before any other write. Nothing where another writer changed the parent's meanwhile.
-async fn hold_finalizer(pass: &Pass<'_>) -> Result<Option<Arc<Object>>, Error> {
-    let (controller, logic, parent) = (pass.controller, pass.logic, &pass.parent);
-    let Some(finalizer) = &logic.revision.descriptor().finalizer else { return Ok(Some(parent.clone())) };
-    if parent.finalizers.iter().any(|held| **held == **finalizer) {
+/// Adds the finalizer before any other write. Returns none if another writer changed the parent meanwhile.
+async fn ensure_finalizer(pass: &Pass<'_>) -> Result<Option<Arc<Object>>, Error> {
+    let (controller, active, parent) = (pass.controller, pass.active, &pass.parent);
+    let Some(finalizer) = &active.revision.descriptor().finalizer else { return Ok(Some(parent.clone())) };
+    if parent.finalizers.iter().any(|present| **present == **finalizer) {
         return Ok(Some(parent.clone()));
     }
-    let (writer, watched, permit) = (&controller.writer, &logic.parents.watched, controller.permit());
-    let added = writer.add_finalizer(&logic.resource, parent, finalizer, &permit).await;
-    match writer.learn_parent(watched, &logic.resource, parent, added).await {
-        Err(_) if was_overtaken(watched, parent) => Ok(None),
+    let (writer, watch, permit) = (&controller.writer, &active.parents.watch, controller.permit());
+    let added = writer.add_finalizer(&active.resource, parent, finalizer, &permit).await;
+    match writer.learn_parent(watch, &active.resource, parent, added).await {
+        Err(_) if was_overtaken(watch, parent) => Ok(None),
         Err(error) => Err(error.into()),
         Ok(parent) => {
             acts::log(pass, Act::FinalizerAdded(finalizer));
@@ -124,30 +124,30 @@ async fn hold_finalizer(pass: &Pass<'_>) -> Result<Option<Arc<Object>>, Error> {
     }
 }
 
-/// Whether this very state was found settled before, and nothing is due.
+/// Returns whether this state was found settled before, and nothing is due.
 fn is_settled(pass: &Pass<'_>, observed: &Observed) -> bool {
-    let same = |settled| settled == fingerprint(pass.controller, pass.logic, observed);
+    let same = |settled| settled == fingerprint(pass.controller, pass.active, observed);
     pass.state.none_due() && pass.state.settled.is_some_and(same)
 }
 
-/// How long a parent rests that failed, or for which the plugin keeps changing its mind. Such a pass is no success:
-/// what the failure stated still stands.
+/// Returns the pause of a parent that failed, or on which the plugin flaps. Such a pass is no success: the reported
+/// failure is still true.
 fn rests(pass: &Pass<'_>) -> Option<Duration> {
-    let Pass { controller, logic, parent, children, state, .. } = pass;
+    let Pass { controller, active, parent, children, state, .. } = pass;
     let now = tokio::time::Instant::now();
-    let basis = || hold_basis(controller, logic, parent, &parent.finalizers, children);
-    let failed = state.hold.filter(|(_, held)| *held == basis());
+    let basis = || backoff_basis(controller, active, parent, &parent.finalizers, children);
+    let failed = state.backoff.filter(|(_, failed)| *failed == basis());
     let left = failed.and_then(|(until, _)| until.checked_duration_since(now));
-    let slowed = || state.churn.pause(now.into_std(), || churn_basis(controller, logic, parent));
+    let slowed = || state.churn.pause(now.into_std(), || churn_basis(controller, active, parent));
     left.or_else(slowed)
 }
 
-/// After the writes: settled, unless they changed what the plugin sees.
+/// Concludes a pass after its writes: settled, unless they changed what the plugin sees.
 ///
 /// What is remembered as settled is the state that was decided on, with the reply to our own
 /// status write in it, and not what the cache holds by now: an edit that came meanwhile would be
-/// taken for settled and never be looked at.
-fn conclude(pass: &mut Pass<'_>, before: &Observed, written: apply::Written) -> Outcome {
+/// counted as settled and never be looked at.
+fn conclude(pass: &mut Pass<'_>, before: &Observed, written: apply::WriteOutcome) -> Outcome {
     pass.state.settled = None;
     pass.state.shown_now = None;
     if written.terminating {
@@ -159,14 +159,14 @@ fn conclude(pass: &mut Pass<'_>, before: &Observed, written: apply::Written) -> 
     }
     pass.state.stalls = 0;
     let parent = written.parent.unwrap_or_else(|| before.parent.clone());
-    let shown = Observation { parent: shown_parent(pass.logic, &parent), ..Observation::clone(&before.shown) };
+    let shown = Observation { parent: shown_parent(pass.active, &parent), ..Observation::clone(&before.shown) };
     if written.children || written.relieved || shown.parent != before.shown.parent {
         pass.state.shown_now = before.shown.now;
         return Outcome::Changed;
     }
     let after = Observed { parent, children: before.children.clone(), shown: Arc::new(shown), denied: None };
     if !pass.state.fetched {
-        pass.state.settled = Some(fingerprint(pass.controller, pass.logic, &after));
+        pass.state.settled = Some(fingerprint(pass.controller, pass.active, &after));
     }
     Outcome::Settled
 }

@@ -15,12 +15,16 @@ use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::pass::Pass;
 use hotshoe_core::check;
 use hotshoe_core::check::access_request::{Access, Request, Verb};
+use hotshoe_core::check::fix::Fix;
 use hotshoe_core::check::memory_quota::Quota;
 use hotshoe_core::check::{Context, Inadmissible, Judged, Present};
 use hotshoe_core::model::decision::{Answer, Call, Document, Observation};
-use hotshoe_core::model::kind::{Kind, ObjectRef};
+use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 use hotshoe_core::model::object::ObservedChildren;
+
+/// What showing objects of a kind takes.
+const READ: [Verb; 3] = [Verb::Get, Verb::List, Verb::Watch];
 
 /// What a plugin is shown of one parent, with the objects behind it.
 pub struct Observed {
@@ -61,36 +65,35 @@ pub fn observe(pass: &Pass<'_>) -> Result<Observed, Error> {
 pub fn observe_parent(pass: &Pass<'_>, parent: Arc<Object>) -> Result<Observed, Error> {
     let now = unix_millis();
     let now = if pass.is_due { now } else { pass.state.now_to_show(now) };
-    let observed = observe_at(pass.logic, parent, &pass.state, now);
+    let observed = observe_at(pass.active, parent, &pass.state, now);
     observed.denied.map_or(Ok(()), Err)?;
     Ok(Observed { denied: None, ..observed })
 }
 
 /// The same at this time, milliseconds since the epoch, for two revisions that are to see the same.
-pub fn observe_at(logic: &ActiveRevision, parent: Arc<Object>, state: &ParentState, now: u64) -> Observed {
-    let document = shown_parent(logic, &parent);
-    let children = view::children(&logic.owned, &parent.uid, &logic.plugin.name);
-    let descriptor = logic.revision.descriptor();
-    let denied = RefCell::new(denied_kind(logic));
+pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentState, now: u64) -> Observed {
+    let document = shown_parent(active, &parent);
+    let children = view::children(&active.owned, &parent.uid, &active.plugin.name);
+    let descriptor = active.revision.descriptor();
+    let denied = RefCell::new(denied_kind(active));
     let may_read = |object: &ObjectRef| {
         let namespaced = object.namespace.is_some();
         let request = Request { parent: &document.reference, object, namespaced, access: Access::Read };
-        let label_of = |namespace: &str, key: &str| logic.label_of(namespace, key);
-        let allowed = logic.plugin.grant.authorise_watched(&request, &label_of);
+        let label_of = |namespace: &str, key: &str| active.label_of(namespace, key);
+        let allowed = active.plugin.grant.authorise_watched(&request, &label_of);
         // A kind that is only watched until the last child of an earlier revision is pruned is not shown.
         if let Err(denial) = &allowed
             && descriptor.sees(&object.kind)
         {
-            let why = denial.violations().first().map_or("", |first| &first.message);
-            denied.borrow_mut().get_or_insert_with(|| not_granted(&object.kind, why));
+            denied.borrow_mut().get_or_insert_with(|| not_granted(&denial.reasons()));
         }
         allowed.is_ok()
     };
     let shown = Observation {
-        children: view::show_children(&logic.owned, &children, &may_read),
-        related: view::related(&logic.reads, &parent, &may_read),
+        children: view::show_children(&active.owned, &children, &may_read),
+        related: view::related(&active.reads, &parent, &may_read),
         refusals: state.refused.shown(),
-        config: logic.plugin.config.clone(),
+        config: active.plugin.config.clone(),
         now: descriptor.wants_now.then_some(now),
         attempt: descriptor.wants_attempt.then_some(state.failures),
         parent: document.clone(),
@@ -100,24 +103,21 @@ pub fn observe_at(logic: &ActiveRevision, parent: Arc<Object>, state: &ParentSta
 
 /// A kind that is not granted is denied also where no object of it is there: an empty list would say that there
 /// are none.
-fn denied_kind(logic: &ActiveRevision) -> Option<Error> {
-    let (descriptor, grant) = (logic.revision.descriptor(), &logic.plugin.grant);
+fn denied_kind(active: &ActiveRevision) -> Option<Error> {
+    let (descriptor, grant) = (active.revision.descriptor(), &active.plugin.grant);
     let mut kinds =
         descriptor.owns.iter().map(|owned| &owned.kind).chain(descriptor.reads.iter().map(|read| &read.kind));
-    let denied = kinds.find(|kind| [Verb::Get, Verb::List, Verb::Watch].iter().any(|verb| !grant.allows(*verb, kind)));
-    denied.map(|kind| not_granted(kind, &format!("{kind} may not be read")))
+    let denied = kinds.find(|kind| READ.iter().any(|verb| !grant.allows(*verb, kind)));
+    denied.map(|kind| not_granted(&format!("{kind} may not be read; {}", Fix::new_grant(kind.clone(), &READ))))
 }
 
-fn not_granted(kind: &Kind, why: &str) -> Error {
-    let (group, kind) = (&kind.group, &kind.kind);
-    Error::NotGranted(format!(
-        "{why}; the plugin is not asked about what it may not see; grant it below spec.grants of plugin.yaml: - {{group: \"{group}\", kind: {kind}, verbs: [get, list, watch]}}"
-    ))
+fn not_granted(why: &str) -> Error {
+    Error::NotGranted(format!("the plugin is not asked about what it may not see: {why}"))
 }
 
 /// The parent as the plugin is shown it.
-pub fn shown_parent(logic: &ActiveRevision, parent: &Object) -> Document {
-    let document = logic.parents.show(parent);
+pub fn shown_parent(active: &ActiveRevision, parent: &Object) -> Document {
+    let document = active.parents.show(parent);
     Document { json: with_conditions(parent, document.json), ..document }
 }
 
@@ -142,27 +142,27 @@ fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
 /// Why it may not.
 pub fn judge(
     controller: &Controller,
-    logic: &ActiveRevision,
+    active: &ActiveRevision,
     call: Call,
     observed: &Observed,
     answer: Answer,
 ) -> Result<Judged, Inadmissible> {
-    let limits = &logic.plugin.limits;
-    let held = logic.owned.iter().map(|view| view.watched.cache.held_of(&logic.plugin.name)).sum();
+    let limits = &active.plugin.limits;
+    let held = active.owned.iter().map(|view| view.watch.cache.held_of(&active.plugin.name)).sum();
     let room = Quota { held, most: limits.held_bytes.bytes(), answer: limits.boundary_bytes.bytes() };
     let present = Present { children: &observed.references(), room: Some((room, &observed.children)) };
-    check::judge(call, answer, present, &context(controller, logic, observed))
+    check::judge(call, answer, present, &context(controller, active, observed))
 }
 
 /// What the checks need to know.
-pub fn context<'a>(controller: &'a Controller, logic: &'a ActiveRevision, observed: &'a Observed) -> Context<'a> {
-    context_of(controller, logic, &observed.shown.parent.reference, &observed.parent.uid)
+pub fn context<'a>(controller: &'a Controller, active: &'a ActiveRevision, observed: &'a Observed) -> Context<'a> {
+    context_of(controller, active, &observed.shown.parent.reference, &observed.parent.uid)
 }
 
 /// The same, of a parent that was not observed.
 pub fn context_of<'a>(
     controller: &'a Controller,
-    logic: &'a ActiveRevision,
+    active: &'a ActiveRevision,
     parent: &'a ObjectRef,
     uid: &'a str,
 ) -> Context<'a> {
@@ -170,11 +170,11 @@ pub fn context_of<'a>(
         parent,
         uid,
         plugin: &controller.name,
-        grant: &logic.plugin.grant,
-        descriptor: logic.revision.descriptor(),
-        most_children: logic.plugin.limits.children as usize,
+        grant: &active.plugin.grant,
+        descriptor: active.revision.descriptor(),
+        most_children: active.plugin.limits.children as usize,
         namespaced: Box::new(|kind| Some(controller.kinds.get(kind)?.namespaced)),
-        label_of: Box::new(|namespace, key| logic.label_of(namespace, key)),
+        label_of: Box::new(|namespace, key| active.label_of(namespace, key)),
     }
 }
 

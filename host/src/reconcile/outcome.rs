@@ -1,9 +1,9 @@
-//! How a pass over one parent ends that does not fail.
+//! The ways in which a pass over one parent ends without a failure.
 
 use crate::reconcile::error::{CLEAN_UP_WAITS, CONTENDED};
 use crate::reconcile::parent_state::ParentState;
 
-/// Every way in which a pass ends that does not fail. [`Requeue`](crate::reconcile::requeue::Requeue) says for
+/// The end of a pass without a failure. [`Requeue`](crate::reconcile::requeue::Requeue) says for
 /// each when the parent is looked at again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -15,27 +15,27 @@ pub enum Outcome {
     Overtaken,
     /// A write met a conflict, an overload or no answer.
     Stalled,
-    /// The parent's namespace is being deleted, and takes no new children.
+    /// The parent's namespace is being deleted, and accepts no new children.
     NamespaceTerminating,
     /// Clean-up is not done; what it waits for.
     CleaningUp(String),
-    /// The parent is being deleted and holds this finalizer, which no component known here holds.
+    /// The parent is being deleted and has this finalizer, which no known component has.
     Orphaned(String),
-    /// The parent is being deleted and holds no finalizer of this plugin.
+    /// The parent is being deleted and has no finalizer of this plugin.
     Released,
 }
 
 /// What is wrong although the pass did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// One PascalCase word for Event and condition.
+    /// The reason in Event and condition.
     pub reason: &'static str,
     /// What is wrong.
     pub message: String,
 }
 
 impl Outcome {
-    /// What Event and condition say of it.
+    /// Returns the reason and message for Event and condition.
     pub fn trouble(&self, state: &ParentState) -> Option<Trouble> {
         let late = |what: String| {
             let message = format!("its clean-up is not done: {what}");
@@ -52,7 +52,7 @@ impl Outcome {
         of_clean_up.or_else(contended)
     }
 
-    /// What a parent that is being deleted waits for.
+    /// Returns what a parent that is being deleted waits for.
     pub fn awaited(&self) -> &str {
         match self {
             Self::CleaningUp(what) => what,

@@ -15,65 +15,65 @@ use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::limits::EVENTS;
 use hotshoe_core::model::object::{Key, Object};
 
-/// Clean-up that takes longer than this is reported.
+/// Clean-up that lasts longer than this is reported.
 const LATE: Duration = Duration::from_secs(30);
-/// So many of the last Events of a parent are not emitted again by a decision that no timer asked for: as many as
-/// one decision may have.
+/// The last Events of a parent that are remembered, so that only a timer emits them again: as many as one decision may
+/// have.
 const REMEMBERED: usize = EVENTS as usize;
-/// For so long the decisions that follow from our own writes are shown the `now` of the first.
+/// For this time the decisions that follow from our own writes are shown the `now` of the first.
 const SAME_NOW: Duration = Duration::from_secs(60);
 
 /// What is remembered of one parent. Its fingerprints are explained in
 /// [`fingerprint`](crate::reconcile::fingerprint).
 #[derive(Clone, Debug, Default)]
 pub struct ParentState {
-    /// The parent's uid: a new object of the same name begins anew.
+    /// The parent's uid: a new object of the same name starts with nothing remembered.
     pub uid: Arc<str>,
     /// Fingerprint of an observation after which nothing remained to be done.
     pub settled: Option<u64>,
     /// Fingerprint of desired and observed children that were found to agree.
     pub in_sync: Option<u64>,
-    /// The last answers, and how often they differed for the same parent and revision.
+    /// The last decisions, and how often the plugin flapped.
     pub churn: Churn,
-    /// When the requeue is due that the last decision asked for.
+    /// When the requeue of the last decision is due.
     pub timer: Option<Instant>,
-    /// The `now` that the last decision was shown, while our own writes are what asks for the next one.
+    /// The `now` of the last decision, while our own writes cause the next one.
     pub shown_now: Option<u64>,
     /// Refused writes.
     pub refused: Refusals,
     /// Children that another writer keeps reverting.
     pub contention: Contention,
-    /// What was desired of each child, in fingerprints of its fields.
+    /// Fingerprints of the desired fields of each child.
     pub desired: DesiredBefore,
-    /// Children whose last apply did not take the fields that it set.
+    /// Children whose last apply did not own all fields that it set.
     pub unsettled: Vec<(Kind, Key, Unsettled)>,
     /// Whether the last pass skipped the status because the result of its child writes was not observed yet.
     pub silent: bool,
     /// Failures in a row.
     pub failures: u32,
-    /// Passes in a row that met a conflict, an overload or silence.
+    /// Passes in a row that met a conflict, an overload or no answer.
     pub stalls: u32,
     /// After a failure: not decided before this time, unless this fingerprint changes.
-    pub hold: Option<(Instant, u64)>,
-    /// Whether the last decision or failure rests on objects that were fetched for it.
+    pub backoff: Option<(Instant, u64)>,
+    /// Whether the last decision or failure is based on objects that were fetched for it.
     pub fetched: bool,
     /// When clean-up began.
     pub cleaning_up: Option<Instant>,
-    /// Its place among those that are tried while the circuit is open.
+    /// Its place in the line of parents that are tried while the circuit is open.
     pub place: Option<std::time::Instant>,
-    /// Fingerprints of what Events and the host's condition said.
+    /// Fingerprints of the last Events and the host's condition.
     pub said: Vec<u64>,
     /// What a parent that is being deleted waits for.
     pub awaited: Option<Box<str>>,
 }
 
 impl ParentState {
-    /// Nothing is remembered of this parent yet.
+    /// Creates the state of a parent of which nothing is remembered.
     pub fn new(parent: &Object) -> Self {
         Self { uid: parent.uid.clone(), ..Self::default() }
     }
 
-    /// Whether the requeue is due that the last decision asked for.
+    /// Returns whether the requeue of the last decision is due.
     pub fn is_due(&self) -> bool {
         self.timer.is_some_and(|timer| timer <= Instant::now())
     }
@@ -83,46 +83,46 @@ impl ParentState {
         self.timer = after.map(|after| Instant::now() + after);
     }
 
-    /// How long until the timer is due.
+    /// Returns the time until the timer is due.
     pub fn until_timer(&self) -> Option<Duration> {
         self.timer.map(|timer| timer.saturating_duration_since(Instant::now()))
     }
 
-    /// How long until the first of what is due: the timer, a refused write, or a child that another writer reverts.
+    /// Returns the time until the timer, a refused write or a delayed repair is due, whichever is first.
     pub fn next_due(&self) -> Option<Duration> {
         let contended = self.contention.next_due(std::time::Instant::now());
         [self.refused.next_due(), contended, self.until_timer()].into_iter().flatten().min()
     }
 
-    /// Whether nothing is due.
+    /// Returns whether nothing is due.
     pub fn none_due(&self) -> bool {
         !self.is_due() && self.refused.none_due() && self.contention.none_due(std::time::Instant::now())
     }
 
-    /// The `now` to show: that of the decision whose writes are the reason for this one, so that a plugin which
-    /// states the time comes to an end.
+    /// Returns the `now` to show: that of the decision whose writes caused this one, so that a plugin with the time in its
+    /// status settles.
     pub fn now_to_show(&self, now: u64) -> u64 {
         let kept = self.shown_now.filter(|kept| Duration::from_millis(now.saturating_sub(*kept)) < SAME_NOW);
         kept.unwrap_or(now)
     }
 
-    /// The parent was reconciled.
+    /// Records that the parent was reconciled.
     pub fn recovered(&mut self) {
-        (self.failures, self.hold) = (0, None);
+        (self.failures, self.backoff) = (0, None);
     }
 
-    /// How long until clean-up is late.
+    /// Returns the time until clean-up is late.
     pub fn until_late(&self) -> Duration {
         self.cleaning_up.map_or(LATE, |began| LATE.saturating_sub(began.elapsed()))
     }
 
-    /// The same; `None` once it is late.
+    /// Returns the time until clean-up is late; `None` once it is.
     pub fn until_late_only(&self) -> Option<Duration> {
         Some(self.until_late()).filter(|left| !left.is_zero())
     }
 
-    /// Whether this was not said before; it counts as said from now on. The plugin chooses how many different
-    /// Events there are, so only the last few are remembered.
+    /// Remembers an Event. Returns whether it is new. The plugin chooses how many different Events there are, so only the
+    /// last few are remembered.
     pub fn is_news(&mut self, said: u64) -> bool {
         if self.said.contains(&said) {
             return false;

@@ -7,7 +7,7 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::decide;
 use crate::reconcile::error::Error;
-use crate::reconcile::finalize::held_finalizer;
+use crate::reconcile::finalize::our_finalizer;
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::requeue::{Ending, Requeue};
@@ -16,62 +16,62 @@ use hotshoe_core::model::object::{Object, ObservedChildren};
 
 /// One pass over one parent, with one revision of the plugin from beginning to end.
 pub struct Pass<'a> {
-    /// The plugin at work.
+    /// The plugin's controller.
     pub controller: &'a Controller,
-    /// What decides.
-    pub logic: &'a ActiveRevision,
+    /// The revision that decides.
+    pub active: &'a ActiveRevision,
     /// The parent as the pass found it.
     pub parent: Arc<Object>,
     /// The children as the pass saw or left them.
     pub children: ObservedChildren,
     /// What is remembered of the parent.
     pub state: ParentState,
-    /// Whether the requeue is due that the last decision asked for.
+    /// Whether the requeue of the last decision is due.
     pub is_due: bool,
 }
 
 impl<'a> Pass<'a> {
     /// Begins a pass over a parent.
-    pub fn begin(controller: &'a Controller, logic: &'a ActiveRevision, parent: Arc<Object>) -> Self {
+    pub fn begin(controller: &'a Controller, active: &'a ActiveRevision, parent: Arc<Object>) -> Self {
         let state = controller.recall(&parent);
-        let children = view::children(&logic.owned, &parent.uid, &logic.plugin.name);
+        let children = view::children(&active.owned, &parent.uid, &active.plugin.name);
         let is_due = state.is_due();
-        Self { controller, logic, parent, children, state, is_due }
+        Self { controller, active, parent, children, state, is_due }
     }
 
-    /// The reference of the parent.
+    /// Returns the reference of the parent.
     pub fn reference(&self) -> ObjectRef {
-        view::reference(&self.logic.resource.kind, &self.parent.key)
+        view::reference(&self.active.resource.kind, &self.parent.key)
     }
 
-    /// The plugin's field manager.
+    /// Returns the plugin's field manager.
     pub fn manager(&self) -> &'a str {
         self.controller.writer.manager()
     }
 
-    /// Whether the parent is being deleted and holds a finalizer that only this plugin removes.
-    pub fn is_held(&self) -> bool {
-        let is_held = |parent: &Object| parent.deleting && held_finalizer(self.logic, parent).is_some();
-        self.live().is_some_and(|live| is_held(&live))
+    /// Returns whether the parent is being deleted and has a finalizer that only this plugin removes.
+    pub fn blocks_deletion(&self) -> bool {
+        let blocks_deletion = |parent: &Object| parent.deleting && our_finalizer(self.active, parent).is_some();
+        self.live().is_some_and(|live| blocks_deletion(&live))
     }
 
     /// Ends the pass: when the parent is looked at again, and what is remembered of it until then.
     pub fn end(self, result: &Result<Outcome, Error>, is_reported: bool) -> Requeue {
         let slowed = decide::slowed(&self);
-        let (plugin, digest, object) = (&*self.controller.name, self.logic.revision.digest(), &self.parent.key);
+        let (plugin, digest, object) = (&*self.controller.name, self.active.revision.digest(), &self.parent.key);
         if let Some(pause) = slowed {
             tracing::warn!(plugin, %digest, %object, ?pause, "the plugin keeps changing what it desires for this object; it is slowed down");
         }
         let was_deleted = !self.parent.deleting && self.live().is_some_and(|live| live.deleting);
-        let ending = Ending { result, is_reported, is_held: self.is_held(), was_deleted, slowed };
+        let ending = Ending { result, is_reported, blocks_deletion: self.blocks_deletion(), was_deleted, slowed };
         let requeue = Requeue::after(&ending, &self.state);
         tracing::debug!(plugin, %digest, %object, ?result, ?requeue, "reconciled");
         self.controller.remember(&self.parent.key, self.state);
         requeue
     }
 
-    /// The parent as it is known now.
+    /// Returns the parent as it is known now.
     pub fn live(&self) -> Option<Arc<Object>> {
-        self.logic.parents.watched.cache.get(&self.parent.key).filter(|live| live.uid == self.parent.uid)
+        self.active.parents.watch.cache.get(&self.parent.key).filter(|live| live.uid == self.parent.uid)
     }
 }

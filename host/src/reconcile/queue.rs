@@ -1,7 +1,6 @@
-//! Which parents are to be reconciled, and when: level-triggered, one entry for each key, never
-//! two reconciles of one key at once.
+//! The work queue: level-triggered, one entry for each key, never two reconciles of one key at once.
 //!
-//! After a swap every parent is looked at again, behind those that have changed.
+//! After a swap every parent is requeued, behind those that have changed (a *sweep*).
 //!
 //! Why a parent was woken is not kept: a plugin that cannot know the event cannot depend on it.
 
@@ -15,8 +14,8 @@ use tokio::time::Instant;
 
 use hotshoe_core::model::object::Key;
 
-/// So many parents of which something has changed are served before one that is only looked at again
-/// has its turn, also when changes never end.
+/// The changed parents that are served before one of a sweep has its turn, so that a sweep ends even if changes
+/// never do.
 const AHEAD: u32 = 4;
 
 /// The work queue of one plugin.
@@ -33,9 +32,9 @@ struct Inner {
     /// In `ready`, or woken while running.
     wanted: HashSet<Key>,
     running: HashSet<Key>,
-    /// What is left of those that are only to be looked at again; some may be wanted anyway.
+    /// The rest of a sweep; some may be in `ready` too.
     swept: VecDeque<Key>,
-    /// How many were served from `ready` since one was from `swept`.
+    /// The parents served from `ready` since the last one from `swept`.
     ahead: u32,
     later: BTreeSet<(Instant, Key)>,
     due: HashMap<Key, Instant>,
@@ -43,7 +42,7 @@ struct Inner {
 }
 
 impl Queue {
-    /// Something about this parent has changed.
+    /// Adds a parent that has changed.
     pub fn add(&self, key: Key) {
         let mut inner = self.lock();
         if inner.wanted.insert(key.clone()) && !inner.running.contains(&key) {
@@ -53,15 +52,14 @@ impl Queue {
         }
     }
 
-    /// All parents are to be looked at again, behind those of which something has changed. What was
-    /// left of an earlier time is among them.
+    /// Requeues all parents behind those that have changed. Replaces the rest of an earlier sweep.
     pub fn sweep(&self, all: Vec<Key>) {
         let before = std::mem::replace(&mut self.lock().swept, all.into());
         self.changed.notify_one();
         drop(before);
     }
 
-    /// The next parent to reconcile; [`Queue::done`] must follow.
+    /// Waits for the next parent to reconcile; [`Queue::done`] must follow.
     pub async fn next(&self) -> Key {
         loop {
             let wait = {
@@ -82,8 +80,7 @@ impl Queue {
         }
     }
 
-    /// A reconcile has ended, and asks to be repeated after this long. A requeue from before it is
-    /// void.
+    /// Ends a reconcile, and requeues its parent after this time. Replaces an earlier requeue.
     pub fn done(&self, key: &Key, again: Option<Duration>) {
         let mut inner = self.lock();
         inner.running.remove(key);
@@ -101,7 +98,7 @@ impl Queue {
         self.finished.notify_one();
     }
 
-    /// Gives out no more parents, and waits until those that are being reconciled are done.
+    /// Closes the queue, and waits until running reconciles are done.
     pub async fn close(&self) {
         self.lock().closed = true;
         while self.depth().1 > 0 {
@@ -109,7 +106,7 @@ impl Queue {
         }
     }
 
-    /// Waiting and running parents.
+    /// Returns the numbers of waiting and running parents.
     pub fn depth(&self) -> (usize, usize) {
         let inner = self.lock();
         (inner.ready.len() + inner.swept.len(), inner.running.len())
@@ -146,8 +143,8 @@ impl Inner {
         Some(key)
     }
 
-    /// The next of those that are looked at again, but for who has a turn anyway. A reconcile that
-    /// runs may have begun before, so its parent is wanted once more.
+    /// Returns the next parent of the sweep that is not queued anyway. One that is being reconciled may have begun
+    /// before the swap, so it is queued once more.
     fn sweep(&mut self) -> Option<Key> {
         while let Some(key) = self.swept.pop_front() {
             if !self.wanted.contains(&key) && !self.running.contains(&key) {
@@ -289,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_second_sweep_takes_the_place_of_what_is_left_of_the_first() {
+    async fn a_second_sweep_replaces_the_rest_of_the_first() {
         let queue = Queue::default();
         queue.sweep(vec![key("a"), key("b")]);
         queue.next().await;

@@ -1,5 +1,5 @@
-//! The writes of one parent's children that were refused: what the plugin is shown of them, and when
-//! each is tried again. Kept between reconciles.
+//! The refused writes of one parent's children: what the plugin is shown of them, and when each is retried. Kept
+//! between reconciles.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::limits::FAILURE_MESSAGE;
 use hotshoe_core::model::sanitize;
 
-/// After a refusal that only a person is likely to fix.
+/// The pause after a refusal that only a user is likely to fix.
 const SLOWLY: Duration = Duration::from_secs(10);
 const SLOWLY_MAX: Duration = Duration::from_secs(60);
-/// A name that is taken costs one cheap request to try again.
+/// A name that is in use costs one cheap request to try again.
 const CONFLICT: Duration = Duration::from_secs(3);
 const CONFLICT_MAX: Duration = Duration::from_secs(30);
 
@@ -29,7 +29,7 @@ pub struct Refusals(Vec<Refused>);
 #[derive(Clone, Debug)]
 struct Refused {
     shown: Refusal,
-    /// Of what was to be applied; empty where the child was to be deleted.
+    /// The digest of what was to be applied; empty if the child was to be deleted.
     digest: Box<str>,
     basis: u64,
     due: Instant,
@@ -37,12 +37,12 @@ struct Refused {
 }
 
 impl Refusals {
-    /// What the plugin is shown.
+    /// Returns the refusals that the plugin is shown.
     pub fn shown(&self) -> Vec<Refusal> {
         self.0.iter().map(|refused| refused.shown.clone()).collect()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -52,9 +52,8 @@ impl Refusals {
         self.0.clear();
     }
 
-    /// Forgets those whose write is not planned any more: a refusal stays until the write goes
-    /// through, the child is as it should be without it, or what is desired changes. Says whether
-    /// there were any, for the plugin was shown them.
+    /// Forgets the refusals whose write is no longer planned: a refusal stays until the write succeeds, the child is as
+    /// desired without it, or the desired child changes. Returns whether there were any, for the plugin was shown them.
     pub fn keep_planned(&mut self, plan: &Plan) -> bool {
         let before = self.0.len();
         self.0.retain(|refused| {
@@ -65,32 +64,31 @@ impl Refusals {
         self.0.len() < before
     }
 
-    /// Whether a child may be written now: it was not refused, its time has come, or `basis` is
-    /// another than it was then.
+    /// Returns whether a child may be written now: it was not refused, its retry is due, or `basis` has changed.
     pub fn is_due(&self, child: &ObjectRef, basis: impl FnOnce() -> u64) -> bool {
         self.of(child).is_none_or(|refused| refused.due <= Instant::now() || refused.basis != basis())
     }
 
-    /// Whether none of them waits to be tried again by now.
+    /// Returns whether no retry is due.
     pub fn none_due(&self) -> bool {
         self.0.iter().all(|refused| refused.due > Instant::now())
     }
 
-    /// How long until the next is tried again.
+    /// Returns the time until the next retry.
     pub fn next_due(&self) -> Option<Duration> {
         let now = Instant::now();
         self.0.iter().map(|refused| refused.due.saturating_duration_since(now)).min()
     }
 
-    /// A write went through. Says whether the one before it was refused.
+    /// Records a successful write. Returns whether the one before it was refused.
     pub fn lift(&mut self, child: &ObjectRef) -> bool {
         let before = self.0.len();
         self.0.retain(|refused| refused.shown.reference != *child);
         self.0.len() < before
     }
 
-    /// A write was refused; `basis` is what it is tried again for before its time. Returns what is to
-    /// be said of it where it is the first in a row.
+    /// Records a refused write; a change of `basis` retries it early. Returns the Event to emit if it is the first in a
+    /// row.
     pub fn add(&mut self, child: &ObjectRef, digest: Box<str>, error: WriteError, basis: u64) -> Option<Refusal> {
         let tries = self.of(child).map_or(0, |refused| refused.tries);
         let (shown, pause) = judge(child, error, tries);
@@ -101,12 +99,12 @@ impl Refusals {
         said
     }
 
-    /// Whether this very desired child was refused the last time.
+    /// Returns whether the last write of this desired child was refused.
     pub fn has_refused(&self, desired: &Desired) -> bool {
         self.of(&desired.reference).is_some_and(|refused| refused.digest == desired.digest)
     }
 
-    /// Whether the last write of a child was refused.
+    /// Returns whether the last write of a child was refused.
     pub fn has(&self, child: &ObjectRef) -> bool {
         self.of(child).is_some()
     }
@@ -146,7 +144,7 @@ mod tests {
         ObjectRef { kind: Kind::new("", "v1", "Service"), namespace: Some("n".into()), name: "web".into() }
     }
 
-    fn taken() -> WriteError {
+    fn name_in_use() -> WriteError {
         WriteError::Conflict { holder: "another".into() }
     }
 
@@ -154,7 +152,7 @@ mod tests {
     async fn a_refused_write_waits_for_its_time_or_for_a_change() {
         let (mut refusals, child) = (Refusals::default(), child());
         assert!(refusals.is_due(&child, || 1));
-        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some());
+        assert!(refusals.add(&child, "digest".into(), name_in_use(), 1).is_some());
         assert!(!refusals.is_due(&child, || 1), "too soon");
         assert!(refusals.is_due(&child, || 2), "something changed");
         assert_eq!(refusals.next_due(), Some(CONFLICT));
@@ -163,15 +161,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_the_first_refusal_in_a_row_is_said_and_the_pauses_grow() {
+    async fn only_the_first_refusal_in_a_row_is_reported_and_the_pauses_grow() {
         let (mut refusals, child) = (Refusals::default(), child());
-        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some());
-        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_none());
+        assert!(refusals.add(&child, "digest".into(), name_in_use(), 1).is_some());
+        assert!(refusals.add(&child, "digest".into(), name_in_use(), 1).is_none());
         assert_eq!(refusals.next_due(), Some(2 * CONFLICT));
         assert_eq!(refusals.shown().len(), 1);
         assert!(refusals.lift(&child));
         assert!(!refusals.lift(&child));
-        assert!(refusals.add(&child, "digest".into(), taken(), 1).is_some(), "a new row");
+        assert!(refusals.add(&child, "digest".into(), name_in_use(), 1).is_some(), "a new row");
     }
 
     #[tokio::test(start_paused = true)]
@@ -185,7 +183,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_refusal_goes_with_what_was_desired() {
         let (mut refusals, child) = (Refusals::default(), child());
-        refusals.add(&child, "digest".into(), taken(), 1);
+        refusals.add(&child, "digest".into(), name_in_use(), 1);
         assert!(refusals.keep_planned(&Plan::default()));
         assert!(refusals.is_empty());
         assert!(!refusals.keep_planned(&Plan::default()));

@@ -1,4 +1,4 @@
-//! What came of a pass, reported in one place: log line, Event, condition and metric.
+//! Reports the result of a pass in one place: log line, Event, condition and metric.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use crate::cluster::events as time;
 use crate::reconcile::decide::LINE;
 use crate::reconcile::error::Error;
 use crate::reconcile::events;
-use crate::reconcile::fingerprint::hold_basis;
+use crate::reconcile::fingerprint::backoff_basis;
 use crate::reconcile::outcome::{Outcome, Trouble};
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requeue;
 use crate::sandbox::error::CallError;
 use hotshoe_core::check::status::RECONCILED;
 use hotshoe_core::diff::status;
-use hotshoe_core::flow::rate_limit::Allowance;
+use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::model::decision::{Condition, Event, Severity, Truth};
 use hotshoe_core::model::object::{HOST_MANAGER, Object};
 use hotshoe_core::model::sanitize;
 
-/// The end of this is not waited for.
+/// A pause that ends only with a change.
 const UNTIL_CHANGED: Duration = Duration::from_secs(365 * 24 * 3600);
-/// So many failures in a row are taken for ones that pass by themselves.
+/// So many failures in a row count as transient.
 const PASSING: u32 = 5;
 /// A parent that is called again within this time gets no report that the circuit is open.
 const SOON_SERVED: Duration = Duration::from_secs(10);
@@ -32,13 +32,13 @@ const SOON_SERVED: Duration = Duration::from_secs(10);
 const MESSAGE: usize = 1000;
 /// The same of a denial, which lists every broken rule and what fixes it.
 const DENIAL: usize = 8_000;
-/// The most of a message that goes into an Event, bytes: the API server takes 1 kB.
+/// The most of a message that goes into an Event, bytes: the API server accepts 1 kB.
 const NOTE: usize = 1000;
-/// Ends an Event that has not room for the whole message.
+/// Ends an Event that has no room for the whole message.
 const SEE: &str = " (see the condition Reconciled, or `hotshoe test`)";
 
-/// Reports what came of a pass. Returns whether the parent says so now, or never will; otherwise it has to be
-/// looked at again soon, for what is stated there is not true.
+/// Reports the result of a pass. Returns whether the parent's condition is true now, or never will be; otherwise the
+/// parent has to be looked at again soon.
 pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> bool {
     pass.state.awaited = None;
     match result {
@@ -63,7 +63,7 @@ pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> boo
     }
 }
 
-/// Removes what the parent says of an earlier failure.
+/// Removes the condition of an earlier failure.
 async fn succeed(pass: &mut Pass<'_>) -> bool {
     pass.state.recovered();
     let Some(live) = pass.live() else { return true };
@@ -71,18 +71,18 @@ async fn succeed(pass: &mut Pass<'_>) -> bool {
         return true;
     }
     pass.state.said.clear();
-    let (controller, digest) = (pass.controller, pass.logic.revision.digest());
+    let (controller, digest) = (pass.controller, pass.active.revision.digest());
     tracing::info!(plugin = &*controller.name, %digest, object = %pass.parent.key, "recovered");
-    if !pass.logic.resource.has_status {
+    if !pass.active.resource.has_status {
         return true;
     }
     let permit = controller.permit();
-    let reply = controller.writer.remove_host_condition(&pass.logic.resource, &live, &permit).await;
+    let reply = controller.writer.remove_host_condition(&pass.active.resource, &live, &permit).await;
     is_final(pass, &live, reply).await
 }
 
 async fn fail(pass: &mut Pass<'_>, error: &Error) -> bool {
-    let (controller, digest) = (pass.controller, pass.logic.revision.digest());
+    let (controller, digest) = (pass.controller, pass.active.revision.digest());
     let plugin = &*controller.name;
     if let Error::Api(api) = error
         && (api.is_gone() || api.is_namespace_terminating())
@@ -102,25 +102,25 @@ async fn fail(pass: &mut Pass<'_>, error: &Error) -> bool {
     if let Error::Denied(denial) = error {
         denial.violations().iter().for_each(|violation| controller.metrics.denied(plugin, violation.rule));
     }
-    let pause = requeue::pause(error, &pass.state, pass.is_held());
+    let pause = requeue::pause(error, &pass.state, pass.blocks_deletion());
     log(pass, error, pause);
     let is_stated = !passes(error) || pass.state.failures > PASSING;
     let is_reported = !is_stated || state_failure(pass, error.reason(), words(error, plugin)).await;
     (pass.state.settled, pass.state.shown_now) = (None, None);
-    pass.state.hold = is_reported.then(|| (Instant::now() + pause.unwrap_or(UNTIL_CHANGED), held_on(pass)));
+    pass.state.backoff = is_reported.then(|| (Instant::now() + pause.unwrap_or(UNTIL_CHANGED), backoff_basis_of(pass)));
     is_reported
 }
 
-/// What has to change for a failed parent to be decided before its time. A finalizer may be our own, and of this
-/// pass; the rest is what was decided on, or left behind, and not a later edit: that would never be looked at.
-fn held_on(pass: &Pass<'_>) -> u64 {
+/// Returns what has to change for a failed parent to be retried early. The finalizers are the live ones, for one may
+/// be ours and of this pass; the rest is the state that was decided on, or a later edit would never be noticed.
+fn backoff_basis_of(pass: &Pass<'_>) -> u64 {
     let live = pass.live();
     let finalizers = &live.as_ref().unwrap_or(&pass.parent).finalizers;
-    hold_basis(pass.controller, pass.logic, &pass.parent, finalizers, &pass.children)
+    backoff_basis(pass.controller, pass.active, &pass.parent, finalizers, &pass.children)
 }
 
 fn log(pass: &Pass<'_>, error: &Error, pause: Option<Duration>) {
-    let (controller, digest) = (pass.controller, pass.logic.revision.digest());
+    let (controller, digest) = (pass.controller, pass.active.revision.digest());
     let plugin = &*controller.name;
     let message = words(error, plugin);
     if is_heard(error, &message, &controller.failure_lines) {
@@ -134,18 +134,19 @@ fn log(pass: &Pass<'_>, error: &Error, pause: Option<Duration>) {
     }
 }
 
-/// A plugin that fails is heard no louder than one that logs; what others refuse is no flood of its choice.
-fn is_heard(error: &Error, message: &str, lines: &Allowance) -> bool {
+/// Rate-limits the log of a plugin's failures as its own lines. Errors of the API server are not the plugin's choice,
+/// so they are always logged.
+fn is_heard(error: &Error, message: &str, lines: &OutputLimit) -> bool {
     let is_of_others = matches!(error, Error::Api(_) | Error::Call(CallError::Stopped));
-    is_of_others || lines.take(LINE + message.len())
+    is_of_others || lines.allows(LINE + message.len())
 }
 
-/// What passes by itself within moments is not worth an Event and a condition.
+/// Returns whether an error is transient, and so not worth an Event and a condition at first.
 fn passes(error: &Error) -> bool {
     matches!(error, Error::Api(api) if api.is_transient())
 }
 
-/// Has Event and condition state what is wrong. Returns whether the parent says so now, or never will.
+/// Reports a failure in Event and condition. Returns whether the parent has the condition now, or never will.
 async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: String) -> bool {
     let event = Event { severity: Severity::Warning, reason: reason.into(), message: note(&message) };
     events::warn_once(pass, &event);
@@ -155,12 +156,12 @@ async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: Strin
     status::is_current(&desired, &live, HOST_MANAGER) || write_condition(pass, &live, desired).await
 }
 
-/// Returns whether it is written, or never will be. Where a parent's schema has no conditions, or others' and no
-/// room for one more, the Event must do.
+/// Writes the host's condition. Returns whether it is written, or never will be: if the parent's schema has no
+/// conditions, or others own the whole list, the Event must do.
 async fn write_condition(pass: &Pass<'_>, parent: &Object, status: serde_json::Value) -> bool {
-    let (controller, resource) = (pass.controller, &pass.logic.resource);
-    let is_taken = controller.whole_conditions.load(Ordering::Relaxed) && status::has_conditions_of_others(parent);
-    if !resource.has_status || is_taken {
+    let (controller, resource) = (pass.controller, &pass.active.resource);
+    let has_no_room = controller.whole_conditions.load(Ordering::Relaxed) && status::has_conditions_of_others(parent);
+    if !resource.has_status || has_no_room {
         return true;
     }
     let permit = controller.permit();
@@ -168,12 +169,12 @@ async fn write_condition(pass: &Pass<'_>, parent: &Object, status: serde_json::V
     is_final(pass, parent, reply).await
 }
 
-/// Whether a write of the host's condition went through, or never will.
+/// Returns whether a write of the host's condition succeeded, or never will.
 async fn is_final(pass: &Pass<'_>, parent: &Object, reply: Result<String, ApiError>) -> bool {
-    let (controller, logic) = (pass.controller, pass.logic);
-    let learned = controller.writer.learn_parent(&logic.parents.watched, &logic.resource, parent, reply).await;
+    let (controller, active) = (pass.controller, pass.active);
+    let learned = controller.writer.learn_parent(&active.parents.watch, &active.resource, parent, reply).await;
     let Err(error) = learned else { return true };
-    let digest = logic.revision.digest();
+    let digest = active.revision.digest();
     tracing::debug!(plugin = &*controller.name, %digest, object = %parent.key, %error, "the host's condition was not written");
     if error.is_of_ownership() {
         controller.whole_conditions.store(true, Ordering::Relaxed);
@@ -182,7 +183,7 @@ async fn is_final(pass: &Pass<'_>, parent: &Object, reply: Result<String, ApiErr
     !error.is_transient()
 }
 
-/// What a plugin chose may stand in it: a key of a child, or what the API server repeats of it.
+/// Returns an error's text, sanitized: it may contain what a plugin chose, such as the key of a child.
 fn words(error: &Error, plugin: &str) -> String {
     let advice = match error {
         Error::Api(error) => error.advice(plugin),
@@ -192,7 +193,7 @@ fn words(error: &Error, plugin: &str) -> String {
     sanitize::clean(error.to_string() + &advice.unwrap_or_default(), most)
 }
 
-/// Returns as much of a message as an Event takes, and where the rest is.
+/// Returns as much of a message as fits into an Event, and where the rest is.
 fn note(message: &str) -> String {
     match message.len() <= NOTE {
         true => message.to_owned(),
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn of_a_flood_of_failures_a_mebibyte_is_logged_and_all_of_what_the_api_server_refuses() {
-        let lines = Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE);
+        let lines = OutputLimit::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE);
         let message = "x".repeat(MESSAGE);
         let of_plugin: [Error; 5] = [
             Error::Plugin(Failure::Retry { message: message.clone(), after: None }),

@@ -1,4 +1,4 @@
-//! When a parent is looked at again: the one place that decides it, for every way in which a pass may end.
+//! Decides when a parent is looked at again, for every way in which a pass may end.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use hotshoe_core::flow::backoff::{SOON, doubled, soon};
 
 const BACKOFF: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(300);
-/// The most that a plugin or the API server puts off a try for.
+/// The longest pause that a plugin or the API server may ask for.
 const AFTER_MAX: Duration = Duration::from_secs(3600);
-/// A decision that rests on fetched objects is made again after this long. They are not watched, so that a
-/// Secret is never in a cache; reading them by name every so often is what notices a change.
+/// A decision that is based on fetched objects is repeated after this time. They are not watched, so that no Secret
+/// is ever cached; reading them again is what notices a change.
 pub const FETCHED: Duration = Duration::from_secs(15);
-/// How long a parent rests whose namespace is being deleted.
+/// The pause of a parent whose namespace is being deleted.
 const TERMINATING: Duration = Duration::from_secs(10);
-/// How long clean-up waits that does not say for how long.
+/// The pause of a clean-up that asks for none.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A parent that only this plugin can release is looked at this often, whatever else is said.
+/// A parent that only this plugin can release is looked at at least this often.
 const RELEASE: Duration = Duration::from_secs(300);
 
 /// When to look at a parent again.
@@ -33,35 +33,35 @@ pub enum Requeue {
     After(Duration),
 }
 
-/// The end of a pass, with what decides beside it when the parent is looked at again.
+/// The end of a pass, with all else on which the requeue depends.
 pub struct Ending<'a> {
     /// How it ended.
     pub result: &'a Result<Outcome, Error>,
-    /// Whether Event and condition say what came of it, or never can.
+    /// Whether Event and condition report it, or never can.
     pub is_reported: bool,
-    /// Whether the parent is being deleted and holds a finalizer that only this plugin removes.
-    pub is_held: bool,
+    /// Whether the parent is being deleted and has a finalizer that only this plugin removes.
+    pub blocks_deletion: bool,
     /// Whether its deletion began during the pass. The reply to a write of ours may have shown that, and then no
     /// watch wakes anything.
     pub was_deleted: bool,
-    /// How long the parent is not decided again, because the plugin keeps changing its mind.
+    /// The pause of a parent on which the plugin flaps.
     pub slowed: Option<Duration>,
 }
 
 impl Requeue {
-    /// When a parent is looked at again after a pass.
+    /// Returns when a parent is looked at again after a pass.
     ///
-    /// A parent that is being deleted and holds our finalizer always has a due time: without one, a fault of the
-    /// host or an answer of the API server that was misread keeps it for ever.
+    /// A parent that is being deleted and has our finalizer always has a due time: without one, a fault of the host or
+    /// a misread answer of the API server would keep it for ever.
     pub fn after(ending: &Ending<'_>, state: &ParentState) -> Self {
         let due = match ending.result {
             Ok(outcome) => after_outcome(outcome, state),
-            Err(error) => after_failure(error, state, ending.is_held),
+            Err(error) => after_failure(error, state, ending.blocks_deletion),
         };
         let due = if ending.is_reported { due } else { due.no_later_than(soon(state.failures)) };
         match ending.slowed.map_or(due, Self::After) {
             _ if ending.was_deleted => Self::AtOnce,
-            Self::OnChange if ending.is_held => Self::After(RELEASE),
+            Self::OnChange if ending.blocks_deletion => Self::After(RELEASE),
             due => due,
         }
     }
@@ -98,26 +98,26 @@ fn after_outcome(outcome: &Outcome, state: &ParentState) -> Requeue {
     }
 }
 
-fn after_failure(error: &Error, state: &ParentState, is_held: bool) -> Requeue {
+fn after_failure(error: &Error, state: &ParentState, blocks_deletion: bool) -> Requeue {
     match error {
         Error::Api(api) if api.is_gone() || api.is_namespace_terminating() => Requeue::After(TERMINATING),
         Error::Call(CallError::CircuitOpen(left)) => Requeue::After(*left),
-        _ => pause(error, state, is_held).into(),
+        _ => pause(error, state, blocks_deletion).into(),
     }
 }
 
-/// How long a parent that failed is not decided again; `None` until something changes.
-pub fn pause(error: &Error, state: &ParentState, is_held: bool) -> Option<Duration> {
+/// Returns the pause of a parent that failed; `None` until something changes.
+pub fn pause(error: &Error, state: &ParentState, blocks_deletion: bool) -> Option<Duration> {
     let failures = state.failures;
     let grown = |first: Duration| doubled(first, failures.saturating_sub(1), BACKOFF_MAX);
     let pause = match error.retry() {
         Retry::Soon => Some(soon(failures)),
         Retry::Backoff => Some(grown(BACKOFF)),
         Retry::Slowly => Some(grown(10 * BACKOFF)),
-        // The plugin or the API server chooses it, so it is clamped, and comes no sooner than what passes by itself.
+        // The plugin or the API server chooses it, so it is clamped, and is no shorter than the backoff.
         Retry::After(after) => Some(after.clamp(soon(failures), AFTER_MAX)),
-        // A deletion that is rejected waits for a person, who may not know that the plugin has to be asked again.
-        Retry::OnChange => is_held.then_some(RELEASE),
+        // A rejected deletion waits for a user, who may not know that the plugin has to be asked again.
+        Retry::OnChange => blocks_deletion.then_some(RELEASE),
     };
     match error {
         // The missing object may exist by then, and no watch notices that.
@@ -166,10 +166,10 @@ mod tests {
         codes.into_iter().flat_map(move |code| {
             causes.into_iter().flat_map(move |cause| {
                 patience.into_iter().flat_map(move |retry_after| {
-                    [false, true].into_iter().flat_map(move |waking_up| {
+                    [false, true].into_iter().flat_map(move |after_outage| {
                         let error = ApiError::new("apply", "a Service".into(), code, "", String::new());
                         let cause = cause.map(str::to_owned);
-                        let error = ApiError { cause, retry_after, waking_up, ..error };
+                        let error = ApiError { cause, retry_after, after_outage, ..error };
                         [error.clone().into(), error.unserved().into()]
                     })
                 })
@@ -230,7 +230,7 @@ mod tests {
             for state in states() {
                 for (is_reported, was_deleted) in [(true, false), (false, false), (true, true), (false, true)] {
                     for slowed in [None, Some(Duration::from_secs(60))] {
-                        let ending = Ending { result, is_reported, is_held: true, was_deleted, slowed };
+                        let ending = Ending { result, is_reported, blocks_deletion: true, was_deleted, slowed };
                         match Requeue::after(&ending, &state) {
                             Requeue::OnChange => panic!("{result:?} leaves {state:?} without a due time"),
                             Requeue::After(after) => assert!(after <= DAY, "{result:?}: {after:?}"),
@@ -252,8 +252,13 @@ mod tests {
     fn what_is_not_reported_is_tried_again_soon_whatever_failed() {
         for error in errors() {
             let result = Err(error);
-            let ending =
-                Ending { result: &result, is_reported: false, is_held: false, was_deleted: false, slowed: None };
+            let ending = Ending {
+                result: &result,
+                is_reported: false,
+                blocks_deletion: false,
+                was_deleted: false,
+                slowed: None,
+            };
             let state = ParentState { failures: 3, ..ParentState::default() };
             let due = Requeue::after(&ending, &state);
             assert!(matches!(due, Requeue::After(after) if after <= soon(3)), "{result:?}: {due:?}");

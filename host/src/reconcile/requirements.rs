@@ -41,7 +41,7 @@ impl Room {
 /// When it may not be seen, is more than there is room for, or the API server does not answer.
 pub async fn fetch(
     controller: &Controller,
-    logic: &ActiveRevision,
+    active: &ActiveRevision,
     shown: &Observation,
     requirements: Vec<Requirement>,
     room: &mut Room,
@@ -52,7 +52,7 @@ pub async fn fetch(
         let object = match read.entry(reference) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let object = fetch_one(controller, logic, &shown.parent.reference, new.key()).await?;
+                let object = fetch_one(controller, active, &shown.parent.reference, new.key()).await?;
                 new.insert(object)
             }
         };
@@ -67,11 +67,11 @@ pub async fn fetch(
 /// put into a cache that another plugin could be shown.
 async fn fetch_one(
     controller: &Controller,
-    logic: &ActiveRevision,
+    active: &ActiveRevision,
     parent: &ObjectRef,
     needed: &ObjectRef,
 ) -> Result<Option<Document>, Error> {
-    let grant = &logic.plugin.grant;
+    let grant = &active.plugin.grant;
     let kind = &needed.kind;
     // Of a kind that is closed anyway the API server is not even asked for its scope.
     let namespaced = match grant.allows(Verb::Get, kind) {
@@ -86,7 +86,7 @@ async fn fetch_one(
     let reference = ObjectRef { namespace, ..needed.clone() };
     check::check_name(&reference)?;
     let request = Request { parent, object: &reference, namespaced, access: Access::Read };
-    grant.authorise(&request, &|namespace, key| logic.label_of(namespace, key))?;
+    grant.authorise(&request, &|namespace, key| active.label_of(namespace, key))?;
     match controller.writer.read_as_plugin(&reference).await {
         Ok(json) => Ok(Some(Document { reference, json: json.into() })),
         Err(error) if error.is_not_found() => Ok(None),

@@ -1,4 +1,4 @@
-//! Which field managers keep reverting what was applied to a child.
+//! Reports field managers that keep reverting a child.
 
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::CONTENDED;
@@ -10,22 +10,22 @@ use hotshoe_core::model::object::FieldManager;
 use hotshoe_core::model::sanitize;
 
 /// Reports, once per contention episode, which field managers keep reverting a child whose apply is being delayed.
-pub async fn report(pass: &mut Pass<'_>, held: Vec<Apply>) {
+pub async fn report(pass: &mut Pass<'_>, delayed: Vec<Apply>) {
     let controller = pass.controller;
-    for Apply { desired, .. } in held {
+    for Apply { desired, .. } in delayed {
         if pass.state.contention.is_reported(&desired, &controller.hasher) {
             continue;
         }
         let Some(words) = rivals_of(controller, &desired).await else { continue };
         pass.state.contention.set_message(&desired, &words, &controller.hasher);
-        let (plugin, digest) = (&*controller.name, pass.logic.revision.digest());
+        let (plugin, digest) = (&*controller.name, pass.active.revision.digest());
         controller.metrics.failed(plugin, digest, CONTENDED);
         let (object, child, words) = (pass.reference(), &desired.reference, sanitize::clean(words, FAILURE_MESSAGE));
         tracing::warn!(plugin, %digest, %object, %child, reason = CONTENDED, "{words}");
     }
 }
 
-/// Who reverts what was applied to a child; nothing where it is as it should be by now.
+/// Returns the field managers that revert a child; none if it is as desired by now.
 async fn rivals_of(controller: &Controller, desired: &Desired) -> Option<String> {
     let child = &desired.reference;
     let what = match controller.writer.read_child(child).await {

@@ -1,8 +1,7 @@
-//! The place of a plugin's logic in a running host: what decides now, and why the last candidate
-//! was not taken.
+//! The slot of a plugin in a running host: its active revision, and why the last candidate was refused.
 //!
-//! Publishing is one store of a pointer, for which no reader waits. A reconcile that took the logic before that
-//! finishes with it.
+//! Publishing is one store of a pointer, for which no reader waits. A reconcile that began before it finishes with
+//! the old revision.
 
 use std::sync::Arc;
 
@@ -14,10 +13,10 @@ use crate::sandbox::error::{LoadError, Reason};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::sanitize;
 
-/// The most that is said of a refusal, bytes: names of the component's choice may stand in it.
+/// The longest message of a refusal, bytes: it may contain names that the component chose.
 const MESSAGE: usize = 4_000;
 
-/// A component that was not taken.
+/// A component that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refused {
@@ -41,7 +40,7 @@ impl Refused {
     }
 }
 
-/// Holds what decides for one plugin.
+/// Holds the active revision of one plugin.
 #[derive(Debug)]
 pub struct Slot<T> {
     current: ArcSwapOption<T>,
@@ -55,17 +54,17 @@ impl<T> Default for Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// What decides now; none before the first good component.
+    /// Returns the active revision; none before the first good component.
     pub fn current(&self) -> Option<Arc<T>> {
         self.current.load_full()
     }
 
-    /// Why the last candidate was not taken; none after a good one.
+    /// Returns why the last candidate was refused; none after a good one.
     pub fn refused(&self) -> Option<Refused> {
         self.refused.read().clone()
     }
 
-    /// Lets this decide from now on, and forgets the last refusal.
+    /// Activates a revision, and forgets the last refusal.
     pub fn publish(&self, next: Arc<T>) {
         let before = self.current.swap(Some(next));
         self.forgive();
@@ -73,17 +72,17 @@ impl<T> Slot<T> {
         drop(before);
     }
 
-    /// Has the same logic decide, seen otherwise: what was refused still is.
+    /// Replaces the views of the active revision. The last refusal stays.
     pub fn rewire(&self, next: Arc<T>) {
         self.current.store(Some(next));
     }
 
-    /// Records why a candidate was not taken; what decides stays.
+    /// Records why a candidate was refused; the active revision stays.
     pub fn refuse(&self, refused: Refused) {
         *self.refused.write() = Some(refused);
     }
 
-    /// What was refused no longer stands in the way: the good one is back.
+    /// Forgets the last refusal: the good component is back.
     pub fn forgive(&self) {
         *self.refused.write() = None;
     }
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_logic_seen_otherwise_forgets_no_refusal() {
+    fn other_views_of_the_active_revision_keep_the_refusal() {
         let slot = Slot::default();
         slot.publish(Arc::new("with a watch"));
         slot.refuse(refused());
@@ -125,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn a_good_one_forgets_the_refusal_and_leaves_the_old_one_to_its_holders() {
+    fn activating_a_revision_clears_the_refusal_and_leaves_the_old_one_to_reconciles_that_use_it() {
         let slot = Slot::default();
         slot.publish(Arc::new("old"));
-        let held = slot.current();
+        let in_use = slot.current();
         slot.refuse(refused());
         slot.publish(Arc::new("new"));
-        assert_eq!((held.as_deref(), slot.current().as_deref()), (Some(&"old"), Some(&"new")));
+        assert_eq!((in_use.as_deref(), slot.current().as_deref()), (Some(&"old"), Some(&"new")));
         assert!(slot.refused().is_none());
     }
 }

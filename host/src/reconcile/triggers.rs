@@ -1,4 +1,4 @@
-//! Which parents a change wakes.
+//! Requeues the parents that a change concerns.
 
 use crate::cluster::shared_watch::{Change, SharedWatch};
 use crate::cluster::view::named_by;
@@ -16,7 +16,7 @@ pub fn object_of(change: &Change) -> &Object {
     }
 }
 
-/// Both sides of a change: an object may have left one parent for another.
+/// The object before and after a change: it may have left one parent for another.
 pub fn objects_of(change: &Change) -> impl Iterator<Item = &Object> {
     let (new, old) = match change {
         Change::Applied(applied) => (Some(&*applied.new), applied.old.as_deref()),
@@ -55,7 +55,7 @@ pub fn wake_readers(controller: &Controller, parents: &SharedWatch, rule: &Match
     }
 }
 
-/// Wakes every parent of which this is true.
+/// Wakes every parent that matches.
 pub fn wake_all(controller: &Controller, parents: &SharedWatch, reads: impl Fn(&Object) -> bool) {
     for key in parents.cache.keys() {
         if parents.cache.get(&key).is_some_and(|parent| reads(&parent)) {

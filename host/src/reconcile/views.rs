@@ -1,5 +1,5 @@
-//! From a descriptor to open watches: which kinds, with which selector and fields, and which parents a change
-//! [wakes](crate::reconcile::triggers).
+//! Opens the watches that a descriptor asks for: which kinds, with which selector and fields, and which parents a
+//! change [wakes](crate::reconcile::triggers).
 //!
 //! A candidate opens them as a [`Viewer`] of its own, and its changes wake nothing: what it wants to see is no
 //! part of the plugin's health, and replaces nothing that wakes the active revision.
@@ -39,13 +39,13 @@ struct Interest<'a> {
 }
 
 impl<'a> Interest<'a> {
-    /// Of a plugin whose queue is to hear of changes.
+    /// Wakes the queue of a controller.
     fn of(controller: &Arc<Controller>, watches: &'a Watches) -> Self {
         Self { watches, viewer: Viewer::active(&controller.name), woken: Arc::downgrade(controller) }
     }
 }
 
-/// The watches that a revision has open that is not active. They end with this, unless another has them open, too.
+/// The watches of a revision that is not active. They end with this, unless another has them open, too.
 pub struct Views {
     watches: Arc<Watches>,
     viewer: Viewer,
@@ -57,9 +57,9 @@ impl Views {
         Self { watches, viewer }
     }
 
-    /// Opens the watches of a revision and waits until they are synced; also those of kinds that were `owned`
-    /// before the host was started, where children of them are left. A kind that is not there yet, or whose
-    /// definition has no status subresource, is waited for.
+    /// Opens the watches of a revision and waits until they are synced; also those of kinds that were `owned` before
+    /// the host started and still have children. Waits for a kind that does not exist yet, or whose definition has no
+    /// status subresource.
     ///
     /// # Errors
     /// When plugin.yaml does not name the kind of the parents.
@@ -77,48 +77,47 @@ impl Views {
 
 impl Drop for Views {
     fn drop(&mut self) {
-        for watched in self.watches.all() {
-            self.watches.unsubscribe(&watched.scope, &self.viewer);
+        for watch in self.watches.all() {
+            self.watches.unsubscribe(&watch.scope, &self.viewer);
         }
     }
 }
 
-/// Returns what a revision waits for before it can see what it asks for.
+/// Returns what keeps the watches of a revision from being synced.
 pub fn not_seen(watches: &Watches, viewer: &Viewer) -> Option<String> {
-    let missing = watches.all().into_iter().filter(|watched| watched.is_open_for(viewer));
-    let why = missing.filter_map(|watched| match watched.health() {
-        Health::Synced if watched.has_parents_of(viewer) => without_status(watches, &watched.scope.kind),
+    let missing = watches.all().into_iter().filter(|watch| watch.is_open_for(viewer));
+    let why = missing.filter_map(|watch| match watch.health() {
+        Health::Synced if watch.has_parents_of(viewer) => without_status(watches, &watch.scope.kind),
         Health::Synced => None,
         Health::Failing(why) | Health::Silent(why) => Some(why),
-        Health::Starting => Some(format!("{} is being listed", watched.scope.kind)),
+        Health::Starting => Some(format!("{} is being listed", watch.scope.kind)),
     });
     Some(why.collect::<Vec<_>>().join("; ")).filter(|why| !why.is_empty())
 }
 
-/// Has changes of what a revision sees wake the plugin's queue, before it is published: its watches are open
-/// and synced, so nothing is waited for, and whatever changes from now on is heard. What changed before is
-/// not, so every parent must be decided after this.
-pub fn listen(controller: &Arc<Controller>, watches: &Watches, logic: &ActiveRevision) {
+/// Subscribes the plugin's queue to the watches of a revision, before it is published. They are open and synced, so
+/// this does not wait. Earlier changes wake nothing, so every parent must be requeued afterwards.
+pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRevision) {
     let interest = Interest::of(controller, watches);
-    let descriptor = logic.revision.descriptor();
+    let descriptor = active.revision.descriptor();
     let parents = open_parents(&interest, descriptor);
     for owned in &descriptor.owns {
         open_owned(&interest, descriptor, &owned.kind, &owned.fields);
     }
-    for dropped in logic.owned.iter().filter(|view| !owns(descriptor, view)) {
-        open_owned(&interest, descriptor, &dropped.watched.scope.kind, &[]);
+    for dropped in active.owned.iter().filter(|view| !owns(descriptor, view)) {
+        open_owned(&interest, descriptor, &dropped.watch.scope.kind, &[]);
     }
     for read in &descriptor.reads {
         open_read(&interest, &parents, read);
     }
-    open_namespaces(&logic.plugin.grant, &interest, &parents);
+    open_namespaces(&active.plugin.grant, &interest, &parents);
 }
 
-/// How long the labels of namespaces are waited for when another `plugin.yaml` looks at them. Where
-/// they are not known, nothing is granted.
+/// How long to wait for the labels of namespaces when another `plugin.yaml` selects by them. While they are unknown,
+/// nothing is granted.
 const NAMESPACES: Duration = Duration::from_secs(10);
 
-/// The logic at work under another `plugin.yaml`. Its watches stay as they are but for that of the
+/// Returns the active revision under another `plugin.yaml`. Its watches stay as they are but for that of the
 /// namespaces, which is not waited for at any price: what is narrowed is narrowed at once.
 pub async fn rewire(
     controller: &Arc<Controller>,
@@ -152,9 +151,9 @@ async fn open(
     let mut owned: Vec<View> =
         descriptor.owns.iter().map(|owned| open_owned(interest, descriptor, &owned.kind, &owned.fields)).collect();
     let reads: Vec<ReadView> = descriptor.reads.iter().map(|read| open_read(interest, &parents, read)).collect();
-    parents.watched.synced().await;
+    parents.watch.synced().await;
     for view in owned.iter().chain(reads.iter().map(|read| &read.view)) {
-        view.watched.synced().await;
+        view.watch.synced().await;
     }
     let namespaces = open_namespaces(&plugin.grant, interest, &parents);
     if let Some(namespaces) = &namespaces {
@@ -162,7 +161,7 @@ async fn open(
     }
     owned.extend(dropped_kinds(controller, &owned));
     owned.extend(left_kinds(interest, &controller.name, descriptor, &plugin.grant, owned_before).await);
-    let resource = parent_resource(controller, interest.watches, &parents.watched, revision.digest()).await;
+    let resource = parent_resource(controller, interest.watches, &parents.watch, revision.digest()).await;
     let basis = basis(controller, &revision, &plugin);
     Ok(ActiveRevision {
         plugin,
@@ -179,8 +178,8 @@ async fn open(
 
 /// How often a definition without status subresource is looked at again.
 const DEFINITION: Duration = Duration::from_secs(2);
-/// How many parents get an Event at each look.
-const TOLD_AT_ONCE: usize = 50;
+/// The parents that get an Event at each look.
+const REPORTED_AT_ONCE: usize = 50;
 
 /// Waits until the kind of the parents has a status subresource, for its definition can be fixed at any time.
 /// [`not_seen`] says so meanwhile; where no revision is active, an Event on each parent does.
@@ -196,11 +195,11 @@ async fn parent_resource(
         if let Some(found) = controller.kinds.get(kind).filter(|known| known.has_status) {
             return found;
         }
-        // What is not answered now is asked again.
+        // Without an answer, it is asked again.
         let known = watches.find_kind_anew(kind).await.ok().or_else(|| controller.kinds.get(kind));
         match known {
             Some(found) if found.has_status => return found,
-            Some(found) if controller.logic().is_none() => {
+            Some(found) if controller.active().is_none() => {
                 report_missing_status(controller, (parents, &found), digest, &mut reported);
             }
             _ => {}
@@ -219,7 +218,7 @@ fn report_missing_status(
     let there = parents.cache.keys();
     let unreported =
         there.iter().filter_map(|key| parents.cache.get(key)).filter(|parent| !reported.contains(&parent.uid));
-    for parent in unreported.take(TOLD_AT_ONCE).collect::<Vec<_>>() {
+    for parent in unreported.take(REPORTED_AT_ONCE).collect::<Vec<_>>() {
         let event =
             Event { severity: Severity::Warning, reason: NO_STATUS.to_owned(), message: no_status(&resource.kind) };
         let (about, uid) = (resource.reference(&parent.key), parent.uid.to_string());
@@ -247,47 +246,47 @@ fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) ->
     controller.hasher.hash_one((revision.digest(), plugin.digest))
 }
 
-/// Ends the subscriptions that the published logic does not use. Its parents are the plugin's now.
+/// Ends the subscriptions that the active revision does not use. Its parents are the plugin's now.
 pub fn release(controller: &Controller, watches: &Watches) {
-    let Some(logic) = controller.logic() else { return };
-    logic.plugin.parentage.note_at_work(&controller.name, &logic.revision.descriptor().parent);
-    let owned = logic.owned.iter().map(|view| (&view.watched, Role::Child));
-    let reads = logic.reads.iter().map(|read| (&read.view.watched, Role::Read(read.read.key.clone())));
-    let namespaces = logic.namespaces.iter().map(|namespaces| (namespaces, Role::Namespace));
-    let others = std::iter::once((&logic.parents.watched, Role::Parent)).chain(namespaces);
+    let Some(active) = controller.active() else { return };
+    active.plugin.parentage.note_active(&controller.name, &active.revision.descriptor().parent);
+    let owned = active.owned.iter().map(|view| (&view.watch, Role::Child));
+    let reads = active.reads.iter().map(|read| (&read.view.watch, Role::Read(read.read.key.clone())));
+    let namespaces = active.namespaces.iter().map(|namespaces| (namespaces, Role::Namespace));
+    let others = std::iter::once((&active.parents.watch, Role::Parent)).chain(namespaces);
     let used: Vec<(&Arc<SharedWatch>, Role)> = owned.chain(reads).chain(others).collect();
     let viewer = Viewer::active(&controller.name);
-    for watched in watches.all() {
-        let roles = used.iter().filter(|(used, _)| used.scope == watched.scope).map(|(_, role)| role.clone());
-        watches.keep(&watched.scope, &viewer, &roles.collect::<Vec<_>>());
+    for watch in watches.all() {
+        let roles = used.iter().filter(|(used, _)| used.scope == watch.scope).map(|(_, role)| role.clone());
+        watches.keep(&watch.scope, &viewer, &roles.collect::<Vec<_>>());
     }
 }
 
 /// A kind that the new revision no longer owns is watched until no child of it remains, so that
 /// what is left can be pruned.
 fn dropped_kinds(controller: &Controller, owned: &[View]) -> Vec<View> {
-    let Some(before) = controller.logic() else { return Vec::new() };
+    let Some(before) = controller.active() else { return Vec::new() };
     let dropped = |view: &&View| {
-        !owned.iter().any(|now| now.watched.scope == view.watched.scope) && has_children(&controller.name, view)
+        !owned.iter().any(|now| now.watch.scope == view.watch.scope) && has_children(&controller.name, view)
     };
     before.owned.iter().filter(dropped).cloned().collect()
 }
 
-/// The same logic without the kinds that its revision does not own and of which no child is left; none where
+/// Returns the revision without the kinds that it does not own and of which no child is left; none where
 /// there are no such kinds.
-pub fn without_pruned(plugin: &str, logic: &ActiveRevision) -> Option<ActiveRevision> {
-    let descriptor = logic.revision.descriptor();
+pub fn without_pruned(plugin: &str, active: &ActiveRevision) -> Option<ActiveRevision> {
+    let descriptor = active.revision.descriptor();
     let is_used = |view: &&View| owns(descriptor, view) || has_children(plugin, view);
-    let owned: Vec<View> = logic.owned.iter().filter(is_used).cloned().collect();
-    (owned.len() < logic.owned.len()).then(|| ActiveRevision { owned, ..logic.clone() })
+    let owned: Vec<View> = active.owned.iter().filter(is_used).cloned().collect();
+    (owned.len() < active.owned.len()).then(|| ActiveRevision { owned, ..active.clone() })
 }
 
-/// How long kinds are waited for that earlier revisions owned.
+/// How long to wait for kinds that earlier revisions owned.
 const LEFT: Duration = Duration::from_secs(10);
 
-/// Kinds of which an earlier revision's children are left, for the host ended before they were pruned. Only
-/// those that may be pruned are looked for, and what cannot be seen is given up: a kind or a right that is gone
-/// must not hold up the plugin for ever.
+/// Returns the kinds of children that an earlier revision left, because the host ended before they were pruned. Only
+/// those that may be pruned are looked for, and what cannot be watched is given up: a kind or a right that is gone
+/// must not block the plugin for ever.
 async fn left_kinds(
     interest: &Interest<'_>,
     plugin: &str,
@@ -301,20 +300,20 @@ async fn left_kinds(
     };
     let open = |kind: &Kind| open_owned(interest, descriptor, kind, &[]);
     let mut views: Vec<View> = owned_before.iter().filter(is_sought).map(open).collect();
-    let tried = join_all(views.iter().map(|view| view.watched.tried()));
-    // Those that are late are given up, too.
+    let tried = join_all(views.iter().map(|view| view.watch.tried()));
+    // Kinds that are late are given up, too.
     drop(tokio::time::timeout(LEFT, tried).await);
-    views.retain(|view| view.watched.health() == Health::Synced && has_children(plugin, view));
+    views.retain(|view| view.watch.health() == Health::Synced && has_children(plugin, view));
     views
 }
 
 fn owns(descriptor: &Descriptor, view: &View) -> bool {
-    descriptor.owns.iter().any(|owned| owned.kind == view.watched.scope.kind)
+    descriptor.owns.iter().any(|owned| owned.kind == view.watch.scope.kind)
 }
 
-/// Whether children of this plugin's are there; others may watch the same kind for theirs.
+/// Returns whether the plugin has children of a kind; other plugins may watch the same kind.
 fn has_children(plugin: &str, view: &View) -> bool {
-    view.watched.cache.any(|child| child.label(PLUGIN_LABEL) == Some(plugin))
+    view.watch.cache.any(|child| child.label(PLUGIN_LABEL) == Some(plugin))
 }
 
 fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor) -> View {
@@ -327,7 +326,7 @@ fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor) -> View {
         let Some(controller) = woken.upgrade() else { return };
         controller.queue.add(object_of(change).key.clone());
     });
-    View { watched: subscribe(interest, &scope, &lens, Role::Parent, subscriber), projection }
+    View { watch: subscribe(interest, &scope, &lens, Role::Parent, subscriber), projection }
 }
 
 fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fields: &[String]) -> View {
@@ -342,7 +341,7 @@ fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fie
             wake_owner(&controller, &parent, object);
         }
     });
-    View { watched: subscribe(interest, &scope, &lens, Role::Child, subscriber), projection }
+    View { watch: subscribe(interest, &scope, &lens, Role::Child, subscriber), projection }
 }
 
 fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadView {
@@ -353,19 +352,18 @@ fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadVi
     };
     let lens = Lens { projection: projection.clone(), labels, status: false };
     let scope = Scope { kind: read.kind.clone(), selector: read.selector.clone() };
-    let (woken, parents, rule) = (interest.woken.clone(), parents.watched.clone(), read.rule.clone());
+    let (woken, parents, rule) = (interest.woken.clone(), parents.watch.clone(), read.rule.clone());
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };
         for object in objects_of(change) {
             wake_readers(&controller, &parents, &rule, object);
         }
     });
-    let watched = subscribe(interest, &scope, &lens, Role::Read(read.key.clone()), subscriber);
-    ReadView { read: read.clone(), view: View { watched, projection } }
+    let watch = subscribe(interest, &scope, &lens, Role::Read(read.key.clone()), subscriber);
+    ReadView { read: read.clone(), view: View { watch, projection } }
 }
 
-/// Only where some rule selects namespaces are they watched, and of them no more is kept than the
-/// labels in question.
+/// Watches namespaces if a rule selects them, and keeps no more than the labels in question.
 fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Option<Arc<SharedWatch>> {
     let labels: Vec<String> = grant.namespace_labels().into_iter().collect();
     if labels.is_empty() {
@@ -373,7 +371,7 @@ fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Op
     }
     let lens = Lens { projection: Projection::new::<&str>(&[]), labels, status: false };
     let scope = Scope { kind: Kind::new("", "v1", "Namespace"), selector: String::new() };
-    let (woken, parents) = (interest.woken.clone(), parents.watched.clone());
+    let (woken, parents) = (interest.woken.clone(), parents.watch.clone());
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };
         let relabelled = match change {

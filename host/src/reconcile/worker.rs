@@ -14,7 +14,7 @@ use crate::reconcile::requeue::Requeue;
 use crate::reconcile::{Reconciled, reconcile};
 use hotshoe_core::model::object::Key;
 
-/// How long a parent rests whose reconcile panicked: a fault of the host, not of the plugin.
+/// The pause of a parent whose reconcile panicked: a fault of the host, not of the plugin.
 const AFTER_PANIC: Duration = Duration::from_secs(30);
 
 /// Reconciles the parents of a queue, for as long as the host runs.
@@ -46,7 +46,7 @@ async fn work(controller: &Controller, key: &Key) -> Option<Duration> {
     again
 }
 
-/// The word of controller-runtime's metric for it.
+/// Returns controller-runtime's metric label for a result.
 fn result(requeue: Requeue) -> &'static str {
     match requeue {
         Requeue::OnChange => "success",
@@ -58,8 +58,8 @@ fn result(requeue: Requeue) -> &'static str {
 fn delay(requeue: Requeue) -> Option<Duration> {
     match requeue {
         Requeue::OnChange => None,
-        // Behind the others that wait: writes of one object that follow each other closely find
-        // the API server's own cache stale, and cost it a second try each.
+        // Behind the others: the API server's own cache is stale for an object that was just written, and a second
+        // write in quick succession costs it a retry.
         Requeue::AtOnce => Some(Duration::ZERO),
         Requeue::After(after) => Some(after),
     }

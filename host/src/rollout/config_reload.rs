@@ -1,8 +1,8 @@
 //! Applies `plugin.yaml` while the host runs, as soon as it changes.
 //!
 //! ```text
-//! plugin.yaml ─▶ valid? ─▶ the active revision goes on under it ─▶ what was refused is offered again
-//!                  └ no, or another plugin's or parent's: the one before it goes on, and that is said
+//! plugin.yaml ─▶ valid? ─▶ it applies to the active revision ─▶ what was refused is offered again
+//!                  └ no, or of another plugin or parent: the last valid one stays in effect, and status says so
 //! ```
 //!
 //! What the active revision asks for and is no longer granted is denied at each decision. The revision itself goes
@@ -49,12 +49,12 @@ impl ManagedPlugin {
         }
     }
 
-    /// Refuses other parents than those of the active revision, whose children would be left without a host. They
-    /// need a restart, as another name does.
+    /// Refuses another parent kind than the active revision's, whose children would be left without a host. Like another
+    /// name, it needs a restart.
     fn keeps_its_parent(&self, changed: PluginConfig) -> Result<PluginConfig, String> {
-        let Some(logic) = self.controller.logic() else { return Ok(changed) };
-        let lacking = changed.parent_lacking(&logic.revision.descriptor().parent);
-        match lacking.filter(|_| changed.parent != logic.plugin.parent) {
+        let Some(active) = self.controller.active() else { return Ok(changed) };
+        let lacking = changed.parent_lacking(&active.revision.descriptor().parent);
+        match lacking.filter(|_| changed.parent != active.plugin.parent) {
             None => Ok(changed),
             Some(lacking) => Err(format!(
                 "the active revision has {lacking}; start the host again to stop it, or name its parent again"
@@ -68,29 +68,29 @@ impl ManagedPlugin {
         *self.plugin_file.lock() = PluginFile::applied(plugin.clone());
         let controller = &self.controller;
         controller.writer.rate_limit.set(&plugin.limits);
-        if let Some(present) = controller.logic() {
-            let logic = views::rewire(controller, &self.shared.watches, plugin.clone(), &present).await;
-            controller.publish(Arc::new(logic));
+        if let Some(present) = controller.active() {
+            let active = views::rewire(controller, &self.shared.watches, plugin.clone(), &present).await;
+            controller.publish(Arc::new(active));
             views::release(controller, &self.shared.watches);
         }
         tracing::info!(plugin = &*plugin.name, "plugin.yaml has changed and is applied");
         warn_of_unset(&plugin);
         if let Some(lacking) = self.lacking() {
-            // What is denied from now on is the administrator's doing.
+            // Denials from now on are caused by the administrator.
             controller.probation.end();
             tracing::warn!(plugin = &*plugin.name, "{lacking}");
         }
     }
 }
 
-/// Warns of variables that the configuration takes values from and that are not set.
+/// Warns of variables that the configuration uses and that are not set.
 pub(crate) fn warn_of_unset(plugin: &PluginConfig) {
     for unset in &plugin.unset {
         tracing::warn!(plugin = &*plugin.name, "{unset}");
     }
 }
 
-/// Says why the file cannot be read: the words of a source are about components.
+/// Rewords why the file cannot be read: the errors of a source speak of components.
 fn unreadable(plugin: &PluginConfig, error: &LoadError) -> String {
     let path = plugin.path.display();
     match error {

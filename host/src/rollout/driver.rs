@@ -2,7 +2,7 @@
 //! event of its [`Stage`], which says what follows.
 //!
 //! ```text
-//! component file  read on a reload, and with `--follow` whenever it changes; a newer component takes the place of
+//! component file  read on a reload, and with `--follow` whenever it changes; a newer component replaces
 //!                 the one that is being activated, once that had some time
 //! plugin.yaml     followed all the time; the component is judged again by what it says now
 //! a verdict       a rollback goes first; the component that was being activated is offered again after it
@@ -30,10 +30,10 @@ use crate::sandbox::followed_file;
 use crate::sandbox::followed_file::FollowedFile;
 use hotshoe_core::flow::probation::Relapse;
 
-/// How long a component that is being activated does not give way to a newer one: where they come faster than they
-/// compile, none would ever be activated. Of those that come meanwhile only the last is.
+/// How long an activation is not replaced by that of a newer component: if components come faster than they compile,
+/// none would ever be activated. Of those that come meanwhile only the last is kept.
 const GIVES_WAY: Duration = Duration::from_secs(5);
-/// How often is looked whether children of a kind are left that is owned no longer.
+/// How often to check for remaining children of kinds that are no longer owned.
 const PRUNED: Duration = Duration::from_secs(5);
 
 /// The rollout of one plugin.
@@ -45,9 +45,9 @@ struct Driver {
     stage: Stage,
     /// The work of the stage; none where it is idle.
     work: Option<UnderWay>,
-    /// Who asked for the rollback that is under way.
+    /// The caller of the rollback that is under way.
     asked_back: Option<Reply>,
-    /// Who waits for the outcome of what is offered.
+    /// The callers that wait for the outcome of an offer.
     asked: Vec<Reply>,
 }
 
@@ -58,7 +58,7 @@ struct UnderWay {
 }
 
 /// Drives a plugin's rollout until the host ends. An activation may wait long, for a kind that is not there yet; a
-/// newer component takes its place.
+/// newer component replaces it.
 pub(crate) async fn run(plugin: Arc<ManagedPlugin>, mut requests: mpsc::Receiver<Request>) {
     let _only_host = plugin.stand_by().await;
     let config = plugin.plugin();
@@ -72,8 +72,8 @@ pub(crate) async fn run(plugin: Arc<ManagedPlugin>, mut requests: mpsc::Receiver
         asked: Vec::new(),
         plugin: plugin.clone(),
     };
-    // A file that is read and brings no news wakes nothing, and may be all that a caller waits for. Those who
-    // ask often must not put it off.
+    // A read of an unchanged file wakes nothing, and may be all that a caller waits for. Frequent callers must not
+    // delay it.
     let mut looks = interval(followed_file::POLL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut prunings = interval(PRUNED);
@@ -96,12 +96,12 @@ pub(crate) async fn run(plugin: Arc<ManagedPlugin>, mut requests: mpsc::Receiver
 }
 
 impl Driver {
-    /// Returns from when on a newer component takes the place of the one that is being activated.
+    /// Returns the time from which a newer component replaces the one that is being activated.
     fn gives_way_at(&self) -> Instant {
         self.work.as_ref().map_or_else(Instant::now, |work| work.since + GIVES_WAY)
     }
 
-    /// Goes on to the next stage. Returns what becomes of the work; a rollback that begins is begun.
+    /// Enters the next stage. Returns what to do with the present work; starts a rollback if there is one.
     fn step(&mut self, event: Event) -> Work {
         let next = std::mem::take(&mut self.stage).next(event);
         self.stage = next.stage;
@@ -144,21 +144,21 @@ impl Driver {
     }
 
     /// Applies `plugin.yaml`. What was refused may be granted now, and a component that is being activated begins
-    /// again: none is activated that was judged by what the file said before.
+    /// again: none is activated that was judged by the file before.
     async fn read_plugin_file(&mut self, offered: Result<Candidate, LoadError>) {
         if self.plugin.apply_plugin_file(offered).await {
             self.step(Event::FileChanged);
             let config = self.plugin.plugin();
             self.component.redirect(config.component.clone(), config.limits.component_bytes);
-            // The component may not be in the file any more; a reload is about what is there now.
-            if !self.asked.is_empty() || self.plugin.controller.logic().is_none() {
+            // The file may have another component by now, and a reload is about that one.
+            if !self.asked.is_empty() || self.plugin.controller.active().is_none() {
                 self.component.request();
             }
         }
     }
 
     async fn carry_out(&mut self, Request { command, reply }: Request) {
-        // Those who have gone are not to pile up behind a file that is written for ever.
+        // Callers that are gone must not pile up behind a file that is written for ever.
         self.asked.retain(|reply| !reply.is_closed());
         match command {
             AdminCommand::RollBack(to) => self.roll_back(to.as_deref(), reply),
@@ -176,8 +176,8 @@ impl Driver {
         }
     }
 
-    /// Has the files read again, whatever they look like; beside a rollback, after it. Another caller's look that
-    /// is under way is as good: what was written since then is seen by its time.
+    /// Requests a read of the files, even if they look unchanged; during a rollback, after it. Shares a read that is
+    /// under way: later writes are noticed by their time.
     fn look(&mut self) {
         if !self.stage.takes_files() || self.is_worth_another_try() {
             self.component.offer_again();
@@ -191,7 +191,7 @@ impl Driver {
         }
     }
 
-    /// Begins a rollback by hand. Nothing is interrupted for one that is not possible.
+    /// Begins a rollback by command. One that is not possible interrupts nothing.
     fn roll_back(&mut self, to: Option<&str>, reply: Reply) {
         let earlier = match self.plugin.earlier(to) {
             Ok(earlier) => earlier,
@@ -211,11 +211,11 @@ impl Driver {
     /// Returns whether the component that was offered last is not active: why it was refused may have passed.
     fn is_worth_another_try(&self) -> bool {
         let offered = self.component.offered();
-        let active = self.plugin.controller.logic().map(|logic| logic.revision.digest());
+        let active = self.plugin.controller.active().map(|active| active.revision.digest());
         self.work.is_none() && (offered.is_none() || offered != active)
     }
 
-    /// Answers those who asked, once nothing is under way or left to be read.
+    /// Answers the callers, once nothing is under way or left to be read.
     fn answer(&mut self) {
         if self.work.is_some() || self.plugin_file.has_changed() || self.component.has_changed() {
             return;
@@ -231,7 +231,7 @@ impl Driver {
     }
 }
 
-/// Waits for the end of the work; for ever, where there is none.
+/// Waits for the end of the work; for ever if there is none.
 async fn ended(work: &mut Option<UnderWay>) -> Result<(), String> {
     match work {
         Some(work) => (&mut work.future).await,

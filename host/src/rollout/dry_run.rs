@@ -9,12 +9,11 @@
 //!
 //! Both see the same caches at the same time, so that what differs is the plugin's doing. Neither
 //! call is logged, counted or seen by the circuit breaker. Parents are looked at one after the
-//! other and each line is handed on at once, so that ten thousand take no more memory than ten.
+//! other and each line is sent at once, so that ten thousand need no more memory than ten.
 //!
 //! A kind that only the new revision wants to see is watched for as long as the run takes. A field
 //! that only it wants to see stays in the caches afterwards, as after a reload.
 
-use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,7 +27,7 @@ use crate::reconcile::slot::Refused;
 use crate::reconcile::views;
 use crate::reconcile::views::Views;
 use crate::rollout::managed_plugin::ManagedPlugin;
-use crate::rollout::verify::{objection, try_carried_cases};
+use crate::rollout::verify::{finalizer_change, objection, try_carried_cases};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::{Loaded, Revision};
@@ -36,12 +35,11 @@ use crate::shadow::evaluate::{self, Looked};
 use crate::shadow::impact::{self, Found, OVERDUE, Survey};
 use crate::shadow::summary::{Counts, Measured, Summary, Times};
 use hotshoe_core::check;
-use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::compare::{self, Difference};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::{Key, Object};
 
-/// How long a kind that the new revision wants to see may take to be there.
+/// How long the caches of kinds that only the new revision reads may need to fill.
 const WATCHES: Duration = Duration::from_secs(30);
 /// How often the progress of a run is sent.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -98,11 +96,11 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Takes the turn.
+    /// Begins a run.
     ///
     /// # Errors
     /// When a run is under way.
-    pub fn take(plugin: &Arc<ManagedPlugin>) -> Result<Self, NotRun> {
+    pub fn begin(plugin: &Arc<ManagedPlugin>) -> Result<Self, NotRun> {
         let permit = plugin.shadow.clone().try_acquire_owned();
         let busy = |_| NotRun::Busy(plugin.controller.name.clone());
         Ok(Self { plugin: plugin.clone(), _permit: permit.map_err(busy)? })
@@ -115,7 +113,7 @@ impl Turn {
     pub async fn load(self, bytes: Vec<u8>) -> Result<Shadow, NotRun> {
         let (controller, shared) = (self.plugin.controller.clone(), self.plugin.shared.clone());
         let plugin = self.plugin.plugin();
-        let old = controller.logic().ok_or_else(|| NotRun::NothingActive(plugin.name.clone()))?;
+        let old = controller.active().ok_or_else(|| NotRun::NothingActive(plugin.name.clone()))?;
         let candidate = tokio::task::spawn_blocking(move || Candidate::of(bytes)).await;
         let candidate = candidate.map_err(|error| LoadError::LoadFailed(error.to_string()))?;
         old.revision.note_used(&shared.compiler);
@@ -148,7 +146,7 @@ impl Shadow {
     /// last. Ends early when the receiver is gone.
     pub async fn run(self, lines: mpsc::Sender<Line>) {
         let began = Instant::now();
-        let mut keys = self.new.parents.watched.cache.keys();
+        let mut keys = self.new.parents.watch.cache.keys();
         // Two runs can be compared.
         keys.sort_unstable();
         let mut run = Run::default();
@@ -184,7 +182,7 @@ impl Shadow {
     }
 
     async fn one(&self, key: &Key, run: &mut Run) -> Option<Difference> {
-        let parent = self.new.parents.watched.cache.get(key)?;
+        let parent = self.new.parents.watch.cache.get(key)?;
         let before = self.as_before(&parent);
         let controller = &self.turn.plugin.controller;
         let memory = controller.recall(&parent);
@@ -220,10 +218,10 @@ impl Shadow {
     /// The parent as the old revision is shown it: the same object, unless the two speak of
     /// different kinds.
     fn as_before(&self, parent: &Arc<Object>) -> Option<Arc<Object>> {
-        if self.old.parents.watched.scope == self.new.parents.watched.scope {
+        if self.old.parents.watch.scope == self.new.parents.watch.scope {
             return Some(parent.clone());
         }
-        self.old.parents.watched.cache.get(&parent.key)
+        self.old.parents.watch.cache.get(&parent.key)
     }
 
     /// Whether the checks say the same of the same answer.
@@ -259,17 +257,6 @@ impl Shadow {
             stopped,
         }
     }
-}
-
-/// What would become of the finalizers of parents.
-pub(crate) fn finalizer_change(old: &ActiveRevision, new: &ActiveRevision) -> Option<FinalizerChange> {
-    FinalizerChange::between((old.revision.descriptor(), parents(old)), (new.revision.descriptor(), parents(new)))
-}
-
-/// Looks for them only when it is asked.
-fn parents(logic: &ActiveRevision) -> impl Iterator<Item = Arc<Object>> {
-    let cache = &logic.parents.watched.cache;
-    iter::once_with(|| cache.keys()).flatten().filter_map(|key| cache.get(&key))
 }
 
 /// What a run has found so far.

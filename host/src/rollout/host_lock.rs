@@ -1,7 +1,7 @@
 //! One host for each plugin: two would undo each other's work and write over each other's history.
 //!
 //! A host locks a file for each plugin, cluster and watched namespace in the cache directory. Another host with
-//! that cache directory stands by until the lock is free: the kernel frees it when its process ends, however it
+//! that cache directory waits until the lock is free: the kernel frees it when its process ends, however it
 //! ends. Hosts on other machines, with other cache directories, or of which one watches a namespace and one all,
 //! are not seen by this; the Deployment therefore has one replica and the strategy `Recreate`.
 
@@ -28,10 +28,10 @@ pub struct HostLock {
 pub enum LockError {
     /// Another host has it.
     #[error(
-        "another host (process {owner}) works for this plugin in this cluster, so this one stands by until it ends; stop one of the two (the lock is {path})",
+        "another host (process {owner}) runs this plugin in this cluster, so this one waits until it ends; stop one of the two (the lock is {path})",
         path = .path.display()
     )]
-    Taken {
+    Locked {
         /// Its process id, as it wrote it.
         owner: String,
         /// The lock file.
@@ -63,11 +63,11 @@ impl HostLock {
         let mut file = open(path).map_err(unusable)?;
         match file.try_lock() {
             Ok(()) => {
-                // A host that stands by reports who has it; the lock holds without.
+                // A host that waits reports who has it; the lock holds without.
                 drop(file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())));
                 Ok(Self { _file: file })
             }
-            Err(TryLockError::WouldBlock) => Err(LockError::Taken { owner: owner(file), path: path.to_owned() }),
+            Err(TryLockError::WouldBlock) => Err(LockError::Locked { owner: owner(file), path: path.to_owned() }),
             Err(TryLockError::Error(error)) => Err(unusable(error)),
         }
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_host_is_told_who_is_the_first_until_that_ends() {
+    fn the_second_host_learns_which_process_is_the_first_until_that_ends() {
         let base = tempfile::tempdir().unwrap();
         let path = path(base.path(), "demo", b"cluster", None);
         let first = HostLock::acquire(&path).unwrap();

@@ -1,11 +1,11 @@
-//! From a component's bytes to the active revision. What it has to show on the way is in
+//! Turns a component's bytes into the active revision. The checks on the way are in
 //! [`verify`](crate::rollout::verify), rolling back in [`rollback`](crate::rollout::rollback).
 //!
 //! ```text
 //! bytes ─▶ Revision::load ─▶ grants ─▶ own cases ─▶ watches synced ─▶ survey of parents ─▶ active
 //!              │               │           │             │                  │              all are decided again
 //!              └───────────────┴───────────┴─────────────┘                  └▶ fails, or deletes much:
-//!               anything wrong: refused, the active one goes on                approval required
+//!               anything wrong: refused, the active one stays                  approval required
 //!
 //! active ─▶ on probation ─▶ worse than the one before: rolled back
 //! ```
@@ -29,7 +29,7 @@ use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::{Loaded, Revision};
 use crate::telemetry::swap_timer::{Stage, Stopwatch};
-use hotshoe_core::flow::probation::{Beginning, Tally};
+use hotshoe_core::flow::probation::{Beginning, CallStats};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
 
@@ -65,20 +65,20 @@ impl ManagedPlugin {
             Err(error) => (None, error),
         };
         self.refuse(digest, &error).await;
-        if self.controller.logic().is_none() {
+        if self.controller.active().is_none() {
             self.fall_back(digest).await;
         }
     }
 
     async fn activate_candidate(&self, candidate: Candidate) -> Result<(), (Digest, LoadError)> {
         let digest = candidate.digest();
-        if self.controller.logic().is_some_and(|logic| logic.revision.digest() == digest) {
+        if self.controller.active().is_some_and(|active| active.revision.digest() == digest) {
             self.controller.slot.forgive();
-            // What was kept of it may have been spoilt, and here are its bytes.
+            // Its kept file may be damaged, and here are its bytes.
             self.remember(move |history| history.keep(&candidate)).await;
             return Ok(());
         }
-        if self.controller.logic().is_none() {
+        if self.controller.active().is_none() {
             self.restore(digest).await;
         }
         let activated = match self.blocked(digest) {
@@ -88,8 +88,8 @@ impl ManagedPlugin {
         activated.map_err(|error| (digest, error))
     }
 
-    /// Activates again what was active when the host ended, until the component that is offered has been verified
-    /// beside it: one that is replaced while no host runs must not break more than one that is replaced beside one.
+    /// Activates again what was active when the host ended, until the offered component has been verified beside it: a
+    /// component that was replaced while no host ran must not break more than one replaced while a host runs.
     async fn restore(&self, offered: Digest) {
         let last = {
             let history = self.history();
@@ -103,10 +103,10 @@ impl ManagedPlugin {
         }
     }
 
-    /// Returns why a component is not even tried: it was rolled back, or nothing is active with which could be
-    /// compared what it would delete. Otherwise it is tried again, for it may break less by now.
+    /// Returns why a component is not tried: it was rolled back, or there is no active revision with which to compare
+    /// what it would delete. Otherwise it is tried again, for it may break less by now.
     fn blocked(&self, digest: Digest) -> Option<LoadError> {
-        let is_comparable = self.controller.logic().is_some();
+        let is_comparable = self.controller.active().is_some();
         let may_try =
             |history: &History| is_comparable || history.requires_approval(digest).is_some_and(|last| last.fails);
         self.rolled_back(digest).or_else(|| {
@@ -151,7 +151,7 @@ impl ManagedPlugin {
             tracing::warn!(plugin = &*plugin.name, "{names}");
         }
         stopwatch.over(Stage::Load);
-        self.goes_on_with(Step::Cases);
+        self.show_step(Step::Cases);
         try_carried_cases(&revision, cases).await?;
         stopwatch.over(Stage::Cases);
         tracing::debug!(plugin = &*plugin.name, digest = %revision.digest(), loaded = ?stopwatch.elapsed(), "the component is good");
@@ -166,31 +166,31 @@ impl ManagedPlugin {
         start: Start<'_>,
         mut stopwatch: Stopwatch,
     ) -> Result<(), LoadError> {
-        self.goes_on_with(Step::Watches);
+        self.show_step(Step::Watches);
         let plugin = self.plugin();
         let revision = revision.under(&plugin.limits);
         let views = Views::of(self.shared.watches.clone(), Viewer::candidate(&self.controller.name));
         let (digest, owned_before) = (revision.digest(), self.owned_before());
-        let mut logic = self.log_waiting(digest, views.open(&self.controller, plugin, revision, &owned_before)).await?;
-        logic.former_finalizers = self.former_finalizers(&logic);
+        let mut new = self.log_waiting(digest, views.open(&self.controller, plugin, revision, &owned_before)).await?;
+        new.former_finalizers = self.former_finalizers(&new);
         stopwatch.over(Stage::Watches);
         match start {
             Start::Swap if self.history().is_approved(digest) => {}
-            Start::Swap => self.examine(&logic).await?,
+            Start::Swap => self.examine(&new).await?,
             Start::Return(_) | Start::Restore if self.was_active(digest) => {}
             Start::Return(_) | Start::Restore => {
-                first_call(&self.controller, &logic).await.map_err(LoadError::SelfTestFailed)?;
+                first_call(&self.controller, &new).await.map_err(LoadError::SelfTestFailed)?;
             }
         }
         stopwatch.over(Stage::Survey);
-        let revision = logic.revision.clone();
-        let gone = self.publish(logic, start, stopwatch);
-        // The plugin has them open now.
+        let revision = new.revision.clone();
+        let gone = self.publish(new, start, stopwatch);
+        // The active revision has them open now.
         drop(views);
         let (why, before) = (start.why().to_owned(), self.controller.probation.before());
         self.remember(move |history| {
             remember(history, &revision, component.as_ref(), (&why, before));
-            // Taking native code out of memory is the kernel's work, and takes as long as a decision.
+            // Unmapping native code is the kernel's work, and lasts as long as a decision.
             drop(gone);
         })
         .await;
@@ -199,22 +199,22 @@ impl ManagedPlugin {
 
     /// Returns whether it was active when the host ended and none is now: where it fails, it failed then, too.
     pub(crate) fn was_active(&self, digest: Digest) -> bool {
-        self.controller.logic().is_none() && self.history().current() == Some(digest)
+        self.controller.active().is_none() && self.history().current() == Some(digest)
     }
 
     /// Returns the kinds of which children may be left since before the host was started.
     fn owned_before(&self) -> Vec<Kind> {
-        if self.controller.logic().is_some() { Vec::new() } else { self.history().owned() }
+        if self.controller.active().is_some() { Vec::new() } else { self.history().owned() }
     }
 
     /// Returns the finalizers of earlier revisions: parents keep theirs until they are deleted.
-    pub(crate) fn former_finalizers(&self, logic: &ActiveRevision) -> Vec<String> {
+    pub(crate) fn former_finalizers(&self, new: &ActiveRevision) -> Vec<String> {
         let mut former = self.history().finalizers();
-        if let Some(present) = self.controller.logic() {
+        if let Some(present) = self.controller.active() {
             former.extend(present.revision.descriptor().finalizer.clone());
             former.extend(present.former_finalizers.iter().cloned());
         }
-        let now = logic.revision.descriptor().finalizer.as_ref();
+        let now = new.revision.descriptor().finalizer.as_ref();
         former.into_iter().filter(|finalizer| Some(finalizer) != now).collect()
     }
 
@@ -225,7 +225,7 @@ impl ManagedPlugin {
         tokio::task::spawn_blocking(kept).await.ok().flatten()
     }
 
-    /// Adds what became of a revision to the history.
+    /// Adds an event of a revision to the history.
     pub(crate) async fn note(&self, revision: &Arc<Revision>, event: Event, why: &str) {
         let (revision, why) = (revision.clone(), why.to_owned());
         self.remember(move |history| history.note(revision.digest(), &revision.descriptor().version, event, &why))
@@ -245,14 +245,14 @@ impl ManagedPlugin {
         }
     }
 
-    /// Makes the revision active. No reconcile goes on meanwhile, so it is short. Returns what is not needed any more.
+    /// Activates the revision. No reconcile runs meanwhile, so it is short. Returns what is no longer needed.
     #[must_use]
-    fn publish(&self, logic: ActiveRevision, start: Start<'_>, mut stopwatch: Stopwatch) -> State {
+    fn publish(&self, new: ActiveRevision, start: Start<'_>, mut stopwatch: Stopwatch) -> State {
         let plugin = &*self.controller.name;
-        let revision = logic.revision.clone();
+        let revision = new.revision.clone();
         let (digest, version) = (revision.digest(), revision.descriptor().version.clone());
-        let parents = logic.parents.watched.cache.len();
-        let before = self.controller.logic().map(|logic| logic.revision.clone());
+        let parents = new.parents.watch.cache.len();
+        let before = self.controller.active().map(|active| active.revision.clone());
         let replaced = before.as_ref().map(|before| before.digest());
         let before = before.filter(|_| matches!(start, Start::Swap));
         let beginning = match self.on_probation_for(digest) {
@@ -260,8 +260,8 @@ impl ManagedPlugin {
             _ => self.beginning(digest, start, before.is_some()),
         };
         self.controller.probation.begin(std::time::Instant::now(), digest, beginning);
-        views::listen(&self.controller, &self.shared.watches, &logic);
-        self.controller.publish(Arc::new(logic));
+        views::listen(&self.controller, &self.shared.watches, &new);
+        self.controller.publish(Arc::new(new));
         let is_restored = matches!(start, Start::Restore);
         let state = State { since: Some(Instant::now()), before, is_restored, ..State::default() };
         let gone = std::mem::replace(&mut *self.state.lock(), state);
@@ -271,12 +271,12 @@ impl ManagedPlugin {
         tracing::info!(plugin, %digest, version, before = replaced.map(display), swapped = ?stopwatch.elapsed(), parents, "the component is active");
         // Without parents, the first decision says nothing about the swap.
         if replaced.is_some() && parents > 0 {
-            self.controller.debut.await_first(digest, stopwatch);
+            self.controller.first_decision.await_first(digest, stopwatch);
         }
         gone
     }
 
-    /// Returns how it is judged. One that was approved although it fails is not rolled back for that again.
+    /// Returns how it is judged. A component that was approved although it fails is not rolled back for that.
     fn beginning(&self, digest: Digest, start: Start<'_>, has_predecessor: bool) -> Beginning {
         match start {
             Start::Return(_) | Start::Restore => Beginning::Return,
@@ -287,12 +287,12 @@ impl ManagedPlugin {
 
     /// Returns for how long a revision had been on probation when the host ended, and the call statistics of the one
     /// before it.
-    fn on_probation_for(&self, digest: Digest) -> Option<(Duration, Tally)> {
+    fn on_probation_for(&self, digest: Digest) -> Option<(Duration, CallStats)> {
         let (since, before) = self.history().on_probation_since(digest)?;
         Some((SystemTime::now().duration_since(since).unwrap_or_default(), before))
     }
 
-    /// Refuses a component. The reason is in the log, the status, the history and the metrics; the active revision goes on.
+    /// Refuses a component. The reason is in the log, the status, the history and the metrics; the active revision stays.
     pub(crate) async fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
         let refused = Refused::new(digest, error);
         if let Some(digest) = digest.filter(|_| !refused.can_be_approved()) {
@@ -300,7 +300,7 @@ impl ManagedPlugin {
             self.remember(move |history| history.refuse(digest, &why)).await;
         }
         let plugin = &*self.controller.name;
-        let keeps = self.controller.logic().map(|logic| logic.revision.digest());
+        let keeps = self.controller.active().map(|active| active.revision.digest());
         tracing::error!(
             plugin,
             digest = digest.map(display),
@@ -316,26 +316,31 @@ impl ManagedPlugin {
 
     /// Returns the history as it is shown.
     pub fn shown_history(&self) -> PluginHistory {
-        let current = self.controller.logic().map(|logic| logic.revision.digest());
+        let current = self.controller.active().map(|active| active.revision.digest());
         let mut kept = self.history().activated();
         kept.retain(|earlier| Some(*earlier) != current && self.is_at_hand(*earlier));
         PluginHistory { current, kept, entries: self.history().entries().to_vec() }
     }
 
-    /// Ends the watches of kinds that are owned no longer, once no child of them is left.
+    /// Ends the watches of kinds that are no longer owned, once no child of them is left.
     pub(crate) fn end_pruned_kinds(&self) {
-        // What began under another revision may still make one.
+        // A reconcile that began under another revision may still create one.
         let (_, running) = self.controller.queue.depth();
-        let Some(present) = self.controller.logic().filter(|_| running == 0) else { return };
-        if let Some(logic) = views::without_pruned(&self.controller.name, &present) {
-            self.controller.slot.rewire(Arc::new(logic));
+        let Some(present) = self.controller.active().filter(|_| running == 0) else { return };
+        if let Some(pruned) = views::without_pruned(&self.controller.name, &present) {
+            self.controller.slot.rewire(Arc::new(pruned));
             views::release(&self.controller, &self.shared.watches);
         }
     }
 }
 
 /// Adds that a revision is active, and keeps its component for a rollback.
-fn remember(history: &mut History, revision: &Revision, component: Option<&Candidate>, (why, before): (&str, Tally)) {
+fn remember(
+    history: &mut History,
+    revision: &Revision,
+    component: Option<&Candidate>,
+    (why, before): (&str, CallStats),
+) {
     let digest = revision.digest();
     if let Some(component) = component {
         history.keep(component);
@@ -343,8 +348,8 @@ fn remember(history: &mut History, revision: &Revision, component: Option<&Candi
     if history.current() != Some(digest) {
         let descriptor = revision.descriptor();
         let owns = descriptor.owns.iter().map(|owned| owned.kind.clone()).collect();
-        let at_work = Activation { finalizer: descriptor.finalizer.clone(), owns, before };
-        history.activate(digest, &descriptor.version, at_work, why);
+        let activation = Activation { finalizer: descriptor.finalizer.clone(), owns, before };
+        history.activate(digest, &descriptor.version, activation, why);
     }
 }
 

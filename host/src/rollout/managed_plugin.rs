@@ -26,9 +26,9 @@ use hotshoe_core::model::digest::Digest;
 
 /// How long an admin command waits for its outcome.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a host that stands by looks whether the other one has ended.
+/// How often a waiting host checks whether the other one has ended.
 const STANDBY: Duration = Duration::from_secs(1);
-/// What takes longer is logged.
+/// What lasts longer is logged.
 const LONG: Duration = Duration::from_secs(2);
 
 /// What all plugins share.
@@ -64,22 +64,22 @@ pub struct ManagedPlugin {
     pub(crate) history: Arc<Mutex<History>>,
     /// Why the history cannot be written. Apart from it, because the history is locked while it is written.
     pub(crate) history_failing: Arc<Mutex<Option<String>>>,
-    /// Why this host stands by, where another one works for this plugin.
+    /// Why this host waits, if another one runs this plugin.
     standby: Mutex<Option<String>>,
     requests: mpsc::Sender<Request>,
 }
 
-/// How far a plugin's revisions are.
+/// The state of a plugin's revisions.
 #[derive(Default)]
 pub(crate) struct State {
     /// The revision that is on its way to be active.
     pub(crate) underway: Option<Underway>,
-    /// Since when the active revision has been so.
+    /// When the active revision was activated.
     pub(crate) since: Option<Instant>,
     /// The revision that was active before it.
     pub(crate) before: Option<Arc<Revision>>,
-    /// Whether it was active when the host ended, and is until the component that was offered at the start is
-    /// activated or refused.
+    /// Whether it was active when the host ended, and stays active until the component that was offered at the start
+    /// is activated or refused.
     pub(crate) is_restored: bool,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Underway {
     step: Step,
 }
 
-/// What is done with a revision before it is active.
+/// The steps of an activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It is compiled, or loaded from the code cache.
@@ -113,7 +113,7 @@ impl Step {
     }
 }
 
-/// Shows a revision as under way until this is dropped: the work on it may be stopped at any time.
+/// Shows a revision as being activated until this is dropped: the activation may be stopped at any time.
 pub(crate) struct ShownUnderway<'a>(&'a Mutex<State>);
 
 impl Drop for ShownUnderway<'_> {
@@ -136,7 +136,7 @@ impl PluginFile {
     }
 }
 
-/// What an administrator wants done with a plugin's revisions.
+/// An administrator's command about a plugin's revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminCommand {
     /// Activate the component that its file holds now.
@@ -183,28 +183,28 @@ impl ManagedPlugin {
         self.plugin_file.lock().config.clone()
     }
 
-    /// Carries out an admin command and returns its result; none while the host is stopping.
+    /// Executes an admin command and returns its result; none while the host is stopping.
     pub async fn carry_out(&self, command: AdminCommand) -> Option<Result<PluginStatus, String>> {
         let (reply, status) = oneshot::channel();
         self.requests.send(Request { command, reply }).await.ok()?;
         match tokio::time::timeout(PATIENCE, status).await {
             Ok(done) => done.ok(),
             Err(_) => Some(Err(format!(
-                "the component of {} is not active after {PATIENCE:?}: {}; the host goes on trying, and `hotshoe status` shows the outcome",
+                "the component of {} is not active after {PATIENCE:?}: {}; the host keeps trying, and `hotshoe status` shows the outcome",
                 self.controller.name,
                 self.awaited()
             ))),
         }
     }
 
-    /// Returns what the revision that is under way waits for.
+    /// Returns what the revision that is being activated waits for.
     pub(crate) fn awaited(&self) -> String {
         let standby = self.standby.lock().clone();
         let in_progress = || self.in_progress().map(|shown| shown.waits_for);
         standby.or_else(in_progress).unwrap_or_else(|| "its file is still being written".to_owned())
     }
 
-    /// Returns the revision that is under way, and what it waits for.
+    /// Returns the revision that is being activated, and what it waits for.
     fn in_progress(&self) -> Option<InProgress> {
         let (digest, step) = self.state.lock().underway.as_ref().map(|underway| (underway.digest, underway.step))?;
         let waits_for = step.waits_for();
@@ -215,20 +215,20 @@ impl ManagedPlugin {
         Some(InProgress { digest, waits_for })
     }
 
-    /// Shows a revision as under way until the result is dropped.
+    /// Shows a revision as being activated until the result is dropped.
     pub(crate) fn show_underway(&self, digest: Digest) -> ShownUnderway<'_> {
         self.state.lock().underway = Some(Underway { digest, step: Step::Loading });
         ShownUnderway(&self.state)
     }
 
-    /// Notes what is done with the revision that is under way.
-    pub(crate) fn goes_on_with(&self, step: Step) {
+    /// Notes the present step of an activation.
+    pub(crate) fn show_step(&self, step: Step) {
         if let Some(underway) = &mut self.state.lock().underway {
             underway.step = step;
         }
     }
 
-    /// Does a part of an activation, and logs what it waits for where that takes long.
+    /// Runs a step of an activation, and logs what it waits for if it lasts long.
     pub(crate) async fn log_waiting<T>(&self, digest: Digest, work: impl Future<Output = T>) -> T {
         let (mut work, mut logged) = (std::pin::pin!(work), String::new());
         loop {
@@ -290,7 +290,7 @@ impl ManagedPlugin {
 
     /// Returns the status of the plugin.
     pub fn status(&self) -> PluginStatus {
-        let logic = self.controller.logic();
+        let active = self.controller.active();
         let refused = self.controller.slot.refused();
         let in_progress = self.in_progress();
         let (since, is_restored) = {
@@ -306,24 +306,26 @@ impl ManagedPlugin {
             name: self.controller.name.to_string(),
             source: self.plugin().component_path().display().to_string(),
             plugin_file: self.plugin_file_status(),
-            ready: logic.is_some() && failing.is_none() && !is_restored,
-            waiting: self.standby.lock().clone().or(failing).or_else(|| match (&logic, &refused, &in_progress) {
+            ready: active.is_some() && failing.is_none() && !is_restored,
+            waiting: self.standby.lock().clone().or(failing).or_else(|| match (&active, &refused, &in_progress) {
                 (Some(_), ..) if is_restored => {
                     let waits_for =
                         in_progress.as_ref().map_or("the component is being read", |shown| &shown.waits_for);
-                    Some(format!("the revision that was active when the host ended goes on until then: {waits_for}"))
+                    Some(format!(
+                        "the revision that was active when the host ended stays active until then: {waits_for}"
+                    ))
                 }
                 (Some(_), ..) => None,
                 (None, Some(refused), _) => Some(refused.message.clone()),
                 (None, None, shown) => shown.as_ref().map(|shown| shown.waits_for.clone()),
             }),
-            digest: logic.as_ref().map(|logic| logic.revision.digest()),
-            version: logic.as_ref().map(|logic| logic.revision.descriptor().version.clone()),
+            digest: active.as_ref().map(|active| active.revision.digest()),
+            version: active.as_ref().map(|active| active.revision.descriptor().version.clone()),
             seconds: since.map(|since| since.elapsed().as_secs()),
             refused,
             in_progress,
             history_failing: self.history_failing.lock().clone(),
-            parents: logic.map_or(0, |logic| logic.parents.watched.cache.len()),
+            parents: active.map_or(0, |active| active.parents.watch.cache.len()),
             trouble: Trouble { failing: failing_on, refused: refused_of },
             deleting: self.controller.deleting(),
             queued,
@@ -336,18 +338,18 @@ impl ManagedPlugin {
 
     fn watches(&self) -> Vec<WatchStatus> {
         // Where none is active, the plugin waits for what the first candidate waits for.
-        let viewer = match self.controller.logic() {
+        let viewer = match self.controller.active() {
             Some(_) => Viewer::active(&self.controller.name),
             None => Viewer::candidate(&self.controller.name),
         };
         let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_open_for(&viewer)).collect();
         watches.sort_by(|a, b| a.scope.kind.cmp(&b.scope.kind));
-        let status = |watched: &Arc<SharedWatch>| {
-            let health = watched.health();
+        let status = |watch: &Arc<SharedWatch>| {
+            let health = watch.health();
             WatchStatus {
-                kind: watched.scope.kind.to_string(),
-                selector: watched.scope.selector.clone(),
-                objects: watched.cache.len(),
+                kind: watch.scope.kind.to_string(),
+                selector: watch.scope.selector.clone(),
+                objects: watch.cache.len(),
                 synced: health == Health::Synced,
                 failing: match health {
                     Health::Failing(why) | Health::Silent(why) => Some(why),
@@ -370,8 +372,8 @@ impl ManagedPlugin {
 
     /// Returns what the active revision asks for and is no longer granted, and what that means.
     pub(crate) fn lacking(&self) -> Option<String> {
-        let logic = self.controller.logic()?;
-        let lacking = grant::lacking(logic.revision.descriptor(), &logic.plugin.grant)?;
+        let active = self.controller.active()?;
+        let lacking = grant::lacking(active.revision.descriptor(), &active.plugin.grant)?;
         Some(format!(
             "the active revision asks for {lacking}, which plugin.yaml no longer grants: it is denied, and after a restart the component would not be activated; grant it again, or build a component that does without"
         ))

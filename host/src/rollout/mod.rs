@@ -1,5 +1,5 @@
-//! Which revision of a plugin is active, and how another takes its place: see [`driver`] for the order in which
-//! that happens, [`install`] for the way of a component, [`rollback`] for going back.
+//! Which revision of a plugin is active, and how another replaces it: see [`driver`] for the order in which
+//! that happens, [`install`] for the activation of a component, [`rollback`] for rolling back.
 
 pub mod config_reload;
 pub mod driver;

@@ -19,16 +19,16 @@ use hotshoe_core::flow::probation::Relapse;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::object::Key;
 
-/// How long a rollback may take: shorter than an admin command waits, for files wait meanwhile.
+/// The deadline of a rollback: shorter than an admin command waits, for files wait meanwhile.
 const ROLLBACK: Duration = Duration::from_secs(50);
 /// Why a component that was active cannot be again.
 const NOT_KEPT: &str = "it is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)";
 
 impl ManagedPlugin {
     /// Rolls back from the active revision, which is not activated again by itself. A rollback that fails is tried
-    /// again while the revision goes on doing worse. The file holds what was `offered` last.
+    /// again while the revision keeps doing worse. `offered` is the last component of the file.
     pub(crate) async fn roll_back_from(self: Arc<Self>, relapse: Relapse, offered: Option<Digest>) {
-        let Some(bad) = self.controller.logic().map(|logic| logic.revision.clone()) else { return };
+        let Some(bad) = self.controller.active().map(|active| active.revision.clone()) else { return };
         let (plugin, Relapse { why, failed_on }) = (&*self.controller.name, relapse);
         let before = match self.predecessor(bad.digest()).await {
             Ok(before) => before,
@@ -38,7 +38,7 @@ impl ManagedPlugin {
             }
         };
         if self.fails_alike(&before, &failed_on).await {
-            tracing::warn!(plugin, digest = %bad.digest(), before = %before.digest(), "{why}; but the one before it fails on the same objects, so it goes on");
+            tracing::warn!(plugin, digest = %bad.digest(), before = %before.digest(), "{why}; but the one before it fails on the same objects, so it stays active");
             return self.controller.probation.excuse();
         }
         tracing::error!(
@@ -62,7 +62,7 @@ impl ManagedPlugin {
                 tracing::warn!(plugin, digest = %bad.digest(), to = %way.1, "rolled back; the component stays inactive until it is fixed or `hotshoe approve`");
             }
             Err(failed) => {
-                tracing::error!(plugin, digest = %bad.digest(), to = %way.1, "the rollback failed: {failed}; it is tried again while the component goes on failing");
+                tracing::error!(plugin, digest = %bad.digest(), to = %way.1, "the rollback failed: {failed}; it is tried again while the component keeps failing");
                 self.controller.probation.resume(std::time::Instant::now());
             }
         }
@@ -91,15 +91,15 @@ impl ManagedPlugin {
         let views = Views::of(self.shared.watches.clone(), Viewer::candidate(&self.controller.name));
         let asked = async {
             let before = before.under(&plugin.limits);
-            let logic = views.open(&self.controller, plugin, before, &[]).await.ok()?;
-            Some(impact::fails_on_all(&self.controller, &logic, failed_on).await)
+            let active = views.open(&self.controller, plugin, before, &[]).await.ok()?;
+            Some(impact::fails_on_all(&self.controller, &active, failed_on).await)
         };
         tokio::time::timeout(ROLLBACK, asked).await.ok().flatten().unwrap_or(false)
     }
 
-    /// Runs a rollback for as long as it may take.
+    /// Runs a rollback within its deadline.
     pub(crate) async fn in_time<E: Display>(&self, back: impl Future<Output = Result<(), E>>) -> Result<(), String> {
-        // It is dropped only after what it waits for has been read.
+        // The future is dropped only after what it waits for has been read.
         let mut back = std::pin::pin!(back);
         match tokio::time::timeout(ROLLBACK, &mut back).await {
             Ok(done) => done.map_err(|error| error.to_string()),
@@ -112,7 +112,7 @@ impl ManagedPlugin {
     /// # Errors
     /// Why there is no such revision to roll back to.
     pub(crate) fn earlier(&self, to: Option<&str>) -> Result<Digest, String> {
-        let present = self.controller.logic().map(|logic| logic.revision.digest());
+        let present = self.controller.active().map(|active| active.revision.digest());
         let earlier = match to {
             Some(prefix) => self.history().find_activated(prefix)?,
             None => {
@@ -151,8 +151,8 @@ impl ManagedPlugin {
         self.install(revision, None, start, Stopwatch::start()).await.map_err(in_words)
     }
 
-    /// Rolls back to an earlier revision by an administrator's command. The file holds what was `offered` last;
-    /// with `newer`, that was being activated, and is recorded as rolled back like the active one.
+    /// Rolls back to an earlier revision by an administrator's command. `offered` is the last component of the file;
+    /// with `newer`, it was being activated, and is recorded as rolled back like the active one.
     ///
     /// # Errors
     /// Why that is not possible.
@@ -163,7 +163,7 @@ impl ManagedPlugin {
         newer: bool,
     ) -> Result<(), String> {
         let refused = self.controller.slot.refused();
-        let current = self.controller.logic().map(|logic| logic.revision.clone());
+        let current = self.controller.active().map(|active| active.revision.clone());
         self.in_time(self.activate_again(target, Start::Return("rolled back to by command")))
             .await
             .map_err(|why| format!("{target} cannot be activated: {why}"))?;
@@ -219,17 +219,17 @@ impl ManagedPlugin {
     }
 }
 
-/// Returns the first that is at hand of the revisions `before` the active one, which are the best first.
+/// Returns the first available of the revisions `before` the active one, which are ordered best first.
 fn last_at_hand(before: &[Digest], is_at_hand: impl Fn(Digest) -> bool) -> Result<Digest, String> {
     let Some(last) = before.first() else {
-        return Err("there is no earlier revision to go back to that was good; `hotshoe history` shows what there was, and `--to DIGEST` goes back to any that is kept".to_owned());
+        return Err("there is no earlier revision to roll back to that was good; `hotshoe history` shows what there was, and `--to DIGEST` rolls back to any that is kept".to_owned());
     };
     let at_hand = before.iter().copied().find(|earlier| is_at_hand(*earlier));
     at_hand.ok_or_else(|| format!("{last} cannot be activated: {NOT_KEPT}"))
 }
 
 /// Returns why the component in the file is refused after a rollback from one revision to another. It need be
-/// neither of them. Where the file was not read, it is taken for the one that was left.
+/// neither of them. If the file was not read, it counts as holding the one that was left.
 fn still_refused(
     history: &History,
     offered: Option<Digest>,
@@ -284,14 +284,14 @@ mod tests {
         let both = history_of(&["a", "b", "c"], &[("c", Event::RolledBack), ("b", Event::RolledBack)]);
         let c_waits = waits("c", Reason::RolledBack);
         assert_eq!(said(&both, Some("c"), ("b", "a"), None), c_waits);
-        let held = history_of(&["b", "c"], &[("h", Event::ApprovalRequired), ("c", Event::RolledBack)]);
-        assert_eq!(said(&held, Some("h"), ("c", "b"), None), waits("h", Reason::ApprovalRequired));
-        assert_eq!(said(&held, None, ("c", "b"), None), c_waits, "as far as is known");
-        assert_eq!(said(&held, Some("b"), ("c", "b"), None), None, "the file holds the active one");
+        let waiting = history_of(&["b", "c"], &[("h", Event::ApprovalRequired), ("c", Event::RolledBack)]);
+        assert_eq!(said(&waiting, Some("h"), ("c", "b"), None), waits("h", Reason::ApprovalRequired));
+        assert_eq!(said(&waiting, None, ("c", "b"), None), c_waits, "as far as is known");
+        assert_eq!(said(&waiting, Some("b"), ("c", "b"), None), None, "the file holds the active one");
     }
 
     #[test]
-    fn after_a_rollback_another_reason_to_refuse_what_the_file_holds_still_stands() {
+    fn after_a_rollback_another_reason_to_refuse_the_component_in_the_file_remains() {
         let history = history_of(&["b", "c"], &[("c", Event::RolledBack)]);
         let refused = |words: Option<&str>, error: LoadError| Some(Refused::new(words.map(digest), &error));
         let lacking = || refused(Some("n"), LoadError::NotGranted("much".to_owned()));

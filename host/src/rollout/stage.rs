@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `-` is the same stage, whose work goes on; `offer` has the component's file offered again. ¹ The newer component
-//! takes the place of the one that was being activated. ² That one is offered again after the rollback. ³ Where the
+//! replaces the one that was being activated. ² That one is offered again after the rollback. ³ Where the
 //! return failed, what it had interrupted begins again.
 //!
 //! What a component comes to at the end is no stage of this: it is active, or refused for a

@@ -8,7 +8,7 @@ use crate::rollout::history::Entry;
 use hotshoe_core::flow::circuit_breaker::BreakerStatus;
 use hotshoe_core::model::digest::Digest;
 
-/// How a plugin is.
+/// The status of a plugin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
@@ -26,7 +26,7 @@ pub struct PluginStatus {
     pub digest: Option<Digest>,
     /// The version in its descriptor.
     pub version: Option<String>,
-    /// For how many seconds it has been active.
+    /// The seconds since its activation.
     pub seconds: Option<u64>,
     /// A newer revision that was not activated.
     pub refused: Option<Refused>,
@@ -48,7 +48,7 @@ pub struct PluginStatus {
     pub running: usize,
     /// Why the host cannot write as the plugin's ServiceAccount.
     pub unable: Option<String>,
-    /// Whether the plugin is called.
+    /// The circuit breaker.
     pub breaker: BreakerStatus,
     /// Its watches.
     pub watches: Vec<WatchStatus>,
@@ -74,19 +74,19 @@ pub struct Trouble {
     pub refused: usize,
 }
 
-/// How `plugin.yaml` is.
+/// The status of `plugin.yaml`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginFileStatus {
     /// Where it is.
     pub file: String,
-    /// Why it is not applied as it is now; what it said before is.
+    /// Why the present file is not applied; the last valid one stays in effect.
     pub refused: Option<String>,
     /// What the active revision asks for and is no longer granted.
     pub not_granted: Option<String>,
 }
 
-/// How a watch is.
+/// The status of a watch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WatchStatus {

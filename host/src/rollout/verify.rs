@@ -1,6 +1,7 @@
-//! What a component has to show before it is activated: that it passes the cases that it carries, and does not
-//! fail on parents or delete children that the active revision serves.
+//! Verifies a component before it is activated: it must pass the cases that it carries, and neither fail on parents
+//! that the active revision serves nor delete their children.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,20 +11,20 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::finalize;
 use crate::reconcile::observe::{observe_at, unix_millis};
-use crate::rollout::dry_run;
 use crate::rollout::managed_plugin::{ManagedPlugin, Step};
 use crate::sandbox::cases::{Case, Verdict};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::Revision;
 use crate::shadow::impact;
 use crate::shadow::impact::{Objection, Survey};
+use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::object::Object;
 
 /// While one case is decided, the next are prepared and the last compared: so many that neither side waits for
 /// the other.
 const AT_ONCE: usize = 16;
-/// How long all the cases of a component may take.
+/// The time limit of all cases of a component together.
 const CASES: Duration = Duration::from_secs(30);
 /// How many parents a revision is asked about at most until it decides one.
 const FIRST_CALLS: usize = 5;
@@ -34,18 +35,18 @@ impl ManagedPlugin {
     /// # Errors
     /// Requires an approval where it fails on parents that the active one serves, leaves finalizers behind or
     /// deletes the children of many; where none is active, where it fails on the first parents.
-    pub(crate) async fn examine(&self, logic: &ActiveRevision) -> Result<(), LoadError> {
-        let digest = logic.revision.digest();
-        let found = match self.controller.logic() {
+    pub(crate) async fn examine(&self, new: &ActiveRevision) -> Result<(), LoadError> {
+        let digest = new.revision.digest();
+        let found = match self.controller.active() {
             Some(active) => {
-                self.goes_on_with(Step::Survey);
-                examine_beside(&self.controller, &active, logic).await
+                self.show_step(Step::Survey);
+                examine_beside(&self.controller, &active, new).await
             }
             None if self.was_active(digest) => None,
-            None => first_call(&self.controller, logic).await.err().map(|why| Objection { why, fails: true }),
+            None => first_call(&self.controller, new).await.err().map(|why| Objection { why, fails: true }),
         };
         let Some(Objection { why, fails }) = found else { return Ok(()) };
-        let (version, message) = (logic.revision.descriptor().version.clone(), why.clone());
+        let (version, message) = (new.revision.descriptor().version.clone(), why.clone());
         self.remember(move |history| history.require_approval(digest, &version, &message, fails)).await;
         Err(LoadError::ApprovalRequired(why))
     }
@@ -59,7 +60,7 @@ async fn examine_beside(controller: &Controller, active: &ActiveRevision, new: &
     }
 }
 
-/// Returns why a revision must not take the place of the active one without an approval.
+/// Returns why a revision must not replace the active one without an approval.
 pub(crate) fn objection(active: &ActiveRevision, new: &ActiveRevision, survey: &Survey) -> Option<Objection> {
     let orphans = orphans(active, new).map(|why| Objection { why, fails: false });
     orphans.or_else(|| survey.objection(new.plugin.max_losing))
@@ -68,12 +69,12 @@ pub(crate) fn objection(active: &ActiveRevision, new: &ActiveRevision, survey: &
 /// Returns which parents a revision would leave with the active one's finalizer: it has another one or none, or
 /// serves another kind, where nothing would ever remove it.
 fn orphans(present: &ActiveRevision, new: &ActiveRevision) -> Option<String> {
-    let change = dry_run::finalizer_change(present, new)?;
+    let change = finalizer_change(present, new)?;
     let finalizer = change.old.as_deref()?;
     let (holding, strands) = (change.kept + change.stranded, change.stranded > 0);
     let what = match (strands, change.new.as_deref()) {
         (true, _) => {
-            let [old, next] = [present, new].map(|logic| &logic.revision.descriptor().parent);
+            let [old, next] = [present, new].map(|side| &side.revision.descriptor().parent);
             format!("it serves {next} and no longer {old}")
         }
         (false, Some(other)) => format!("it has the finalizer {other} and no longer {finalizer}"),
@@ -83,11 +84,22 @@ fn orphans(present: &ActiveRevision, new: &ActiveRevision) -> Option<String> {
         false => "the active revision would no longer clean up after them",
         true => "nothing would remove it, and they could not be deleted",
     };
-    let parents = present.parents.watched.cache.len();
+    let parents = present.parents.watch.cache.len();
     (holding > 0).then(|| format!("{what}, but {holding} of {parents} parents have {finalizer}: {of_them}"))
 }
 
-/// A component that carries cases proves itself on them.
+/// Returns what a new revision would change about the finalizers of parents.
+pub(crate) fn finalizer_change(old: &ActiveRevision, new: &ActiveRevision) -> Option<FinalizerChange> {
+    FinalizerChange::between((old.revision.descriptor(), parents(old)), (new.revision.descriptor(), parents(new)))
+}
+
+/// Lists the parents of a revision lazily.
+fn parents(revision: &ActiveRevision) -> impl Iterator<Item = Arc<Object>> {
+    let cache = &revision.parents.watch.cache;
+    iter::once_with(|| cache.keys()).flatten().filter_map(|key| cache.get(&key))
+}
+
+/// Runs the cases that a component carries.
 pub(crate) async fn try_carried_cases(
     revision: &Arc<Revision>,
     cases: Result<Vec<Case>, String>,
@@ -97,7 +109,7 @@ pub(crate) async fn try_carried_cases(
     in_time(stream::iter(proofs).buffered(AT_ONCE).try_collect()).await
 }
 
-/// A component chooses how many cases it carries, and each may take all the time of a call.
+/// Limits the time of all cases: a component chooses how many it carries, and each may use the whole time of a call.
 async fn in_time(proofs: impl Future<Output = Result<(), LoadError>>) -> Result<(), LoadError> {
     let late = |_| {
         let message = format!("its cases take longer than {} s together; have it carry fewer", CASES.as_secs());
@@ -123,31 +135,31 @@ async fn prove(revision: Arc<Revision>, case: Case) -> Result<(), LoadError> {
 ///
 /// # Errors
 /// The first failure, where it fails on all of them.
-pub(crate) async fn first_call(controller: &Controller, logic: &ActiveRevision) -> Result<(), String> {
-    let parents = &logic.parents.watched.cache;
+pub(crate) async fn first_call(controller: &Controller, new: &ActiveRevision) -> Result<(), String> {
+    let parents = &new.parents.watch.cache;
     let is_asked = |parent: &Arc<Object>| {
-        let is_called = !parent.deleting || finalize::asks_for_clean_up(logic, parent);
+        let is_called = !parent.deleting || finalize::asks_for_clean_up(new, parent);
         is_called && controller.recall(parent).failures == 0
     };
     let asked: Vec<Arc<Object>> =
         parents.keys().iter().filter_map(|key| parents.get(key)).filter(is_asked).take(FIRST_CALLS).collect();
-    one_of(asked.into_iter().map(|parent| call_about(controller, logic, parent))).await
+    one_of(asked.into_iter().map(|parent| call_about(controller, new, parent))).await
 }
 
-async fn call_about(controller: &Controller, logic: &ActiveRevision, parent: Arc<Object>) -> Result<(), String> {
+async fn call_about(controller: &Controller, new: &ActiveRevision, parent: Arc<Object>) -> Result<(), String> {
     let memory = controller.recall(&parent);
     let call = if parent.deleting { Call::Finalize } else { Call::Reconcile };
     let name = parent.key.to_string();
-    let observed = observe_at(logic, parent, &memory, unix_millis());
-    // That is no fault of the revision, and the parent says it.
+    let observed = observe_at(new, parent, &memory, unix_millis());
+    // A missing grant is no fault of the revision, and the parent reports it.
     if observed.denied.is_some() {
         return Ok(());
     }
-    let outcome = logic.revision.decide(call, observed.shown).await;
+    let outcome = new.revision.decide(call, observed.shown).await;
     outcome.map(drop).map_err(|error| format!("it fails on the first parents that it is asked about: {name}: {error}"))
 }
 
-/// Makes one call after the other until one is good; one bad parent says nothing of a revision.
+/// Makes one call after the other until one is good: one bad parent proves nothing about a revision.
 ///
 /// # Errors
 /// The first, where there are calls and none of them is good.
@@ -184,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_good_call_is_enough_and_the_first_failure_is_told_where_there_is_none() {
+    async fn one_good_call_is_enough_and_otherwise_the_first_failure_is_reported() {
         assert_eq!(of_calls(&[]).await, (Ok(()), 0));
         assert_eq!(of_calls(&[Ok(()), Err("one")]).await, (Ok(()), 1));
         assert_eq!(of_calls(&[Err("one"), Err("two"), Ok(())]).await, (Ok(()), 3));

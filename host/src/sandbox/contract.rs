@@ -21,6 +21,8 @@ const EXPORT: &str = "hotshoe:reconciler/reconciler";
 const IMPORT: &str = "hotshoe:reconciler/log";
 /// The custom section that holds self-test cases, a JSON array.
 pub const CASES: &str = "hotshoe:cases";
+/// So many forbidden imports are named.
+const NAMED_IMPORTS: usize = 8;
 /// The bytes that a data segment counts as a declaration, whatever is in it.
 const SEGMENT: u64 = 8;
 
@@ -38,9 +40,7 @@ pub fn inspect<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Outside<'a>, Load
     let (types, outside) = read(bytes, limits)?;
     check_versions(&outside)?;
     let types = types.as_ref();
-    for import in &outside.imports {
-        check_import(types, import)?;
-    }
+    check_imports(types, &outside.imports)?;
     match outside.exports.iter().any(|name| unversioned(name) == EXPORT) {
         true => Ok(outside),
         false => Err(LoadError::NoPlugin(listed(&outside.exports))),
@@ -146,15 +146,31 @@ fn within(what: &str, bytes: u64, limit: Size) -> Result<(), LoadError> {
     Err(LoadError::TooComplex(format!("{what} take more than {limit}, which grows with limits.componentBytes")))
 }
 
-/// Checks an import: types may come from anywhere, for they do nothing; of all else only `log`.
-fn check_import(types: TypesRef<'_>, name: &str) -> Result<(), LoadError> {
-    let function = match types.component_item_for_import(name).map(|item| item.ty) {
+/// Checks the imports: types may come from anywhere, for they do nothing; of all else only `log`.
+fn check_imports(types: TypesRef<'_>, imports: &[&str]) -> Result<(), LoadError> {
+    let forbidden: Vec<_> = imports.iter().filter_map(|name| Some((*name, forbidden(types, name)?))).collect();
+    match forbidden.as_slice() {
+        [] => Ok(()),
+        [(_, function)] => Err(LoadError::ForbiddenImport(clean(function))),
+        several => {
+            let named: Vec<&str> = several.iter().take(NAMED_IMPORTS).map(|(name, _)| *name).collect();
+            let more = match several.len().saturating_sub(NAMED_IMPORTS) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            Err(LoadError::ForbiddenImport(clean(&named.join(", ")) + &more))
+        }
+    }
+}
+
+/// Returns what a plugin may not import, if anything: the first function of an interface, or a function.
+fn forbidden(types: TypesRef<'_>, name: &str) -> Option<String> {
+    match types.component_item_for_import(name).map(|item| item.ty) {
         Some(ComponentEntityType::Instance(_)) if unversioned(name) == IMPORT => None,
         Some(ComponentEntityType::Instance(id)) => first_function(types, id).map(|inner| format!("{name}#{inner}")),
         Some(ComponentEntityType::Type { .. }) => None,
         _ => Some(name.to_owned()),
-    };
-    function.map_or(Ok(()), |function| Err(LoadError::ForbiddenImport(clean(&function))))
+    }
 }
 
 /// Returns the first item of an imported interface that is no type.
@@ -290,9 +306,21 @@ mod tests {
         let error = inspected(
             r#"(component (import "wasi:clocks/wall-clock@0.2.0" (instance (export "now" (func (result u64))))))"#,
         );
-        assert!(error.unwrap_err().contains("imports wasi:clocks/wall-clock@0.2.0#now"));
-        let error = inspected(r#"(component (import "exec" (func)))"#);
-        assert!(error.unwrap_err().contains("imports exec,"));
+        let error = error.unwrap_err();
+        assert!(error.contains("imports wasi:clocks/wall-clock@0.2.0#now"), "{error}");
+        assert!(error.contains("build it without WASI"), "{error}");
+        let error = inspected(r#"(component (import "exec" (func)))"#).unwrap_err();
+        assert!(error.contains("imports exec,") && !error.contains("WASI"), "{error}");
+    }
+
+    #[test]
+    fn of_many_forbidden_imports_the_first_are_named() {
+        let import = |number| format!("(import \"wasi:cli/i{number}@0.2.9\" (instance (export \"f\" (func))))");
+        let imports: String = (0..NAMED_IMPORTS + 3).map(import).collect();
+        let error = inspected(&format!("(component {imports})")).unwrap_err();
+        assert!(error.contains("imports wasi:cli/i0@0.2.9, wasi:cli/i1@0.2.9, "), "{error}");
+        assert!(error.contains("wasi:cli/i7@0.2.9 and 3 more, which a plugin may not have"), "{error}");
+        assert!(error.contains("jco") && error.contains("componentize-py") && error.contains("--stub-wasi"), "{error}");
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
         })?;
         check_fields(key, &read.fields)?;
         ensure(names::is_visible(key, WORD), || format!("{} is no key of a read kind", shown(key)))?;
-        ensure(keys.insert(key), || format!("the key {key:?} of a read kind stands twice"))?;
+        ensure(keys.insert(key), || format!("the key {key:?} of a read kind is given twice"))?;
         ensure(read.selector.len() <= 1024 && names::is_selector(&read.selector), || {
             format!("{} is no label selector", shown(&read.selector))
         })?;
@@ -158,9 +158,8 @@ mod tests {
                 fields: vec!["status.phase".into()],
             }],
             finalizer: Some("cache.example.com/finalizer".into()),
-            wants_now: false,
-            wants_attempt: false,
             config_schema: Some(r#"{"type":"object"}"#.into()),
+            ..Descriptor::default()
         }
     }
 

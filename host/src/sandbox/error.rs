@@ -67,7 +67,9 @@ pub enum LoadError {
     NotAComponent(String),
     /// It imports what a plugin may not have.
     #[error(
-        "the component imports {0}, which a plugin may not have: the only function import is hotshoe:reconciler/log; build it for wasm32-unknown-unknown, without WASI"
+        "the component imports {imports}, which a plugin may not have: the only function import is hotshoe:reconciler/log{how}",
+        imports = .0,
+        how = without_wasi(.0)
     )]
     ForbiddenImport(String),
     /// It is a component, but no plugin.
@@ -94,7 +96,7 @@ pub enum LoadError {
     DescribeFailed(String),
     /// The plugin asks for more than it is granted.
     #[error(
-        "the plugin asks for more than it is granted: {0}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), which is seen without a restart, or take another revision"
+        "the plugin asks for more than it is granted: {0}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), which is applied without a restart, or use another revision"
     )]
     NotGranted(String),
     /// It fails on parents, or would change more than may be changed without asking.
@@ -106,6 +108,18 @@ pub enum LoadError {
     /// A case that the component carries failed.
     #[error("it was tried and failed: {0}; fix it and build it again")]
     SelfTestFailed(String),
+}
+
+/// Returns how to build without the imports that most tools add by themselves.
+fn without_wasi(imports: &str) -> &'static str {
+    match imports.contains("wasi:") {
+        true => {
+            "; build it without WASI: `hotshoe build` of its folder does so for Rust, JavaScript and Python; jco does with \
+             `--backend qjs --backend-qjs-disable-async --backend-qjs-stub-wasi`, componentize-py with `--stub-wasi`, and \
+             Rust for wasm32-unknown-unknown"
+        }
+        false => "",
+    }
 }
 
 impl CallError {
@@ -135,7 +149,7 @@ impl CallError {
 
 /// Why a component was not activated, as one word for log, status, history and metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "each stands for the variant of LoadError that says it")]
+#[expect(missing_docs, reason = "each names the variant of LoadError with its text")]
 pub enum Reason {
     Unreadable,
     ComponentTooLarge,

@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_whose_caller_has_gone_delays_none_behind_it() {
+    async fn a_call_whose_caller_is_gone_does_not_delay_the_next_ones() {
         let executor = Executor::start().unwrap();
         let lane = executor.lane();
         let (mut first, mut second) = (Box::pin(executor.run(lane, || ())), Box::pin(executor.run(lane, || 7)));

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_who_is_here_may_take_long() {
+    async fn only_local_connections_may_be_slow() {
         let server = server(1, LONG).await;
         let stream = TcpStream::connect(server).await.unwrap();
         assert_eq!(longest(Ends::of(&stream, server)), Duration::MAX);

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_elsewhere_is_told_how_to_come_here() {
+    fn a_remote_client_is_refused_with_what_to_do_instead() {
         for address in ["10.0.0.7", "192.168.1.2", "0.0.0.0", "fe80::1", "::ffff:10.0.0.7", "2001:db8::1"] {
             let why = to_localhost(address, "127.0.0.1").unwrap();
             assert!(why.contains("loopback") && why.contains("port-forward"), "{address}: {why}");
@@ -107,7 +107,10 @@ mod tests {
             let why = to_localhost("127.0.0.6", here).unwrap();
             assert!(why.contains("127.0.0.6") && why.contains(here), "{why}");
         }
-        assert!(asked("127.0.0.1", None, &[(header::HOST, "localhost")]).is_some(), "nobody knows where it came in");
+        assert!(
+            asked("127.0.0.1", None, &[(header::HOST, "localhost")]).is_some(),
+            "without a local address it is remote"
+        );
     }
 
     #[test]

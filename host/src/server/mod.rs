@@ -226,7 +226,7 @@ async fn shadow(
     };
     let run = async {
         // Before the body: who has to wait does not fill the memory meanwhile.
-        let turn = match Turn::take(plugin) {
+        let turn = match Turn::begin(plugin) {
             Ok(turn) => turn,
             Err(busy) => {
                 drain(body).await;
@@ -247,7 +247,7 @@ async fn shadow(
     }
 }
 
-/// Reads a component from the body; the turn is taken meanwhile.
+/// Reads a component from the body, while other runs are refused.
 async fn component(body: Body, limit: u64) -> Result<Bytes, NotRun> {
     let all = to_bytes(body, usize::try_from(limit).unwrap_or(usize::MAX));
     let read = timeout(ARRIVES, all).await.map_err(|_| NotRun::Late(ARRIVES))?;

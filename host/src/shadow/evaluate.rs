@@ -1,5 +1,4 @@
-//! What one revision says of one parent: observe, decide and check as for a reconcile, without
-//! anything that a reconcile leaves behind.
+//! Evaluates one revision on one parent: observe, decide and check as for a reconcile, without side effects.
 
 use std::sync::Arc;
 
@@ -19,51 +18,51 @@ use hotshoe_core::model::decision::{Answer, Call};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::{Object, PLUGIN_LABEL};
 
-/// The answer, and what it rests on.
+/// The answer, and what it is based on.
 type Said = Result<(Answer, Basis), Error>;
 
-/// What was shown, and what the checks say of the answer; none where the revision is not called at all.
+/// The observation and the checked answer; none if the revision is not called.
 pub(crate) type Judgement = Option<(Observed, Result<(Judged, Basis), Error>)>;
 
-/// What a revision says of a parent, unchecked.
+/// A revision's answer about a parent, unchecked.
 pub(crate) struct Looked {
-    /// What it was shown, and what it answered; none where it is not called at all.
+    /// The observation and the answer; none if it is not called.
     said: Option<(Observed, Said)>,
 }
 
 impl Looked {
-    /// Asks; without a parent, there is nothing to say.
+    /// Asks a revision about a parent, if there is one.
     pub(crate) async fn at(
         controller: &Controller,
-        logic: &ActiveRevision,
+        revision: &ActiveRevision,
         parent: Option<Arc<Object>>,
         state: &ParentState,
         now: u64,
         times: &mut Times,
     ) -> Self {
         let Some(parent) = parent else { return Self { said: None } };
-        if parent.deleting && !finalize::asks_for_clean_up(logic, &parent) {
+        if parent.deleting && !finalize::asks_for_clean_up(revision, &parent) {
             return Self { said: None };
         }
         let call = call_of(&parent);
-        let mut observed = observe_at(logic, parent, state, now);
+        let mut observed = observe_at(revision, parent, state, now);
         if let Some(denied) = observed.denied.take() {
             return Self { said: Some((observed, Err(denied))) };
         }
         let shown = observed.shown.clone();
         let mut fetched = false;
         let heard = |heard: decide::Heard<'_>| times.add(heard.elapsed, heard.memory);
-        let answer = decide::ask(controller, logic, call, shown, &mut fetched, heard).await;
+        let answer = decide::ask(controller, revision, call, shown, &mut fetched, heard).await;
         let basis = if fetched { Basis::Fetched } else { Basis::Watched };
         Self { said: Some((observed, answer.map(|answer| (answer, basis)))) }
     }
 
-    /// Whether it used up all of its time.
+    /// Returns whether the call used up its time.
     pub(crate) fn is_overdue(&self) -> bool {
         matches!(&self.said, Some((_, Err(Error::Call(CallError::DeadlineExceeded(_))))))
     }
 
-    /// Whether another revision answered the same, over the same number of children.
+    /// Returns whether another revision answered the same, over the same number of children.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         match (&self.said, &other.said) {
             (Some((shown, Ok(answer))), Some((other_shown, Ok(other)))) => {
@@ -73,9 +72,9 @@ impl Looked {
         }
     }
 
-    /// Whether it desires nothing but what is there already, found so under the same rules when the
-    /// active revision desired it: the checks would say the same again.
-    pub(crate) fn stands(
+    /// Returns whether all that it desires is in place already, by the same rules as when the active revision desired
+    /// it: the checks would have the same result.
+    pub(crate) fn is_in_place(
         &self,
         controller: &Controller,
         present: &ActiveRevision,
@@ -85,14 +84,15 @@ impl Looked {
         let Some((observed, Ok((Answer::Decided(decision), _)))) = &self.said else { return false };
         present.plugin.digest == new.plugin.digest
             && present.revision.descriptor().owns == new.revision.descriptor().owns
-            && apply::stands(controller, present, &observed.children, decision, state.in_sync)
+            && apply::is_in_place(controller, present, &observed.children, decision, state.in_sync)
     }
 
     /// Checks the answer.
-    pub(crate) fn judged(self, controller: &Controller, logic: &ActiveRevision) -> Judgement {
+    pub(crate) fn judged(self, controller: &Controller, revision: &ActiveRevision) -> Judgement {
         let (observed, said) = self.said?;
         let call = call_of(&observed.parent);
-        let judged = said.and_then(|(answer, basis)| Ok((judge(controller, logic, call, &observed, answer)?, basis)));
+        let judged =
+            said.and_then(|(answer, basis)| Ok((judge(controller, revision, call, &observed, answer)?, basis)));
         Some((observed, judged))
     }
 }
@@ -110,9 +110,9 @@ fn call_of(parent: &Object) -> Call {
     if parent.deleting { Call::Finalize } else { Call::Reconcile }
 }
 
-/// The children of a parent that are there and are the plugin's to prune.
-pub(crate) fn there(controller: &Controller, logic: &ActiveRevision, parent: &Object) -> Vec<ObjectRef> {
-    let children = view::children(&logic.owned, &parent.uid, &logic.plugin.name);
+/// Returns the observed children of a parent that the plugin may prune.
+pub(crate) fn there(controller: &Controller, revision: &ActiveRevision, parent: &Object) -> Vec<ObjectRef> {
+    let children = view::children(&revision.owned, &parent.uid, &revision.plugin.name);
     let ours = children.iter().filter(|(_, child)| is_ours(controller, child));
     ours.map(|(kind, child)| view::reference(kind, &child.key)).collect()
 }

@@ -1,5 +1,5 @@
 //! What a revision would break, asked of it alone before it is activated: children that it would
-//! delete, and parents on which it fails. Nothing is compared, so it takes half of a run.
+//! delete, and parents on which it fails. Nothing is compared, so it needs half the time of a run.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use hotshoe_core::model::sanitize;
 
 /// While one parent is decided, the next are observed and the last checked.
 const AT_ONCE: usize = 4;
-/// Ends a run after so many calls that use up their whole time: ten thousand would take an hour.
+/// Ends a run after so many calls that use up their whole time: ten thousand would last an hour.
 pub(crate) const OVERDUE: usize = 20;
 /// The most that is said of a parent, bytes.
 const WORDS: usize = 500;
@@ -33,7 +33,7 @@ pub struct Survey {
     pub parents: usize,
     /// How many were looked at: fewer only where the revision used up its time again and again.
     pub looked_at: usize,
-    /// Parents of which a child that is there and is the plugin's would be deleted.
+    /// Parents of which an existing child of the plugin's would be deleted.
     pub losing: Noted,
     /// Parents on which it fails and the active revision does not.
     pub failing: Noted,
@@ -64,7 +64,7 @@ impl Noted {
     }
 }
 
-/// Why a revision should not decide unasked.
+/// Why a revision requires approval.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Objection {
     /// In words.
@@ -74,7 +74,7 @@ pub struct Objection {
 }
 
 impl Survey {
-    /// Why the revision should not decide unasked: it fails where the present one does not, deletes children of
+    /// Returns why the revision requires approval: it fails where the active one does not, deletes children of
     /// more than so many parents of 100, or took too long for all of them to be looked at.
     pub fn objection(&self, max_losing: u8) -> Option<Objection> {
         let Survey { parents, looked_at, losing, failing } = self;
@@ -98,7 +98,7 @@ impl Survey {
     }
 }
 
-/// What one parent says of a revision.
+/// What a revision would break about one parent.
 pub(crate) struct Found {
     key: Key,
     losing: Option<String>,
@@ -139,12 +139,12 @@ impl Found {
 
 /// Asks a revision that is not active about every parent that is there.
 pub async fn survey(controller: &Controller, present: &ActiveRevision, new: &ActiveRevision) -> Survey {
-    let mut keys = new.parents.watched.cache.keys();
+    let mut keys = new.parents.watch.cache.keys();
     // In one order, so that the same is said of the same.
     keys.sort_unstable();
     let mut survey = Survey::default();
     let (mut running, mut overdue) = (FuturesOrdered::new(), 0);
-    let mut parents = keys.iter().filter_map(|key| new.parents.watched.cache.get(key));
+    let mut parents = keys.iter().filter_map(|key| new.parents.watch.cache.get(key));
     loop {
         while running.len() < AT_ONCE && overdue < OVERDUE {
             let Some(parent) = parents.next() else { break };
@@ -161,10 +161,10 @@ pub async fn survey(controller: &Controller, present: &ActiveRevision, new: &Act
 }
 
 /// Whether a revision fails, too, on all of these parents that are there; not where none is.
-pub async fn fails_on_all(controller: &Controller, logic: &ActiveRevision, parents: &[Key]) -> bool {
-    let there: Vec<_> = parents.iter().filter_map(|key| logic.parents.watched.cache.get(key)).collect();
+pub async fn fails_on_all(controller: &Controller, revision: &ActiveRevision, parents: &[Key]) -> bool {
+    let there: Vec<_> = parents.iter().filter_map(|key| revision.parents.watch.cache.get(key)).collect();
     for parent in &there {
-        if !fails(controller, logic, parent.clone()).await {
+        if !fails(controller, revision, parent.clone()).await {
             return false;
         }
     }
@@ -172,7 +172,7 @@ pub async fn fails_on_all(controller: &Controller, logic: &ActiveRevision, paren
 }
 
 impl Survey {
-    /// Adds what one parent says of the revision.
+    /// Adds what the revision would break about one parent.
     pub(crate) fn add(&mut self, found: &Found) {
         self.looked_at += 1;
         if let Some(words) = &found.losing {
@@ -188,7 +188,7 @@ async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRev
     let memory = controller.recall(&parent);
     let looked = Looked::at(controller, new, Some(parent.clone()), &memory, unix_millis(), &mut Times::default()).await;
     let overdue = looked.is_overdue();
-    if looked.stands(controller, present, new, &memory) {
+    if looked.is_in_place(controller, present, new, &memory) {
         return Found { key: parent.key.clone(), losing: None, failing: None, overdue };
     }
     let mut found = Found::of(controller, new, &parent.key, &memory, &looked.judged(controller, new));
@@ -201,10 +201,10 @@ async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRev
 }
 
 /// Returns whether a revision fails on a parent, or wants what was just refused.
-async fn fails(controller: &Controller, logic: &ActiveRevision, parent: Arc<Object>) -> bool {
+async fn fails(controller: &Controller, revision: &ActiveRevision, parent: Arc<Object>) -> bool {
     let memory = controller.recall(&parent);
-    let looked = Looked::at(controller, logic, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
-    is_failure(&looked.judged(controller, logic), &memory)
+    let looked = Looked::at(controller, revision, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
+    is_failure(&looked.judged(controller, revision), &memory)
 }
 
 /// Returns whether an answer is a failure of the revision, or wants what was just refused.
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_counted_and_what_they_say_is_said_once() {
+    fn all_lines_are_counted_and_equal_ones_printed_once() {
         let mut noted = Noted::default();
         for (number, words) in [": n/p0: why", ": n/p0: why; and 1 more", ": n/p0: why; and 2 more"].iter().enumerate()
         {
@@ -245,8 +245,8 @@ mod tests {
 
     /// The rollout runs on a task of its own.
     #[expect(dead_code, reason = "that it compiles is the test")]
-    fn a_survey_can_be_sent(controller: &Controller, logic: &ActiveRevision) -> impl Send {
-        survey(controller, logic, logic)
+    fn a_survey_can_be_sent(controller: &Controller, active: &ActiveRevision) -> impl Send {
+        survey(controller, active, active)
     }
 
     fn noted(count: usize) -> Noted {

@@ -67,7 +67,7 @@ impl End {
 }
 
 /// What is counted of the revisions of every plugin.
-pub struct Tally {
+pub struct RevisionMetrics {
     info: Family<Deciding, Gauge>,
     calls: Family<ByEnd, Histogram, fn() -> Histogram>,
     failures: Family<ByReason, Counter>,
@@ -84,7 +84,7 @@ struct Shown {
     reasons: BTreeSet<&'static str>,
 }
 
-impl Default for Tally {
+impl Default for RevisionMetrics {
     fn default() -> Self {
         Self {
             info: Family::default(),
@@ -95,18 +95,18 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
+impl RevisionMetrics {
     /// Registers these metrics.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register("hotshoe_plugin_info", "1 for the revision that decides", self.info.clone());
+        registry.register("hotshoe_plugin_info", "1 for the active revision", self.info.clone());
         registry.register(
             "hotshoe_plugin_revision_call_seconds",
-            "Time of a call, by revision and how it ended; of the revision that decides and the one before it",
+            "Time of a call, by revision and how it ended; of the active revision and the one before it",
             self.calls.clone(),
         );
         registry.register(
             "hotshoe_plugin_revision_failures",
-            "Failed reconciles by revision and reason; of the revision that decides and the one before it",
+            "Failed reconciles by revision and reason; of the active revision and the one before it",
             self.failures.clone(),
         );
     }
@@ -209,27 +209,27 @@ mod tests {
         Digest::of(text.as_bytes())
     }
 
-    fn told(tally: &Tally) -> String {
+    fn rendered(metrics: &RevisionMetrics) -> String {
         let (mut registry, mut text) = (Registry::default(), String::new());
-        tally.register(&mut registry);
+        metrics.register(&mut registry);
         encode(&mut text, &registry).unwrap();
         text
     }
 
     /// The lines with values about a revision.
-    fn lines_about(tally: &Tally, digest: Digest) -> Vec<String> {
+    fn lines_about(metrics: &RevisionMetrics, digest: Digest) -> Vec<String> {
         let label = format!("digest=\"{digest}\"");
-        told(tally).lines().filter(|line| line.contains(&label)).map(str::to_owned).collect()
+        rendered(metrics).lines().filter(|line| line.contains(&label)).map(str::to_owned).collect()
     }
 
     #[test]
     fn what_is_counted_names_the_revision_as_people_do() {
-        let tally = Tally::default();
-        tally.present("memcached", digest("a"), "0.1.0");
-        tally.called("memcached", digest("a"), End::Answered, CALL);
-        tally.called("memcached", digest("a"), End::Aborted, CALL);
-        tally.failed("memcached", digest("a"), "Trapped");
-        let text = told(&tally);
+        let metrics = RevisionMetrics::default();
+        metrics.present("memcached", digest("a"), "0.1.0");
+        metrics.called("memcached", digest("a"), End::Answered, CALL);
+        metrics.called("memcached", digest("a"), End::Aborted, CALL);
+        metrics.failed("memcached", digest("a"), "Trapped");
+        let text = rendered(&metrics);
         let labels = format!("controller=\"memcached\",digest=\"{}\"", digest("a"));
         for line in [
             format!("hotshoe_plugin_info{{{labels},version=\"0.1.0\"}} 1"),
@@ -243,11 +243,11 @@ mod tests {
 
     #[test]
     fn only_the_revision_that_decides_has_an_info() {
-        let tally = Tally::default();
+        let metrics = RevisionMetrics::default();
         for (name, version) in [("a", "1"), ("b", "2"), ("a", "1")] {
-            tally.present("memcached", digest(name), version);
-            tally.present("other", digest("c"), "3");
-            let text = told(&tally);
+            metrics.present("memcached", digest(name), version);
+            metrics.present("other", digest("c"), "3");
+            let text = rendered(&metrics);
             let infos: Vec<_> = text.lines().filter(|line| line.starts_with("hotshoe_plugin_info{")).collect();
             assert_eq!(infos.len(), 2, "one a plugin: {infos:?}");
             assert!(infos.iter().any(|line| line.contains(&digest(name).to_string())), "{infos:?}");
@@ -256,46 +256,46 @@ mod tests {
 
     #[test]
     fn two_hundred_swaps_leave_the_series_of_two_revisions() {
-        let tally = Tally::default();
+        let metrics = RevisionMetrics::default();
         let mut sizes = BTreeSet::new();
         for number in 0..200 {
             let digest = digest(&number.to_string());
-            tally.present("memcached", digest, &format!("0.1.{number}"));
-            tally.called("memcached", digest, End::Answered, CALL);
-            tally.called("memcached", digest, End::Aborted, CALL);
-            tally.failed("memcached", digest, "Trapped");
-            tally.failed("memcached", digest, "Denied");
+            metrics.present("memcached", digest, &format!("0.1.{number}"));
+            metrics.called("memcached", digest, End::Answered, CALL);
+            metrics.called("memcached", digest, End::Aborted, CALL);
+            metrics.failed("memcached", digest, "Trapped");
+            metrics.failed("memcached", digest, "Denied");
             if number > 0 {
-                sizes.insert(told(&tally).lines().count());
+                sizes.insert(rendered(&metrics).lines().count());
             }
         }
         assert_eq!(sizes.len(), 1, "as many lines after each swap: {sizes:?}");
-        assert!(lines_about(&tally, digest("197")).is_empty());
-        assert!(!lines_about(&tally, digest("198")).is_empty());
+        assert!(lines_about(&metrics, digest("197")).is_empty());
+        assert!(!lines_about(&metrics, digest("198")).is_empty());
     }
 
     #[test]
-    fn a_call_of_an_older_revision_that_ends_late_brings_no_series_back() {
-        let tally = Tally::default();
+    fn a_late_call_of_an_older_revision_does_not_recreate_its_series() {
+        let metrics = RevisionMetrics::default();
         for name in ["a", "b", "c"] {
-            tally.present("memcached", digest(name), "1");
+            metrics.present("memcached", digest(name), "1");
         }
-        tally.called("memcached", digest("a"), End::Answered, CALL);
-        tally.failed("memcached", digest("a"), "Trapped");
-        assert!(lines_about(&tally, digest("a")).is_empty());
+        metrics.called("memcached", digest("a"), End::Answered, CALL);
+        metrics.failed("memcached", digest("a"), "Trapped");
+        assert!(lines_about(&metrics, digest("a")).is_empty());
     }
 
     #[test]
-    fn a_revision_that_is_gone_back_to_counts_on_and_the_one_taken_back_stays_beside_it() {
-        let tally = Tally::default();
-        tally.present("memcached", digest("a"), "1");
-        tally.failed("memcached", digest("a"), "Trapped");
-        tally.present("memcached", digest("b"), "1");
-        tally.failed("memcached", digest("b"), "Trapped");
-        tally.present("memcached", digest("a"), "1");
-        tally.failed("memcached", digest("a"), "Trapped");
+    fn a_revision_that_is_rolled_back_to_keeps_its_series_beside_the_one_it_replaces() {
+        let metrics = RevisionMetrics::default();
+        metrics.present("memcached", digest("a"), "1");
+        metrics.failed("memcached", digest("a"), "Trapped");
+        metrics.present("memcached", digest("b"), "1");
+        metrics.failed("memcached", digest("b"), "Trapped");
+        metrics.present("memcached", digest("a"), "1");
+        metrics.failed("memcached", digest("a"), "Trapped");
         let failures =
-            |name| lines_about(&tally, digest(name)).into_iter().find(|line| line.contains("failures_total"));
+            |name| lines_about(&metrics, digest(name)).into_iter().find(|line| line.contains("failures_total"));
         assert!(failures("a").unwrap().ends_with(" 2"));
         assert!(failures("b").unwrap().ends_with(" 1"));
     }

@@ -1,7 +1,9 @@
-//! Everything that is counted, in one table. The names are controller-runtime's where it has one,
-//! so that boards and alerts made for operators work. What is counted by revision is in
-//! [`tally`](crate::telemetry::by_revision), which says why the totals here are not.
+//! The metrics of a host, in one table. The names are controller-runtime's where it has one,
+//! so that dashboards and alerts made for operators work. Metrics by revision are in
+//! [`by_revision`](crate::telemetry::by_revision), which says why the totals here are not.
 
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
@@ -12,7 +14,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::sandbox::revision::Revision;
-use crate::telemetry::by_revision::{End, Tally};
+use crate::telemetry::by_revision::{End, RevisionMetrics};
 use crate::telemetry::swap_timer::Stopwatch;
 use hotshoe_core::flow::circuit_breaker::State;
 use hotshoe_core::model::digest::Digest;
@@ -58,9 +60,9 @@ pub struct ByRule {
     rule: &'static str,
 }
 
-type Seconds = Family<ByController, Histogram, fn() -> Histogram>;
+type Seconds = Family<ByController, Histogram, Buckets>;
 
-/// What is counted.
+/// The metrics of a host.
 pub struct Metrics {
     registry: Registry,
     reconciles: Family<ByResult, Counter>,
@@ -72,7 +74,7 @@ pub struct Metrics {
     calls: Seconds,
     swaps: Family<ByReason, Counter>,
     swap_seconds: Seconds,
-    swap_stages: Family<ByStage, Histogram, fn() -> Histogram>,
+    swap_stages: Family<ByStage, Histogram, Buckets>,
     breaker: Family<ByState, Gauge>,
     openings: Family<ByController, Counter>,
     delayed_reads: Family<ByController, Counter>,
@@ -80,129 +82,164 @@ pub struct Metrics {
     events_dropped: Family<ByController, Counter>,
     lines_dropped: Family<ByController, Counter>,
     denials: Family<ByRule, Counter>,
-    revisions: Tally,
+    revisions: RevisionMetrics,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut metrics = Self {
-            registry: Registry::default(),
-            reconciles: Family::default(),
-            errors: Family::default(),
-            seconds: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 2.0, 14))),
-            depth: Family::default(),
-            active: Family::default(),
-            deleting: Family::default(),
-            calls: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_01, 2.0, 16))),
-            swaps: Family::default(),
-            swap_seconds: Family::new_with_constructor(swap_histogram),
-            swap_stages: Family::new_with_constructor(swap_histogram),
-            breaker: Family::default(),
-            openings: Family::default(),
-            delayed_reads: Family::default(),
-            delayed_writes: Family::default(),
-            events_dropped: Family::default(),
-            lines_dropped: Family::default(),
-            denials: Family::default(),
-            revisions: Tally::default(),
-        };
-        metrics.register();
-        metrics
+        let mut registry = Registry::default();
+        let revisions = RevisionMetrics::default();
+        revisions.register(&mut registry);
+        let table = &mut registry;
+        Self {
+            reconciles: counter(table, "controller_runtime_reconcile", "Reconciles by how they ended"),
+            errors: counter(table, "controller_runtime_reconcile_errors", "Failed reconciles by reason"),
+            seconds: histogram(
+                table,
+                "controller_runtime_reconcile_time_seconds",
+                "Time of a reconcile",
+                reconcile_times,
+            ),
+            depth: gauge(table, "workqueue_depth", "Parents that wait for a reconcile"),
+            active: gauge(table, "controller_runtime_active_workers", "Reconciles that are running"),
+            deleting: gauge(
+                table,
+                "hotshoe_plugin_parents_deleting",
+                "Parents that have been deleting for longer than a minute",
+            ),
+            calls: histogram(table, "hotshoe_plugin_call_seconds", "Time of a call of the plugin", call_times),
+            swaps: counter(table, "hotshoe_plugin_revisions", "Revisions that were activated, or refused, by reason"),
+            swap_seconds: histogram(
+                table,
+                "hotshoe_swap_seconds",
+                "Time from the digest of another component being known to its first decision",
+                swap_times,
+            ),
+            swap_stages: histogram(
+                table,
+                "hotshoe_swap_stage_seconds",
+                "The same, by stage of the rollout",
+                swap_times,
+            ),
+            breaker: gauge(table, "hotshoe_plugin_breaker", "1 for the present state of the circuit breaker"),
+            openings: counter(table, "hotshoe_plugin_breaker_openings", "Times that the circuit breaker opened"),
+            delayed_reads: counter(table, "hotshoe_plugin_reads_delayed", "Reads delayed by the plugin's rate limit"),
+            delayed_writes: counter(
+                table,
+                "hotshoe_plugin_writes_delayed",
+                "Writes delayed by the plugin's rate limit",
+            ),
+            events_dropped: counter(
+                table,
+                "hotshoe_plugin_events_dropped",
+                "Events dropped by the plugin's rate limit",
+            ),
+            lines_dropped: counter(
+                table,
+                "hotshoe_plugin_log_lines_dropped",
+                "Log lines dropped by the plugin's rate limit or the limit of a call",
+            ),
+            denials: counter(
+                table,
+                "hotshoe_denied",
+                "Violations for which decisions and deletions were denied, by rule",
+            ),
+            revisions,
+            registry,
+        }
     }
 }
 
-impl Metrics {
-    fn register(&mut self) {
-        let Self { registry, .. } = self;
-        registry.register("controller_runtime_reconcile", "Reconciles by how they ended", self.reconciles.clone());
-        registry.register("controller_runtime_reconcile_errors", "Failed reconciles by reason", self.errors.clone());
-        registry.register("controller_runtime_reconcile_time_seconds", "Time of a reconcile", self.seconds.clone());
-        registry.register("workqueue_depth", "Parents that wait for a reconcile", self.depth.clone());
-        registry.register("controller_runtime_active_workers", "Reconciles that run", self.active.clone());
-        registry.register(
-            "hotshoe_plugin_parents_deleting",
-            "Parents that have been deleting for longer than a minute",
-            self.deleting.clone(),
-        );
-        registry.register("hotshoe_plugin_call_seconds", "Time of a call of the plugin", self.calls.clone());
-        registry.register("hotshoe_plugin_revisions", "Revisions by what became of them", self.swaps.clone());
-        registry.register(
-            "hotshoe_swap_seconds",
-            "From the digest of another component being known to its first decision",
-            self.swap_seconds.clone(),
-        );
-        registry.register("hotshoe_swap_stage_seconds", "The same by stage", self.swap_stages.clone());
-        registry.register(
-            "hotshoe_plugin_breaker",
-            "1 for the state that the circuit breaker is in",
-            self.breaker.clone(),
-        );
-        registry.register("hotshoe_plugin_breaker_openings", "How often it opened", self.openings.clone());
-        registry.register(
-            "hotshoe_plugin_reads_delayed",
-            "Reads that waited for the plugin's own rate",
-            self.delayed_reads.clone(),
-        );
-        registry.register(
-            "hotshoe_plugin_writes_delayed",
-            "Writes that waited for the plugin's own rate",
-            self.delayed_writes.clone(),
-        );
-        registry.register(
-            "hotshoe_plugin_events_dropped",
-            "Events that were more than are written",
-            self.events_dropped.clone(),
-        );
-        registry.register(
-            "hotshoe_plugin_log_lines_dropped",
-            "Log lines that were more than are written",
-            self.lines_dropped.clone(),
-        );
-        registry.register("hotshoe_denied", "Decisions and deletions that the gate refused", self.denials.clone());
-        self.revisions.register(registry);
-    }
+/// Registers a counter by these labels.
+fn counter<L: Labels>(table: &mut Registry, name: &str, help: &str) -> Family<L, Counter> {
+    let family = Family::default();
+    table.register(name, help, family.clone());
+    family
+}
 
-    /// A reconcile ended.
+/// Registers a gauge by these labels.
+fn gauge<L: Labels>(table: &mut Registry, name: &str, help: &str) -> Family<L, Gauge> {
+    let family = Family::default();
+    table.register(name, help, family.clone());
+    family
+}
+
+/// Registers a histogram by these labels, with these buckets.
+fn histogram<L: Labels>(
+    table: &mut Registry,
+    name: &str,
+    help: &str,
+    buckets: Buckets,
+) -> Family<L, Histogram, Buckets> {
+    let family = Family::new_with_constructor(buckets);
+    table.register(name, help, family.clone());
+    family
+}
+
+type Buckets = fn() -> Histogram;
+
+/// From 1 ms to 8 s.
+fn reconcile_times() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 14))
+}
+
+/// From 10 µs to 330 ms.
+fn call_times() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_01, 2.0, 16))
+}
+
+/// From 20 µs to 10 s: a stage may be a store of a pointer, or the compiler.
+fn swap_times() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_02, 2.0, 20))
+}
+
+/// What tells the series of a family apart.
+trait Labels: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static {}
+
+impl<L: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static> Labels for L {}
+
+impl Metrics {
+    /// Counts a reconcile that ended.
     pub fn reconciled(&self, plugin: &str, result: &'static str, time: Duration) {
         self.reconciles.get_or_create(&ByResult { controller: plugin.into(), result }).inc();
         self.seconds.get_or_create(&by(plugin)).observe(time.as_secs_f64());
     }
 
-    /// A reconcile failed.
+    /// Counts a reconcile that failed.
     pub fn failed(&self, plugin: &str, digest: Digest, reason: &'static str) {
         self.revisions.failed(plugin, digest, reason);
         self.errors.get_or_create(&ByReason { controller: plugin.into(), reason: reason.into() }).inc();
     }
 
-    /// The plugin was called.
+    /// Counts a call of the plugin.
     pub fn called(&self, plugin: &str, digest: Digest, end: End, time: Duration) {
         self.revisions.called(plugin, digest, end, time);
         self.calls.get_or_create(&by(plugin)).observe(time.as_secs_f64());
     }
 
-    /// A revision is about to decide for a plugin.
+    /// Shows which revision is active from now on.
     pub fn decides(&self, plugin: &str, revision: &Revision) {
         self.revisions.decides(plugin, revision);
     }
 
-    /// The queue of a plugin.
+    /// Sets the length of a plugin's queue and its running reconciles.
     pub fn queue(&self, plugin: &str, waiting: usize, running: usize) {
         let gauge = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
         self.depth.get_or_create(&by(plugin)).set(gauge(waiting));
         self.active.get_or_create(&by(plugin)).set(gauge(running));
     }
 
-    /// So many parents of a plugin have been deleting for longer than a minute.
+    /// Sets how many parents of a plugin have been deleting for longer than a minute.
     pub fn deleting(&self, plugin: &str, parents: usize) {
         self.deleting.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
     }
 
-    /// A revision was published, or refused for this reason.
+    /// Counts a revision that was activated, or refused for this reason.
     pub fn revision(&self, plugin: &str, outcome: &str) {
         self.swaps.get_or_create(&ByReason { controller: plugin.into(), reason: outcome.into() }).inc();
     }
 
-    /// Another revision has made its first decision.
+    /// Observes the time of a swap, once the new revision has made its first decision.
     pub fn swapped(&self, plugin: &str, stopwatch: &Stopwatch) {
         self.swap_seconds.get_or_create(&by(plugin)).observe(stopwatch.elapsed().as_secs_f64());
         for (stage, time) in stopwatch.stages() {
@@ -211,7 +248,7 @@ impl Metrics {
         }
     }
 
-    /// The circuit breaker of a plugin is in this state.
+    /// Sets the state of a plugin's circuit breaker.
     pub fn breaker(&self, plugin: &str, now: State) {
         for state in [State::Closed, State::HalfOpen, State::Open] {
             let labels = ByState { controller: plugin.into(), state: state.as_str() };
@@ -219,38 +256,37 @@ impl Metrics {
         }
     }
 
-    /// The circuit breaker of a plugin has opened.
+    /// Counts an opening of a plugin's circuit breaker.
     pub fn opened(&self, plugin: &str) {
         self.openings.get_or_create(&by(plugin)).inc();
     }
 
-    /// A read waited, because its plugin has something read as often as it may.
+    /// Counts a read that its plugin's rate limit delayed.
     pub fn delayed_read(&self, plugin: &str) {
         self.delayed_reads.get_or_create(&by(plugin)).inc();
     }
 
-    /// A write waited, because its plugin writes or deletes as often as it may.
+    /// Counts a write or deletion that its plugin's rate limit delayed.
     pub fn delayed_write(&self, plugin: &str) {
         self.delayed_writes.get_or_create(&by(plugin)).inc();
     }
 
-    /// An Event was dropped, because too many were made of late.
+    /// Counts an Event that was dropped because of the rate limit.
     pub fn event_dropped(&self, plugin: &str) {
         self.events_dropped.get_or_create(&by(plugin)).inc();
     }
 
-    /// So many lines of a plugin or about its failures were dropped, because it logged too much of late or in one
-    /// call, or failed too much.
+    /// Counts dropped log lines of a plugin or about its failures.
     pub fn lines_dropped(&self, plugin: &str, count: u64) {
         self.lines_dropped.get_or_create(&by(plugin)).inc_by(count);
     }
 
-    /// The gate refused something, by this rule.
+    /// Counts a violation of a rule of the gate.
     pub fn denied(&self, plugin: &str, rule: &'static str) {
         self.denials.get_or_create(&ByRule { controller: plugin.into(), rule }).inc();
     }
 
-    /// The text for Prometheus.
+    /// Returns the text for Prometheus.
     pub fn encode(&self) -> String {
         let mut text = String::new();
         match encode(&mut text, &self.registry) {
@@ -258,11 +294,6 @@ impl Metrics {
             Err(error) => format!("# metrics cannot be encoded: {error}\n"),
         }
     }
-}
-
-/// From 20 µs to 10 s: a stage may be a store of a pointer, or the compiler.
-fn swap_histogram() -> Histogram {
-    Histogram::new(exponential_buckets(0.000_02, 2.0, 20))
 }
 
 fn by(plugin: &str) -> ByController {

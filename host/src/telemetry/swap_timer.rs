@@ -19,7 +19,7 @@ pub enum Stage {
     Watches,
     /// Asked about every parent.
     Survey,
-    /// Put in the place of the one before it. No reconcile goes on meanwhile.
+    /// Replacing the active revision. No reconcile runs meanwhile.
     Publish,
     /// Until it has decided.
     Decision,
@@ -74,9 +74,9 @@ impl Stopwatch {
 
 /// The revision that was published and has not decided yet, if there is one.
 #[derive(Debug, Default)]
-pub struct Debut(Mutex<Option<(Digest, Stopwatch)>>);
+pub struct FirstDecision(Mutex<Option<(Digest, Stopwatch)>>);
 
-impl Debut {
+impl FirstDecision {
     /// A revision was published whose first decision is due.
     pub fn await_first(&self, digest: Digest, stopwatch: Stopwatch) {
         *self.0.lock() = Some((digest, stopwatch));
@@ -98,11 +98,11 @@ mod tests {
     #[test]
     fn only_the_first_decision_of_the_new_revision_ends_a_swap() {
         let (old, new) = (Digest::of(b"old"), Digest::of(b"new"));
-        let debut = Debut::default();
-        assert!(debut.decided(new).is_none(), "none was published");
-        debut.await_first(new, Stopwatch::start());
-        assert!(debut.decided(old).is_none(), "it began before the swap");
-        assert_eq!(debut.decided(new).unwrap().stages().last().unwrap().0, Stage::Decision);
-        assert!(debut.decided(new).is_none(), "the second is no news");
+        let first_decision = FirstDecision::default();
+        assert!(first_decision.decided(new).is_none(), "none was published");
+        first_decision.await_first(new, Stopwatch::start());
+        assert!(first_decision.decided(old).is_none(), "it began before the swap");
+        assert_eq!(first_decision.decided(new).unwrap().stages().last().unwrap().0, Stage::Decision);
+        assert!(first_decision.decided(new).is_none(), "the second is no news");
     }
 }

@@ -1,5 +1,5 @@
 //! What the container image is built from: the part of the repository that `.dockerignore` lets through
-//! must be whole, though nobody here has a container engine.
+//! must be whole, though this machine has no container engine.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const MANIFEST: &str =
     "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: demo}\nspec:\n  source: {file: demo.wasm}\n";
-const CASE: &str = "# nothing is wished for\nname: an empty answer\nparent:\n  apiVersion: example.com/v1\n  kind: Test\n  metadata: {name: a}\n";
+const CASE: &str = "# nothing is desired\nname: an empty answer\nparent:\n  apiVersion: example.com/v1\n  kind: Test\n  metadata: {name: a}\n";
 const EXPECTED: &str = "expect:\n  decided:\n    children:\n      exactly: []\n";
 
 /// A plugin's folder with a component and one case.
@@ -196,7 +196,7 @@ fn a_plugin_with_several_names_is_noted() {
 }
 
 #[test]
-fn a_trap_in_a_case_is_told() {
+fn a_trap_in_a_case_is_reported() {
     let dir = plugin(&reconcile("unreachable"), &format!("{CASE}{EXPECTED}"));
     let output = hotshoe(dir.path(), &["test", ".", "-o", "json"]);
     assert_eq!(output.status.code(), Some(1));
@@ -229,7 +229,7 @@ fn an_answer_that_a_host_would_refuse_fails_the_case() {
 }
 
 #[test]
-fn a_variable_that_hosts_keep_to_themselves_is_told_where_cases_are_run() {
+fn a_variable_that_hosts_keep_from_plugins_is_reported_where_cases_are_run() {
     let dir = plugin(&Guest::default(), &format!("{CASE}{EXPECTED}"));
     fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}  config: {{fromEnv: {{key: DATABASE_PASSWORD}}}}\n"))
         .unwrap();
@@ -239,7 +239,7 @@ fn a_variable_that_hosts_keep_to_themselves_is_told_where_cases_are_run() {
 }
 
 #[test]
-fn cases_of_a_plugin_that_takes_such_a_variable_are_held_against_its_grant_all_the_same() {
+fn cases_of_a_plugin_that_uses_such_a_variable_are_still_checked_against_its_grant() {
     let children = "children: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]\n";
     let dir = plugin(&owner_of_config_maps(), &format!("{CASE}{children}{EXPECTED}"));
     fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}  config: {{fromEnv: {{key: DATABASE_PASSWORD}}}}\n"))
@@ -274,7 +274,7 @@ fn asked_and_given_are_compared_and_what_is_missing_fails() {
 }
 
 #[test]
-fn the_parent_that_is_asked_for_stands_beside_the_one_that_is_given() {
+fn the_parent_that_is_asked_for_is_printed_beside_the_one_that_is_granted() {
     let dir = plugin(&owner_of_config_maps(), CASE);
     let with = |parent: &str| {
         fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{GRANTS}{parent}")).unwrap();
@@ -292,7 +292,7 @@ fn the_parent_that_is_asked_for_stands_beside_the_one_that_is_given() {
 }
 
 #[test]
-fn rights_are_printed_without_a_cluster_and_what_rbac_cannot_say_is_told() {
+fn rights_are_printed_without_a_cluster_with_a_note_on_what_rbac_cannot_express() {
     let dir = plugin(&owner_of_config_maps(), CASE);
     fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{GRANTS}")).unwrap();
     let output = hotshoe(dir.path(), &["rbac", ".", "--offline", "--namespace", "there", "--host-account", "runner"]);
@@ -314,7 +314,7 @@ fn no_rights_are_printed_for_a_component_that_asks_for_more_than_it_is_granted()
     let not_given =
         "error: the plugin demo asks for more than it is granted: get, list, watch, create, update on ConfigMap";
     let other_parent = "granted: Test.example.com as its parent, where spec.parent names Pod";
-    let lines = ["    - kind: ConfigMap\n", "  parent:\n    group: \"example.com\"\n    kind: Test\n"];
+    let lines = ["    - kind: ConfigMap\n", "  parent: {group: example.com, kind: Test}\n"];
     let cases = [("", not_given, lines[0]), (&*format!("{GRANTS}  parent: {{kind: Pod}}\n"), other_parent, lines[1])];
     for (more, says, lines) in cases {
         fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{more}")).unwrap();
@@ -325,7 +325,7 @@ fn no_rights_are_printed_for_a_component_that_asks_for_more_than_it_is_granted()
 }
 
 #[test]
-fn a_component_that_is_not_built_is_told_how_to() {
+fn an_unbuilt_component_is_an_error_that_says_how_to_build_it() {
     let dir = plugin(&Guest::default(), CASE);
     fs::remove_file(dir.path().join("demo.wasm")).unwrap();
     let output = hotshoe(dir.path(), &["test", "."]);
@@ -333,7 +333,7 @@ fn a_component_that_is_not_built_is_told_how_to() {
 }
 
 #[test]
-fn a_core_module_is_taken_and_the_same_bytes_come_out_each_time() {
+fn a_core_module_becomes_a_component_with_the_same_bytes_each_time() {
     let dir = folder();
     fs::write(dir.path().join("plugin.wasm"), Guest::default().core_module()).unwrap();
     for out in ["a.wasm", "b.wasm"] {
@@ -373,7 +373,7 @@ fn other_language() -> TempDir {
 }
 
 #[test]
-fn what_other_tools_made_is_taken_to_the_place_of_a_crates_product_with_the_cases_of_the_folder() {
+fn a_component_of_other_tools_goes_where_a_crates_product_goes_with_the_cases_of_the_folder() {
     for made in ["core.wasm", "component.wasm"] {
         let dir = other_language();
         let output = hotshoe(dir.path(), &["build", "plugins/demo", "--from", made]);
@@ -405,7 +405,7 @@ fn a_plugin_without_a_crate_is_built_where_its_component_is_there() {
 }
 
 #[test]
-fn what_other_tools_made_is_held_to_the_limits_of_its_folder() {
+fn a_component_of_other_tools_is_checked_against_the_limits_of_its_folder() {
     let dir = other_language();
     let manifest = format!("{MANIFEST}  limits: {{componentBytes: 8}}\n");
     fs::write(dir.path().join("plugins/demo/plugin.yaml"), manifest).unwrap();
@@ -429,7 +429,7 @@ fn a_component_is_built_where_plugin_yaml_points_to() {
 }
 
 #[test]
-fn what_is_taken_without_a_folder_needs_a_place_to_go_to() {
+fn a_build_without_a_folder_needs_an_output_path() {
     let dir = other_language();
     let output = hotshoe(dir.path(), &["build", "--from", "core.wasm"]);
     assert_eq!(output.status.code(), Some(2));
@@ -437,7 +437,7 @@ fn what_is_taken_without_a_folder_needs_a_place_to_go_to() {
 }
 
 #[test]
-fn an_accepted_answer_is_carried_after_another_build_which_is_said() {
+fn an_accepted_answer_is_embedded_by_the_next_build_and_the_output_says_so() {
     let dir = plugin(&Guest::default(), CASE);
     let output = hotshoe(dir.path(), &["test", ".", "--accept"]);
     assert!(
@@ -472,7 +472,7 @@ fn completion_offers_what_a_person_may_want() {
 }
 
 #[test]
-fn a_cluster_configuration_that_is_missing_is_said_once_with_what_to_do() {
+fn a_missing_cluster_configuration_is_reported_once_with_what_to_do() {
     let dir = plugin(&Guest::default(), CASE);
     let output = hotshoe(dir.path(), &["run", "--kubeconfig", "missing", "."]);
     assert!(!output.status.success());
@@ -482,7 +482,7 @@ fn a_cluster_configuration_that_is_missing_is_said_once_with_what_to_do() {
 }
 
 #[test]
-fn a_command_that_nobody_reads_any_more_ends_quietly() {
+fn a_command_whose_output_is_closed_ends_quietly() {
     let dir = plugin(&Guest::default(), CASE);
     for arguments in [&["completion", "bash"][..], &["version"], &["grants", "."], &["test", "."]] {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -512,7 +512,7 @@ fn an_output_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn an_error_that_nobody_reads_is_an_error_all_the_same() {
+fn an_error_whose_output_is_closed_is_still_an_error() {
     let dir = folder();
     for (arguments, code) in [(&["history", "--address", "127.0.0.1:1"][..], 1), (&["nosuch"], 2)] {
         let (reader, writer) = std::io::pipe().unwrap();

@@ -47,7 +47,7 @@ async fn a_loop_at_the_start_refuses_the_revision() {
 }
 
 #[tokio::test]
-async fn a_memory_bomb_is_told_its_limit() {
+async fn a_memory_bomb_is_stopped_at_its_limit() {
     let (reason, message) = failure(reconcile(EAT_MEMORY)).await;
     assert_eq!(reason, "LimitExceeded");
     assert!(message.contains("memory (64Mi, limits.memory)"), "{message}");
@@ -69,7 +69,7 @@ async fn memory_that_is_too_large_from_the_start_refuses_the_revision() {
 }
 
 #[tokio::test]
-async fn a_table_bomb_is_told_its_limit() {
+async fn a_table_bomb_is_stopped_at_its_limit() {
     let guest = Guest {
         fields: "(table $t 1 funcref)".into(),
         ..reconcile(
@@ -151,8 +151,8 @@ async fn an_answer_outside_its_memory_is_invalid() {
 
 #[tokio::test]
 async fn invalid_utf8_is_invalid_both_ways() {
-    let spoilt = Guest { fields: r#"(data (i32.const 65536) "\ff\fe")"#.into(), ..answer_with_text(2) };
-    let (reason, message) = failure(spoilt).await;
+    let invalid = Guest { fields: r#"(data (i32.const 65536) "\ff\fe")"#.into(), ..answer_with_text(2) };
+    let (reason, message) = failure(invalid).await;
     assert_eq!(reason, "InvalidOutput");
     assert!(message.contains("no valid Unicode"), "{message}");
     let log = Guest {
@@ -234,7 +234,7 @@ async fn nothing_is_left_of_one_plugin_for_another() {
 }
 
 #[tokio::test]
-async fn one_that_loops_holds_up_no_other() {
+async fn a_plugin_that_loops_delays_no_other() {
     let endless = load(reconcile("(loop $ever (br $ever)) (i32.const 0)").component()).await.unwrap();
     let good = load(Guest::default().component()).await.unwrap();
     let mut bad = Vec::new();

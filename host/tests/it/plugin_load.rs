@@ -80,9 +80,9 @@ fn a_host_of_the_lowest_priority_compiles_too() {
     assert!(!output.stdout.is_empty());
 }
 
-/// Whoever wakes takes the processor from it: a component that takes long to compile makes nobody wait.
+/// Other threads preempt the compiler, so a slow compilation delays no other work.
 #[test]
-fn a_compiler_runs_only_where_nobody_else_would() {
+fn a_compiler_runs_only_while_the_processor_is_idle() {
     let mut compiler = Command::new(HOTSHOE);
     compiler.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut compiler = compiler.spawn().unwrap();
@@ -96,7 +96,7 @@ fn a_compiler_runs_only_where_nobody_else_would() {
     compiler.wait().unwrap();
 }
 
-/// Nobody else would let it go on.
+/// Continues a process that was stopped, since nothing else would.
 #[test]
 fn a_compiler_that_is_stopped_goes_with_its_host() {
     // What runs in the background has no standard input of its own accord.
@@ -220,7 +220,7 @@ async fn compilation_is_bounded_in_memory() {
 }
 
 #[tokio::test]
-async fn a_compiler_that_takes_for_ever_is_stopped() {
+async fn a_compiler_that_never_ends_is_stopped() {
     let base = folder();
     let program = base.path().join("slow");
     fs::write(&program, "#!/bin/sh\nexec sleep 600\n").unwrap();
@@ -258,7 +258,7 @@ async fn what_was_compiled_once_is_loaded_without_a_compiler() {
 }
 
 #[tokio::test]
-async fn a_spoilt_cache_is_compiled_again_and_fixed() {
+async fn a_damaged_cache_entry_is_compiled_again_and_replaced() {
     let base = folder();
     let bytes = Guest::default().component();
     let compiler = Compiler::new(HOTSHOE.into(), Some(base.path()));
@@ -267,9 +267,9 @@ async fn a_spoilt_cache_is_compiled_again_and_fixed() {
     let whole = fs::read(&file).unwrap();
     let mut flipped = whole.clone();
     *flipped.last_mut().unwrap() ^= 1;
-    for spoilt in [&whole[..whole.len() / 2], &flipped[..], b"", b"\x7fELF of somebody else"] {
-        fs::write(&file, spoilt).unwrap();
-        assert!(load_cached(&no_compiler(base.path()), &bytes).await.is_err(), "trusted {} bytes", spoilt.len());
+    for damaged in [&whole[..whole.len() / 2], &flipped[..], b"", b"\x7fELF of another program"] {
+        fs::write(&file, damaged).unwrap();
+        assert!(load_cached(&no_compiler(base.path()), &bytes).await.is_err(), "trusted {} bytes", damaged.len());
         load_cached(&compiler, &bytes).await.unwrap();
         assert_eq!(fs::read(&file).unwrap().len(), whole.len());
     }

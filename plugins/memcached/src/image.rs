@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_that_no_label_can_hold_is_cut_down() {
+    fn a_tag_too_long_for_a_label_is_shortened() {
         assert_eq!(version("memcached:_1.6-"), "1.6");
         assert_eq!(version(&format!("memcached:{}", "a".repeat(128))), "a".repeat(63));
         assert_eq!(version(&format!("memcached:{}.b", "a".repeat(62))), "a".repeat(62));

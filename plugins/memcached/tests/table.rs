@@ -182,7 +182,7 @@ fn assert_starts(decision: &Decision) {
 }
 
 #[test]
-fn the_first_word_is_that_it_starts_whatever_stands_in_the_way() {
+fn the_first_status_says_that_it_starts_whatever_the_problem() {
     let without_image = World { config: json!({}), ..World::new() };
     let refused = World::new().refused("Deployment", 403, "Forbidden", FORBIDDEN);
     for world in [World::named("1st"), without_image, refused, World::with_ready(3)] {
@@ -291,7 +291,7 @@ fn a_new_image_changes_the_version_and_not_the_selector() {
 }
 
 #[test]
-fn it_is_available_once_as_many_are_ready_as_are_wished_for() {
+fn it_is_available_once_as_many_are_ready_as_desired() {
     let decision = World::with_ready(3).service().decide();
     assert_condition(
         &decision,
@@ -306,7 +306,7 @@ fn it_is_available_once_as_many_are_ready_as_are_wished_for() {
 }
 
 #[test]
-fn until_then_it_tells_how_many_are_ready() {
+fn until_then_it_reports_how_many_are_ready() {
     let decision = World::with_ready(1).service().decide();
     assert_condition(
         &decision,
@@ -329,7 +329,7 @@ fn a_deployment_without_a_status_has_none_ready() {
 }
 
 #[test]
-fn an_edit_of_the_deployment_is_progress_and_takes_away_no_server() {
+fn an_edit_of_the_deployment_is_progress_and_keeps_all_servers_listed() {
     for (pointer, to) in [("/metadata/generation", 3), ("/spec/replicas", 5)] {
         let decision = World::with_ready(3).change_deployment(pointer, json!(to)).decide();
         assert_eq!(condition(&decision, "Available").status, Status::True, "{pointer}");
@@ -367,7 +367,7 @@ fn conditions_always_come_in_the_same_order() {
 }
 
 #[test]
-fn a_refused_creation_is_told_with_its_cause() {
+fn a_refused_creation_is_reported_with_its_cause() {
     let decision = World::new().refused("Deployment", 403, "Forbidden", FORBIDDEN).decide();
     let message = format!("Failed to create Deployment for the custom resource (cache): ({FORBIDDEN})");
     assert_condition(&decision, "Available", Status::False, "Reconciling", &message);
@@ -376,7 +376,7 @@ fn a_refused_creation_is_told_with_its_cause() {
 }
 
 #[test]
-fn a_refused_resize_is_told_as_one() {
+fn a_refused_resize_is_reported_as_a_resize() {
     let decision = World::with_ready(2)
         .change_deployment("/spec/replicas", json!(2))
         .refused("Deployment", 403, "Forbidden", FORBIDDEN)
@@ -399,7 +399,7 @@ fn any_other_refused_change_names_the_child() {
 }
 
 #[test]
-fn a_refused_service_is_told_after_a_refused_deployment() {
+fn a_refused_service_is_reported_after_a_refused_deployment() {
     let world = World::with_ready(3).refused("Service", 422, "Invalid", "no");
     let message = "Failed to create Service for the custom resource (cache): (no)";
     assert_condition(&world.decide(), "Degraded", Status::True, "Reconciling", message);
@@ -417,7 +417,7 @@ fn a_foreign_deployment_is_named_by_a_condition() {
                    resource under another name";
     assert_condition(&decision, "Available", Status::False, "Conflict", message);
     assert_condition(&decision, "Degraded", Status::True, "Conflict", message);
-    assert!(decision.events.is_empty(), "the host tells of refusals");
+    assert!(decision.events.is_empty(), "the host reports refusals");
 }
 
 #[test]
@@ -468,7 +468,7 @@ fn without_an_image_the_children_are_left_alone() {
 }
 
 #[test]
-fn a_name_that_no_child_can_have_is_told_and_not_tried() {
+fn a_name_that_no_child_can_have_is_reported_and_nothing_is_tried() {
     for name in ["no.label", "1st", &"a".repeat(56)] {
         let decision = World::named(name).decide();
         let message = condition(&decision, "Degraded").message.as_str();

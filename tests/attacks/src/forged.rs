@@ -182,7 +182,7 @@ pub fn plugin(place: &Place<'_>) -> Vec<Forged> {
     here(PLUGIN, place, json!({ "spec": { "source": { "file": "/tmp/other.wasm" } } }))
 }
 
-/// Who says which host is at work.
+/// The object that says which host is active.
 pub fn lease(place: &Place<'_>) -> Vec<Forged> {
     let lease =
         |namespace| Forged::new(LEASE, place, namespace, "hotshoe", json!({ "spec": { "holderIdentity": "me" } }));

@@ -65,7 +65,7 @@ kinds! {
 }
 
 impl Kind {
-    /// As it stands in `apiVersion`.
+    /// Returns it as in `apiVersion`.
     pub fn api_version(&self) -> String {
         match self.group {
             "" => self.version.to_owned(),

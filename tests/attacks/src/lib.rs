@@ -1,6 +1,6 @@
 //! The table of attacks: what a plugin tries, what the host says to it, and where it is stopped.
 //!
-//! It stands here once. The end-to-end tests run every row, the benchmark runs one of
+//! It is defined here once. The end-to-end tests run every row, the benchmark runs one of
 //! each class beside a healthy plugin, and a test holds docs/src/security.md to it.
 //!
 //! | file | contents |
@@ -32,7 +32,7 @@ pub struct Attack {
     pub name: &'static str,
     /// How it is made.
     pub how: How,
-    /// The reason in condition, Event, status or metric; [`SERVED`] where the decision stands and
+    /// The reason in condition, Event, status or metric; [`SERVED`] where the decision is admitted and
     /// only its harm is gone.
     pub reason: &'static str,
     /// Where it is stopped; each of them by itself is enough.
@@ -61,7 +61,7 @@ pub enum How {
 /// Where an attack is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
-    /// The component is not taken.
+    /// The component is refused.
     Load,
     /// The instance ends, and the call with it.
     Sandbox,
@@ -287,7 +287,7 @@ pub fn named(name: &str) -> &'static Attack {
     ATTACKS.iter().find(|attack| attack.name == name).unwrap_or_else(|| panic!("there is no attack {name:?}"))
 }
 
-/// The table as it stands in docs/src/security.md.
+/// The table as in docs/src/security.md.
 pub fn markdown() -> String {
     let mut table = "| what a plugin tries | what is said | where it is stopped |\n|---|---|---|\n".to_owned();
     for attack in ATTACKS {

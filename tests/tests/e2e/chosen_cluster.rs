@@ -1,4 +1,4 @@
-//! Which cluster the recipes act on: the one that a person names, and none that nobody has named.
+//! Which cluster the recipes act on: the one that the user names, and no other.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -84,7 +84,7 @@ impl Scene {
 }
 
 #[test]
-fn a_current_context_that_nobody_has_named_is_neither_used_nor_passed_over() {
+fn a_current_context_that_the_user_has_not_named_is_neither_used_nor_ignored() {
     let chosen = Scene::new("dev").choose(&[]);
     assert!(!chosen.succeeded && chosen.acts_on.is_empty(), "{}", chosen.said);
     for word in ["dev", "CLUSTER=current", "CLUSTER=local", "nothing was changed"] {
@@ -131,7 +131,7 @@ fn an_answer_holds_until_the_current_context_is_another() {
 }
 
 #[test]
-fn before_anything_is_deployed_to_the_local_control_plane_it_is_said_that_no_container_runs_there() {
+fn a_deployment_to_the_local_control_plane_first_warns_that_no_container_runs_there() {
     let scene = Scene::new("dev");
     let said =
         scene.acts_on(&[("HOTSHOE_CLUSTER", Path::new("local")), ("deploys", Path::new("yes"))], "https://127.0.0.1");

@@ -8,10 +8,11 @@
 //! | `docs/` | what the README and the book say |
 //! | `host/` | the host as a process: many objects, restarts, configuration, broken plugins |
 //! | `hostile/` | a plugin that attacks, beside a healthy one |
+//! | `javascript.rs` | what a plugin in JavaScript does wrong |
 //! | `memcached/` | what the Memcached plugin does, row by row |
 //! | `nginx.rs` | what the plugins of `NginxServer` do |
 //! | `redis/` | what the Redis plugin does |
-//! | `rollout/` | another component takes over, is compared, or is rolled back |
+//! | `rollout/` | another component is activated, compared, or rolled back |
 
 mod alone;
 mod chosen_cluster;
@@ -19,6 +20,7 @@ mod docs;
 mod faults;
 mod host;
 mod hostile;
+mod javascript;
 mod memcached;
 mod nginx;
 mod redis;

@@ -37,6 +37,7 @@ macro_rules! plugins {
 
 plugins! {
     rust = "nginx";
+    javascript = "nginx-js";
 }
 
 /// A namespace with a host at work that has this plugin. The image starts as root, which Pod Security admits at the

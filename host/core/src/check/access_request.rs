@@ -1,4 +1,4 @@
-//! A request for access to one object, as a SubjectAccessReview has it: what the gate decides on. Pure.
+//! A request for access to one object, like a SubjectAccessReview. Pure.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,17 +6,17 @@ use serde_json::Value;
 use crate::model::decision::WriteVerb;
 use crate::model::kind::ObjectRef;
 
-/// What may be done with an object.
+/// A verb of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// Be shown one by name.
+    /// Read one by name.
     Get,
-    /// Be shown those that are there.
+    /// Read all.
     List,
-    /// Be called again when one changes.
+    /// Follow changes.
     Watch,
-    /// Make one.
+    /// Create one.
     Create,
     /// Change one.
     Update,
@@ -25,7 +25,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// As RBAC has it.
+    /// Returns RBAC's name of the verb.
     pub fn as_str(self) -> &'static str {
         match self {
             Verb::Get => "get",
@@ -37,7 +37,7 @@ impl Verb {
         }
     }
 
-    /// Whether it shows something.
+    /// Returns whether it reads.
     pub fn reads(self) -> bool {
         matches!(self, Verb::Get | Verb::List | Verb::Watch)
     }
@@ -53,19 +53,19 @@ impl From<WriteVerb> for Verb {
     }
 }
 
-/// What is to be done with an object.
+/// The access that is requested.
 #[derive(Clone, Copy, Debug)]
 pub enum Access<'a> {
     /// Show it to the plugin.
     Read,
-    /// Apply it in this final form. That creates it or changes it, as the cluster has it by then.
+    /// Apply it in this final form, which creates or changes it.
     Apply(&'a Value),
     /// Delete it.
     Delete,
 }
 
 impl Access<'_> {
-    /// Those that must all be granted.
+    /// Returns the verbs that must all be granted.
     pub fn verbs(&self) -> &'static [Verb] {
         match self {
             Access::Read => &[Verb::Get],
@@ -75,16 +75,16 @@ impl Access<'_> {
     }
 }
 
-/// One object, and what is to be done with it.
+/// A request for access to one object.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// On behalf of which parent.
+    /// The parent on whose behalf.
     pub parent: &'a ObjectRef,
-    /// Which object; its namespace is filled in.
+    /// The object; its namespace is filled in.
     pub object: &'a ObjectRef,
     /// Whether objects of its kind have a namespace, by discovery.
     pub namespaced: bool,
-    /// What is to be done.
+    /// The access.
     pub access: Access<'a>,
 }
 

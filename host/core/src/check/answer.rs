@@ -1,8 +1,7 @@
-//! What a plugin answered, measured: its sizes, its numbers, its JSON and its words.
+//! Checks the sizes, counts, JSON and texts of an answer.
 //!
-//! This is the first look at an answer, right after it came out of the sandbox, and knows nothing
-//! of grants or observations; those are [`check`](crate::check)'s. Everything here is
-//! plugin-controlled.
+//! This is the first check of an answer, right after the sandbox; grants and observations come later, in
+//! [`check`](crate::check). Everything here is plugin-controlled.
 
 use std::collections::HashSet;
 
@@ -18,7 +17,7 @@ use crate::model::{json_guard, sanitize};
 /// The longest name of any Kubernetes object, bytes.
 const NAME: usize = 253;
 
-/// Why an answer is not looked at any further.
+/// Why an answer is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// It is larger than the host accepts: what, and by how much.
@@ -39,7 +38,7 @@ impl AnswerError {
     }
 }
 
-/// The answer with its words cleaned, if it keeps within the limits.
+/// Returns the answer with sanitized texts, if it keeps within the limits.
 pub fn measure(answer: Answer, limits: &Limits) -> Result<Answer, AnswerError> {
     Ok(match answer {
         Answer::Decided(decision) => Answer::Decided(measure_decision(decision, limits)?),
@@ -52,7 +51,7 @@ pub fn measure(answer: Answer, limits: &Limits) -> Result<Answer, AnswerError> {
     })
 }
 
-/// The failure with its words cleaned.
+/// Returns the failure with sanitized texts.
 pub fn clean(failure: Failure) -> Failure {
     let clean = |message| sanitize::clean(message, FAILURE_MESSAGE);
     match failure {
@@ -79,7 +78,7 @@ fn measure_decision(decision: Decision, limits: &Limits) -> Result<Decision, Ans
     })
 }
 
-/// Conditions are written into the status, and parents are cached whole.
+/// Limits the status with its conditions, for parents are cached whole.
 fn check_status(status: Option<&str>, conditions: &[Condition], limits: &Limits) -> Result<(), AnswerError> {
     let written = |condition| serde_json::to_string(condition).map_or(0, |json| json.len());
     let bytes = status.map_or(0, str::len) + conditions.iter().map(written).sum::<usize>();
@@ -106,13 +105,13 @@ fn check_needs(needs: &[Requirement]) -> Result<(), AnswerError> {
         check_reference(&need.reference)?;
         if need.key.is_empty() || need.key.len() > NAME || !keys.insert(&need.key) {
             let key = sanitize::clean(need.key.clone(), NAME);
-            return Err(invalid(format!("the key {key:?} of a requirement is empty, too long or stands twice")));
+            return Err(invalid(format!("the key {key:?} of a requirement is empty, too long or given twice")));
         }
     }
     Ok(())
 }
 
-/// Names that may be shown and compared; whether they may be used is not decided here.
+/// Checks that names can be shown and compared; grants decide whether they may be used.
 fn check_reference(reference: &ObjectRef) -> Result<(), AnswerError> {
     let kind = &reference.kind;
     let namespace = reference.namespace.as_deref().unwrap_or("default");
@@ -149,8 +148,8 @@ fn measure_event(event: Event) -> Result<Event, AnswerError> {
     Ok(Event { reason: reason(event.reason)?, message: sanitize::clean(event.message, EVENT_MESSAGE), ..event })
 }
 
-/// A word as the schema of `metav1.Condition` wants it; another would have the whole status
-/// refused by the API server.
+/// Checks a reason or type against the schema of `metav1.Condition`; the API server would refuse the whole status
+/// for another.
 fn reason(reason: String) -> Result<String, AnswerError> {
     let letter = |at: Option<char>| at.is_some_and(|c| c.is_ascii_alphabetic());
     let valid = reason.len() <= REASON
@@ -190,16 +189,6 @@ mod tests {
     use crate::model::decision::{Severity, Truth};
     use crate::model::kind::Kind;
 
-    fn decision() -> Decision {
-        Decision {
-            children: Children::Keep,
-            status: None,
-            conditions: Vec::new(),
-            events: Vec::new(),
-            requeue_after: None,
-        }
-    }
-
     fn child(name: &str, json: &str) -> Document {
         let kind = Kind::new("apps", "v1", "Deployment");
         Document { reference: ObjectRef { kind, namespace: None, name: name.into() }, json: json.into() }
@@ -228,14 +217,14 @@ mod tests {
             status: Some(r#"{"nodes":["a"]}"#.into()),
             conditions: vec![condition("Available"), condition("example.com/Available")],
             events: vec![Event { severity: Severity::Normal, reason: "Scaled".into(), message: "to 3".into() }],
-            ..decision()
+            ..Decision::default()
         };
         assert_eq!(measured(decision.clone()), Ok(decision));
     }
 
     #[test]
     fn too_many_or_too_large_is_named_with_its_limit() {
-        let children = |children| Decision { children: Children::Exactly(children), ..decision() };
+        let children = |children| Decision { children: Children::Exactly(children), ..Decision::default() };
         let large = format!("{{\"a\":\"{}\"}}", "x".repeat(1_500_000));
         let status = Some(format!("{{\"a\":\"{}\"}}", "x".repeat(65_536)));
         let conditions = (0..33).map(|n| condition(&format!("C{n}"))).collect();
@@ -243,9 +232,9 @@ mod tests {
         for (decision, says) in [
             (children(vec![child("web", "{}"); 501]), "it has 501 children, more than 500 (limits.children)"),
             (children(vec![child("web", &large)]), "Deployment.apps web has 1500008 bytes, more than 1500000"),
-            (Decision { status, ..decision() }, "has 65544 bytes, more than 65536"),
-            (Decision { conditions, ..decision() }, "it has 33 conditions, more than 32"),
-            (Decision { events: vec![event; 6], ..decision() }, "it has 6 events, more than 5"),
+            (Decision { status, ..Decision::default() }, "has 65544 bytes, more than 65536"),
+            (Decision { conditions, ..Decision::default() }, "it has 33 conditions, more than 32"),
+            (Decision { events: vec![event; 6], ..Decision::default() }, "it has 6 events, more than 5"),
         ] {
             let (reason, message) = refused(decision);
             assert_eq!(reason, "OutputTooLarge");
@@ -258,12 +247,12 @@ mod tests {
         let limits = Limits::default();
         let large = |name: &str| Condition { message: "x".repeat(CONDITION_MESSAGE), ..condition(name) };
         let status = |bytes: usize| Some(format!("{{\"a\":\"{}\"}}", "x".repeat(bytes)));
-        let fits = Decision { conditions: vec![large("A")], status: status(32_000), ..decision() };
+        let fits = Decision { conditions: vec![large("A")], status: status(32_000), ..Decision::default() };
         let together = Decision { status: status(33_000), ..fits.clone() };
-        let many = Decision { conditions: ["A", "B"].map(large).into(), ..decision() };
+        let many = Decision { conditions: ["A", "B"].map(large).into(), ..Decision::default() };
         // A quotation mark takes two bytes when it is written.
         let quotes = Condition { message: "\"".repeat(CONDITION_MESSAGE), ..condition("A") };
-        let quoted = Decision { conditions: vec![quotes], ..decision() };
+        let quoted = Decision { conditions: vec![quotes], ..Decision::default() };
         for form in [Answer::Decided, Answer::Waiting, Answer::Done] {
             assert!(measure(form(fits.clone()), &limits).is_ok());
             for decision in [&together, &many, &quoted] {
@@ -281,21 +270,22 @@ mod tests {
             [("web", "[]"), ("web", r#"{"a":1,"a":2}"#), ("", "{}"), ("a\u{202e}b", "{}"), ("a b", "{}")]
         {
             let children = Children::Exactly(vec![child(name, json)]);
-            assert_eq!(refused(Decision { children, ..decision() }).0, "InvalidOutput", "{name} {json}");
+            assert_eq!(refused(Decision { children, ..Decision::default() }).0, "InvalidOutput", "{name} {json}");
         }
         for name in ["", "not one word", "/x", "a/b/c"] {
             let conditions = vec![condition(name)];
-            assert_eq!(refused(Decision { conditions, ..decision() }).0, "InvalidOutput", "{name}");
+            assert_eq!(refused(Decision { conditions, ..Decision::default() }).0, "InvalidOutput", "{name}");
         }
         let conditions = vec![Condition { reason: "not one word".into(), ..condition("Available") }];
-        assert_eq!(refused(Decision { conditions, ..decision() }).0, "InvalidOutput");
+        assert_eq!(refused(Decision { conditions, ..Decision::default() }).0, "InvalidOutput");
     }
 
     #[test]
     fn messages_are_cut_and_cleaned() {
         let long = Condition { message: "ä".repeat(40_000), ..condition("Available") };
         let event = Event { severity: Severity::Warning, reason: "Odd".into(), message: "\u{1b}[2Jgone".into() };
-        let decision = measured(Decision { conditions: vec![long], events: vec![event], ..decision() }).unwrap();
+        let decision =
+            measured(Decision { conditions: vec![long], events: vec![event], ..Decision::default() }).unwrap();
         assert!(decision.conditions[0].message.len() <= CONDITION_MESSAGE);
         assert_eq!(decision.events[0].message, "gone");
     }

@@ -1,5 +1,5 @@
-//! What no grant opens: with it a plugin could raise its own rights, pass for another account, or
-//! stop the host. Pure.
+//! What no grant opens, because a plugin could raise its own rights with it, act as another account, or stop the host.
+//! Pure.
 
 use serde_json::Value;
 
@@ -25,10 +25,10 @@ const KINDS: [(&str, &str); 10] = [
 /// Types of Secrets that are credentials: the API server fills in the first.
 const CREDENTIALS: [&str; 2] = ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"];
 
-/// Whether what is asked for is open to some grant at all.
+/// Checks that a grant could open a request at all.
 ///
 /// # Errors
-/// Why not.
+/// Why none can.
 pub fn check(request: &Request<'_>, host_namespace: &str) -> Result<(), Violation> {
     let object = request.object;
     let refuse = |(rule, message): (&'static str, &str)| {
@@ -53,7 +53,7 @@ pub fn check(request: &Request<'_>, host_namespace: &str) -> Result<(), Violatio
     }
 }
 
-/// Why a kind is closed to all plugins: rule and reason.
+/// Returns why a kind is closed to all plugins: rule and reason.
 pub fn why(kind: &Kind) -> Option<(&'static str, &'static str)> {
     let word = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-');
     // Each part becomes a part of a request's path.
@@ -68,7 +68,7 @@ fn body_never(kind: &Kind, body: &Value) -> Option<(&'static str, &'static str)>
     if kind.is("", "Secret") && !is_ordinary_secret(body) {
         return Some(("secret-type", "no plugin may make a Secret of this type"));
     }
-    // With one that is never removed, the namespace would never go.
+    // With a finalizer that is never removed, the namespace would never go.
     if kind.is("", "Namespace") && spelt(body, "spec").any(|spec| spelt(spec, "finalizers").next().is_some()) {
         return Some(("namespace-finalizers", "spec.finalizers is not a plugin's to set"));
     }
@@ -99,7 +99,7 @@ fn names_a_secret(value: &Value) -> bool {
     }
 }
 
-/// A type that is no text is for the API server to refuse, not for us to understand.
+/// Whether a Secret has no type that gives credentials. A type that is no string is left to the API server.
 fn is_ordinary_secret(body: &Value) -> bool {
     spelt(body, "type").all(|kind| kind.as_str().is_some_and(|kind| !CREDENTIALS.contains(&kind)))
 }
@@ -108,8 +108,8 @@ fn is_of_the_node(body: &Value) -> bool {
     spelt(body, "spec").any(|spec| ["hostPath", "local"].iter().any(|field| spelt(spec, field).next().is_some()))
 }
 
-/// Members of this name in whatever case: the API server is strict about it, but who knows what
-/// stands between.
+/// Finds the members of this name in any case: the API server is strict about it, but a webhook before it may not
+/// be.
 fn spelt<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     let members = object.as_object().into_iter().flatten();
     members.filter(move |(key, _)| key.eq_ignore_ascii_case(field)).map(|(_, value)| value)
@@ -182,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn questions_about_who_somebody_is_are_closed() {
+    fn token_reviews_are_closed() {
         closed("authentication.k8s.io", "TokenReview");
         closed("authentication.k8s.io", "TokenRequest");
     }
 
     #[test]
-    fn questions_about_what_somebody_may_are_closed() {
+    fn access_reviews_are_closed() {
         closed("authorization.k8s.io", "SubjectAccessReview");
         closed("authorization.k8s.io", "SelfSubjectAccessReview");
     }
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_are_not_made_with_somebodys_secret_or_for_somebodys_claim() {
+    fn volumes_are_not_made_with_the_secret_or_for_the_claim_of_others() {
         let volume = object("", "PersistentVolume", None, "a");
         for (body, rule) in [
             (json!({ "spec": { "csi": { "driver": "d", "nodeStageSecretRef": { "name": "s" } } } }), "volume-secret"),

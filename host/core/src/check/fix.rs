@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
+use crate::check::access_request::Verb;
 use crate::check::grant::Grant;
 use crate::model::kind::Kind;
 
@@ -14,7 +15,7 @@ pub enum Fix {
     /// More rights in `spec.grants` of `plugin.yaml`.
     Grant(Box<Opening>),
     /// A key of `spec` in `plugin.yaml`, such as `pruneAll`, and its value.
-    Spec(&'static str, &'static str),
+    Spec(&'static str, Value),
     /// Another answer of the plugin, or another object, in words.
     Answer(String),
 }
@@ -24,7 +25,7 @@ pub enum Fix {
 pub struct Opening {
     /// The kind that the grant is for.
     pub kind: Kind,
-    /// The place of the grant in `spec.grants`; absent where a new one is needed.
+    /// The index of the grant in `spec.grants`; absent where a new one is needed.
     pub rule: Option<usize>,
     /// Paths of items in the grant, such as `pods.hostNetwork`, and for each `true` or a list of what is to be
     /// added.
@@ -40,17 +41,33 @@ impl fmt::Display for Fix {
                     write!(f, "to allow it, add to spec.grants[{rule}] in plugin.yaml: {}", unbraced(&item))
                 }
                 None => {
-                    let rule = flow(&Value::Object(opening.new_rule()));
-                    write!(f, "to allow it, add to spec.grants in plugin.yaml: - {rule}")
+                    write!(f, "to allow it, add to spec.grants in plugin.yaml: {}", opening.element())
                 }
             },
-            Fix::Spec(key, value) => write!(f, "to allow it, set in spec of plugin.yaml: {key}: {value}"),
+            Fix::Spec(key, value) => write!(f, "to allow it, set in spec of plugin.yaml: {key}: {}", flow(value)),
             Fix::Answer(change) => f.write_str(change),
         }
     }
 }
 
+impl Fix {
+    /// Returns a new grant of these verbs on a kind. A Secret is granted by name, so the lines have a place for it.
+    pub fn new_grant(kind: Kind, verbs: &[Verb]) -> Self {
+        let verbs: Vec<&str> = verbs.iter().map(|verb| verb.as_str()).collect();
+        let mut items = vec![("verbs", json!(verbs))];
+        if kind.is("", "Secret") {
+            items.push(("names", json!(["NAME"])));
+        }
+        Self::Grant(Box::new(Opening { kind, rule: None, items }))
+    }
+}
+
 impl Opening {
+    /// Returns a new element of `spec.grants`, on one line.
+    pub fn element(&self) -> String {
+        format!("- {}", flow(&Value::Object(self.new_rule())))
+    }
+
     /// The items by themselves.
     fn alone(&self) -> Map<String, Value> {
         let mut alone = Map::new();
@@ -94,38 +111,38 @@ fn add(members: &mut Map<String, Value>, key: &str, value: &Value) {
     }
 }
 
-/// A grant: its place in `spec.grants`, if it is there, and its kind.
-type Place = (Option<usize>, Kind);
+/// Identifies a grant: its index in `spec.grants`, if it is there, and its kind.
+type GrantId = (Option<usize>, Kind);
 
 /// Returns the part of `plugin.yaml` that lifts all violations which a grant can lift, ready to be pasted;
 /// nothing where there are none.
 pub fn plugin_yaml<'a>(fixes: impl Iterator<Item = &'a Fix>, grant: &Grant) -> Option<String> {
     let mut keys = String::new();
-    let mut rules: Vec<(Place, Map<String, Value>)> = Vec::new();
+    let mut rules: Vec<(GrantId, Map<String, Value>)> = Vec::new();
     for fix in fixes {
         match fix {
             Fix::Answer(_) => {}
             Fix::Spec(key, _) if keys.contains(key) => {}
-            Fix::Spec(key, value) => drop(writeln!(keys, "  {key}: {value}")),
+            Fix::Spec(key, value) => drop(writeln!(keys, "  {key}: {}", flow(value))),
             Fix::Grant(opening) => {
                 let id = (opening.rule, opening.kind.clone());
-                let place = rules.iter().position(|(known, _)| *known == id).unwrap_or_else(|| {
+                let index = rules.iter().position(|(known, _)| *known == id).unwrap_or_else(|| {
                     rules.push((id, present(opening, grant)));
                     rules.len() - 1
                 });
-                if let Some((_, rule)) = rules.get_mut(place) {
+                if let Some((_, rule)) = rules.get_mut(index) {
                     opening.add_to(rule);
                 }
             }
         }
     }
-    rules.sort_by_key(|((place, _), _)| place.unwrap_or(usize::MAX));
+    rules.sort_by_key(|((index, _), _)| index.unwrap_or(usize::MAX));
     if !rules.is_empty() {
         keys.push_str("  grants:\n");
     }
-    for ((place, _), rule) in rules {
-        if let Some(place) = place {
-            let _ = writeln!(keys, "  # in place of spec.grants[{place}]");
+    for ((index, _), rule) in rules {
+        if let Some(index) = index {
+            let _ = writeln!(keys, "    # in place of spec.grants[{index}]");
         }
         block(&mut keys, rule);
     }
@@ -141,7 +158,7 @@ fn present(opening: &Opening, grant: &Grant) -> Map<String, Value> {
     }
 }
 
-/// What is said of a grant beyond what holds without a word.
+/// Leaves out what a grant has by default.
 fn without_defaults(value: Value) -> Option<Value> {
     match value {
         Value::Bool(false) | Value::Null => None,
@@ -162,7 +179,7 @@ fn block(text: &mut String, rule: Map<String, Value>) {
     let in_order = ["group", "kind", "verbs"];
     let first = in_order.iter().filter_map(|key| rule.get_key_value(*key));
     for (key, value) in first.chain(rule.iter().filter(|(key, _)| !in_order.contains(&key.as_str()))) {
-        let _ = writeln!(text, "  {mark} {key}: {}", flow(value));
+        let _ = writeln!(text, "    {mark} {key}: {}", flow(value));
         mark = " ";
     }
 }
@@ -184,7 +201,7 @@ fn unbraced(flow: &str) -> &str {
     flow.strip_prefix('{').and_then(|flow| flow.strip_suffix('}')).unwrap_or(flow)
 }
 
-/// Whether every reader of YAML takes a text without quotes for this text.
+/// Whether every YAML parser reads a text without quotes as this text.
 fn is_plain(text: &str) -> bool {
     let words = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let letters = |letter: char| letter.is_ascii_alphanumeric() || "-._/".contains(letter);
@@ -222,7 +239,7 @@ mod tests {
                 opening(Some(0), "pods.secrets", json!(["yes"])),
                 r#"to allow it, add to spec.grants[0] in plugin.yaml: pods: {secrets: ["yes"]}"#,
             ),
-            (Fix::Spec("pruneAll", "true"), "to allow it, set in spec of plugin.yaml: pruneAll: true"),
+            (Fix::Spec("pruneAll", json!(true)), "to allow it, set in spec of plugin.yaml: pruneAll: true"),
             (Fix::Answer("leave it out".into()), "leave it out"),
         ] {
             assert_eq!(fix.to_string(), line);
@@ -240,8 +257,8 @@ mod tests {
             opening(Some(1), "pods.secrets", json!(["b"])),
             opening(Some(1), "pods.secrets", json!(["a"])),
             opening(Some(1), "verbs", json!(["update"])),
-            Fix::Spec("pruneAll", "true"),
-            Fix::Spec("pruneAll", "true"),
+            Fix::Spec("pruneAll", json!(true)),
+            Fix::Spec("pruneAll", json!(true)),
             Fix::Answer("leave it out".into()),
             opening(None, "namespaces", json!(["red"])),
             opening(None, "verbs", json!(["create"])),
@@ -249,15 +266,15 @@ mod tests {
         let yaml = plugin_yaml(fixes.iter(), &grant).unwrap();
         assert_eq!(
             yaml,
-            "spec:\n  pruneAll: true\n  grants:\n  # in place of spec.grants[1]\n  - group: apps\n    kind: Deployment\n    \
-             verbs: [create, update]\n    pods: {hostNetwork: true, secrets: [a, b]}\n  - group: apps\n    kind: Deployment\n    \
-             verbs: [create]\n    namespaces: [red]\n"
+            "spec:\n  pruneAll: true\n  grants:\n    # in place of spec.grants[1]\n    - group: apps\n      kind: Deployment\n      \
+             verbs: [create, update]\n      pods: {hostNetwork: true, secrets: [a, b]}\n    - group: apps\n      kind: Deployment\n      \
+             verbs: [create]\n      namespaces: [red]\n"
         );
         assert_eq!(plugin_yaml([Fix::Answer("x".into())].iter(), &grant), None);
     }
 
     #[test]
-    fn a_text_that_yaml_takes_for_something_else_is_quoted() {
+    fn a_text_that_yaml_reads_as_another_type_is_quoted() {
         for (text, written) in [
             ("a-b.c_d/e", "a-b.c_d/e"),
             ("/var/log", "/var/log"),

@@ -14,10 +14,10 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Whether these are patterns.
+/// Checks that these are patterns.
 ///
 /// # Errors
-/// The one that is none, and where it stands.
+/// Names the one that is none, and its field.
 pub fn validate(field: &str, patterns: &[String]) -> Result<(), String> {
     match patterns.iter().find(|pattern| pattern.is_empty() || pattern.matches('*').count() > 1) {
         Some(pattern) => Err(format!("{field} has {pattern:?}; a name is exact or has one `*`")),
@@ -25,13 +25,13 @@ pub fn validate(field: &str, patterns: &[String]) -> Result<(), String> {
     }
 }
 
-/// Whether these are patterns of names that objects can have.
+/// Checks that these are patterns of names that objects can have.
 ///
 /// # Errors
-/// The one that is none, and where it stands.
+/// Names the one that is none, and its field.
 pub fn validate_names(field: &str, patterns: &[String]) -> Result<(), String> {
     validate(field, patterns)?;
-    // Whatever stands for the star, `a` fits beside its ends.
+    // If the pattern matches any name, it matches one with `a` for the star.
     match patterns.iter().find(|pattern| !is_subdomain(&pattern.replace('*', "a"))) {
         Some(pattern) => Err(format!(
             "{field} has {pattern:?}, which no object is named; names have lower-case letters, digits, `-` and `.`"

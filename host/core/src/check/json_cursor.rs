@@ -9,8 +9,7 @@ use crate::check::fix::{Fix, Opening};
 use crate::check::violation::{Checked, Denial, Violation};
 use crate::model::kind::Kind;
 
-/// A value and where it stands. The path is put in words only for a refusal: of all that is
-/// walked, next to nothing is refused.
+/// A value and its path. The path is formatted only for a denial: nearly every value that is walked passes.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     above: Option<Rc<Position<'a>>>,
@@ -18,7 +17,7 @@ pub struct Cursor<'a> {
     value: &'a Value,
 }
 
-/// Where a value stands that others stand in.
+/// The position of a value that contains the next one.
 #[derive(Debug)]
 struct Position<'a> {
     above: Option<Rc<Position<'a>>>,
@@ -141,7 +140,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Denies it unless it is granted, which takes the flag `item`.
+    /// Denies the value unless the flag `item` of the grant opens it.
     ///
     /// # Errors
     /// When it is not granted.
@@ -149,7 +148,7 @@ impl<'a> Cursor<'a> {
         if granted { Ok(()) } else { Err(self.not_granted(rule, item, true.into())) }
     }
 
-    /// Denies it unless it is granted, which takes `name` in the list `item`.
+    /// Denies the value unless the list `item` of the grant has `name`.
     ///
     /// # Errors
     /// When it is not granted.

@@ -1,6 +1,6 @@
-//! Whether an answer may be carried out: asked by a reconcile, a clean-up, a shadow and `hotshoe test` alike.
+//! Judges whether an answer is admitted, the same for a reconcile, a clean-up, a shadow run and `hotshoe test`.
 //!
-//! All or nothing: one rule that is broken denies the whole decision, the status too.
+//! All or nothing: one broken rule denies the whole decision, the status too.
 
 use crate::check::memory_quota::{self, NoRoom, Quota};
 use crate::check::status;
@@ -10,16 +10,16 @@ use crate::model::decision::{Answer, Call, Decision};
 use crate::model::kind::ObjectRef;
 use crate::model::object::ObservedChildren;
 
-/// What an answer is weighed against.
+/// The observed state that an answer is checked against.
 #[derive(Clone, Copy)]
 pub struct Present<'a> {
-    /// The children that are there.
+    /// The observed children.
     pub children: &'a [ObjectRef],
-    /// What the host's memory has room for; absent where no host is at work.
+    /// The memory quota; absent where no host runs.
     pub room: Option<(Quota, &'a ObservedChildren)>,
 }
 
-/// How far an answer says that the work is.
+/// How far the work is, as an answer says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// `reconcile`: this is what should be.
@@ -41,7 +41,7 @@ impl Stage {
     }
 }
 
-/// An answer that may be carried out.
+/// An answer that is admitted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     /// How far the work is.
@@ -52,7 +52,7 @@ pub struct Judged {
     pub desired: Option<Vec<Desired>>,
 }
 
-/// Why an answer is not carried out.
+/// Why an answer is denied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inadmissible {
     /// It is no answer of the function that was called.
@@ -66,7 +66,7 @@ pub enum Inadmissible {
     NoRoom(#[from] NoRoom),
 }
 
-/// Returns the answer with its children completed, if it may be carried out.
+/// Returns the answer with its children completed, if it is admitted.
 ///
 /// # Errors
 /// Every rule that it breaks, or that it is none of `call`, or that there is no memory for its children.
@@ -112,8 +112,8 @@ fn check_children(
     }
 }
 
-/// Clean-up may change and delete children; one that it creates would outlive its parent. Deleting all
-/// children is what it is for, so the guard against that stands aside.
+/// Checks the children of a clean-up. It may change and delete them; a child that it creates would outlive its
+/// parent. Deleting all children is its purpose, so `pruneAll` is not needed.
 fn check_cleanup(
     decision: &Decision,
     children: &[ObjectRef],
@@ -150,8 +150,7 @@ mod tests {
     }
 
     fn exactly(children: &[Document]) -> Decision {
-        let children = Children::Exactly(children.to_vec());
-        Decision { children, status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None }
+        Decision { children: Children::Exactly(children.to_vec()), ..Decision::default() }
     }
 
     /// Judges an answer about a parent that has the ConfigMap `old`.
@@ -164,13 +163,8 @@ mod tests {
             name: "demo".into(),
             version: "1".into(),
             parent: Kind::new("c.example.com", "v1", "Parent"),
-            parent_fields: Vec::new(),
             owns: vec![OwnedKind { kind, verbs: Vec::new(), fields: Vec::new() }],
-            reads: Vec::new(),
-            finalizer: None,
-            wants_now: false,
-            wants_attempt: false,
-            config_schema: None,
+            ..Descriptor::default()
         };
         let context = Context {
             parent: &reference("Parent", "parent"),

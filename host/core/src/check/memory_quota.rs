@@ -24,22 +24,22 @@ pub struct NoRoom {
 /// The memory quota of all children of one plugin, bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Quota {
-    /// What they take now.
+    /// What they use now.
     pub held: usize,
-    /// What they may take.
+    /// What they may use.
     pub most: usize,
     /// The longest answer.
     pub answer: usize,
 }
 
-/// Whether what a parent's children would take more than now fits beside what all children of the plugin
-/// take. What takes less than before is never refused.
+/// Checks that the growth of a parent's children fits into the plugin's quota. Children that do not grow always
+/// fit.
 ///
 /// # Errors
 /// Where it does not fit.
 pub fn check(parent: &ObjectRef, desired: &[Desired], children: &ObservedChildren, quota: Quota) -> Result<(), NoRoom> {
     let Quota { held, most, answer } = quota;
-    // To write out what is desired takes longer than many a decision.
+    // Serialising the desired children takes longer than many a decision.
     if held.saturating_add(answer) <= most {
         return Ok(());
     }
@@ -50,7 +50,7 @@ pub fn check(parent: &ObjectRef, desired: &[Desired], children: &ObservedChildre
     Err(NoRoom { parent: parent.to_string(), more, held, most })
 }
 
-/// Returns how much more a child may take than now: at most the whole desired child is shown to the plugin.
+/// Returns how much a child may grow: at most the whole desired child is cached.
 fn growth(desired: &Desired, children: &ObservedChildren) -> usize {
     let known = children.iter().find(|(kind, child)| desired.reference.is(kind, &child.key)).map(|(_, child)| child);
     if known.is_some_and(|child| child.applied.as_deref() == Some(&*desired.digest)) {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_grows_counts_for_what_it_takes_more() {
+    fn a_child_that_grows_counts_only_for_its_growth() {
         let children = child(&desired("a", "1", 30_000));
         let grown = [desired("a", "2", 40_000)];
         assert_eq!(check(&grown, &children, MOST - 11_000), Ok(()));

@@ -1,7 +1,7 @@
-//! Between *decide* and *apply*: from an untrusted decision to what may be written.
+//! The gate between *decide* and *apply*: turns an untrusted decision into children that may be written.
 //!
-//! All or nothing: one child that breaks a rule refuses the whole decision. What passes is
-//! complete: the host has stamped namespace, owner reference, labels and digest. Pure.
+//! All or nothing: one child that breaks a rule denies the whole decision. The children that pass are complete: the
+//! host has stamped namespace, owner reference, labels and digest. Pure.
 
 pub mod access_request;
 pub mod answer;
@@ -51,7 +51,7 @@ pub struct Desired {
     pub reference: ObjectRef,
     /// The object to apply.
     pub body: Arc<Value>,
-    /// Digest of what the plugin wants and the host stamped.
+    /// Digest of the object, with what the host stamped.
     pub digest: Box<str>,
 }
 
@@ -66,11 +66,11 @@ pub struct Context<'a> {
     pub uid: &'a str,
     /// The plugin's name, as the administrator gave it.
     pub plugin: &'a str,
-    /// What the plugin may do.
+    /// The plugin's grant.
     pub grant: &'a Grant,
-    /// What it asked for.
+    /// Its descriptor.
     pub descriptor: &'a Descriptor,
-    /// How many children the parent may have where one is added.
+    /// The most children that the parent may have after an addition.
     pub most_children: usize,
     /// Whether the kind of a child has a namespace; absent where the API server has no such kind.
     pub namespaced: Scopes<'a>,
@@ -78,11 +78,11 @@ pub struct Context<'a> {
     pub label_of: Box<LabelOf<'a>>,
 }
 
-/// Returns the children as they will be written, or `None` where they are to be left alone. `observed` are
-/// those that are there and are to be weighed against them.
+/// Returns the children as they will be written, or `None` if the decision keeps them. `observed` are the existing
+/// ones.
 ///
 /// # Errors
-/// Every rule that is broken; of each child the first.
+/// Every broken rule; of each child the first.
 pub fn check(
     decision: &Decision,
     observed: &[ObjectRef],
@@ -110,11 +110,11 @@ fn check_prune_all(children: &[Document], observed: &[ObjectRef], context: &Cont
         return Ok(());
     }
     let message = format!("{}: an answer without any child would delete {} children", context.parent, observed.len());
-    Err(broken("prune-all", message).fixed_by(Fix::Spec("pruneAll", "true")))
+    Err(broken("prune-all", message).fixed_by(Fix::Spec("pruneAll", json!(true))))
 }
 
-/// A plugin that may not delete could desire other names each time, and leave more and more children behind.
-/// What is there already is no reason to refuse a decision that adds nothing.
+/// Limits the children of a parent: a plugin that may not delete could desire other names each time, and leave more
+/// and more behind. Existing children do not deny a decision that adds none.
 fn check_room(desired: &[Desired], observed: &[ObjectRef], context: &Context<'_>) -> Result<(), Violation> {
     let wanted: HashSet<_> = desired.iter().map(|one| in_any_version(&one.reference)).collect();
     let there: HashSet<_> = observed.iter().map(in_any_version).collect();
@@ -139,7 +139,7 @@ fn broken(rule: &'static str, message: String) -> Violation {
 }
 
 fn check_child(child: &Document, context: &Context<'_>) -> Result<Desired, Denial> {
-    // Only kinds that are owned are looked up, so this comes before what is known of the kind.
+    // Only owned kinds are discovered, so this check comes first.
     if !context.descriptor.owns.iter().any(|owned| owned.kind == child.reference.kind) {
         let message = format!("{}: describe does not name this kind as owned", child.reference);
         let change = format!("add {} to `owns` of the plugin's describe", child.reference.kind);
@@ -158,7 +158,7 @@ fn in_any_version(object: &ObjectRef) -> (&str, &str, Option<&str>, &str) {
     (&object.kind.group, &object.kind.kind, object.namespace.as_deref(), &object.name)
 }
 
-/// Checks whether a child that is no longer desired may be deleted.
+/// Checks that a child that is no longer desired may be deleted.
 ///
 /// # Errors
 /// The rule that keeps it.
@@ -196,7 +196,7 @@ fn resolve(reference: &ObjectRef, context: &Context<'_>) -> Result<(ObjectRef, b
     Ok((ObjectRef { namespace, ..reference.clone() }, namespaced))
 }
 
-/// The name becomes part of a request's path, so nothing but a DNS subdomain passes.
+/// Checks that a name is a DNS subdomain, for it becomes part of a request's path.
 ///
 /// # Errors
 /// When it is none.
@@ -207,7 +207,7 @@ pub fn check_name(reference: &ObjectRef) -> Result<(), Violation> {
     if valid { Ok(()) } else { Err(broken("name", message()).answer(change)) }
 }
 
-/// Reads a child's JSON. What is wrong in what can be read is added to `violations`.
+/// Reads a child's JSON. Adds rules that readable JSON breaks to `violations`.
 ///
 /// # Errors
 /// When it is no JSON object.
@@ -247,7 +247,7 @@ fn says_nothing_somewhere(value: &Value) -> bool {
     }
 }
 
-/// Nulls and empty lists are dropped: server-side apply would own a field that says nothing.
+/// Drops nulls and empty values: server-side apply would own a field without content.
 fn without_empty(value: Value) -> Option<Value> {
     match value {
         Value::Null => None,
@@ -263,8 +263,8 @@ fn without_empty(value: Value) -> Option<Value> {
     }
 }
 
-/// What stands in both, reference and JSON, must agree; otherwise the gate would judge another
-/// object than the one that is written.
+/// Checks that reference and JSON agree; otherwise the gate would judge another object than the one that is
+/// written.
 fn check_identity(body: &Map<String, Value>, reference: &ObjectRef) -> Checked {
     let metadata = body.get("metadata");
     let in_metadata = |field: &str| metadata.and_then(|metadata| metadata.get(field));
@@ -349,7 +349,7 @@ fn owner_reference(context: &Context<'_>) -> Value {
     })
 }
 
-/// The first 128 bits of SHA-256 in hexadecimal: an annotation on every child, so short.
+/// Returns the first 128 bits of SHA-256 in hexadecimal: short, for every child has it as an annotation.
 fn digest(body: &Map<String, Value>) -> Box<str> {
     let mut hash = Sha256::new();
     // Writing into a hash cannot fail, and a map of JSON values is always JSON.
@@ -402,13 +402,8 @@ mod tests {
                 name: "d".into(),
                 version: "1".into(),
                 parent: Kind::new("c.example.com", "v1", "Memcached"),
-                parent_fields: Vec::new(),
                 owns: owns.to_vec(),
-                reads: Vec::new(),
-                finalizer: None,
-                wants_now: false,
-                wants_attempt: false,
-                config_schema: None,
+                ..Descriptor::default()
             },
             most_children: 500,
         }
@@ -452,7 +447,7 @@ mod tests {
     }
 
     fn decision(children: Children) -> Decision {
-        Decision { children, status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None }
+        Decision { children, ..Decision::default() }
     }
 
     fn child(name: &str, namespace: Option<&str>, json: &str) -> Document {
@@ -577,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn under_a_parent_without_a_namespace_a_child_says_its_own() {
+    fn under_a_parent_without_a_namespace_a_child_names_its_own() {
         let mut world = world(json!([
             { "kind": "Node", "verbs": VERBS, "namespaces": "cluster" },
             { "kind": "ConfigMap", "verbs": VERBS, "namespaces": { "matchLabels": { "colour": "red" } } },
@@ -680,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_body_agrees_with_the_reference() {
+    fn the_body_agrees_with_the_reference() {
         for body in [
             json!({ "apiVersion": "v2" }),
             json!({ "kind": "Secret" }),
@@ -714,7 +709,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_left_out() {
+    fn empty_values_are_left_out() {
         let body = maps().body(&map(
             r#"{"a":null,"b":[],"c":{},"d":[null,1,[],{"e":null,"f":0}],"g":[[[]]],"h":"","i":{"j":[null]}}"#,
         ));
@@ -725,7 +720,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_found_wherever_it_stands() {
+    fn empty_values_are_found_at_any_depth() {
         for (said, left) in [
             (json!(null), None),
             (json!([]), None),

@@ -60,14 +60,14 @@ impl fmt::Display for ParentKind {
     }
 }
 
-/// Whose parents are of which kind, of all plugins of one host.
+/// The parent kinds of all plugins of one host.
 #[derive(Debug, Default)]
 pub struct Parentage(Mutex<BTreeMap<Arc<str>, Claim>>);
 
 #[derive(Debug, Default)]
 struct Claim {
     named: Option<ParentKind>,
-    at_work: Option<Kind>,
+    active: Option<Kind>,
 }
 
 impl Parentage {
@@ -76,12 +76,12 @@ impl Parentage {
         self.0.lock().entry(plugin.clone()).or_default().named = parent.cloned();
     }
 
-    /// Notes which kind a plugin's component has that decides now.
-    pub fn note_at_work(&self, plugin: &Arc<str>, parent: &Kind) {
-        self.0.lock().entry(plugin.clone()).or_default().at_work = Some(parent.clone());
+    /// Notes the parent kind of a plugin's active component.
+    pub fn note_active(&self, plugin: &Arc<str>, parent: &Kind) {
+        self.0.lock().entry(plugin.clone()).or_default().active = Some(parent.clone());
     }
 
-    /// What a plugin asks for as its parent and is not given, in words; none where it is given.
+    /// Returns what a plugin asks for as its parent kind and is not granted; none where it is granted.
     pub fn lacking(&self, plugin: &str, given: Option<&ParentKind>, asked: &Kind) -> Option<String> {
         let why = match given {
             _ if denied::why(asked).is_some() => "which no plugin may have".to_owned(),
@@ -100,8 +100,8 @@ impl Parentage {
     /// Another plugin that has this kind.
     fn holder(&self, plugin: &str, kind: &Kind) -> Option<Arc<str>> {
         let has = |claim: &Claim| {
-            let at_work = claim.at_work.as_ref().is_some_and(|at| at.is_served_as(kind));
-            at_work || claim.named.as_ref().is_some_and(|named| named.is(kind))
+            let active = claim.active.as_ref().is_some_and(|at| at.is_served_as(kind));
+            active || claim.named.as_ref().is_some_and(|named| named.is(kind))
         };
         self.0.lock().iter().find(|(other, claim)| ***other != *plugin && has(claim)).map(|(other, _)| other.clone())
     }
@@ -160,18 +160,18 @@ mod tests {
         assert_eq!(parentage.lacking("mine", Some(&named("example.com", "Cache")), &cache), None, "both say so");
         parentage.note_named(&other, None);
         assert_eq!(parentage.lacking("mine", None, &cache), None);
-        parentage.note_at_work(&other, &Kind::new("example.com", "v1alpha1", "Cache"));
+        parentage.note_active(&other, &Kind::new("example.com", "v1alpha1", "Cache"));
         assert!(parentage.lacking("mine", None, &cache).is_some());
         assert_eq!(parentage.lacking("mine", None, &kind("example.com", "Another")), None);
-        parentage.note_at_work(&mine, &cache);
+        parentage.note_active(&mine, &cache);
         assert_eq!(parentage.lacking("other", Some(&named("example.com", "Cache")), &cache), None);
         assert!(parentage.lacking("other", None, &cache).is_some());
-        parentage.note_at_work(&other, &kind("example.com", "Another"));
+        parentage.note_active(&other, &kind("example.com", "Another"));
         assert_eq!(parentage.lacking("mine", None, &cache), None, "its own claim is none against it");
     }
 
     #[test]
-    fn what_is_closed_to_plugins_is_nobodys_parent() {
+    fn a_kind_that_is_closed_to_plugins_is_no_parent_kind() {
         let role = kind("rbac.authorization.k8s.io", "Role");
         let given = named("rbac.authorization.k8s.io", "Role");
         assert!(Parentage::default().lacking("a", Some(&given), &role).unwrap().contains("no plugin may have"));

@@ -1,7 +1,6 @@
-//! What claims of volumes may ask for: those of a StatefulSet's templates and of a Pod's ephemeral
-//! volumes, and PersistentVolumeClaims themselves. A claim can be filled with another tenant's data, one
-//! of a template is whichever has its name already, and a StatefulSet can have its claims deleted.
-//! Pure.
+//! Checks PersistentVolumeClaims, also those of a StatefulSet's templates and of a Pod's ephemeral volumes. A claim can
+//! be filled with another tenant's data, a template uses whichever claim has its name already, and a StatefulSet can
+//! have its claims deleted. Pure.
 
 use serde_json::Value;
 
@@ -18,7 +17,7 @@ use crate::model::parent_label;
 const SPEC: [&str; 6] =
     ["accessModes", "resources", "selector", "storageClassName", "volumeAttributesClassName", "volumeMode"];
 
-/// Whether objects of this kind are claims.
+/// Returns whether objects of this kind are claims.
 pub fn is_claim(kind: &Kind) -> bool {
     kind.is("", "PersistentVolumeClaim")
 }
@@ -29,8 +28,7 @@ pub fn is_about_claims(kind: &Kind, open: &Pods) -> bool {
     is_claim(kind) && *open == Pods { claim_sources, annotations, ..Pods::default() }
 }
 
-/// Whether the claims of an object ask for no more than is open. `may_lose` is whether its data may
-/// be deleted.
+/// Checks that the claims of an object ask for no more than is open. `may_lose` is whether its data may be deleted.
 ///
 /// # Errors
 /// The first thing that is not open, by its path.
@@ -73,7 +71,7 @@ fn check_retention(policy: &Cursor<'_>, may_lose: bool) -> Checked {
 /// The first thing that is not open, by its path.
 pub fn check_template(template: &Cursor<'_>, open: &Pods) -> Checked {
     all(template.members()?.map(|(field, value)| match field {
-        // Where it is written as an object of its own; the API server takes nothing else here.
+        // As an object of its own; the API server accepts nothing else here.
         "apiVersion" | "kind" => Ok(()),
         "metadata" => open.check_inherited(&value, &["name"]),
         "spec" => check_spec(&value, open),
@@ -90,7 +88,7 @@ fn check_spec(spec: &Cursor<'_>, open: &Pods) -> Checked {
     }))
 }
 
-/// A source in another namespace is unknown here, as children do not leave theirs.
+/// Denies a source in another namespace, for children do not leave theirs.
 fn check_source(source: &Cursor<'_>, open: &Pods) -> Checked {
     let mut named = false;
     let fields = all(source.members()?.map(|(field, value)| match field {
@@ -112,7 +110,7 @@ fn ensure_source(name: &Cursor<'_>, open: &Pods) -> Checked {
 }
 
 /// The claims of a template are named `TEMPLATE-SET-NUMBER`, and one that is there already is used
-/// as it is, whosever it is. So that name must be granted, or the parent's must stand in it. A
+/// as it is, whoever owns it. So that name must be granted, or contain the parent's. A
 /// template with `-` could have the beginning of another set's name in its own.
 fn check_name(request: &Request<'_>, template: &Cursor<'_>, open: &Pods) -> Checked {
     let Some(name) = template.descendant(&["metadata", "name"])? else {
@@ -120,7 +118,7 @@ fn check_name(request: &Request<'_>, template: &Cursor<'_>, open: &Pods) -> Chec
     };
     let (text, set) = (name.text()?, &*request.object.name);
     let own = !text.contains('-') && parent_label::is_named_after(set, &request.parent.name);
-    // Whatever the number: only a pattern that ends with `*` matches this.
+    // Stands for every number: only a pattern that ends with `*` matches it.
     let claims = format!("{text}-{set}-*");
     if own || glob::matches_any(&open.persistent_volume_claims, &claims) {
         return Ok(());
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_may_be_somebodys_is_not_taken_over() {
+    fn a_claim_that_may_belong_to_another_owner_is_not_adopted() {
         for (set, name) in [("postgresql", "data"), ("postgresql", "data-shop"), ("shops", "data"), ("shop", "data-my")]
         {
             let closed = Some("pod-volume-claim");

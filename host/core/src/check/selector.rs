@@ -1,6 +1,6 @@
-//! What a controller takes for its own: all Pods that its selector matches and no other controls,
-//! whichever tenant made them; where they are too many, it deletes some. A Deployment takes ReplicaSets so, and
-//! a StatefulSet the Pods `SET-NUMBER`, where the plugin chooses the name of the set. Pure.
+//! What a controller adopts: all Pods that its selector matches and no other controls, of whatever tenant; if there
+//! are too many, it deletes some. A Deployment adopts ReplicaSets in the same way, and a StatefulSet the Pods
+//! `SET-NUMBER`, where the plugin chooses the name of the set. Pure.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::check::pod::grant::Pods;
 use crate::check::violation::{Checked, Violation};
 use crate::model::parent_label;
 
-/// Whether an object takes only what is its parent's, or anything is open. Other kinds pass.
+/// Checks that an object adopts only what is its parent's, unless the grant opens more. Other kinds pass.
 ///
 /// # Errors
 /// Why something else might match.
@@ -99,7 +99,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_selector_that_names_the_parent_or_the_child_takes_no_others() {
+    fn a_selector_that_names_the_parent_or_the_child_adopts_no_others() {
         for (group, kind) in SELECTING {
             let with = |name: &str, labels: Value, adopt: bool| {
                 let selector = if group.is_empty() { labels } else { json!({ "matchLabels": labels }) };
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_whose_name_is_too_long_for_a_label_is_named_as_a_label_names_it() {
+    fn a_parent_name_too_long_for_a_label_is_matched_by_its_shortened_form() {
         let named = |kind: Kind, name: &str| ObjectRef { kind, namespace: Some("n".into()), name: name.into() };
         let long = "a".repeat(70);
         let parent = named(Kind::new("c", "v1", "Shop"), &long);

@@ -1,5 +1,5 @@
-//! What a Service may ask for: an address inside the cluster, unless its grant opens more. What its
-//! annotations ask of load balancers and name servers counts as well. Pure.
+//! Checks that a Service asks for an address inside the cluster, unless its grant opens more. Annotations for load
+//! balancers and name servers count as well. Pure.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,10 +30,10 @@ pub struct Services {
 }
 
 impl Services {
-    /// Whether what it says can be meant.
+    /// Checks that the item is meaningful.
     ///
     /// # Errors
-    /// What is wrong, in words for the administrator.
+    /// Says what is wrong, for the administrator.
     pub fn validate(&self) -> Result<(), String> {
         if let Some(kind) = self.types.iter().find(|kind| !TYPES.contains(&kind.as_str())) {
             return Err(format!("services.types has {kind:?}; there are {}", TYPES.join(", ")));
@@ -61,12 +61,12 @@ const FREE: [&str; 12] = [
     "trafficDistribution",
 ];
 
-/// Whether the kind is Service.
+/// Returns whether the kind is Service.
 pub fn is_service(kind: &Kind) -> bool {
     kind.is("", "Service")
 }
 
-/// Whether a Service asks for no more than is open. Other kinds pass.
+/// Checks that a Service asks for no more than is open. Other kinds pass.
 ///
 /// # Errors
 /// The first thing that is not open.
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_that_means_something_to_somebody_is_opened_by_its_own_item() {
+    fn an_annotation_that_other_controllers_act_on_is_opened_by_its_own_item() {
         let with = |metadata: Value, open: Services| {
             let service = Kind::new("", "v1", "Service");
             check(&service, &json!({ "metadata": metadata }), &open).err().map(|denial| denial.rule())

@@ -1,17 +1,17 @@
-//! The status and conditions that a plugin states: which of them it may state.
+//! Checks the status and conditions of a plugin's decision.
 
 use serde_json::{Map, Value};
 
 use crate::check::violation::{Denial, Violation, Violations};
 use crate::model::decision::Condition;
 
-/// The host's own condition: whether the last decision could be carried out.
+/// The host's own condition: whether the last decision could be applied.
 pub const RECONCILED: &str = "Reconciled";
 
 /// Returns the members of the plugin's status, without conditions.
 ///
 /// # Errors
-/// When it is no JSON object, or states what is the host's.
+/// When it is no JSON object, or has fields of the host's.
 pub fn check(status: Option<&str>, conditions: &[Condition]) -> Result<Map<String, Value>, Denial> {
     let mut violations = Violations::default();
     let members = violations.note(read(status).map_err(Denial::from)).unwrap_or_default();

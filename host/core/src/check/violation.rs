@@ -15,7 +15,7 @@ pub struct Violation {
     pub rule: &'static str,
     /// What breaks it, and in which object.
     pub message: String,
-    /// What lifts it, where the message does not say so.
+    /// The change that lifts it, if the message does not name it.
     pub fix: Option<Fix>,
 }
 
@@ -25,7 +25,7 @@ impl Violation {
         Self { rule, message: message.into(), fix: None }
     }
 
-    /// Adds what lifts it.
+    /// Adds the change that lifts it.
     #[must_use]
     pub fn fixed_by(self, fix: Fix) -> Self {
         Self { fix: Some(fix), ..self }
@@ -49,7 +49,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a check came to.
+/// The result of a check.
 pub type Checked = Result<(), Denial>;
 
 /// Every rule that a decision breaks, at least one. The decision is denied as a whole.
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_violation_is_said_as_it_is_and_several_are_numbered() {
+    fn one_violation_is_printed_as_it_is_and_several_are_numbered() {
         let one = Denial::from(Violation::new("a", "first"));
         assert_eq!(one.to_string(), "the decision is denied as a whole: first");
         let mut violations = Violations::default();

@@ -1,5 +1,5 @@
-//! What a revision with another finalizer than the present one's, or with none, would write to parents and
-//! leave on them. No decision says it, for the finalizer is the host's to add and to take off. Pure.
+//! What a revision with another finalizer than the active one's, or with none, would write to parents and leave on
+//! them. No decision shows it, for the host adds and removes the finalizer. Pure.
 
 use std::sync::Arc;
 
@@ -8,26 +8,27 @@ use serde::{Deserialize, Serialize};
 use crate::model::decision::Descriptor;
 use crate::model::object::Object;
 
-/// What would become of the finalizers of parents.
+/// The change of finalizers on parents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FinalizerChange {
-    /// The one that the present revision holds.
+    /// The active revision's finalizer.
     pub old: Option<String>,
-    /// The one that the new revision would hold.
+    /// The new revision's finalizer.
     pub new: Option<String>,
-    /// Parents to which the new one would be added.
+    /// Parents to which the new finalizer would be added.
     pub added: usize,
-    /// Parents that would keep the old one until they are deleted, when the host takes it off. A reload holds
-    /// such a revision for an approval.
+    /// Parents that would keep the old finalizer until they are deleted, when the host removes it. Such a revision
+    /// requires approval.
     pub kept: usize,
-    /// Parents that would keep the old one for ever, for the new revision serves another kind. Held, too.
+    /// Parents that would keep the old finalizer for ever, for the new revision serves another kind. It requires
+    /// approval, too.
     pub stranded: usize,
 }
 
 impl FinalizerChange {
-    /// Between the revision that decides, over these parents, and a new one over those; none where it would
-    /// be one finalizer of one kind as before.
+    /// Compares the active revision with a new one, each over its parents. Returns none where kind and finalizer
+    /// stay the same.
     pub fn between(
         (old, present): (&Descriptor, impl Iterator<Item = Arc<Object>>),
         (new, parents): (&Descriptor, impl Iterator<Item = Arc<Object>>),
@@ -45,14 +46,14 @@ impl FinalizerChange {
         (old.is_some() || new.is_some()).then_some(Self { old, new, added, kept, stranded })
     }
 
-    /// Whether any parent that is there would be written to, or be left with what no revision asks for.
+    /// Returns whether any parent would be written to, or keep a finalizer that no revision has.
     pub fn touches_any(&self) -> bool {
         self.added + self.kept + self.stranded > 0
     }
 }
 
 fn holds(parent: &Object, finalizer: &str) -> bool {
-    parent.finalizers.iter().any(|held| **held == *finalizer)
+    parent.finalizers.iter().any(|present| **present == *finalizer)
 }
 
 #[cfg(test)]
@@ -70,13 +71,8 @@ mod tests {
             name: "demo".into(),
             version: "1".into(),
             parent: Kind::new("example.com", "v1", kind),
-            parent_fields: Vec::new(),
-            owns: Vec::new(),
-            reads: Vec::new(),
             finalizer: finalizer.map(str::to_owned),
-            wants_now: false,
-            wants_attempt: false,
-            config_schema: None,
+            ..Descriptor::default()
         }
     }
 
@@ -118,13 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_present_one_holds_stays_until_its_parent_is_deleted() {
+    fn the_finalizer_of_the_active_revision_stays_until_its_parent_is_deleted() {
         assert_eq!(numbers(Some(A), ("Demo", Some(B))), Some([2, 3, 0]));
         assert_eq!(numbers(Some(A), ("Demo", None)), Some([0, 3, 0]));
     }
 
     #[test]
-    fn nobody_takes_the_finalizer_off_a_kind_that_is_served_no_longer() {
+    fn the_finalizer_stays_on_parents_of_a_kind_that_is_no_longer_served() {
         assert_eq!(numbers(Some(A), ("Other", Some(A))), Some([1, 0, 3]));
         assert_eq!(numbers(Some(A), ("Other", None)), Some([0, 0, 3]));
     }

@@ -1,4 +1,4 @@
-//! Which fields of two JSON values differ, as lines that a person reads. Pure.
+//! Lists the fields in which two JSON values differ, for people. Pure.
 //!
 //! A plugin chooses how much there is of everything, so all of it is bounded: the length of a
 //! value, and how many fields are listed. What is beyond is counted.
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 const VALUE: usize = 200;
 /// The most characters of a path that are shown.
 const PATH: usize = 300;
-/// Stands for a value that may not be shown.
+/// Replaces a value that may not be shown.
 pub const HIDDEN: &str = "(changed)";
 
 /// A field that differs.
@@ -37,16 +37,16 @@ pub struct Fields {
     pub more: usize,
 }
 
-/// What to make of members.
+/// How to treat members.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules<'a> {
     /// Members of the value itself below which no value is shown.
     pub secret: &'a [&'a str],
-    /// A member that is not looked at, wherever it is.
+    /// A member that is ignored, at any depth.
     pub ignored: &'a str,
 }
 
-/// What differs between two values; at most so many fields are listed.
+/// Compares two values; lists at most so many fields.
 pub fn compare(old: Option<&Value>, new: Option<&Value>, most: usize, rules: Rules<'_>) -> Fields {
     let mut walk = Walk { found: Fields::default(), most, rules };
     walk.value("", old, new, false);
@@ -90,7 +90,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Elements that have names are the same where their names are; others where their places are.
+    /// Matches elements with names by name, and others by index.
     fn elements(&mut self, path: &str, old: &[Value], new: &[Value], hidden: bool) {
         let (Some(before), Some(after)) = (names(old), names(new)) else {
             for index in 0..old.len().max(new.len()) {
@@ -124,7 +124,7 @@ fn shown(value: &Value, hidden: bool) -> String {
     if hidden { HIDDEN.to_owned() } else { text(value) }
 }
 
-/// A member's path. A key that has dots of its own, as those of labels do, stands in brackets.
+/// Returns a member's path. A key that has dots, such as a label's, is put in brackets.
 fn member(path: &str, key: &str) -> String {
     match (path, key.contains(['.', '['])) {
         ("", false) => key.to_owned(),
@@ -133,7 +133,7 @@ fn member(path: &str, key: &str) -> String {
     }
 }
 
-/// The names of a list's elements, where each has one of its own.
+/// Returns the names of a list's elements, if all have different ones.
 fn names(list: &[Value]) -> Option<Vec<&str>> {
     let names: Option<Vec<&str>> = list.iter().map(|element| element.get("name")?.as_str()).collect();
     names.filter(|names| names.iter().collect::<BTreeSet<_>>().len() == names.len())
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_told_by_its_path_with_both_values() {
+    fn a_changed_field_is_reported_by_its_path_with_both_values() {
         let (old, new) =
             (json!({"spec": {"replicas": 1, "paused": true}}), json!({"spec": {"replicas": 3, "new": "x"}}));
         let lines = [line("spec.new", "-", "\"x\""), line("spec.paused", "true", "-"), line("spec.replicas", "1", "3")];
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_with_names_are_told_by_them_wherever_they_stand() {
+    fn elements_with_names_are_reported_by_name_whatever_their_index() {
         let old = json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]});
         let new = json!({"containers": [{"name": "b", "image": "2"}, {"name": "c"}, {"name": "a", "image": "1"}]});
         let lines = [line("containers[b].image", "\"1\"", "\"2\""), line("containers[c]", "-", r#"{"name":"c"}"#)];
@@ -172,13 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn another_order_of_the_same_elements_is_told() {
+    fn another_order_of_the_same_elements_is_reported() {
         let (old, new) = (json!({"l": [{"name": "a"}, {"name": "b"}]}), json!({"l": [{"name": "b"}, {"name": "a"}]}));
         assert_eq!(listed(&old, &new), [line("l", "a, b", "b, a")]);
     }
 
     #[test]
-    fn elements_without_names_are_told_by_their_places() {
+    fn elements_without_names_are_reported_by_index() {
         let (old, new) = (json!({"args": ["-v", "-m"]}), json!({"args": ["-v", "-n", "x"]}));
         assert_eq!(listed(&old, &new), [line("args[1]", "\"-m\"", "\"-n\""), line("args[2]", "-", "\"x\"")]);
         let (old, new) =
@@ -187,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_with_dots_stands_in_brackets() {
+    fn a_key_with_dots_is_put_in_brackets() {
         let (old, new) = (json!({"labels": {"app.example.com/a": "1"}}), json!({"labels": {"app.example.com/a": "2"}}));
         assert_eq!(listed(&old, &new), [line("labels[app.example.com/a]", "\"1\"", "\"2\"")]);
     }
 
     #[test]
-    fn no_value_of_a_secret_is_told_however_it_changes() {
+    fn no_value_of_a_secret_is_reported_however_it_changes() {
         for (old, new) in [
             (json!({"data": {"password": "hunter2"}}), json!({"data": {"password": "hunter3"}})),
             (json!({}), json!({"data": {"password": "hunter2"}})),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ignored_is_not_told() {
+    fn ignored_fields_are_not_reported() {
         assert_eq!(listed(&json!({"a": {"ignored": 1}}), &json!({"a": {"ignored": 2}})), []);
     }
 

@@ -1,8 +1,7 @@
-//! Two answers for the same parent: what the second would do that the first does not. Pure.
+//! Compares the answers of two revisions for the same parent. Pure.
 //!
-//! Children are compared as they would be written, after the checks; a child of which nothing is
-//! known but that it is there, because the old revision keeps all or has failed, is compared by its
-//! name alone.
+//! Children are compared as they would be written, after the checks; if the old revision keeps all children or has
+//! failed, existing ones are compared by name only.
 
 pub mod finalizers;
 pub mod json_diff;
@@ -25,18 +24,18 @@ const FIELDS_IN_ALL: usize = 1_000;
 /// The most characters of a failure's or an Event's message.
 const MESSAGE: usize = 500;
 
-/// What a revision came to for one parent.
+/// The result of a revision for one parent.
 #[derive(Clone, Debug)]
 pub enum Side {
-    /// It is not called: the parent is being deleted and holds no finalizer of it.
+    /// It is not called: the parent is being deleted and has no finalizer of it.
     Idle,
-    /// It decided, and what it decided may be done.
+    /// It decided, and the decision is admitted.
     Decided(Box<Judged>, Basis),
-    /// It failed, or what it decided may not be done.
+    /// It failed, or its decision is denied.
     Failed(Failed),
 }
 
-/// What a decision rests on.
+/// The objects on which a decision is based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// Watched objects alone.
@@ -45,7 +44,7 @@ pub enum Basis {
     Fetched,
 }
 
-/// Why a revision came to nothing.
+/// Why a revision failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     /// One PascalCase word.
@@ -83,7 +82,7 @@ impl From<&ObjectRef> for Named {
     }
 }
 
-/// A child that would be written otherwise.
+/// A child that would be changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// Which object.
@@ -95,22 +94,22 @@ pub struct Changed {
     pub more: usize,
 }
 
-/// What the new revision would do for one parent that the old one does not.
+/// The differences between two revisions for one parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
     /// The parent.
     pub parent: Named,
-    /// Children that would be made.
+    /// Children that would be created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub created: Vec<Named>,
     /// Children that would be deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deleted: Vec<Named>,
-    /// Children that would no longer be wanted, and stay because their deletion is not granted.
+    /// Children that would no longer be desired, and stay because their deletion is not granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Named>,
-    /// Children that would be written otherwise.
+    /// Children that would be changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<Changed>,
     /// Fields of the status.
@@ -119,19 +118,19 @@ pub struct Difference {
     /// Fields of the conditions, for example `Available.message`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Field>,
-    /// Events that would no longer be said, as old, or would be said, as new; the path is the reason.
+    /// Events that only the old revision (old) or only the new one (new) emits; the path is the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Field>,
-    /// When it is decided again.
+    /// The requeue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue: Option<Field>,
     /// The kind of answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Field>,
-    /// Why the old revision came to nothing.
+    /// Why the old revision failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_failure: Option<Failed>,
-    /// Why the new one would.
+    /// Why the new one would fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_failure: Option<Failed>,
 }
@@ -154,19 +153,19 @@ impl Difference {
         }
     }
 
-    /// Whether the status or a condition would say something else.
+    /// Returns whether the status or a condition would change.
     pub fn changes_status(&self) -> bool {
         !self.status.is_empty() || !self.conditions.is_empty()
     }
 
-    /// Whether the new revision fails where the old one does not.
+    /// Returns whether the new revision fails where the old one does not.
     pub fn breaks(&self) -> bool {
         self.new_failure.is_some() && self.old_failure.is_none()
     }
 }
 
-/// What would change for a parent; none where nothing would. `there` are its children that are
-/// there and are the plugin's; `may_prune` says which of them it may delete.
+/// Returns what would change for a parent; none if nothing would. `there` are its existing children of the plugin;
+/// `may_prune` says which of them may be deleted.
 pub fn compare(
     parent: &ObjectRef,
     old: &Side,
@@ -215,7 +214,7 @@ impl Side {
 
 type Identity<'a> = (&'a str, &'a str, Option<&'a str>, &'a str);
 
-/// The version of a kind is only a way to speak of the same object.
+/// Compares references without the version of their kinds.
 fn identity(reference: &ObjectRef) -> Identity<'_> {
     (&reference.kind.group, &reference.kind.kind, reference.namespace.as_deref(), &reference.name)
 }
@@ -284,7 +283,7 @@ fn other(path: &str, old: Option<String>, new: Option<String>) -> Option<Field> 
     (old != new).then(|| Field { path: path.to_owned(), old, new })
 }
 
-/// The conditions by their types; their order means nothing.
+/// Compares conditions by type; their order has no meaning.
 fn conditions(decision: &Decision) -> Value {
     let stated = decision.conditions.iter().map(|condition| {
         let said = json!({
@@ -317,7 +316,7 @@ mod tests {
 
     use super::*;
     use crate::check::Stage;
-    use crate::model::decision::{Children, Condition, Severity, Truth};
+    use crate::model::decision::{Condition, Severity, Truth};
     use crate::model::kind::Kind;
 
     fn reference(kind: &str, name: &str) -> ObjectRef {
@@ -330,26 +329,16 @@ mod tests {
         Desired { reference: reference(kind, name), body: Arc::new(body), digest }
     }
 
-    fn decision() -> Decision {
-        Decision {
-            children: Children::Keep,
-            status: None,
-            conditions: Vec::new(),
-            events: Vec::new(),
-            requeue_after: None,
-        }
-    }
-
     fn decided(decision: Decision, desired: Option<Vec<Desired>>) -> Side {
         Side::Decided(Box::new(Judged { stage: Stage::Decided, decision, desired }), Basis::Watched)
     }
 
     fn children(desired: Vec<Desired>) -> Side {
-        decided(decision(), Some(desired))
+        decided(Decision::default(), Some(desired))
     }
 
     fn said(change: impl FnOnce(&mut Decision)) -> Side {
-        let mut decision = decision();
+        let mut decision = Decision::default();
         change(&mut decision);
         decided(decision, None)
     }
@@ -397,14 +386,14 @@ mod tests {
     }
 
     #[test]
-    fn a_child_whose_deletion_is_not_granted_is_left() {
+    fn a_child_whose_deletion_is_not_granted_stays() {
         let old = children(vec![child("PersistentVolumeClaim", "a", json!(1))]);
         let found = found(&old, &children(vec![]), &[]).unwrap();
         assert_eq!((names(&found.left), found.deleted.len()), (vec!["a"], 0));
     }
 
     #[test]
-    fn where_the_old_answer_says_nothing_of_children_those_that_are_there_count() {
+    fn where_the_old_answer_keeps_its_children_the_observed_ones_count() {
         let there = [reference("Service", "a"), reference("Service", "b")];
         let new = children(vec![child("Service", "b", json!(1)), child("Service", "c", json!(1))]);
         for old in [said(|_| {}), failed("x")] {
@@ -424,15 +413,16 @@ mod tests {
 
     #[test]
     fn clean_up_that_is_done_earlier_is_another_kind_of_answer() {
-        let cleanup =
-            |stage, basis| Side::Decided(Box::new(Judged { stage, decision: decision(), desired: None }), basis);
+        let cleanup = |stage, basis| {
+            Side::Decided(Box::new(Judged { stage, decision: Decision::default(), desired: None }), basis)
+        };
         let found =
             found(&cleanup(Stage::Waiting, Basis::Watched), &cleanup(Stage::Done, Basis::Fetched), &[]).unwrap();
         assert_eq!(found.answer, Some(field("answer", Some("waiting: keep"), Some("done: keep, after needs"))));
     }
 
     #[test]
-    fn no_value_of_a_secret_is_told_and_its_labels_are() {
+    fn no_value_of_a_secret_is_reported_but_its_labels_are() {
         let secret = |value: &str| {
             let body = json!({"metadata": {"labels": {"a": value}}, "data": {"k": value}, "stringData": {"l": value}});
             children(vec![child("Secret", "s", body)])
@@ -446,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_what_is_no_secret_is_told() {
+    fn data_of_other_kinds_than_secrets_is_reported() {
         let old = children(vec![child("ConfigMap", "c", json!({"data": {"k": "1"}}))]);
         let new = children(vec![child("ConfigMap", "c", json!({"data": {"k": "2"}}))]);
         let found = found(&old, &new, &[]).unwrap();
@@ -474,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn status_and_conditions_are_told_by_field_and_type() {
+    fn status_and_conditions_are_reported_by_field_and_type() {
         let condition = |name: &str, message: &str| Condition {
             name: name.into(),
             status: Truth::True,
@@ -496,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn events_and_the_requeue_are_told() {
+    fn events_and_the_requeue_are_reported() {
         let event = |message: &str| Event { severity: Severity::Normal, reason: "R".into(), message: message.into() };
         let old = said(|decision| decision.events = vec![event("both"), event("old")]);
         let new = said(|decision| {

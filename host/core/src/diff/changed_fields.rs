@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use serde_json::Value;
 
 use crate::check::Desired;
-use crate::model::managed_fields::Fields;
+use crate::model::managed_fields::FieldSet;
 
 /// So many fields of a child are named.
 const NAMED: usize = 10;
@@ -53,14 +53,14 @@ impl DesiredBefore {
 /// The desired leaves that another field manager took over, by its edit.
 pub fn taken_over(fields: Option<&str>, desired: &Value) -> Vec<String> {
     let mut taken = Vec::new();
-    match fields.and_then(|fields| Fields::read(fields).ok()) {
+    match fields.and_then(|fields| FieldSet::read(fields).ok()) {
         Some(fields) => walk_owned(&fields, desired, "", &mut taken),
         None => return taken,
     }
     named(taken)
 }
 
-fn walk_owned(node: &Fields<'_>, desired: &Value, path: &str, taken: &mut Vec<String>) {
+fn walk_owned(node: &FieldSet<'_>, desired: &Value, path: &str, taken: &mut Vec<String>) {
     if node.is_leaf() || taken.len() > NAMED {
         return;
     }

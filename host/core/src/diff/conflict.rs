@@ -1,12 +1,12 @@
-//! Which field managers stand in the way of an apply: who changes a child back each time ([`undone`]), and whose
-//! fields make what is desired invalid ([`beside`]), as its `managedFields` say.
+//! Finds the field managers that conflict with an apply, from `managedFields`: those that revert a child each time
+//! ([`undone`]), and those whose fields make the desired child invalid ([`beside`]).
 //!
 //! Pure. Asked only of a child whose apply is delayed (see [`contention`](crate::flow::contention)) or refused.
 
 use serde_json::{Map, Value};
 
 use crate::diff;
-use crate::model::managed_fields::{Fields, Step};
+use crate::model::managed_fields::{FieldSet, Step};
 use crate::model::object::FieldManager;
 
 /// At most this many fields are named.
@@ -40,10 +40,10 @@ pub fn beside(managers: &[FieldManager], manager: &str, desired: &Value, refused
 }
 
 /// What `manager` applied, and what each other field manager owns.
-fn read<'a>(managers: &'a [FieldManager], manager: &str) -> (Option<Fields<'a>>, Vec<(&'a str, Fields<'a>)>) {
+fn read<'a>(managers: &'a [FieldManager], manager: &str) -> (Option<FieldSet<'a>>, Vec<(&'a str, FieldSet<'a>)>) {
     let (mut own, mut others) = (None, Vec::new());
     for one in managers {
-        match Fields::read(&one.fields) {
+        match FieldSet::read(&one.fields) {
             Ok(fields) if one.applied && one.manager == manager => own = Some(fields),
             Ok(fields) => others.push((one.manager.as_str(), fields)),
             Err(_) => {}
@@ -52,13 +52,13 @@ fn read<'a>(managers: &'a [FieldManager], manager: &str) -> (Option<Fields<'a>>,
     (own, others)
 }
 
-fn borrowed<'f, 'a>(others: &'f [(&'a str, Fields<'a>)]) -> Vec<(&'f str, &'f Fields<'a>)> {
+fn borrowed<'f, 'a>(others: &'f [(&'a str, FieldSet<'a>)]) -> Vec<(&'f str, &'f FieldSet<'a>)> {
     others.iter().map(|(name, fields)| (*name, fields)).collect()
 }
 
-type Others<'f, 'a> = [(&'f str, &'f Fields<'a>)];
+type Others<'f, 'a> = [(&'f str, &'f FieldSet<'a>)];
 
-fn find(own: Option<&Fields<'_>>, others: &Others<'_, '_>, desired: &Value, path: String, found: &mut Vec<String>) {
+fn find(own: Option<&FieldSet<'_>>, others: &Others<'_, '_>, desired: &Value, path: String, found: &mut Vec<String>) {
     if found.len() >= NAMED {
         return;
     }
@@ -102,13 +102,13 @@ fn find_owned(others: &Others<'_, '_>, desired: &Value, path: String, found: &mu
 
 /// Collects the fields of others in every struct of which a field is not ours.
 fn find_beside(
-    own: Option<&Fields<'_>>,
+    own: Option<&FieldSet<'_>>,
     others: &Others<'_, '_>,
     desired: &Value,
     path: String,
     found: &mut Vec<(String, String)>,
 ) {
-    if others.is_empty() || own.is_some_and(Fields::is_leaf) || found.len() >= CANDIDATES {
+    if others.is_empty() || own.is_some_and(FieldSet::is_leaf) || found.len() >= CANDIDATES {
         return;
     }
     match desired {
@@ -161,9 +161,9 @@ fn names(path: &str) -> impl Iterator<Item = &str> {
 /// Returns what others own of a part; all of it, if they own the whole.
 fn below<'f, 'a>(
     others: &Others<'f, 'a>,
-    part: impl Fn(&'f Fields<'a>) -> Option<&'f Fields<'a>>,
-) -> Vec<(&'f str, &'f Fields<'a>)> {
-    let narrowed = |(name, fields): &(&'f str, &'f Fields<'a>)| {
+    part: impl Fn(&'f FieldSet<'a>) -> Option<&'f FieldSet<'a>>,
+) -> Vec<(&'f str, &'f FieldSet<'a>)> {
+    let narrowed = |(name, fields): &(&'f str, &'f FieldSet<'a>)| {
         let fields = if fields.is_leaf() { Some(*fields) } else { part(fields) };
         Some((*name, fields?))
     };
@@ -294,7 +294,7 @@ mod tests {
     const ONE: &str = r#"k:{"name":"one"}"#;
 
     #[test]
-    fn a_field_beside_one_that_was_taken_from_us_is_named_with_its_owner() {
+    fn a_field_beside_one_that_we_lost_is_named_with_its_owner() {
         let own = json!({ "f:spec": { "f:replicas": {}, "f:securityContext": { "f:runAsNonRoot": {} } } });
         let profile = json!({ "f:seccompProfile": { "f:type": {}, "f:localhostProfile": {} } });
         let other = json!({ "f:spec": { "f:securityContext": profile, "f:paused": {} } });

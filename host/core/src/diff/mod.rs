@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::check::Desired;
 use crate::model::kind::Kind;
-use crate::model::managed_fields::{Fields, Step};
+use crate::model::managed_fields::{FieldSet, Step};
 use crate::model::object::{Object, ObservedChildren, PLUGIN_LABEL};
 
 /// Under which condition a child is applied.
@@ -93,10 +93,10 @@ pub fn in_sync(desired: &Desired, live: &Object, manager: &str) -> bool {
 /// `apiVersion`, `kind`, `metadata.name` and `metadata.namespace` identify the object; no manager
 /// owns them.
 pub fn covers(fields: &str, desired: &Value) -> bool {
-    Fields::read(fields).is_ok_and(|fields| covers_members(&fields, desired, &["apiVersion", "kind"]))
+    FieldSet::read(fields).is_ok_and(|fields| covers_members(&fields, desired, &["apiVersion", "kind"]))
 }
 
-fn covers_members(node: &Fields<'_>, desired: &Value, identity: &[&str]) -> bool {
+fn covers_members(node: &FieldSet<'_>, desired: &Value, identity: &[&str]) -> bool {
     let Some(members) = desired.as_object() else { return node_covers(node, desired) };
     members.iter().filter(|(key, _)| !identity.contains(&key.as_str())).all(|(key, value)| {
         node.member(key).is_some_and(|below| match key.as_str() {
@@ -108,12 +108,12 @@ fn covers_members(node: &Fields<'_>, desired: &Value, identity: &[&str]) -> bool
 
 /// Whether `fieldsV1` holds a leaf that `desired` has not.
 pub fn exceeds(fields: &str, desired: &Value) -> bool {
-    Fields::read(fields).map_or(true, |fields| node_exceeds(&fields, desired))
+    FieldSet::read(fields).map_or(true, |fields| node_exceeds(&fields, desired))
 }
 
 /// Whether a node covers all that is desired there. A leaf covers its whole subtree: a value, or a map or list that
 /// is replaced as one.
-pub fn node_covers(node: &Fields<'_>, desired: &Value) -> bool {
+pub fn node_covers(node: &FieldSet<'_>, desired: &Value) -> bool {
     if node.is_leaf() {
         return true;
     }
@@ -126,7 +126,7 @@ pub fn node_covers(node: &Fields<'_>, desired: &Value) -> bool {
     }
 }
 
-fn node_exceeds(node: &Fields<'_>, desired: &Value) -> bool {
+fn node_exceeds(node: &FieldSet<'_>, desired: &Value) -> bool {
     match desired {
         Value::Object(members) => node.steps().any(|(step, below)| match step {
             Step::Member(name) => members.get(name).is_none_or(|value| node_exceeds(below, value)),
@@ -137,7 +137,7 @@ fn node_exceeds(node: &Fields<'_>, desired: &Value) -> bool {
     }
 }
 
-fn list_exceeds(node: &Fields<'_>, elements: &[Value]) -> bool {
+fn list_exceeds(node: &FieldSet<'_>, elements: &[Value]) -> bool {
     let values = LazyCell::new(|| elements.iter().collect::<HashSet<_>>());
     let alone = node.steps().any(|(step, _)| match step {
         Step::Keyed(_) => false,

@@ -2,26 +2,26 @@
 //! theirs is another, which an apply leaves alone beside the new one that it adds.
 //!
 //! Beside *diff*; pure. What others added is distinguished from what they renamed by all that is not the name, so
-//! an element that says little more than its name is never taken for one of ours.
+//! an element with little more than a name never counts as one of ours.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
 use crate::diff::repair::Repair;
-use crate::model::managed_fields::Fields;
+use crate::model::managed_fields::FieldSet;
 
 const NAME: &str = "name";
 /// How many members beside its name distinguish an element from others.
-const TELLING: usize = 2;
+const DISTINGUISHING: usize = 2;
 
 /// Whether an element that we applied, and that has a name, is no longer ours.
 pub fn is_missing(fields: &str, desired: &Value) -> bool {
-    Fields::read(fields).is_ok_and(|fields| is_missing_below(Some(&fields), desired))
+    FieldSet::read(fields).is_ok_and(|fields| is_missing_below(Some(&fields), desired))
 }
 
-fn is_missing_below(node: Option<&Fields<'_>>, desired: &Value) -> bool {
-    if node.is_some_and(Fields::is_leaf) {
+fn is_missing_below(node: Option<&FieldSet<'_>>, desired: &Value) -> bool {
+    if node.is_some_and(FieldSet::is_leaf) {
         return false;
     }
     match desired {
@@ -29,7 +29,7 @@ fn is_missing_below(node: Option<&Fields<'_>>, desired: &Value) -> bool {
             members.iter().any(|(key, value)| is_missing_below(node.and_then(|node| node.member(key)), value))
         }
         Value::Array(elements) => {
-            let keyed = node.map(Fields::keyed);
+            let keyed = node.map(FieldSet::keyed);
             let places = keyed.as_ref().map_or_else(|| vec![None; elements.len()], |keyed| keyed.of_each(elements));
             elements.iter().zip(places).any(|(element, place)| {
                 match place.and_then(|place| keyed.as_ref()?.nodes.get(place).copied()) {
@@ -78,7 +78,7 @@ fn find_doubles(desired: &Value, live: &Value, pointer: String, found: &mut Vec<
 
 /// An element that can be distinguished from others, and its name.
 fn named(element: &Value) -> Option<(&Value, &Map<String, Value>)> {
-    let members = element.as_object().filter(|members| members.len() > TELLING)?;
+    let members = element.as_object().filter(|members| members.len() > DISTINGUISHING)?;
     Some((members.get(NAME).filter(|name| name.is_string())?, members))
 }
 
@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_renamed_element_is_put_back() {
+    fn the_name_of_a_renamed_element_is_restored() {
         let repairs = doubles(&with(json!([ours()])), &with(json!([{ "name": "sidecar" }, as_served("renamed")])));
         let pointer = "/spec/template/spec/containers/1/name".to_owned();
         assert_eq!(repairs, [Repair { pointer, value: json!("memcached") }]);
     }
 
     #[test]
-    fn each_of_two_that_differ_in_nothing_but_their_names_gets_one_back() {
+    fn each_of_two_elements_that_differ_only_in_name_gets_one_name_back() {
         let with_names = |names: [&str; 2]| with(names.map(as_served).into_iter().collect());
         let repairs = doubles(&with_names(["a", "b"]), &with_names(["x", "y"]));
         let expected = ["a", "b"].iter().enumerate().map(|(index, name)| Repair {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_or_is_somebody_elses_is_not_renamed() {
+    fn an_element_that_exists_or_is_foreign_is_not_renamed() {
         let desired = with(json!([ours()]));
         let others = [
             json!([as_served("renamed"), as_served("memcached")]),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_little_more_than_its_name_is_not_told_from_others() {
+    fn an_element_with_little_more_than_a_name_is_not_matched() {
         let variable = |name: &str| json!({ "env": [{ "name": name, "value": "1" }] });
         assert_eq!(doubles(&variable("A"), &variable("B")), []);
         assert!(!is_missing(r#"{"f:env":{"k:{\"name\":\"B\"}":{".":{}}}}"#, &variable("A")));

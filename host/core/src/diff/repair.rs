@@ -4,33 +4,33 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::model::managed_fields::Fields;
+use crate::model::managed_fields::FieldSet;
 
-/// So many pairs of an element of a list and another, or a key of it, are compared: a plugin chooses how long its
-/// lists are, and a person who edits one object how many owners' keys it has.
+/// The most pairs of list elements that are compared: the plugin chooses the length of its lists, and whoever edits
+/// the object the number of keys.
 const PAIRS: usize = 4096;
 
-/// What is to be replaced before an apply can bring about what is desired.
+/// A value to be replaced before an apply can reach the desired state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Repair {
-    /// Where in the live object, as a JSON pointer.
+    /// The JSON pointer to it in the live object.
     pub pointer: String,
-    /// What is to stand there.
+    /// The new value.
     pub value: Value,
 }
 
-/// Restores elements of ours that went missing from innermost lists: another writer changed a key of theirs, so
-/// that to the API server ours is gone and theirs is another, which an apply can never remove. The edited one is
-/// known by what else it still has of ours; where none is, the list becomes what is desired.
+/// Returns the repairs of elements of ours that another writer edited by changing a key. To the API server ours is
+/// gone and the edited one is foreign, so no apply removes it. The edited element is found by the fields that it
+/// still shares with ours; if there is none, the whole list is replaced by the desired one.
 pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {
     let mut repairs = Vec::new();
-    if let Ok(fields) = Fields::read(fields) {
+    if let Ok(fields) = FieldSet::read(fields) {
         find_repairs(Some(&fields), desired, live, String::new(), &mut repairs);
     }
     repairs
 }
 
-fn find_repairs(node: Option<&Fields<'_>>, desired: &Value, live: &Value, pointer: String, found: &mut Vec<Repair>) {
+fn find_repairs(node: Option<&FieldSet<'_>>, desired: &Value, live: &Value, pointer: String, found: &mut Vec<Repair>) {
     match (desired, live) {
         (Value::Object(members), Value::Object(there)) => {
             for (key, value) in members {
@@ -50,7 +50,7 @@ fn find_repairs(node: Option<&Fields<'_>>, desired: &Value, live: &Value, pointe
 }
 
 fn find_repairs_of_elements(
-    node: &Fields<'_>,
+    node: &FieldSet<'_>,
     elements: &[Value],
     there: &[Value],
     pointer: String,

@@ -2,7 +2,7 @@
 //! that are the host's. Between *check* and *apply*; pure.
 //!
 //! `lastTransitionTime` is carried over from the newest version known and moves only when the
-//! status of the condition does; taken from a stale copy it would make every write differ.
+//! status of the condition does; from a stale copy it would make every write differ.
 
 use serde_json::{Map, Value, json};
 
@@ -15,8 +15,8 @@ use crate::model::object::{HOST_MANAGER, Object};
 /// The `status` of a server-side apply: `{"status": {…}}`.
 ///
 /// `parent` is the newest version known, `generation` the one that was decided on, and `now` is
-/// RFC 3339 in whole seconds. Without a status, what `manager` said before is said again, for a
-/// server-side apply takes back what it leaves out.
+/// RFC 3339 in whole seconds. Without a status, the fields that `manager` owns are repeated, for a
+/// server-side apply removes those that it leaves out.
 ///
 /// # Errors
 /// When the plugin's status is no JSON object, or states what is the host's.
@@ -48,13 +48,13 @@ fn of_members(status: Map<String, Value>) -> Value {
     Map::from_iter([("status".to_owned(), status.into())]).into()
 }
 
-/// A status that takes back all that was said. An empty list, because the API server makes `null` of
-/// an object whose last member an apply takes back, and then refuses it.
+/// Returns a status that removes all our fields. It has an empty list, because the API server turns an object into
+/// `null` when an apply removes its last member, and then refuses it.
 pub fn nothing() -> Value {
     json!({ "status": { "conditions": [] } })
 }
 
-/// Whether a field manager says anything in the status.
+/// Returns whether a field manager owns any field of the status.
 pub fn says_anything(parent: &Object, manager: &str) -> bool {
     let says = |node: &Value| {
         node.as_object()
@@ -228,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn saying_nothing_where_nothing_was_said_is_current() {
+    fn an_empty_status_where_none_was_written_is_current() {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: vec![], status: true };
         let parent = Object::read(r#"{"metadata":{"name":"a"}}"#, &lens).unwrap();
         assert!(is_current(&desired(None, &[], &parent, "hotshoe/m", 2, NOW).unwrap(), &parent, "hotshoe/m"));
     }
 
     #[test]
-    fn a_status_that_is_left_out_is_said_again_and_conditions_are_taken_back() {
+    fn a_status_that_is_left_out_is_repeated_and_conditions_are_removed() {
         let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
         let silent = desired(None, &[], &parent, "hotshoe/m", 2, NOW).unwrap();
         assert_eq!(silent, json!({ "status": { "nodes": [] } }));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_ours_is_said_again() {
+    fn only_fields_of_our_own_are_repeated() {
         let fields = r#"{"f:status":{"f:a":{"f:b":{}},"f:list":{"k:{\"x\":1}":{}}}}"#;
         let parent = parent(r#"{"a":{"b":1,"c":2},"list":[{"x":1}],"theirs":true}"#, fields);
         let silent = desired(None, &[], &parent, "hotshoe/m", 2, NOW).unwrap();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_is_taken_back_by_an_empty_list() {
+    fn the_last_field_is_removed_by_an_empty_list() {
         let before = r#"{"conditions":[{"type":"Available","status":"True"}]}"#;
         let stated =
             r#"{"f:status":{"f:conditions":{"k:{\"type\":\"Available\"}":{".":{},"f:type":{},"f:status":{}}}}}"#;

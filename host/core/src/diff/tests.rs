@@ -17,7 +17,7 @@ fn ownership_of_every_leaf_is_coverage() {
 }
 
 #[test]
-fn a_leaf_that_somebody_took_is_not_covered() {
+fn a_leaf_that_another_manager_owns_is_not_covered() {
     assert!(!covers(&FIELDS.replace(r#""f:replicas":{},"#, ""), &desired()));
     assert!(!covers(&FIELDS.replace(r#""f:image":{},"#, ""), &desired()));
     assert!(!covers(&FIELDS.replace("11211", "11212"), &desired()));
@@ -125,7 +125,7 @@ fn what_is_missing_is_made_and_what_differs_is_applied_to_the_very_object() {
 }
 
 #[test]
-fn what_is_ours_and_not_wished_for_is_pruned_once() {
+fn a_child_of_ours_that_is_not_desired_is_pruned_once() {
     let observed = || vec![child("a", |_| {}), child("b", |_| {})];
     assert_eq!(planned(vec![], observed()).1, ["a", "b"]);
     assert_eq!(planned(vec![desired_child("a", "d")], observed()).1, ["b"]);
@@ -138,7 +138,7 @@ fn what_is_ours_and_not_wished_for_is_pruned_once() {
 }
 
 #[test]
-fn nobody_owns_what_says_which_object_it_is() {
+fn the_fields_that_identify_an_object_have_no_owner() {
     let fields = r#"{"f:metadata":{"f:labels":{"f:app":{}}}}"#;
     let desired = json!({ "apiVersion": "v1", "kind": "K", "metadata": { "name": "a", "namespace": "n", "labels": { "app": "x" } } });
     assert!(covers(fields, &desired));
@@ -193,7 +193,7 @@ fn a_list_is_repaired_where_none_of_it_is_ours_and_not_where_it_is_one_value() {
 }
 
 #[test]
-fn an_element_whose_key_was_edited_is_put_back_beside_what_others_added() {
+fn an_element_whose_key_was_edited_is_restored_beside_what_others_added() {
     let desired = json!({ "ports": [
         { "containerPort": 11211, "name": "memcached", "nested": {} },
         { "containerPort": 80, "name": "web" },

@@ -10,11 +10,11 @@
 //!     └───────────────────────────────────────────────────────── half-open ───┘
 //! ```
 //!
-//! A call that uses up its time counts for more than one, and a good call takes one strike back. A
+//! A call that uses up its time counts for more than one, and a good call removes one strike. A
 //! parent that has not failed as it is now may be tried even while the circuit is open, one at a time
 //! and each once: a single parent that no plugin can serve must not keep the others from being served.
-//! The more of them fail in a row, the less often, or a client that keeps changing a parent would keep a
-//! plugin busy that does nothing but harm. A new revision begins with a closed circuit.
+//! The more of these trials fail in a row, the rarer they become, or a client that keeps changing a parent would
+//! keep a broken plugin busy. A new revision begins with a closed circuit.
 //!
 //! Between *observe* and *decide*; it does not await.
 
@@ -31,8 +31,8 @@ use crate::model::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_OVERDUE, BREA
 const TRIAL_GAP: Duration = Duration::from_millis(250);
 /// The most between two trials.
 const TRIAL_GAP_MAX: Duration = Duration::from_secs(10);
-/// After a bad trial so many times as long as it took: a plugin that loops on each new parent must
-/// not have a processor to itself.
+/// The pause after a bad trial, as a multiple of its duration: a plugin that loops on each new parent must not have
+/// a processor to itself.
 const TRIAL_REST: u32 = 3;
 
 /// The circuit breaker of one plugin.
@@ -64,7 +64,7 @@ struct Open {
     line: Instant,
 }
 
-/// Who asks to be tried, as far as it matters.
+/// The parent for which the plugin is to be called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Whether the parent has failed as it is now.
@@ -74,7 +74,7 @@ pub struct Standing {
     pub place: Option<Instant>,
 }
 
-/// Whether the plugin is called.
+/// Whether the plugin may be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -97,15 +97,15 @@ impl State {
     }
 }
 
-/// The breaker as it is shown.
+/// The state of the breaker, as `status` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BreakerStatus {
     /// Its state.
     pub state: State,
-    /// Recent bad calls, less the good ones since.
+    /// Recent bad calls minus the good ones since.
     pub strikes: usize,
-    /// How long it is open for yet.
+    /// Seconds for which it stays open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
 }
@@ -120,7 +120,7 @@ pub struct Trial<'a> {
     began: Instant,
 }
 
-/// What a verdict did to the circuit.
+/// How a verdict changed the circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turned {
     /// Nothing.
@@ -148,13 +148,13 @@ impl Breaker {
         Ok(Trial { breaker: self, era: inner.era, decisive, began: now })
     }
 
-    /// A new revision begins anew.
+    /// Closes the circuit for a new revision.
     pub fn reset(&self) {
         let mut inner = self.lock();
         *inner = Inner { era: inner.era + 1, ..Inner::default() };
     }
 
-    /// How it is.
+    /// Returns its state.
     pub fn shown(&self, now: Instant) -> BreakerStatus {
         let mut inner = self.lock();
         inner.expire(now);
@@ -252,18 +252,18 @@ impl Inner {
 }
 
 impl Trial<'_> {
-    /// The call was good: the plugin decided, or said why it could not.
+    /// Reports a good call: the plugin decided, or returned why it could not.
     pub fn passed(self) -> Turned {
         let mut inner = self.breaker.lock();
         if inner.era == self.era { inner.good(self.decisive) } else { Turned::No }
     }
 
-    /// The call was bad: it failed, or answered what must not be done.
+    /// Reports a bad call: it failed, or its answer was denied.
     pub fn failed(self, now: Instant) -> Turned {
         self.counts(1, now)
     }
 
-    /// The call was bad, and used up all of its time: that costs more than any other failure.
+    /// Reports a bad call that used up its time, which costs more than any other failure.
     pub fn overdue(self, now: Instant) -> Turned {
         self.counts(BREAKER_OVERDUE, now)
     }
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_call_takes_a_strike_back() {
+    fn a_good_call_removes_a_strike() {
         let (breaker, now) = (Breaker::default(), Instant::now());
         for _ in 0..50 {
             assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::No);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_again_and_again_keeps_its_place_and_moves_nobody_else_back() {
+    fn a_parent_that_asks_repeatedly_keeps_its_place_and_delays_no_other() {
         let now = Instant::now();
         let breaker = opened(now);
         let mut restless = NEW;
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_when_told_is_tried_in_the_end() {
+    fn a_parent_that_comes_when_due_is_tried_in_the_end() {
         let start = Instant::now();
         let breaker = opened(start);
         let mut line: Vec<(Instant, usize)> = (0..20).map(|parent| (start, parent)).collect();
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_revision_begins_anew_and_calls_of_the_old_one_say_nothing_about_it() {
+    fn a_new_revision_starts_without_strikes_and_calls_of_the_old_one_do_not_count() {
         let now = Instant::now();
         let breaker = opened(now);
         let late = breaker.admit(now + BREAKER_OPEN, FAILED).unwrap();

@@ -31,17 +31,17 @@ struct Applied {
     child: u64,
     /// Fingerprint of what was applied to it.
     intent: u64,
-    /// When its allowance is whole again, and this is forgotten.
+    /// When its budget is full again, and this is forgotten.
     whole: Instant,
-    /// That its allowance was used up.
+    /// Set once its budget is used up.
     slowed: Option<Box<Slowed>>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Slowed {
-    /// Pauses from which the allowance has not recovered.
+    /// The pauses since the budget was full.
     pauses: u32,
-    /// Not to be applied before.
+    /// When it may be applied again.
     due: Option<Instant>,
     /// The message that is reported, once the child was changed during a pause.
     reported: Option<String>,
@@ -58,8 +58,9 @@ impl Contention {
         self.0.push(applied.once_more(now));
     }
 
-    /// Takes out of a plan what has to wait, and forgets what came to rest: what was due and is not in it.
-    pub fn hold(&mut self, plan: &mut Plan, now: Instant, hasher: &RandomState) -> Vec<Apply> {
+    /// Removes from a plan what has to wait, and returns it. Forgets what no longer needs a repair: what is due and not
+    /// in the plan.
+    pub fn delay(&mut self, plan: &mut Plan, now: Instant, hasher: &RandomState) -> Vec<Apply> {
         self.0.retain(|one| one.whole > now);
         if self.is_over() {
             return Vec::new();
@@ -72,34 +73,34 @@ impl Contention {
             let intent = Self::of(&apply.desired, hasher);
             self.0.iter().all(|one| (one.child, one.intent) != intent || one.is_due(now))
         };
-        let (due, held) = mem::take(&mut plan.apply).into_iter().partition(is_due);
+        let (due, delayed) = mem::take(&mut plan.apply).into_iter().partition(is_due);
         plan.apply = due;
-        held
+        delayed
     }
 
-    /// Whether nothing is slowed down.
+    /// Returns whether nothing is slowed down.
     pub fn is_over(&self) -> bool {
         self.slowed().all(|slowed| slowed.due.is_none())
     }
 
-    /// Whether nothing that waited may be applied by now, or is to be looked at.
+    /// Returns whether nothing that waits is due.
     pub fn none_due(&self, now: Instant) -> bool {
         self.slowed().filter_map(|slowed| slowed.due).all(|due| due > now)
     }
 
-    /// How long until the next may be applied, or is seen to have come to rest.
+    /// Returns the time until the next one is due.
     pub fn next_due(&self, now: Instant) -> Option<Duration> {
         self.slowed().filter_map(|slowed| slowed.due).map(|due| due.saturating_duration_since(now)).min()
     }
 
-    /// Returns whether it is reported that a desired state is undone again and again.
+    /// Returns whether the contention over a desired state is reported.
     pub fn is_reported(&self, desired: &Desired, hasher: &RandomState) -> bool {
         let intent = Self::of(desired, hasher);
         let found = self.0.iter().find(|one| (one.child, one.intent) == intent);
         found.and_then(|one| one.slowed.as_ref()).is_some_and(|slowed| slowed.reported.is_some())
     }
 
-    /// Sets the message that reports that a desired state is undone again and again.
+    /// Sets the message that reports the contention over a desired state.
     pub fn set_message(&mut self, desired: &Desired, words: &str, hasher: &RandomState) {
         let intent = Self::of(desired, hasher);
         let found = self.0.iter_mut().find(|one| (one.child, one.intent) == intent);
@@ -176,8 +177,8 @@ mod tests {
             self.0.applied(desired, now, &self.1);
         }
 
-        fn hold(&mut self, plan: &mut Plan, now: Instant) -> usize {
-            self.0.hold(plan, now, &self.1).len()
+        fn delay(&mut self, plan: &mut Plan, now: Instant) -> usize {
+            self.0.delay(plan, now, &self.1).len()
         }
 
         fn set_message(&mut self, desired: &Desired, words: &str) {
@@ -194,10 +195,10 @@ mod tests {
         Plan { apply: vec![apply], prune: Vec::new() }
     }
 
-    fn is_held(contention: &mut Tried, desired: &Desired, now: Instant) -> bool {
+    fn is_delayed(contention: &mut Tried, desired: &Desired, now: Instant) -> bool {
         let mut plan = plan(desired);
-        let held = contention.hold(&mut plan, now);
-        assert_eq!(held + plan.apply.len(), 1);
+        let delayed = contention.delay(&mut plan, now);
+        assert_eq!(delayed + plan.apply.len(), 1);
         plan.apply.is_empty()
     }
 
@@ -207,7 +208,7 @@ mod tests {
         let (mut at, mut passed) = (Vec::new(), Duration::ZERO);
         while passed < lasting {
             let now = begin + passed;
-            if !is_held(&mut contention, &desired, now) {
+            if !is_delayed(&mut contention, &desired, now) {
                 contention.applied(&desired, now);
                 at.push(passed);
             }
@@ -217,16 +218,16 @@ mod tests {
     }
 
     #[test]
-    fn a_dozen_edits_in_a_minute_are_put_back_at_once_for_as_long_as_it_goes_on() {
+    fn a_dozen_edits_a_minute_are_each_repaired_at_once() {
         let (mut contention, desired, mut now) = (Tried::default(), desired_child("a", "d"), Instant::now());
         for _ in 0..120 {
-            assert!(!is_held(&mut contention, &desired, now));
+            assert!(!is_delayed(&mut contention, &desired, now));
             contention.applied(&desired, now);
             now += 6 * SECOND;
         }
         let (mut contention, now) = (Tried::default(), Instant::now());
         for _ in 0..AT_ONCE {
-            assert!(!is_held(&mut contention, &desired, now));
+            assert!(!is_delayed(&mut contention, &desired, now));
             contention.applied(&desired, now);
         }
         assert!(contention.0.is_over() && contention.0.next_due(now).is_none());
@@ -243,44 +244,44 @@ mod tests {
     }
 
     #[test]
-    fn when_the_other_stops_it_is_over_and_an_edit_is_soon_put_back_at_once_again() {
+    fn once_the_other_manager_stops_edits_are_soon_repaired_at_once_again() {
         let (mut contention, desired, now) = (Tried::default(), desired_child("a", "d"), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired, now));
-        assert!(is_held(&mut contention, &desired, now) && contention.0.none_due(now) && !contention.0.is_over());
+        assert!(is_delayed(&mut contention, &desired, now) && contention.0.none_due(now) && !contention.0.is_over());
         contention.set_message(&desired, "it is undone");
         assert_eq!(contention.0.message().as_deref(), Some("it is undone"));
         let due = now + contention.0.next_due(now).unwrap();
         assert!(!contention.0.none_due(due), "it is to be looked at");
-        assert_eq!(contention.hold(&mut Plan::default(), due), 0);
+        assert_eq!(contention.delay(&mut Plan::default(), due), 0);
         assert!(contention.0.is_over() && contention.0.message().is_none() && contention.0.next_due(due).is_none());
         let later = due + APPLY;
-        assert!(!is_held(&mut contention, &desired, later));
+        assert!(!is_delayed(&mut contention, &desired, later));
         contention.applied(&desired, later);
         assert!(contention.0.is_over());
-        contention.hold(&mut Plan::default(), due + 2 * ALLOWANCE);
+        contention.delay(&mut Plan::default(), due + 2 * ALLOWANCE);
         assert!(contention.0.0.is_empty(), "nothing is remembered");
     }
 
     #[test]
-    fn a_pause_in_which_nothing_was_undone_is_not_told_and_what_is_told_stays_between_two_pauses() {
+    fn a_pause_without_contention_is_not_reported_and_a_report_lasts_between_two_pauses() {
         let (mut contention, desired, now) = (Tried::default(), desired_child("a", "d"), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired, now));
         assert!(!contention.is_reported(&desired) && contention.0.message().is_none());
         contention.set_message(&desired, "it is undone");
         let due = now + FIRST_PAUSE;
-        assert!(!is_held(&mut contention, &desired, due));
+        assert!(!is_delayed(&mut contention, &desired, due));
         contention.applied(&desired, due);
         assert!(contention.is_reported(&desired));
         assert_eq!(contention.0.next_due(due), Some(2 * FIRST_PAUSE));
     }
 
     #[test]
-    fn another_wish_and_another_child_do_not_wait() {
+    fn another_desired_child_does_not_wait() {
         let (mut contention, now) = (Tried::default(), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired_child("a", "d"), now));
         contention.set_message(&desired_child("a", "d"), "it is undone");
-        assert!(!is_held(&mut contention, &desired_child("b", "d"), now));
-        assert!(!is_held(&mut contention, &desired_child("a", "other"), now));
+        assert!(!is_delayed(&mut contention, &desired_child("b", "d"), now));
+        assert!(!is_delayed(&mut contention, &desired_child("a", "other"), now));
         contention.applied(&desired_child("a", "other"), now);
         assert!(contention.0.is_over() && contention.0.message().is_none());
     }

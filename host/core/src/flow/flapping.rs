@@ -16,7 +16,7 @@ const ALLOWANCE: Duration = Duration::from_secs(120);
 const CHANGE: Duration = Duration::from_secs(1);
 /// What a change back costs: ten at once, then five a minute.
 const TURN: Duration = Duration::from_secs(12);
-/// So many changes back, however slow, are no reason to pause.
+/// The changes back that never cause a pause, however slow they are.
 const TURNS: u32 = 10;
 /// Changes longer ago than this are forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(600);
@@ -28,10 +28,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub struct Intent {
     /// The children.
     pub children: u64,
-    /// What the plugin reads itself of the status that it states.
-    pub word: u64,
-    /// What that was said about: all that was observed but the parent. A word about something else, such as Pods
-    /// that come and go, is no change of mind.
+    /// The fields of its own status that the plugin reads.
+    pub feedback: u64,
+    /// All that was observed but the parent. A status that follows a change there, such as Pods that come and go, is
+    /// no flapping.
     pub about: u64,
 }
 
@@ -42,25 +42,25 @@ pub struct Churn {
     basis: u64,
     /// The last desired state.
     intent: Intent,
-    /// Those before them, where they were others.
+    /// The different states before it.
     before: Intent,
-    /// How often they changed back since the basis changed.
+    /// How often the state changed back since the basis changed.
     turns: u32,
-    /// When they changed last.
+    /// When the state changed last.
     at: Option<Instant>,
-    /// When the allowance is whole again.
+    /// When the budget is full again.
     whole: Option<Instant>,
 }
 
 impl Intent {
-    /// Whether the plugin has changed its mind since these.
+    /// Returns whether the desired state changed since `earlier`.
     fn differ_from(&self, earlier: &Intent) -> bool {
-        self.children != earlier.children || (self.about == earlier.about && self.word != earlier.word)
+        self.children != earlier.children || (self.about == earlier.about && self.feedback != earlier.feedback)
     }
 }
 
 impl Churn {
-    /// What is remembered after one more decision.
+    /// Records one more decision.
     #[must_use]
     pub fn then(self, basis: u64, intent: Intent, now: Instant) -> Self {
         let forgotten = self.at.is_some_and(|at| now.saturating_duration_since(at) > FORGOTTEN);
@@ -77,8 +77,8 @@ impl Churn {
         Self { basis, intent, before: self.intent, turns, at: Some(now), whole: Some(whole) }
     }
 
-    /// The same after a decision that a timer of the plugin asked for: that time has passed is a reason to answer
-    /// otherwise, so to go back to what was desired before costs no more than any other change.
+    /// Records a decision that a timer of the plugin asked for. The passing of time is a reason to decide differently, so
+    /// a change back costs no more than any other change.
     #[must_use]
     pub fn then_on_time(self, basis: u64, intent: Intent, now: Instant) -> Self {
         Self { before: Intent::default(), ..self }.then(basis, intent, now)
@@ -89,12 +89,12 @@ impl Churn {
         self.at == Some(now)
     }
 
-    /// Returns whether the desired state changed just now, and more often than in any work that ends.
+    /// Returns whether the desired state changed just now, and more often than any rollout changes it.
     pub fn is_endless(&self, now: Instant) -> bool {
         self.is_new(now) && self.overdrawn().is_some_and(|until| now < until)
     }
 
-    /// How long the parent is not to be decided again, where this is still its basis.
+    /// Returns the pause before the parent is decided again, if its basis is still the same.
     pub fn pause(&self, now: Instant, basis: impl FnOnce() -> u64) -> Option<Duration> {
         let beyond = self.turns.checked_sub(TURNS);
         let slowed = beyond.and_then(|beyond| Some(self.at? + doubled(FIRST_PAUSE, beyond, LONGEST_PAUSE)));
@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn wishes_that_are_new_each_time_are_slowed_down_to_one_a_second() {
+    fn decisions_that_differ_each_time_are_slowed_down_to_one_a_second() {
         let counter = after(10..200, Duration::from_millis(5));
         assert!(rest(&counter) >= Some(CHANGE));
         assert!(counter.0.is_endless(counter.1));
     }
 
     #[test]
-    fn going_back_and_forth_is_slowed_down_more_and_more() {
+    fn flapping_is_slowed_down_more_and_more() {
         let flips = |times| rest(&after(back_and_forth(times), Duration::from_secs(20)));
         assert_eq!(flips(11), None);
         assert_eq!(flips(12), Some(FIRST_PAUSE));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn going_back_and_forth_at_full_speed_is_endless_and_with_something_that_comes_and_goes_it_is_not() {
+    fn flapping_at_full_speed_is_endless_and_following_a_change_from_outside_is_not() {
         let (churn, now) = after(back_and_forth(13), Duration::from_millis(50));
         assert!(churn.is_endless(now));
         assert!(!churn.is_endless(now + Duration::from_millis(1)), "nothing changed since");
@@ -208,7 +208,7 @@ mod tests {
         let words = |about: fn(u64) -> u64| {
             let (mut churn, now) = (Churn::default(), Instant::now() + 2 * ALLOWANCE);
             for number in 0..100 {
-                churn = churn.then(BASIS, Intent { children: 1, word: number % 2, about: about(number) }, now);
+                churn = churn.then(BASIS, Intent { children: 1, feedback: number % 2, about: about(number) }, now);
             }
             churn.pause(now, || BASIS)
         };

@@ -1,7 +1,7 @@
 //! Judges whether a revision that has just become active does worse than the one before it.
 //!
-//! For a while after a swap its failures, its time for a call and its changes of mind are compared with those of its
-//! predecessor. Past a threshold the verdict is to roll back, with a reason for people. Pure but for the lock;
+//! For a while after a swap its failures, call times and flapping are compared with those of its predecessor. Past a
+//! threshold the verdict is to roll back, with a reason for people. Pure but for the lock;
 //! `rollout` rolls back, and asks the predecessor first whether it does better on what the new one failed on.
 //!
 //! It buys a rollback within seconds, without an administrator. The circuit breaker alone would stop a bad
@@ -18,7 +18,7 @@ use crate::model::digest::Digest;
 use crate::model::object::Key;
 use crate::model::sanitize;
 
-/// How long a new revision is held against the one before it.
+/// How long a new revision is compared with the one before it.
 const PROBATION: Duration = Duration::from_secs(600);
 /// Pause after a failed rollback before the revision is evaluated again.
 const REST: Duration = Duration::from_secs(60);
@@ -30,24 +30,24 @@ const MORE_FAILURES: f64 = 0.05;
 const MIN_CALLS: u32 = 10;
 /// How often a revision may change its decision for each parent that stays as it is, on average and at once…
 const CHANGES: f64 = 30.0;
-/// …and then once in so long.
+/// …and then once in this time.
 const CHANGE: Duration = Duration::from_secs(30);
-/// Of fewer parents, each says enough for itself.
+/// With fewer parents, each counts by itself.
 const MANY: usize = 20;
 /// A call may take this much longer than before…
 const SLOWER: u32 = 5;
 /// …or as long as this, whatever was before.
 const ALWAYS_FAST: Duration = Duration::from_millis(10);
-/// So many parents are remembered on which it failed.
+/// The most parents that are remembered on which it failed.
 const FAILED_ON: usize = 8;
-/// The most that is said, bytes.
+/// The longest reason, bytes.
 const WORDS: usize = 1_000;
-/// Older calls count half, so that what was long ago does not.
+/// After so many calls older ones count half, so that the distant past does not count.
 const REMEMBERED: u32 = 2_000;
 
-/// What the calls of one revision came to.
+/// Counts and times of the calls of one revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct CallStats {
     calls: u32,
     failures: u32,
     time: Duration,
@@ -59,57 +59,57 @@ pub struct Probation {
     inner: Mutex<Inner>,
 }
 
-/// How a revision begins to decide.
+/// How a revision became active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// In the place of another one, against which it is held.
+    /// In place of another one, with which it is compared.
     OnProbation,
-    /// It was on probation for so long when the host ended, against one whose calls had come to this.
-    Resumed(Duration, Tally),
-    /// Where there was none, or although it is known what it does.
+    /// Again after a restart: how long it had been on probation, and the calls of the one that it is compared with.
+    Resumed(Duration, CallStats),
+    /// Without comparison: there was none before it, or its failures are known and approved.
     Unjudged,
-    /// It decided before. What the one in between did says nothing of those that come after.
+    /// By a rollback. The calls of the one in between count for nothing.
     Return,
 }
 
 /// The verdict that the active revision should be rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relapse {
-    /// Why, in words for people.
+    /// Why, for people.
     pub why: String,
-    /// The parents on which it failed, where that is why, as many as are remembered. Where the one before it
-    /// fails on them too, it is no worse.
+    /// The parents on which it failed, if that is why, as many as are remembered. If the one before it fails on them
+    /// too, it is no worse.
     pub failed_on: Vec<Key>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The revision that decides.
+    /// The active revision.
     digest: Option<Digest>,
-    before: Tally,
-    now: Tally,
+    before: CallStats,
+    now: CallStats,
     /// The parents on which it failed, the last one last.
     failed_on: Vec<Key>,
-    /// How often it changed its decisions.
+    /// How often it flapped.
     unrest: Unrest,
-    /// From when on it is judged; from its beginning where there is none.
+    /// When it is judged again after a failed rollback.
     from: Option<Instant>,
-    /// Until when the revision is on probation; none where it is not.
+    /// The end of its probation; none if it is not on probation.
     until: Option<Instant>,
-    /// It is to be rolled back: no other verdict meanwhile.
+    /// The verdict to roll it back; no other is given meanwhile.
     is_judged: bool,
     verdict: Option<Relapse>,
 }
 
 impl Probation {
-    /// Another revision begins to decide.
+    /// Begins with another active revision.
     pub fn begin(&self, now: Instant, digest: Digest, beginning: Beginning) {
         let mut inner = self.lock();
         let before = match beginning {
             Beginning::Return => inner.before,
             Beginning::Resumed(_, before) => before,
             _ if inner.now.calls >= MIN_CALLS || inner.now.calls > inner.before.calls => inner.now,
-            // Too few to hold anything against: those of the one before that one are more.
+            // Too few calls to compare with: the revision before that one has more.
             _ => inner.before,
         };
         let until = match beginning {
@@ -120,16 +120,16 @@ impl Probation {
         *inner = Inner { digest: Some(digest), before, until, ..Inner::default() };
     }
 
-    /// What the calls of the one before the present revision came to.
-    pub fn before(&self) -> Tally {
+    /// Returns the call statistics of the revision before the active one.
+    pub fn before(&self) -> CallStats {
         self.lock().before
     }
 
-    /// A call of this revision ended.
+    /// Records a call of this revision.
     #[must_use = "a new verdict is to be reported"]
     pub fn called(&self, now: Instant, digest: Digest, time: Duration) -> bool {
         let mut inner = self.lock();
-        // What an older revision does that had begun before is not counted.
+        // A late call of an older revision is not counted.
         if inner.digest == Some(digest) {
             inner.now.add(time);
             let why = inner.now.too_slow(&inner.before);
@@ -139,7 +139,7 @@ impl Probation {
         }
     }
 
-    /// What came of a call of this revision for a parent was nothing, or nothing that may be done: so.
+    /// Records that a call of this revision failed on a parent, or that its answer was denied.
     #[must_use = "a new verdict is to be reported"]
     pub fn failed(&self, now: Instant, digest: Digest, parent: &Key, error: &dyn fmt::Display) -> bool {
         let mut inner = self.lock();
@@ -154,7 +154,7 @@ impl Probation {
         }
     }
 
-    /// This revision is not called any more, for it failed or used up its time again and again.
+    /// Records that the circuit of this revision opened.
     #[must_use = "a new verdict is to be reported"]
     pub fn shut_off(&self, now: Instant, digest: Digest) -> bool {
         let inner = self.lock();
@@ -168,8 +168,8 @@ impl Probation {
         }
     }
 
-    /// Records that this revision changed its decision for a parent that did not change; `endless` where it did so again and
-    /// again. Where it does so with many parents, each has its turn less often, but all together have more.
+    /// Records that this revision flapped on a parent; `endless` if it does so again and again. With many parents each
+    /// flaps less often, but all together more often.
     #[must_use = "a new verdict is to be reported"]
     pub fn changed_its_mind(&self, now: Instant, digest: Digest, parent: &Key, endless: bool) -> bool {
         let mut inner = self.lock();
@@ -188,15 +188,14 @@ impl Probation {
         self.judge(inner, now, why.map(Relapse::of))
     }
 
-    /// The active revision should have been rolled back and could not be. After a rest it may be judged
-    /// again, so that what is there to replace it has its turn.
+    /// Records that the rollback failed. After a pause the revision is judged again, so that the rollback is retried.
     pub fn resume(&self, now: Instant) {
         let mut inner = self.lock();
         (inner.from, inner.until) = (Some(now + REST), Some(now + REST + PROBATION));
         inner.is_judged = false;
     }
 
-    /// The one before the present revision fails on the same parents. What it does from now on counts.
+    /// Records that the revision before the active one fails on the same parents. Only failures from now on count.
     pub fn excuse(&self) {
         let mut inner = self.lock();
         inner.now.failures = 0;
@@ -204,13 +203,13 @@ impl Probation {
         inner.is_judged = false;
     }
 
-    /// What the present revision does is not held against it any more.
+    /// Ends the probation of the active revision.
     pub fn end(&self) {
         let mut inner = self.lock();
         (inner.until, inner.verdict) = (None, None);
     }
 
-    /// Takes the verdict that the present revision should be rolled back, and why; once for a revision.
+    /// Returns the verdict that the active revision should be rolled back; once for a revision.
     pub fn take_verdict(&self) -> Option<Relapse> {
         self.lock().verdict.take()
     }
@@ -231,23 +230,23 @@ impl Probation {
 }
 
 impl Relapse {
-    /// For a reason that is no failure.
+    /// Builds a verdict whose reason is no failure.
     fn of(why: String) -> Self {
         Self { why, failed_on: Vec::new() }
     }
 }
 
-/// Counts how often a revision changed its decision for parents that stay as they are.
+/// Counts how often a revision flapped.
 #[derive(Debug, Default)]
 struct Unrest {
     parents: HashSet<Key>,
-    /// So many changes are not forgotten yet.
+    /// The changes that are not forgotten yet.
     changes: f64,
     at: Option<Instant>,
 }
 
 impl Unrest {
-    /// Of how many parents, where one change more is more than those of any work that ends.
+    /// The number of parents that flap endlessly.
     fn grows(&mut self, now: Instant, parent: &Key) -> Option<usize> {
         self.parents.insert(parent.clone());
         let (parents, since) = (self.parents.len(), self.at.map_or(Duration::ZERO, |at| now - at));
@@ -271,8 +270,8 @@ fn said(why: &str, parent: &Key, error: &dyn fmt::Display) -> String {
     sanitize::clean(format!("{why}; the last on {parent}: {error}"), WORDS)
 }
 
-impl Tally {
-    /// Whether there were no calls.
+impl CallStats {
+    /// Returns whether there were no calls.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -285,8 +284,8 @@ impl Tally {
         self.time += time;
     }
 
-    /// Whether it fails more than what was before.
-    fn fails_more(&self, before: &Tally) -> Option<String> {
+    /// Returns why its failures are more than before.
+    fn fails_more(&self, before: &CallStats) -> Option<String> {
         let much = self.failures >= MIN_FAILURES && self.share() > 2.0 * before.share() + MORE_FAILURES;
         much.then(|| {
             let (failures, calls) = (self.failures, self.calls);
@@ -298,8 +297,8 @@ impl Tally {
         })
     }
 
-    /// Whether it takes much longer than what was before.
-    fn too_slow(&self, before: &Tally) -> Option<String> {
+    /// Returns why its calls are slower than before.
+    fn too_slow(&self, before: &CallStats) -> Option<String> {
         let (mean, was) = (self.mean(), before.mean());
         let much = self.calls.min(before.calls) >= MIN_CALLS && mean > ALWAYS_FAST && mean > was * SLOWER;
         much.then(|| format!("a call of it takes {mean:.1?}; before it one took {was:.1?}"))
@@ -349,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_fails_where_its_predecessor_did_not_is_taken_back() {
+    fn a_revision_that_fails_where_its_predecessor_did_not_is_rolled_back() {
         let (probation, now) = after(0);
         for _ in 0..4 {
             call(&probation, now, "new", true, FAST);
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_much_slower_is_taken_back_and_one_that_is_a_little_slower_stays() {
+    fn a_much_slower_revision_is_rolled_back_and_a_little_slower_one_stays() {
         let (probation, now) = after(0);
         for _ in 0..MIN_CALLS {
             call(&probation, now, "new", false, SLOW);
@@ -385,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_make_up_its_mind_is_taken_back() {
+    fn a_revision_that_flaps_is_rolled_back() {
         let (probation, now) = after(0);
         let cache = Key::new(Some("default"), "cache");
         let _ = probation.changed_its_mind(now, Digest::of(b"new"), &cache, false);
@@ -407,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_make_up_its_mind_about_any_of_a_thousand_is_taken_back_though_each_has_its_turn_seldom() {
+    fn a_revision_that_flaps_on_a_thousand_parents_is_rolled_back_though_each_is_seldom_reconciled() {
         let why = after_rounds(40, 1_000, Duration::from_secs(2)).unwrap();
         assert!(why.starts_with("it decides 1000 objects differently again and again, default/cache-"), "{why}");
     }
@@ -434,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_not_held_against_one_that_was_hardly_called() {
+    fn a_revision_with_few_calls_is_not_judged_by_their_time() {
         let (probation, now) = (Probation::default(), Instant::now());
         begin(&probation, now, "old", Beginning::Unjudged);
         begin(&probation, now, "new", Beginning::OnProbation);
@@ -445,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn one_after_one_that_was_hardly_called_is_held_against_the_one_before_that() {
+    fn a_revision_after_one_with_few_calls_is_compared_with_the_one_before_that() {
         let (probation, now) = after(0);
         call(&probation, now, "new", false, SLOW);
         begin(&probation, now, "newer", Beginning::OnProbation);
@@ -456,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_bad_one_did_excuses_none_that_comes_after_the_way_back() {
+    fn failures_of_a_bad_revision_do_not_excuse_those_after_the_rollback() {
         let (probation, now) = after(0);
         for _ in 0..MIN_CALLS {
             call(&probation, now, "new", true, FAST);
@@ -477,11 +476,11 @@ mod tests {
         }
         let _ = probation.changed_its_mind(now, Digest::of(b"old"), &Key::new(Some("default"), "cache"), true);
         assert_eq!(verdict(&probation), None);
-        assert_eq!(probation.lock().now, Tally::default());
+        assert_eq!(probation.lock().now, CallStats::default());
     }
 
     #[test]
-    fn one_that_could_not_be_taken_back_is_judged_again_after_a_rest() {
+    fn a_revision_whose_rollback_failed_is_judged_again_after_a_pause() {
         let (probation, now) = after(0);
         let fail = |now: Instant| (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
         fail(now);
@@ -509,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_circuit_opens_is_taken_back_for_it() {
+    fn a_revision_whose_circuit_opens_is_rolled_back() {
         let (probation, now) = after(0);
         call(&probation, now, "new", true, FAST);
         let _ = probation.shut_off(now, Digest::of(b"old"));
@@ -519,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_held_against_one_whose_probation_has_ended() {
+    fn a_revision_whose_probation_has_ended_is_not_judged() {
         let (probation, now) = after(0);
         let fail = || (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
         fail();
@@ -532,7 +531,7 @@ mod tests {
     #[test]
     fn one_that_was_on_probation_when_the_host_ended_is_so_for_the_rest_of_it() {
         let (probation, now) = (Probation::default(), Instant::now());
-        begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, Tally::default()));
+        begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, CallStats::default()));
         let fail = |now: Instant| (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
         fail(now + PROBATION / 2);
         assert_eq!(verdict(&probation), None, "it is over");
@@ -541,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_became_slow_is_held_against_the_one_before_it_also_after_a_restart() {
+    fn a_revision_that_became_slow_is_compared_with_the_one_before_it_also_after_a_restart() {
         let before = after(0).0.before();
         let (probation, now) = (Probation::default(), Instant::now());
         begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, before));

@@ -1,5 +1,5 @@
-//! How much may be said over time, in Events and log lines. Each call has its limit as well, but how often
-//! it is called a plugin chooses.
+//! Limits Events and log lines over time. Each call has its own limit as well, but a plugin chooses how often it is
+//! called.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 
-/// How often it is reported at most that something was dropped: all of it in one line.
+/// The time between two reports of what was dropped.
 const REPORT: Duration = Duration::from_secs(10);
 
-/// What one plugin may still say.
-pub struct Allowance {
+/// A token bucket of one plugin's output.
+pub struct OutputLimit {
     bucket: DefaultDirectRateLimiter,
     dropped: Mutex<Dropped>,
 }
@@ -22,23 +22,23 @@ struct Dropped {
     reported: Option<Instant>,
 }
 
-impl Allowance {
-    /// So much in a second, and so much at once after a rest.
+impl OutputLimit {
+    /// Creates a limit of so much in a second, with a burst.
     pub fn new(per_second: u32, burst: u32) -> Self {
         let cells = |amount: u32| NonZeroU32::new(amount).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::per_second(cells(per_second)).allow_burst(cells(burst));
         Self { bucket: RateLimiter::direct(quota), dropped: Mutex::default() }
     }
 
-    /// Whether so much may be said now.
-    pub fn take(&self, amount: usize) -> bool {
+    /// Returns whether so much may be written now.
+    pub fn allows(&self, amount: usize) -> bool {
         match NonZeroU32::new(u32::try_from(amount).unwrap_or(u32::MAX)) {
             None => true,
             Some(amount) => matches!(self.bucket.check_n(amount), Ok(Ok(()))),
         }
     }
 
-    /// Records that so much was dropped. Returns how much was since the last report, where a report is due.
+    /// Records that so much was dropped. Returns the sum since the last report, if a report is due.
     pub fn dropped(&self, amount: u64, now: Instant) -> Option<u64> {
         let mut dropped = self.dropped.lock();
         dropped.unreported += amount;
@@ -56,26 +56,26 @@ mod tests {
 
     #[test]
     fn a_burst_is_taken_and_no_more_before_time_has_passed() {
-        let allowance = Allowance::new(1, 200);
-        assert_eq!((0..300).filter(|_| allowance.take(1)).count(), 200);
-        let bytes = Allowance::new(1, 1_000);
-        assert!(bytes.take(900) && !bytes.take(200) && bytes.take(90) && bytes.take(0));
-        assert!(!bytes.take(usize::MAX), "more than ever fits");
+        let limit = OutputLimit::new(1, 200);
+        assert_eq!((0..300).filter(|_| limit.allows(1)).count(), 200);
+        let bytes = OutputLimit::new(1, 1_000);
+        assert!(bytes.allows(900) && !bytes.allows(200) && bytes.allows(90) && bytes.allows(0));
+        assert!(!bytes.allows(usize::MAX), "more than ever fits");
     }
 
     #[test]
     fn of_a_flood_of_log_lines_a_mebibyte_is_written_at_once() {
         use crate::model::limits::{LOG_LINE, LOGGED_AT_ONCE, LOGGED_PER_SECOND};
-        let lines = Allowance::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE);
-        let written = (0..1_000).filter(|_| lines.take(LOG_LINE)).count();
+        let lines = OutputLimit::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE);
+        let written = (0..1_000).filter(|_| lines.allows(LOG_LINE)).count();
         assert!((128..200).contains(&written), "{written}");
     }
 
     #[test]
-    fn what_was_dropped_is_told_at_once_and_then_summed_up() {
-        let (allowance, start) = (Allowance::new(1, 1), Instant::now());
-        assert_eq!(allowance.dropped(1, start), Some(1));
-        assert!((1..=98).all(|_| allowance.dropped(1, start + REPORT / 2).is_none()));
-        assert_eq!(allowance.dropped(2, start + REPORT), Some(100));
+    fn dropped_lines_are_reported_at_once_and_then_summed_up() {
+        let (limit, start) = (OutputLimit::new(1, 1), Instant::now());
+        assert_eq!(limit.dropped(1, start), Some(1));
+        assert!((1..=98).all(|_| limit.dropped(1, start + REPORT / 2).is_none()));
+        assert_eq!(limit.dropped(2, start + REPORT), Some(100));
     }
 }

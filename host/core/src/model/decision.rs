@@ -76,7 +76,7 @@ pub enum Call {
 /// What a plugin answered, of either function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// `reconcile`: this is what should be.
+    /// `reconcile`: the desired state.
     Decided(Decision),
     /// `reconcile`: call again with these.
     Needs(Vec<Requirement>),
@@ -95,8 +95,8 @@ pub struct Requirement {
     pub reference: ObjectRef,
 }
 
-/// What should be, in the plugin's eyes. Nothing of it is trusted before `check`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The desired state, as the plugin decided it. Nothing of it is trusted before `check`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// The children.
     pub children: Children,
@@ -122,7 +122,7 @@ impl Decision {
 
     /// A number for what the plugin reads itself of the status that it states. The rest only says what comes and
     /// goes, and wakes no reconcile.
-    pub fn word_to_itself(&self, read: Option<&Projection>, hasher: &impl BuildHasher) -> u64 {
+    pub fn feedback(&self, read: Option<&Projection>, hasher: &impl BuildHasher) -> u64 {
         hasher.hash_one(read.and_then(|read| self.shown_status(read)))
     }
 
@@ -135,12 +135,13 @@ impl Decision {
     }
 }
 
-/// What should become of the children.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The desired children.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Children {
     /// Exactly these.
     Exactly(Vec<Document>),
     /// Apply nothing and prune nothing.
+    #[default]
     Keep,
 }
 
@@ -156,7 +157,7 @@ pub enum Truth {
 }
 
 impl Truth {
-    /// As it stands in `status.conditions`.
+    /// Returns the value as in `status.conditions`.
     pub fn as_str(self) -> &'static str {
         match self {
             Truth::True => "True",
@@ -191,7 +192,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// As it stands in an Event's `type`.
+    /// Returns the value as in an Event's `type`.
     pub fn as_str(self) -> &'static str {
         match self {
             Severity::Normal => "Normal",
@@ -234,7 +235,7 @@ pub enum Failure {
 }
 
 /// What a plugin is and what it asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
     /// The plugin's own name; informative, the administrator's name counts.
@@ -331,19 +332,13 @@ mod tests {
     fn word(status: &str, message: &str, read: &[&str]) -> u64 {
         let condition =
             Condition { name: "A".into(), status: Truth::True, reason: "R".into(), message: message.to_owned() };
-        let decision = Decision {
-            children: Children::Keep,
-            status: Some(status.into()),
-            conditions: vec![condition],
-            events: Vec::new(),
-            requeue_after: None,
-        };
+        let decision = Decision { status: Some(status.into()), conditions: vec![condition], ..Decision::default() };
         let read = (!read.is_empty()).then(|| Projection::new(read));
-        decision.word_to_itself(read.as_ref(), &BuildHasherDefault::<DefaultHasher>::default())
+        decision.feedback(read.as_ref(), &BuildHasherDefault::<DefaultHasher>::default())
     }
 
     #[test]
-    fn of_a_status_only_what_the_plugin_reads_itself_is_a_word_to_itself() {
+    fn of_a_status_only_what_the_plugin_reads_itself_is_feedback() {
         let of = |read: &[&str]| {
             let first = word(r#"{"a":1,"b":1}"#, "x", read);
             [(r#"{"a":2,"b":1}"#, "x"), (r#"{"a":1,"b":2}"#, "x"), (r#"{"a":1,"b":1}"#, "y")]

@@ -102,7 +102,7 @@ impl<'de> Visitor<'de> for Shape<'_, 'de> {
                 return Err(A::Error::custom(format_args!("a key has more than {JSON_KEY} bytes")));
             }
             if let Err(key) = seen.insert(key, inner.open) {
-                return Err(A::Error::custom(format_args!("the key {key:?} stands twice in one object")));
+                return Err(A::Error::custom(format_args!("the key {key:?} is given twice in one object")));
             }
             entries.next_value_seed(inner.again())?;
         }
@@ -124,7 +124,7 @@ struct Keys<'de> {
 }
 
 impl<'de> Keys<'de> {
-    /// Takes the key, or gives it back where it is there already.
+    /// Adds the key, or returns it if it is there already.
     fn insert(&mut self, key: Cow<'de, str>, open: &mut Vec<Cow<'de, str>>) -> Result<(), Cow<'de, str>> {
         if open.iter().skip(self.first).any(|other| *other == key) || self.many.contains(&key) {
             return Err(key);
@@ -163,21 +163,21 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_stands_twice_is_named() {
+    fn a_duplicate_key_is_named() {
         let error = check_object(r#"{"a":1,"b":{"x":1,"\u0078":2}}"#, 64).unwrap_err();
-        assert!(error.starts_with(r#"the key "x" stands twice in one object"#), "{error}");
+        assert!(error.starts_with(r#"the key "x" is given twice in one object"#), "{error}");
         let many: String = (0..200).map(|n| format!("\"k{n}\":0,")).collect();
         assert!(check_object(&format!("{{{many}\"k150\":1}}"), 64).is_err());
         assert_eq!(check_object(&format!("{{{many}\"last\":1}}"), 64), Ok(()));
     }
 
     #[test]
-    fn a_key_may_stand_again_in_an_object_within_or_beside_and_not_after_one() {
+    fn a_key_may_repeat_in_nested_and_sibling_objects_but_not_in_one_object() {
         for text in [r#"{"a":{"a":{"a":1}},"b":[{"a":1},{"a":2}]}"#, r#"{"b":{"c":1},"c":{"b":1}}"#] {
             assert_eq!(check_object(text, 64), Ok(()), "{text}");
         }
         for text in [r#"{"a":{"b":1},"a":2}"#, r#"{"x":[{"a":1,"b":{"c":1},"a":2}]}"#, r#"{"a":[{}],"b":{},"a":1}"#] {
-            assert!(check_object(text, 64).unwrap_err().starts_with("the key \"a\" stands twice"), "{text}");
+            assert!(check_object(text, 64).unwrap_err().starts_with("the key \"a\" is given twice"), "{text}");
         }
         let many: String = (0..100).map(|n| format!("\"k{n}\":{{\"k0\":0,\"k99\":0}},")).collect();
         assert_eq!(check_object(&format!("{{{many}\"last\":1}}"), 64), Ok(()));

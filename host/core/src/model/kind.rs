@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::object::Key;
 
 /// A kind of Kubernetes object. `group` is empty for the core group.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Kind {
     /// For example `apps`; empty for the core group.
     #[serde(default)]

@@ -17,7 +17,7 @@ use crate::model::list_map::FEW;
 /// A node of the tree; where it has many members or values, they are in order. Keys are borrowed from the
 /// text where they have no escapes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Fields<'a>(Vec<(Cow<'a, str>, Fields<'a>)>);
+pub struct FieldSet<'a>(Vec<(Cow<'a, str>, FieldSet<'a>)>);
 
 /// What a node below another is.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Step<'a> {
     Other,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> FieldSet<'a> {
     /// Reads the tree.
     ///
     /// # Errors
@@ -47,13 +47,13 @@ impl<'a> Fields<'a> {
     }
 
     /// The node of a member.
-    pub fn member(&self, name: &str) -> Option<&Fields<'a>> {
+    pub fn member(&self, name: &str) -> Option<&FieldSet<'a>> {
         self.find(("f:", name))
     }
 
     /// Whether each element of a list has a node, found by its keys or, where it is no object, by its value,
     /// and this holds of both.
-    pub fn all_elements(&self, elements: &[Value], holds: impl Fn(&Value, &Fields<'a>) -> bool) -> bool {
+    pub fn all_elements(&self, elements: &[Value], holds: impl Fn(&Value, &FieldSet<'a>) -> bool) -> bool {
         if elements.len() * self.0.len() <= FEW {
             return elements.iter().all(|element| self.element(element).is_some_and(|below| holds(element, below)));
         }
@@ -68,14 +68,14 @@ impl<'a> Fields<'a> {
     }
 
     /// The node of an element of a list, found by its keys or, where it is no object, by its value.
-    pub fn element(&self, element: &Value) -> Option<&Fields<'a>> {
+    pub fn element(&self, element: &Value) -> Option<&FieldSet<'a>> {
         match element {
             Value::Object(element) => self.0.iter().find(|(key, _)| has_keys(element, key)).map(|(_, below)| below),
             value => self.value(value),
         }
     }
 
-    fn value(&self, value: &Value) -> Option<&Fields<'a>> {
+    fn value(&self, value: &Value) -> Option<&FieldSet<'a>> {
         self.find(("v:", &value.to_string()))
     }
 
@@ -92,11 +92,11 @@ impl<'a> Fields<'a> {
     }
 
     /// All nodes but the bare existence of this one.
-    pub fn steps(&self) -> impl Iterator<Item = (Step<'_>, &Fields<'a>)> {
+    pub fn steps(&self) -> impl Iterator<Item = (Step<'_>, &FieldSet<'a>)> {
         self.0.iter().filter(|(key, _)| key != ".").map(|(key, below)| (step(key), below))
     }
 
-    fn find(&self, wanted: (&str, &str)) -> Option<&Fields<'a>> {
+    fn find(&self, wanted: (&str, &str)) -> Option<&FieldSet<'a>> {
         if self.0.len() <= FEW {
             let is_it = |key: &str| key.strip_prefix(wanted.0) == Some(wanted.1);
             return self.0.iter().find(|(key, _)| is_it(key)).map(|(_, below)| below);
@@ -111,7 +111,7 @@ pub struct Keyed<'f, 'a> {
     /// None of those that cannot be read.
     keys: Vec<Option<Map<String, Value>>>,
     /// The node of each.
-    pub nodes: Vec<&'f Fields<'a>>,
+    pub nodes: Vec<&'f FieldSet<'a>>,
 }
 
 impl Keyed<'_, '_> {
@@ -203,8 +203,8 @@ impl PartialEq<Value> for Scalar<'_> {
     }
 }
 
-/// Where a key stands among its siblings. Elements by their keys stay as they came: of two that an
-/// element could be, it is the first.
+/// The order of a key among its siblings. Elements by their keys keep their order: an element that matches two is
+/// the first.
 fn order(key: &str) -> (&str, &str) {
     match key.split_at_checked(2) {
         Some(("k:", _)) => ("k:", ""),
@@ -213,7 +213,7 @@ fn order(key: &str) -> (&str, &str) {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for FieldSet<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(FieldsVisitor)
     }
@@ -222,7 +222,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 struct FieldsVisitor;
 
 impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Fields<'de>;
+    type Value = FieldSet<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a node of fieldsV1")
@@ -237,7 +237,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
         if below.len() > FEW {
             below.sort_by(|(one, _), (other, _)| order(one).cmp(&order(other)));
         }
-        Ok(Fields(below))
+        Ok(FieldSet(below))
     }
 }
 
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn members_elements_and_values_are_found() {
-        let fields = Fields::read(FIELDS).unwrap();
+        let fields = FieldSet::read(FIELDS).unwrap();
         assert!(fields.member("spec").unwrap().is_leaf());
         assert!(fields.member("status").is_none());
         let known = |list: &str, element: Value| fields.member(list).unwrap().all_elements(&[element], |_, _| true);
@@ -291,18 +291,18 @@ mod tests {
 
     #[test]
     fn the_bare_existence_of_an_element_is_no_step() {
-        let fields = Fields::read(r#"{".":{},"f:port":{},"odd":{}}"#).unwrap();
+        let fields = FieldSet::read(r#"{".":{},"f:port":{},"odd":{}}"#).unwrap();
         let steps: Vec<_> = fields.steps().map(|(step, _)| step).collect();
         assert_eq!(steps, [Step::Member("port"), Step::Other]);
     }
 
     #[test]
-    fn of_what_stands_twice_the_first_counts_in_whatever_order_it_comes_and_however_much_it_is() {
+    fn of_duplicate_elements_the_first_counts_in_any_order_and_number() {
         let few = r#""v:9":{},"f:b":{"f:x":{}},"k:{\"a\":9}":{"f:x":{}},"f:a":{},"v:10":{},"k:{\"a\":10}":{},"f:b":{},"k:{\"b\":1}":{}"#;
         let more: String =
             (0..40).map(|n| format!(r#","k:{{\"a\":{}}}":{{}},"f:{n}":{{}},"v:-{n}":{{}}"#, 99 - n)).collect();
         for json in [format!("{{{few}}}"), format!("{{{few}{more}}}")] {
-            let fields = Fields::read(&json).unwrap();
+            let fields = FieldSet::read(&json).unwrap();
             assert!(fields.member("a").unwrap().is_leaf());
             assert!(!fields.member("b").unwrap().is_leaf());
             for (element, leaf) in [(json!(9), true), (json!(10), true), (json!({"a": 9}), false), (json!({}), false)] {
@@ -316,8 +316,8 @@ mod tests {
     #[test]
     fn what_is_no_tree_is_an_error() {
         for json in ["", "[]", "3", r#"{"f:a":3}"#, r#"{"f:a":null}"#] {
-            assert!(Fields::read(json).is_err(), "{json}");
+            assert!(FieldSet::read(json).is_err(), "{json}");
         }
-        assert!(Fields::read(&"{\"f:a\":".repeat(10_000)).is_err());
+        assert!(FieldSet::read(&"{\"f:a\":".repeat(10_000)).is_err());
     }
 }

@@ -73,12 +73,12 @@ pub fn is_path(path: &str) -> bool {
     path.len() <= 512 && path.split('.').count() <= 16 && path.split('.').all(segment)
 }
 
-/// A label selector as `kubectl -l` takes it: `a=b,c!=d,e in (x,y),f,!g`. Empty selects all.
+/// A label selector as `kubectl -l` accepts it: `a=b,c!=d,e in (x,y),f,!g`. Empty selects all.
 pub fn is_selector(selector: &str) -> bool {
     selector.is_empty() || split_requirements(selector).into_iter().all(|text| is_requirement(text.trim()))
 }
 
-/// Splits at the commas that stand outside parentheses.
+/// Splits at the commas outside parentheses.
 fn split_requirements(selector: &str) -> Vec<&str> {
     let mut inside = false;
     selector

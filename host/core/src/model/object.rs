@@ -72,7 +72,7 @@ pub struct Ownership {
     pub fields: Box<str>,
 }
 
-/// What an object takes in memory beside the texts that are kept of it, bytes.
+/// Memory of an object beside its texts, bytes.
 pub const BESIDE: usize = 1024;
 
 /// One object.
@@ -221,7 +221,7 @@ impl Object {
         self.labels.iter().find(|(k, _)| &**k == key).map(|(_, v)| &**v)
     }
 
-    /// What it takes in memory, bytes, with its places in the indexes.
+    /// Returns its memory, bytes, with its places in the indexes.
     pub fn held(&self) -> usize {
         let fields: usize = self.ownership.iter().map(|entry| entry.fields.len()).sum();
         BESIDE + self.body.len() + self.status.as_deref().map_or(0, str::len) + fields
@@ -362,19 +362,19 @@ mod tests {
     }
 
     #[test]
-    fn everybody_who_owns_fields_is_told_and_whether_by_an_apply_of_the_object_itself() {
+    fn every_field_manager_is_listed_with_whether_it_applied_the_object_itself() {
         let json = r#"{"metadata":{"name":"a","managedFields":[{"manager":"kubectl","operation":"Update","fieldsV1":{"f:x":{}}},
             {"manager":"hotshoe/demo","operation":"Apply","fieldsV1":{"f:y":{}}},{"manager":"no-fields","operation":"Apply"},
             {"manager":"of-status","operation":"Apply","subresource":"status","fieldsV1":{"f:status":{}}}]}}"#;
         let managers = FieldManager::all_of(json).unwrap();
-        let told: Vec<_> = managers.iter().map(|one| (&*one.manager, one.applied, &*one.fields)).collect();
+        let listed: Vec<_> = managers.iter().map(|one| (&*one.manager, one.applied, &*one.fields)).collect();
         let of_status = ("of-status", false, r#"{"f:status":{}}"#);
-        assert_eq!(told, [("kubectl", false, r#"{"f:x":{}}"#), ("hotshoe/demo", true, r#"{"f:y":{}}"#), of_status]);
+        assert_eq!(listed, [("kubectl", false, r#"{"f:x":{}}"#), ("hotshoe/demo", true, r#"{"f:y":{}}"#), of_status]);
         assert!(FieldManager::all_of(r#"{"metadata":{"name":"a"}}"#).unwrap().is_empty());
     }
 
     #[test]
-    fn of_a_parent_is_known_when_somebody_marks_it() {
+    fn a_parent_remembers_when_its_labels_or_annotations_change() {
         let marks = |metadata: &str, status| {
             let json = format!(r#"{{"metadata":{{"name":"a",{metadata}}}}}"#);
             Object::read(&json, &Lens { status, ..lens() }).unwrap().marks

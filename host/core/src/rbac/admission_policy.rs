@@ -6,11 +6,11 @@
 
 use serde_json::{Value, json};
 
-use crate::rbac::Place;
+use crate::rbac::Installation;
 
 /// The `spec` of a ValidatingAdmissionPolicy: in this namespace only the host's own account writes.
-pub fn policy(place: &Place) -> Value {
-    let Place { namespace, account, .. } = place;
+pub fn policy(installation: &Installation) -> Value {
+    let Installation { namespace, account, .. } = installation;
     let accounts = format!("system:serviceaccount:{namespace}:");
     let rule = |groups: &[&str], resources: &[&str], scope: &str| {
         json!({
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     fn of(namespace: &str, account: &str) -> Value {
-        policy(&Place { namespace: namespace.into(), account: account.into(), watched: Vec::new() })
+        policy(&Installation { namespace: namespace.into(), account: account.into(), watched: Vec::new() })
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::model::kind::Kind;
-use crate::rbac::Place;
+use crate::rbac::Installation;
 
 /// An object, and why it is there.
 #[derive(Debug, Serialize)]
@@ -88,25 +88,31 @@ impl Rules {
             verbs: Vec::new(),
         };
         let known = rules.iter().position(|other| PolicyRule { verbs: Vec::new(), ..other.clone() } == rule);
-        let place = known.unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             rules.push(rule);
             rules.len() - 1
         });
-        let Some(rule) = rules.get_mut(place) else { return };
+        let Some(rule) = rules.get_mut(index) else { return };
         rule.verbs.extend(verbs);
         rule.verbs.sort_unstable();
         rule.verbs.dedup();
     }
 
-    /// A role and its binding for each place.
-    pub(super) fn into_manifests(self, name: &str, account: &str, comment: &str, place: &Place) -> Vec<Manifest> {
+    /// A role and its binding for each namespace, or for the cluster.
+    pub(super) fn into_manifests(
+        self,
+        name: &str,
+        account: &str,
+        comment: &str,
+        installation: &Installation,
+    ) -> Vec<Manifest> {
         let both = |(namespace, rules): (Option<String>, Vec<PolicyRule>)| {
             let (role, binding) =
                 if namespace.is_some() { ("Role", "RoleBinding") } else { ("ClusterRole", "ClusterRoleBinding") };
             let version = "rbac.authorization.k8s.io/v1";
             let role_ref = RoleRef { api_group: RBAC, kind: role, name: name.to_owned() };
             let subject =
-                Subject { kind: "ServiceAccount", name: account.to_owned(), namespace: place.namespace.clone() };
+                Subject { kind: "ServiceAccount", name: account.to_owned(), namespace: installation.namespace.clone() };
             [
                 Manifest {
                     comment: comment.to_owned(),

@@ -1,7 +1,7 @@
 //! Grants as RBAC: the accounts of a host and of its plugins, and exactly the rights that they
 //! need. What `hotshoe rbac` prints. Pure.
 //!
-//! RBAC knows neither labels of namespaces nor patterns of names, and nothing of what stands in an
+//! RBAC knows neither labels of namespaces nor patterns of names, and nothing of the content of an
 //! object. There it gives more than the grant, and the host's own gate is alone; each such place
 //! is a [note](Rights::notes).
 
@@ -28,9 +28,9 @@ pub struct Plugin<'a> {
     pub descriptor: &'a Descriptor,
 }
 
-/// Where the host is.
+/// Where and as whom the host runs.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Installation {
     /// The namespace of the host and of the plugins' accounts.
     pub namespace: String,
     /// The host's account.
@@ -79,46 +79,47 @@ pub fn kinds(plugin: &Plugin<'_>) -> Vec<Kind> {
 }
 
 /// The rights of a host and of its plugins.
-pub fn rights(plugins: &[Plugin<'_>], place: &Place, served: &dyn Fn(&Kind) -> Served) -> Rights {
-    let mut rights = Rights { manifests: accounts(plugins, place), notes: Vec::new() };
+pub fn rights(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rights {
+    let mut rights = Rights { manifests: accounts(plugins, installation), notes: Vec::new() };
     // Before any right is there.
-    rights.manifests.extend(closing(place));
-    rights.manifests.extend(impersonation(plugins, place));
-    let host = host_rules(plugins, place, served);
-    let comment = "What the host does itself: it watches, holds parents by their finalizer, and reports what became of them. It cannot write a workload.";
-    rights.manifests.extend(host.into_manifests(&place.account, &place.account, comment, place));
-    rights.notes.extend(plugins.iter().filter_map(|plugin| secrets_of_host(plugin, place)));
+    rights.manifests.extend(closing(installation));
+    rights.manifests.extend(impersonation(plugins, installation));
+    let host = host_rules(plugins, installation, served);
+    let comment = "What the host does itself: it watches, adds and removes finalizers of parents, and reports results. It cannot write a workload.";
+    rights.manifests.extend(host.into_manifests(&installation.account, &installation.account, comment, installation));
+    rights.notes.extend(plugins.iter().filter_map(|plugin| secrets_of_host(plugin, installation)));
     for plugin in plugins {
-        let rules = plugin_rules(plugin, place, served, &mut rights.notes);
-        let name = format!("{}-{}", place.account, plugin.name);
+        let rules = plugin_rules(plugin, installation, served, &mut rights.notes);
+        let name = format!("{}-{}", installation.account, plugin.name);
         let comment = format!("What the plugin {} does, by way of the host: its grant, as RBAC.", plugin.name);
-        rights.manifests.extend(rules.into_manifests(&name, plugin.name, &comment, place));
+        rights.manifests.extend(rules.into_manifests(&name, plugin.name, &comment, installation));
     }
     rights
 }
 
-fn accounts(plugins: &[Plugin<'_>], place: &Place) -> Vec<Manifest> {
-    let mut namespace = Manifest::new("v1", "Namespace", &place.namespace, None);
+fn accounts(plugins: &[Plugin<'_>], installation: &Installation) -> Vec<Manifest> {
+    let mut namespace = Manifest::new("v1", "Namespace", &installation.namespace, None);
     namespace.metadata.labels.extend(POD_SECURITY.map(|label| (label, "restricted")));
     namespace.comment = "The namespace of the host, which no plugin may touch.".into();
     let account = |name: &str, comment: &str| Manifest {
         automount_service_account_token: Some(false),
         comment: comment.into(),
-        ..Manifest::new("v1", "ServiceAccount", name, Some(&place.namespace))
+        ..Manifest::new("v1", "ServiceAccount", name, Some(&installation.namespace))
     };
-    let mut manifests = vec![namespace, account(&place.account, "Its Pod says for itself that it wants a token.")];
+    let mut manifests =
+        vec![namespace, account(&installation.account, "Its Pod says for itself that it wants a token.")];
     let of_plugin = "The account of a plugin has its name. No Pod runs under it, and no token of it is needed.";
     manifests.extend(plugins.iter().map(|plugin| account(plugin.name, of_plugin)));
     manifests
 }
 
-fn closing(place: &Place) -> [Manifest; 2] {
+fn closing(installation: &Installation) -> [Manifest; 2] {
     let version = "admissionregistration.k8s.io/v1";
-    let name = format!("{}-closes-{}", place.account, place.namespace);
+    let name = format!("{}-closes-{}", installation.account, installation.namespace);
     let comment = "Rights in every namespace hold in the host's, too, where a Pod could run under its account. So no account there but the host's own writes anything in it.";
     let policy = Manifest {
         comment: comment.into(),
-        spec: Some(admission_policy::policy(place)),
+        spec: Some(admission_policy::policy(installation)),
         ..Manifest::new(version, "ValidatingAdmissionPolicy", &name, None)
     };
     let binding = Manifest {
@@ -128,7 +129,7 @@ fn closing(place: &Place) -> [Manifest; 2] {
     [policy, binding]
 }
 
-fn impersonation(plugins: &[Plugin<'_>], place: &Place) -> Vec<Manifest> {
+fn impersonation(plugins: &[Plugin<'_>], installation: &Installation) -> Vec<Manifest> {
     let rule = PolicyRule {
         api_groups: vec![String::new()],
         resources: vec!["serviceaccounts".into()],
@@ -136,17 +137,22 @@ fn impersonation(plugins: &[Plugin<'_>], place: &Place) -> Vec<Manifest> {
         verbs: vec!["impersonate"],
     };
     let comment = "The host may be its plugins, in this namespace only: in a ClusterRole the names would be meant in every namespace.";
-    let rules = Rules(BTreeMap::from([(Some(place.namespace.clone()), vec![rule])]));
-    rules.into_manifests(&format!("{}-{IMPERSONATES}", place.account), &place.account, comment, place)
+    let rules = Rules(BTreeMap::from([(Some(installation.namespace.clone()), vec![rule])]));
+    rules.into_manifests(
+        &format!("{}-{IMPERSONATES}", installation.account),
+        &installation.account,
+        comment,
+        installation,
+    )
 }
 
-fn host_rules(plugins: &[Plugin<'_>], place: &Place, served: &dyn Fn(&Kind) -> Served) -> Rules {
+fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rules {
     let mut rules = Rules::default();
-    let mut events: BTreeSet<Option<String>> = place.watched_namespaces();
+    let mut events: BTreeSet<Option<String>> = installation.watched_namespaces();
     for Plugin { grant, descriptor, .. } in plugins {
         let parent = served(&descriptor.parent);
         let holds = if descriptor.finalizer.is_some() { &["patch"][..] } else { &[] };
-        for scope in place.scopes(parent.namespaced) {
+        for scope in installation.scopes(parent.namespaced) {
             let mut add = |resource: &str, verbs: &[&'static str]| {
                 rules.add(&scope, &descriptor.parent, resource, &[], verbs);
             };
@@ -154,7 +160,7 @@ fn host_rules(plugins: &[Plugin<'_>], place: &Place, served: &dyn Fn(&Kind) -> S
             add(&parent.plural, holds);
             add(&format!("{}/status", parent.plural), &["patch"]);
         }
-        if !parent.namespaced && !place.watched.is_empty() {
+        if !parent.namespaced && !installation.watched.is_empty() {
             events.insert(Some(DEFAULT_NAMESPACE.into()));
         }
         // After a conflict a child is read past the cache.
@@ -162,7 +168,7 @@ fn host_rules(plugins: &[Plugin<'_>], place: &Place, served: &dyn Fn(&Kind) -> S
         let read = descriptor.reads.iter().map(|read| (&read.kind, &["list", "watch"][..]));
         for (kind, verbs) in owned.chain(read).filter(|(kind, _)| is_watched(kind, grant)) {
             let Served { plural, namespaced } = served(kind);
-            for scope in place.scopes(namespaced) {
+            for scope in installation.scopes(namespaced) {
                 rules.add(&scope, kind, &plural, &[], verbs);
             }
         }
@@ -183,17 +189,17 @@ fn is_watched(kind: &Kind, grant: &Grant) -> bool {
 }
 
 /// A watch has no names, so an account that watches Secrets reads them all.
-fn secrets_of_host(plugin: &Plugin<'_>, place: &Place) -> Option<String> {
+fn secrets_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Option<String> {
     let Descriptor { parent, owns, reads, .. } = plugin.descriptor;
     let asked = owns.iter().map(|owned| &owned.kind).chain(reads.iter().map(|read| &read.kind));
     let asked = asked.filter(|kind| is_watched(kind, plugin.grant));
-    // Parents are watched whatever stands in the grant.
+    // Parents are watched whatever the grant says.
     std::iter::once(parent).chain(asked).find(|kind| kind.is("", "Secret"))?;
-    let which = match place.watched.as_slice() {
+    let which = match installation.watched.as_slice() {
         [] => "of the cluster (--watch-namespace restricts that to namespaces)".to_owned(),
         watched => format!("of the namespaces {}", watched.join(", ")),
     };
-    let account = &place.account;
+    let account = &installation.account;
     Some(format!(
         "{}: Secret: the host watches these, so its own account {account} may read every Secret {which}",
         plugin.name
@@ -202,7 +208,7 @@ fn secrets_of_host(plugin: &Plugin<'_>, place: &Place) -> Option<String> {
 
 fn plugin_rules(
     plugin: &Plugin<'_>,
-    place: &Place,
+    installation: &Installation,
     served: &dyn Fn(&Kind) -> Served,
     notes: &mut Vec<String>,
 ) -> Rules {
@@ -213,12 +219,12 @@ fn plugin_rules(
             notes.push(format!("{}: {kind}: {why}, so its grant gives nothing", plugin.name));
             continue;
         }
-        grant_rule(&mut rules, rule, &kind, plugin, place, served);
-        let beyond = beyond_rbac(rule).chain(closed(rule, place));
+        grant_rule(&mut rules, rule, &kind, plugin, installation, served);
+        let beyond = beyond_rbac(rule).chain(closed(rule, installation));
         notes.extend(beyond.map(|what| format!("{}: {kind}: {what}", plugin.name)));
     }
     let parent = served(&plugin.descriptor.parent);
-    for scope in place.scopes(parent.namespaced) {
+    for scope in installation.scopes(parent.namespaced) {
         let mut add = |sub: &str, verb| {
             rules.add(&scope, &plugin.descriptor.parent, &format!("{}/{sub}", parent.plural), &[], &[verb]);
         };
@@ -235,7 +241,7 @@ fn grant_rule(
     rule: &Rule,
     kind: &Kind,
     plugin: &Plugin<'_>,
-    place: &Place,
+    installation: &Installation,
     served: &dyn Fn(&Kind) -> Served,
 ) {
     let Served { plural, namespaced } = served(kind);
@@ -244,8 +250,8 @@ fn grant_rule(
     for verb in &rule.verbs {
         let verbs = written(*verb, rule);
         let reads = *verb == Verb::Get;
-        for scope in place.scopes_of(&rule.namespaces, namespaced, parents, reads) {
-            if scope.as_ref() != Some(&place.namespace) {
+        for scope in installation.scopes_of(&rule.namespaces, namespaced, parents, reads) {
+            if scope.as_ref() != Some(&installation.namespace) {
                 rules.add(&scope, kind, &plural, exact, verbs);
             }
         }
@@ -275,9 +281,9 @@ fn beyond_rbac(rule: &Rule) -> impl Iterator<Item = String> {
     names.into_iter().chain(namespaces)
 }
 
-fn closed(rule: &Rule, place: &Place) -> Option<String> {
+fn closed(rule: &Rule, installation: &Installation) -> Option<String> {
     let Namespaces::Named(names) = &rule.namespaces else { return None };
-    let Place { namespace, .. } = place;
+    let Installation { namespace, .. } = installation;
     let why = || format!("no plugin may touch the namespace of the host, so its grant gives nothing in {namespace}");
     names.contains(namespace).then(why)
 }
@@ -292,7 +298,7 @@ impl Plugin<'_> {
     }
 }
 
-impl Place {
+impl Installation {
     /// The namespaces that are watched, or once all.
     fn watched_namespaces(&self) -> BTreeSet<Option<String>> {
         match self.watched.as_slice() {

@@ -7,7 +7,7 @@ use crate::rbac::manifest::wrapped;
 struct World {
     grant: Grant,
     descriptor: Descriptor,
-    place: Place,
+    installation: Installation,
 }
 
 fn world(rules: Value) -> World {
@@ -33,15 +33,12 @@ fn world(rules: Value) -> World {
             name: "d".into(),
             version: "1".into(),
             parent: Kind::new("c.example.com", "v1", "Cache"),
-            parent_fields: Vec::new(),
             owns: vec![owned("apps", "Deployment")],
             reads: vec![pods],
             finalizer: Some("c.example.com/finalizer".into()),
-            wants_now: false,
-            wants_attempt: false,
-            config_schema: None,
+            ..Descriptor::default()
         },
-        place: Place { namespace: "system".into(), account: "host".into(), watched: Vec::new() },
+        installation: Installation { namespace: "system".into(), account: "host".into(), watched: Vec::new() },
     }
 }
 
@@ -55,7 +52,7 @@ fn served(kind: &Kind) -> Served {
 impl World {
     fn rights(&self) -> (Vec<Value>, Vec<String>) {
         let plugin = Plugin { name: "demo", grant: &self.grant, descriptor: &self.descriptor };
-        let Rights { manifests, notes } = rights(&[plugin], &self.place, &served);
+        let Rights { manifests, notes } = rights(&[plugin], &self.installation, &served);
         (manifests.iter().map(|one| serde_json::to_value(one).unwrap()).collect(), notes)
     }
 
@@ -108,7 +105,7 @@ fn one(rule: Value) -> World {
 }
 
 #[test]
-fn the_host_watches_and_tells_and_writes_no_child() {
+fn the_host_watches_and_reports_and_writes_no_child() {
     let given = json!([
         { "group": "apps", "kind": "Deployment", "verbs": ["get", "list", "watch", "create"] },
         { "kind": "Pod", "verbs": ["get", "list", "watch"] },
@@ -128,7 +125,7 @@ fn the_host_watches_and_tells_and_writes_no_child() {
 }
 
 #[test]
-fn what_is_asked_for_and_not_given_is_no_right_of_the_hosts() {
+fn a_read_that_is_asked_for_and_not_granted_is_no_right_of_the_host() {
     let mut world = world(json!([{ "kind": "Pod", "verbs": ["get", "list"] }]));
     world.descriptor.owns[0].kind = Kind::new("", "v1", "Secret");
     assert_eq!(
@@ -152,7 +149,7 @@ fn without_a_finalizer_the_host_does_not_change_parents() {
 #[test]
 fn in_watched_namespaces_there_are_roles_and_nothing_for_the_cluster() {
     let mut world = one(json!({}));
-    world.place.watched = vec!["a".into(), "b".into()];
+    world.installation.watched = vec!["a".into(), "b".into()];
     let host = world.rules_of("host");
     assert!(host.contains(&"a: c.example.com/caches get,list,patch,watch".to_owned()), "{host:?}");
     assert!(host.contains(&"b: /events create,get,patch".to_owned()));
@@ -174,7 +171,7 @@ fn in_watched_namespaces_there_are_roles_and_nothing_for_the_cluster() {
 fn a_parent_without_a_namespace_is_watched_everywhere_and_its_events_are_in_default() {
     let mut world = one(json!({ "namespaces": ["x"] }));
     world.descriptor.parent = Kind::new("c.example.com", "v1", "Fleet");
-    world.place.watched = vec!["a".into()];
+    world.installation.watched = vec!["a".into()];
     let host = world.rules_of("host");
     for rule in [
         "*: c.example.com/fleets get,list,patch,watch",
@@ -199,11 +196,11 @@ fn verbs_are_what_the_host_does_in_the_plugins_name() {
 }
 
 #[test]
-fn each_namespaces_of_a_rule_becomes_the_narrowest_role_that_holds_it() {
+fn each_namespaces_of_a_rule_becomes_the_narrowest_role_that_covers_it() {
     let write = "create,delete,patch";
     let of = |namespaces: Value, kind: &str, watched: &[&str]| {
         let mut world = one(json!({ "namespaces": namespaces, "kind": kind }));
-        world.place.watched = watched.iter().map(|name| (*name).to_owned()).collect();
+        world.installation.watched = watched.iter().map(|name| (*name).to_owned()).collect();
         world.granted()
     };
     assert_eq!(
@@ -221,7 +218,7 @@ fn each_namespaces_of_a_rule_becomes_the_narrowest_role_that_holds_it() {
 }
 
 #[test]
-fn exact_names_are_resource_names_and_patterns_are_told() {
+fn exact_names_become_resource_names_and_patterns_are_reported() {
     assert_eq!(one(json!({ "names": ["a", "b"], "verbs": ["update"] })).granted(), ["*: /configmaps [a,b] patch"]);
     let pattern = one(json!({ "names": ["a", "b-*"], "verbs": ["update"] }));
     assert_eq!(pattern.granted(), ["*: /configmaps patch"]);
@@ -232,7 +229,7 @@ fn exact_names_are_resource_names_and_patterns_are_told() {
 }
 
 #[test]
-fn a_selector_takes_a_watch_of_namespaces_and_is_told() {
+fn a_selector_needs_a_watch_of_namespaces_and_is_reported() {
     let world = one(json!({ "namespaces": { "matchLabels": { "a": "b" } } }));
     assert!(world.rules_of("host").contains(&"*: /namespaces list,watch".to_owned()));
     let (_, notes) = world.rights();
@@ -240,7 +237,7 @@ fn a_selector_takes_a_watch_of_namespaces_and_is_told() {
 }
 
 #[test]
-fn a_plugin_that_owns_secrets_has_the_host_read_all_of_them_which_is_told() {
+fn a_plugin_that_owns_secrets_gives_the_host_all_of_them_to_read_and_a_warning_says_so() {
     let rules = json!([{ "kind": "Secret", "verbs": ["get", "list", "watch", "create"], "names": ["a"] }]);
     let mut world = world(rules);
     assert_eq!(world.rights().1, [""; 0], "it does not ask for them");
@@ -249,14 +246,14 @@ fn a_plugin_that_owns_secrets_has_the_host_read_all_of_them_which_is_told() {
     let printed = |world: &World| world.rights().1.concat();
     assert!(printed(&world).starts_with("demo: Secret: the host watches these"), "{}", printed(&world));
     assert!(printed(&world).contains("every Secret of the cluster"), "{}", printed(&world));
-    world.place.watched = vec!["a".into(), "b".into()];
+    world.installation.watched = vec!["a".into(), "b".into()];
     assert!(printed(&world).ends_with("every Secret of the namespaces a, b"), "{}", printed(&world));
     world.grant.rules[0].verbs.retain(|verb| *verb != Verb::Watch);
     assert_eq!(printed(&world), "", "it is not given them");
 }
 
 #[test]
-fn a_plugin_whose_parents_are_secrets_has_the_host_read_all_of_them_which_is_told() {
+fn a_plugin_whose_parents_are_secrets_gives_the_host_all_of_them_to_read_and_a_warning_says_so() {
     let mut world = world(json!([]));
     world.descriptor.parent = Kind::new("", "v1", "Secret");
     world.descriptor.finalizer = None;
@@ -267,7 +264,7 @@ fn a_plugin_whose_parents_are_secrets_has_the_host_read_all_of_them_which_is_tol
 }
 
 #[test]
-fn a_rule_for_the_closed_namespace_is_told() {
+fn a_rule_for_the_closed_namespace_is_reported() {
     let (_, notes) = one(json!({ "namespaces": ["a", "system"] })).rights();
     assert_eq!(
         notes,
@@ -322,10 +319,10 @@ fn all_kinds_are_asked_about_once() {
 
 #[test]
 fn yaml_has_its_comment_above() {
-    let (place, world) =
-        (Place { namespace: "system".into(), account: "host".into(), watched: Vec::new() }, world(json!([])));
+    let (installation, world) =
+        (Installation { namespace: "system".into(), account: "host".into(), watched: Vec::new() }, world(json!([])));
     let plugin = Plugin { name: "demo", grant: &world.grant, descriptor: &world.descriptor };
-    let text = rights(&[plugin], &place, &served).manifests[1].to_yaml().unwrap();
+    let text = rights(&[plugin], &installation, &served).manifests[1].to_yaml().unwrap();
     assert_eq!(
         text,
         "# Its Pod says for itself that it wants a token.\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: host\n  namespace: system\n  labels:\n    app.kubernetes.io/name: hotshoe\nautomountServiceAccountToken: false\n"

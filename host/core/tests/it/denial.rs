@@ -23,13 +23,8 @@ fn denial(children: &[Document], grant: &Grant) -> Option<Denial> {
         name: "demo".into(),
         version: "1".into(),
         parent: Kind::new("example.com", "v1", "Demo"),
-        parent_fields: Vec::new(),
         owns: children.iter().map(owned).collect(),
-        reads: Vec::new(),
-        finalizer: None,
-        wants_now: false,
-        wants_attempt: false,
-        config_schema: None,
+        ..Descriptor::default()
     };
     let parent = child("example.com", "Demo", "one", &json!({})).reference;
     let context = Context {
@@ -43,7 +38,7 @@ fn denial(children: &[Document], grant: &Grant) -> Option<Denial> {
         label_of: Box::new(|_, _| None),
     };
     let children = Children::Exactly(children.to_vec());
-    let decision = Decision { children, status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None };
+    let decision = Decision { children, ..Decision::default() };
     check(&decision, &[], &context).err()
 }
 

@@ -332,13 +332,8 @@ fn descriptor() -> Descriptor {
         name: "any".into(),
         version: "1".into(),
         parent: parent(None).kind,
-        parent_fields: Vec::new(),
         owns: owned.to_vec(),
-        reads: Vec::new(),
-        finalizer: None,
-        wants_now: false,
-        wants_attempt: false,
-        config_schema: None,
+        ..Descriptor::default()
     }
 }
 
@@ -386,9 +381,7 @@ proptest! {
         let (parent_ref, grant, descriptor) = (parent(Some("a")), grant(&rules), descriptor());
         let (body, needs) = body(kind, name, &picks);
         let document = Document { reference: reference(kind, None, name), json: body.to_string().into() };
-        let decision = Decision {
-            children: Children::Exactly(vec![document]), status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None,
-        };
+        let decision = Decision { children: Children::Exactly(vec![document]), ..Decision::default() };
         let namespace = KINDS[kind].2.then_some("a");
         let expected = !needs.contains(NEVER)
             && is_in(&count_out(&rules, Some("a")), "create", kind, namespace, name, &needs);
@@ -421,9 +414,7 @@ proptest! {
                 && is_in(&allowed, "update", kind, namespace, name, &needs)
                 && seen.insert((kind, namespace, name));
         }
-        let decision = Decision {
-            children: Children::Exactly(documents), status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None,
-        };
+        let decision = Decision { children: Children::Exactly(documents), ..Decision::default() };
         let judged = check::check(&decision, &[], &context);
         prop_assert_eq!(judged.is_ok(), expected, "{:?}", judged);
     }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use crate::cli::project::{self, Folder, shown};
+use crate::cli::project::{self, Folder, Language, shown};
 use crate::cli::terminal;
 use crate::config::{file, folders};
 use definition::Definition;
@@ -131,7 +131,7 @@ fn without(folder: &Folder, is_one_of_all: bool) -> anyhow::Result<()> {
         terminal::note(format_args!("note: {name} serves {parent}, a kind of Kubernetes itself, which needs no CRD"));
         return Ok(());
     }
-    let how = if folder.has_crate() {
+    let how = if folder.language() == Some(Language::Rust) {
         "give its crate a binary `crd` that prints it (src/bin/crd.rs), or write crd.yaml beside plugin.yaml"
     } else {
         "write crd.yaml beside its plugin.yaml"

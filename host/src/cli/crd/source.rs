@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::cli::project::Folder;
+use crate::cli::project::{Folder, Language};
 use crate::config::file;
 
 /// The source of the binary, and the file.
@@ -26,7 +26,7 @@ impl Source {
     /// Returns where the definition of a plugin's kind comes from, if it has one.
     pub(super) fn of(folder: &Folder) -> Option<Self> {
         let file = folder.dir.join(FILE);
-        if folder.has_crate() && folder.dir.join(BINARY).is_file() {
+        if folder.language() == Some(Language::Rust) && folder.dir.join(BINARY).is_file() {
             return Some(Self::Crate);
         }
         file.is_file().then_some(Self::File(file))

@@ -330,7 +330,6 @@ mod tests {
             name: "test".into(),
             version: "1".into(),
             parent: Kind::new("example.com", "v1", "Test"),
-            parent_fields: Vec::new(),
             owns: vec![OwnedKind {
                 kind: Kind::new("apps", "v1", "Deployment"),
                 verbs: Vec::new(),
@@ -343,10 +342,8 @@ mod tests {
                 rule: MatchRule::ParentLabel("of".into()),
                 fields: Vec::new(),
             }],
-            finalizer: None,
-            wants_now: false,
             wants_attempt: true,
-            config_schema: None,
+            ..Descriptor::default()
         }
     }
 

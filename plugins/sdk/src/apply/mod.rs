@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_annotations_stand_beside_each_other_in_the_metadata() {
+    fn labels_and_annotations_are_both_kept_in_the_metadata() {
         let labels: BTreeMap<String, String> = [("app".to_owned(), "web".to_owned())].into();
         let service = Service::new("web").labels(&labels).annotations([("a.example.com/b", "\"quoted\"\n")]);
         let annotations = json!({ "a.example.com/b": "\"quoted\"\n" });

@@ -139,13 +139,8 @@ fn broken(objects: &[Forged]) -> Option<&'static str> {
         },
         json: object.body.to_string().into(),
     };
-    let decision = Decision {
-        children: Children::Exactly(objects.iter().map(document).collect()),
-        status: None,
-        conditions: Vec::new(),
-        events: Vec::new(),
-        requeue_after: None,
-    };
+    let decision =
+        Decision { children: Children::Exactly(objects.iter().map(document).collect()), ..Decision::default() };
     let (grant, descriptor) = (grant(), descriptor());
     let known = |wanted: &Kind| kinds::ALL.iter().find(|known| kind(known) == *wanted);
     let context = Context {

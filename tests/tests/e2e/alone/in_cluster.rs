@@ -15,7 +15,7 @@ use super::run_alone;
 const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
 /// What a kubelet and a container runtime do: a root of its own that is read-only, the account and
-/// an empty folder mounted into it, and a user that is nobody.
+/// an empty folder mounted into it, and the user `nobody`.
 const CONTAINER: &str = r#"
 set -eu
 root=$1 account=$2 user=$3; shift 3
@@ -49,7 +49,7 @@ fn the_manifests_are_accepted_and_the_pod_is_ready() {
         let plane = ControlPlane::alone().await;
         let pod = deploy(plane).await;
         assert_eq!(pod["spec"]["serviceAccountName"], "hotshoe");
-        // The Deployment is told of its Pod a moment later.
+        // The Deployment counts its Pod a moment later.
         hotshoe_tests::wait::until("the Deployment counts it", hotshoe_tests::wait::PATIENCE, async || {
             let read = plane.person.get(&DEPLOYMENT, SYSTEM, "hotshoe").await;
             let deployment = read.map_err(|refused| refused.message)?;
@@ -127,7 +127,7 @@ fn the_program_serves_in_the_layout_of_its_image_with_the_account_of_its_pod() {
         lay_out(root.path());
         project_account(plane, account.path()).await;
         let Some((mut command, user)) = unshare() else {
-            eprintln!("skipped: this machine lets nobody make mounts (unshare --mount)");
+            eprintln!("skipped: this machine does not allow mounts (unshare --mount)");
             return;
         };
         command.args(["sh", "-c", CONTAINER, "sh"]).arg(root.path()).arg(account.path()).arg(user);

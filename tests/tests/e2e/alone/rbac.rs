@@ -195,7 +195,7 @@ async fn compare(name: &str, parents: &[&str], options: &[&str]) -> BTreeSet<Sam
 }
 
 #[test]
-fn gate_and_api_server_agree_but_for_what_rbac_cannot_say() {
+fn gate_and_api_server_agree_except_where_rbac_cannot_express_the_rule() {
     run_alone(async {
         let beyond = compare("gated", &["alpha", "beta", "gamma"], &[]).await;
         // A grant in the parent's own namespace is a ClusterRole, which knows no exception for the

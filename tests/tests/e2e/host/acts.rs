@@ -1,4 +1,4 @@
-//! What the log of a host at work says that it does.
+//! What a host logs about its writes.
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};

@@ -1,4 +1,4 @@
-//! A plugin that fails costs its own parents a decision, and nobody anything else.
+//! A plugin that fails costs its own parents a decision, and nothing else.
 
 use hotshoe_tests::guests::{self, Folder};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, MEMCACHED, SECRET};
@@ -49,7 +49,7 @@ fn a_failed_decision_writes_the_hosts_condition_and_an_event_and_nothing_else() 
         scene.create(memcached("cache", 2)).await;
         for (number, (what, reasons)) in FAULTS.iter().enumerate() {
             let name = format!("fault-{number}");
-            // So many faults open the circuit, and whoever has to wait for long to be tried is told that first.
+            // So many faults open the circuit, and a parent with a long wait reports that first.
             let is_tried = |object: &Value| {
                 let (truth, reason, _) = said(object, "Reconciled");
                 truth == "False" && reason != "CircuitOpen"
@@ -104,7 +104,7 @@ fn a_parent_that_is_rejected_is_not_tried_again_before_it_changes() {
 }
 
 #[test]
-fn what_the_plugin_said_before_it_failed_stays_beside_the_hosts_condition() {
+fn the_plugins_last_status_stays_beside_the_hosts_condition_of_its_failure() {
     run(async {
         let (scene, _host) = both("beside").await;
         scene.create(fault("one", "")).await;
@@ -154,7 +154,7 @@ fn a_plugin_that_keeps_failing_is_not_called_for_a_while() {
         assert!(calls < 40, "{calls} calls of a plugin that only traps");
         // A new revision begins anew.
         circuit(&host, "open").await;
-        folder.put(&guests::reworded(folder.original(), "the ConfigMap is kept", "the ConfigMap is held"));
+        folder.put(&guests::reworded(folder.original(), "the ConfigMap is kept", "the ConfigMap is here"));
         let (status, said_so) = host.ask(&["reload", "faulty"]);
         assert!(status.success() && !said_so.contains("circuit"), "{said_so}");
     });
@@ -195,7 +195,7 @@ fn children_are_not_deleted_all_at_once_without_a_grant_for_it() {
 }
 
 #[test]
-fn a_child_that_the_api_server_does_not_understand_is_told_in_an_event() {
+fn a_child_that_the_api_server_rejects_as_malformed_is_reported_in_an_event() {
     run(async {
         let (scene, host) = both("misspelt").await;
         for (name, what, cause) in [("one", "unknown field", "datum"), ("two", "impossible value", "base64")] {
@@ -223,7 +223,7 @@ fn a_child_that_the_api_server_does_not_understand_is_told_in_an_event() {
 }
 
 #[test]
-fn a_status_that_the_schema_does_not_allow_is_told_and_the_children_are_there() {
+fn a_status_that_the_schema_rejects_is_reported_and_the_children_are_created() {
     run(async {
         let (scene, _host) = both("bad-status").await;
         scene.create(fault("one", "status of another schema")).await;

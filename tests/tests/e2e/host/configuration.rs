@@ -105,7 +105,7 @@ fn a_deployment_of_another_operator_with_another_selector_is_named_with_the_way_
 }
 
 #[test]
-fn a_plugin_without_an_account_of_its_own_is_told_which_right_is_missing() {
+fn a_plugin_without_an_account_is_reported_with_the_missing_right() {
     run(async {
         let mut scene = scene("no-account").await;
         let folder = Folder::of_memcached();
@@ -124,7 +124,7 @@ fn a_plugin_without_an_account_of_its_own_is_told_which_right_is_missing() {
 }
 
 #[test]
-fn an_account_that_may_not_create_deployments_is_told_so() {
+fn an_account_that_may_not_create_deployments_is_reported() {
     run(async {
         let mut scene = scene("no-right").await;
         let plane = scene.plane;

@@ -1,4 +1,4 @@
-//! What somebody else undoes each time, and what is told of it.
+//! A child that another writer reverts each time, and how that is reported.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn repairs(scene: &Scene) -> usize {
 }
 
 #[test]
-fn what_another_always_undoes_is_told_and_put_right_more_and_more_seldom_until_the_other_stops() {
+fn a_child_that_another_manager_keeps_reverting_is_reported_and_repaired_ever_less_often_until_it_stops() {
     run(async {
         let mut scene = scene_with_faults("contended").await;
         let folder = Folder::of_faulty();
@@ -45,8 +45,8 @@ fn what_another_always_undoes_is_told_and_put_right_more_and_more_seldom_until_t
         serves(&scene, "one").await;
         serves(&scene, "two").await;
         let quarrel = async {
-            let told = scene.until_said_of(&FAULT, "one", "Reconciled", "False", "Contended").await;
-            let message = said(&told, "Reconciled").2;
+            let object = scene.until_said_of(&FAULT, "one", "Reconciled", "False", "Contended").await;
+            let message = said(&object, "Reconciled").2;
             assert!(message.contains("ConfigMap") && message.contains("data.kept by rival"), "{message}");
             scene.event("one", "Contended", "data.kept by rival").await;
             host.says(&["WARN", "Contended", "data.kept by rival"]).await;

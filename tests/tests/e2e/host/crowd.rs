@@ -76,9 +76,9 @@ fn two_hundred_at_once_cost_what_one_costs_each_and_nothing_once_they_are_there(
             let mut names: Vec<_> =
                 scene.list(&kind).await.iter().map(|child| child["metadata"]["name"].to_string()).collect();
             names.sort();
-            let mut wished: Vec<_> = (0..MANY).map(|number| format!("\"cache-{number}{suffix}\"")).collect();
-            wished.sort();
-            assert_eq!(names, wished);
+            let mut expected: Vec<_> = (0..MANY).map(|number| format!("\"cache-{number}{suffix}\"")).collect();
+            expected.sort();
+            assert_eq!(names, expected);
         }
         let writes = scene.recorded_writes().await;
         assert_minimal(&writes);

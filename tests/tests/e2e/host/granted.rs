@@ -16,7 +16,7 @@ async fn denied(host: &hotshoe_tests::Host, rule: &str) -> bool {
 }
 
 #[test]
-fn a_rule_with_a_selector_holds_where_a_namespace_has_the_labels_and_as_soon_as_it_has_them() {
+fn a_rule_with_a_selector_applies_as_soon_as_a_namespace_has_the_labels() {
     run(async {
         let mut scene = scene("selected").await;
         let namespaces = json!([{ "apiGroups": [""], "resources": ["namespaces"], "verbs": ["list", "watch"] }]);
@@ -41,7 +41,7 @@ fn a_rule_with_a_selector_holds_where_a_namespace_has_the_labels_and_as_soon_as_
 }
 
 #[test]
-fn a_name_that_is_not_granted_refuses_the_decision_and_says_so() {
+fn a_decision_with_a_name_that_is_not_granted_is_denied_by_name() {
     run(async {
         let mut scene = scene("named").await;
         let folder = Folder::of_memcached();

@@ -39,7 +39,7 @@ fn is_well(object: &Value) -> bool {
 }
 
 #[test]
-fn what_the_plugin_said_is_not_erased_by_the_host_which_says_so_in_an_event() {
+fn the_plugins_conditions_are_not_erased_by_the_host_which_reports_in_an_event() {
     run(async {
         let (scene, host, _folder) = host("old-style").await;
         scene.create(old_fault("one", "")).await;
@@ -65,7 +65,7 @@ fn what_the_plugin_said_is_not_erased_by_the_host_which_says_so_in_an_event() {
 }
 
 #[test]
-fn where_the_plugin_said_nothing_yet_the_host_does_and_takes_it_back() {
+fn where_the_plugin_has_no_conditions_the_host_sets_its_own_and_removes_it_later() {
     run(async {
         let (scene, _host, _folder) = host("old-style-first").await;
         scene.create(old_fault("one", "other")).await;

@@ -1,4 +1,4 @@
-//! Finalizers that a component held of which nobody knows any more.
+//! Finalizers of components that the host no longer knows.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::faults::{fault, scene_with_faults};
 
 #[test]
-fn an_object_that_a_forgotten_component_holds_says_so() {
+fn a_deleting_object_with_the_finalizer_of_an_unknown_component_says_so() {
     run(async {
         let mut scene = scene_with_faults("orphaned").await;
         // It holds no finalizer, and there is no history of one that did.
@@ -34,9 +34,9 @@ fn an_object_that_a_forgotten_component_holds_says_so() {
                 (status, reason) == ("False", "CleanUpWaits") && message.contains("fixtures.example.com/finalizer");
             is_told.then_some(()).ok_or_else(|| format!("{:#}", object["status"]))
         };
-        scene.until_within(Duration::from_secs(75), "it is told who holds it", is_told).await;
+        scene.until_within(Duration::from_secs(75), "the condition names the finalizer", is_told).await;
         scene.event("one", "CleanUpWaits", "fixtures.example.com/finalizer").await;
-        assert_eq!(said(&scene.get(&FAULT, "two").await, "Reconciled"), ("", "", ""), "that is somebody else's");
+        assert_eq!(said(&scene.get(&FAULT, "two").await, "Reconciled"), ("", "", ""), "that one is foreign");
         let released = |object: &Value| object["metadata"]["finalizers"].clone();
         assert_eq!(released(&scene.get(&FAULT, "one").await), json!(["fixtures.example.com/finalizer"]));
         for name in ["one", "two"] {

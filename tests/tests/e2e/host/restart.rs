@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::faults::scene;
 
 #[test]
-fn a_deletion_while_the_host_is_down_is_carried_out_when_it_is_back() {
+fn a_deletion_while_the_host_is_down_is_carried_out_after_the_restart() {
     run(async {
         let mut scene = scene("down").await;
         let mut host = scene.own_host().await;
@@ -52,7 +52,7 @@ fn a_deletion_while_the_host_is_down_is_carried_out_when_it_is_back() {
 }
 
 #[test]
-fn children_that_lost_their_controller_while_the_host_was_down_are_taken_back_whatever_else_changed() {
+fn children_that_lost_their_controller_while_the_host_was_down_are_adopted_again_whatever_else_changed() {
     run(async {
         let mut scene = scene("stripped").await;
         let mut host = scene.own_host().await;
@@ -76,7 +76,7 @@ fn children_that_lost_their_controller_while_the_host_was_down_are_taken_back_wh
 }
 
 #[test]
-fn what_changed_while_the_host_was_down_is_put_right_when_it_is_back() {
+fn changes_while_the_host_was_down_are_repaired_after_the_restart() {
     run(async {
         let mut scene = scene("changed").await;
         let mut host = scene.own_host().await;
@@ -105,7 +105,7 @@ fn what_changed_while_the_host_was_down_is_put_right_when_it_is_back() {
 }
 
 #[test]
-fn a_host_that_is_killed_while_many_are_deleted_tells_of_each() {
+fn a_host_that_is_killed_while_many_are_deleted_reports_each_deletion() {
     run(async {
         let mut scene = scene("farewell").await;
         let names: Vec<String> = (0..60).map(|number| format!("cache-{number}")).collect();
@@ -144,7 +144,7 @@ fn a_host_that_is_killed_while_many_are_deleted_tells_of_each() {
 }
 
 #[test]
-fn what_is_refused_before_and_after_a_restart_is_said_all_the_time() {
+fn a_child_that_is_refused_before_and_after_a_restart_is_reported_all_the_time() {
     run(async {
         let mut scene = scene("refused").await;
         let mut host = scene.own_host().await;
@@ -173,12 +173,12 @@ fn what_is_refused_before_and_after_a_restart_is_said_all_the_time() {
 }
 
 /// What a person wants to be there, changed while hosts come and go.
-struct Wishes {
+struct Desired {
     sizes: std::collections::BTreeMap<String, u64>,
     made: usize,
 }
 
-impl Wishes {
+impl Desired {
     async fn change(&mut self, scene: &Scene, random: u64) {
         for _ in 0..4 {
             let name = format!("cache-{}", self.made);
@@ -200,7 +200,7 @@ impl Wishes {
 }
 
 #[test]
-fn a_host_that_is_killed_again_and_again_brings_about_what_is_wished() {
+fn a_host_that_is_killed_again_and_again_reaches_the_desired_state() {
     run(async {
         let mut scene = scene("killed").await;
         let labels = json!({ "whose": "theirs" });
@@ -211,24 +211,24 @@ fn a_host_that_is_killed_again_and_again_brings_about_what_is_wished() {
         let theirs = scene.create(theirs).await;
         scene.create(memcached("foreign", 1)).await;
         let start = scene.start().await;
-        let mut wishes = Wishes { sizes: std::collections::BTreeMap::new(), made: 0 };
+        let mut desired = Desired { sizes: std::collections::BTreeMap::new(), made: 0 };
         for round in 0..8_u64 {
             let mut host = start.start();
             if round % 2 == 0 {
                 host.ready().await;
             }
             let random = RandomState::new().hash_one(round);
-            wishes.change(&scene, random).await;
+            desired.change(&scene, random).await;
             // Any moment will do: that is the point of it.
             tokio::time::sleep(Duration::from_millis(random % 600)).await;
             host.kill();
         }
         let _host = scene.own_host().await;
         scene
-            .until("what is there is what is wished", async || {
+            .until("the desired state is reached", async || {
                 let objects =
                     scene.person.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
-                // The Service of that one is somebody else's, so it is never settled.
+                // The Service of that one is foreign, so it is never settled.
                 let ours = objects.iter().filter(|object| object["metadata"]["name"] != "foreign");
                 let found = ours.clone().map(|object| {
                     let size = object["spec"]["size"].as_u64().unwrap_or_default();
@@ -237,27 +237,27 @@ fn a_host_that_is_killed_again_and_again_brings_about_what_is_wished() {
                 let found: std::collections::BTreeMap<_, _> = found.collect();
                 let settled = ours.clone().all(is_settled);
                 let finalizers = ours.clone().all(|object| object["metadata"]["finalizers"] == json!([FINALIZER]));
-                let is_it = found == wishes.sizes && settled && finalizers;
-                is_it.then_some(()).ok_or_else(|| format!("{found:?} for {:?}, settled: {settled}", wishes.sizes))
+                let is_it = found == desired.sizes && settled && finalizers;
+                is_it.then_some(()).ok_or_else(|| format!("{found:?} for {:?}, settled: {settled}", desired.sizes))
             })
             .await;
         scene
             .until("each has its children and there are no others", async || {
-                let mut wished: Vec<String> = wishes.sizes.keys().cloned().collect();
-                wished.push("foreign".to_owned());
-                wished.sort();
+                let mut expected: Vec<String> = desired.sizes.keys().cloned().collect();
+                expected.push("foreign".to_owned());
+                expected.sort();
                 let mut deployments: Vec<_> = scene.list(&DEPLOYMENT).await.iter().map(name).collect();
                 deployments.sort();
                 let services: Vec<_> = scene.list(&SERVICE).await.iter().map(name).collect();
                 let mut of_services: Vec<_> =
                     services.iter().filter_map(|name| name.strip_suffix("-service").map(str::to_owned)).collect();
                 of_services.sort();
-                let is_it = deployments == wished && of_services == wished;
-                is_it.then_some(()).ok_or_else(|| format!("{deployments:?} {of_services:?} for {wished:?}"))
+                let is_it = deployments == expected && of_services == expected;
+                is_it.then_some(()).ok_or_else(|| format!("{deployments:?} {of_services:?} for {expected:?}"))
             })
             .await;
         let now = scene.get(&SERVICE, "foreign-service").await;
-        assert_eq!(now["metadata"]["resourceVersion"], theirs["metadata"]["resourceVersion"], "nobody touched it");
+        assert_eq!(now["metadata"]["resourceVersion"], theirs["metadata"]["resourceVersion"], "it was not touched");
     });
 }
 

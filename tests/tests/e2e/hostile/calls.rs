@@ -9,7 +9,7 @@ use hotshoe_tests::scene::said;
 use serde_json::{Value, json};
 
 use super::HOSTILE;
-use super::stand::{Stand, attack, with_spec};
+use super::rig::{Rig, attack, with_spec};
 
 /// The rows that have a test of their own.
 const SEVERAL_CALLS: [&str; 3] =
@@ -24,60 +24,59 @@ fn rows(wanted: impl Fn(&How) -> bool) -> impl Iterator<Item = &'static Attack> 
 #[test]
 fn an_attack_in_a_call_costs_that_decision_and_nothing_else() {
     run(async {
-        let stand = Stand::new("calls").await;
+        let rig = Rig::new("calls").await;
         let mut children = vec!["first".to_owned()];
         for (number, row) in rows(|how| matches!(how, How::Called(_))).enumerate() {
             let How::Called(word) = row.how else { continue };
             let name = format!("call-{number}");
-            stand.scene.create(attack(&name, word)).await;
-            stand.reports(&name, row).await;
-            assert!(stand.scene.find(&CONFIG_MAP, &name).await.is_none(), "{}: a child was written", row.name);
-            stand.is_well(row.name).await;
-            stand.heals(&name).await;
-            stand.forget(&name).await;
+            rig.scene.create(attack(&name, word)).await;
+            rig.reports(&name, row).await;
+            assert!(rig.scene.find(&CONFIG_MAP, &name).await.is_none(), "{}: a child was written", row.name);
+            rig.is_well(row.name).await;
+            rig.heals(&name).await;
+            rig.forget(&name).await;
             children.push(name);
         }
-        stand.wrote_only(&children).await;
+        rig.wrote_only(&children).await;
     });
 }
 
 #[test]
 fn a_plugin_whose_status_is_refused_again_and_again_is_not_called_for_a_while() {
     run(async {
-        let stand = Stand::new("status").await;
+        let rig = Rig::new("status").await;
         for number in 0..8 {
-            stand.scene.create(attack(&format!("one-{number}"), "the host's condition")).await;
+            rig.scene.create(attack(&format!("one-{number}"), "the host's condition")).await;
         }
-        stand
-            .host
+        rig.host
             .until("the circuit is open", async || {
-                let plugin = stand.plugin().await;
+                let plugin = rig.plugin().await;
                 if plugin["breaker"]["state"] == "open" { Ok(()) } else { Err(format!("{plugin:#}")) }
             })
             .await;
-        stand.is_well("the host's condition").await;
+        rig.is_well("the host's condition").await;
     });
 }
 
 #[test]
 fn text_that_yaml_reads_otherwise_is_written_as_it_was_decided_and_once() {
     run(async {
-        let stand = Stand::new("yaml").await;
+        let rig = Rig::new("yaml").await;
         let odd = ('\u{7f}'..='\u{9f}').chain(['\u{2028}', '\u{2029}', '\u{feff}', '\u{fffe}', '\u{ffff}']);
         let text = format!("{0} a\n{0}", odd.collect::<String>());
         let body = json!({ "metadata": { "annotations": { "odd": text } }, "data": { "odd": text } });
         let child =
             json!({ "group": "", "version": "v1", "kind": "ConfigMap", "name": "odd", "body": body.to_string() });
-        stand.scene.create(with_spec("one", json!({ "attack": "dictated", "children": [child] }))).await;
+        rig.scene.create(with_spec("one", json!({ "attack": "dictated", "children": [child] }))).await;
         let is_whole =
             |object: &Value| object["data"]["odd"] == text && object["metadata"]["annotations"]["odd"] == text;
-        let written = stand.scene.until_object(&CONFIG_MAP, "odd", "has its text", is_whole).await;
-        stand.scene.merge(&ATTACK, "one", json!({ "metadata": { "annotations": { "touched": "yes" } } })).await;
-        stand.scene.create(attack("two", "")).await;
-        stand.serves("two").await;
-        let now = stand.scene.get(&CONFIG_MAP, "odd").await;
+        let written = rig.scene.until_object(&CONFIG_MAP, "odd", "has its text", is_whole).await;
+        rig.scene.merge(&ATTACK, "one", json!({ "metadata": { "annotations": { "touched": "yes" } } })).await;
+        rig.scene.create(attack("two", "")).await;
+        rig.serves("two").await;
+        let now = rig.scene.get(&CONFIG_MAP, "odd").await;
         assert_eq!(now["metadata"]["resourceVersion"], written["metadata"]["resourceVersion"], "{now:#}");
-        let writes = stand.scene.recorded_writes().await;
+        let writes = rig.scene.recorded_writes().await;
         let applied = writes.iter().filter(|write| write.is_about("configmaps") && write.name == "odd");
         assert_eq!(applied.count(), 1, "{writes:#?}");
     });
@@ -88,76 +87,76 @@ fn children_that_the_host_has_no_room_for_wait_until_others_are_gone() {
     run(async {
         let folder = Folder::of_hostile();
         folder.edit("    compileTime: 3s\n", "    compileTime: 3s\n    heldBytes: 1Mi\n");
-        let stand = Stand::with("room", HOSTILE, folder).await;
+        let rig = Rig::with("room", HOSTILE, folder).await;
         let large = |name: &str| {
             let body = json!({ "data": { "text": "x".repeat(400_000) } }).to_string();
             let child = json!({ "group": "", "version": "v1", "kind": "ConfigMap", "name": name, "body": body });
             with_spec(name, json!({ "attack": "dictated", "children": [child] }))
         };
         for name in ["large-0", "large-1"] {
-            stand.scene.create(large(name)).await;
-            stand.scene.until_object(&CONFIG_MAP, name, "is there", |_| true).await;
+            rig.scene.create(large(name)).await;
+            rig.scene.until_object(&CONFIG_MAP, name, "is there", |_| true).await;
         }
-        stand.scene.create(large("large-2")).await;
-        let told = stand.scene.until_said_of(&ATTACK, "large-2", "Reconciled", "False", "LimitExceeded").await;
-        let message = said(&told, "Reconciled").2;
+        rig.scene.create(large("large-2")).await;
+        let object = rig.scene.until_said_of(&ATTACK, "large-2", "Reconciled", "False", "LimitExceeded").await;
+        let message = said(&object, "Reconciled").2;
         assert!(message.contains("limits.heldBytes"), "{message}");
-        assert!(stand.scene.find(&CONFIG_MAP, "large-2").await.is_none(), "a child was written");
+        assert!(rig.scene.find(&CONFIG_MAP, "large-2").await.is_none(), "a child was written");
         // Who needs little, or less than before, is served.
-        stand.scene.create(attack("small", "")).await;
-        stand.serves("small").await;
-        stand.heals("large-1").await;
-        stand.scene.until_object(&CONFIG_MAP, "large-2", "is there, as there is room again", |_| true).await;
+        rig.scene.create(attack("small", "")).await;
+        rig.serves("small").await;
+        rig.heals("large-1").await;
+        rig.scene.until_object(&CONFIG_MAP, "large-2", "is there, as there is room again", |_| true).await;
         for name in ["large-0", "large-2"] {
-            stand.heals(name).await;
+            rig.heals(name).await;
         }
-        stand.is_well("children that there is no room for").await;
+        rig.is_well("children that there is no room for").await;
     });
 }
 
 #[test]
 fn an_attack_that_no_compiler_writes_costs_that_decision_and_nothing_else() {
     run(async {
-        let stand = Stand::new("components").await;
+        let rig = Rig::new("components").await;
         let mut children = vec!["first".to_owned()];
         for (number, row) in rows(|how| matches!(how, How::Component(_))).enumerate() {
             let How::Component(component) = row.how else { continue };
             let (name, good) = (format!("component-{number}"), format!("good-{number}"));
-            stand.publishes(&component()).await;
-            stand.scene.create(attack(&name, "")).await;
-            stand.reports(&name, row).await;
-            stand.is_well(row.name).await;
-            stand.scene.delete(&ATTACK, &name).await;
-            stand.scene.gone(&ATTACK, &name).await;
-            stand.publishes(stand.folder.original()).await;
-            stand.scene.create(attack(&good, "")).await;
-            stand.serves(&good).await;
-            stand.forget(&good).await;
+            rig.publishes(&component()).await;
+            rig.scene.create(attack(&name, "")).await;
+            rig.reports(&name, row).await;
+            rig.is_well(row.name).await;
+            rig.scene.delete(&ATTACK, &name).await;
+            rig.scene.gone(&ATTACK, &name).await;
+            rig.publishes(rig.folder.original()).await;
+            rig.scene.create(attack(&good, "")).await;
+            rig.serves(&good).await;
+            rig.forget(&good).await;
             children.push(good);
         }
-        stand.wrote_only(&children).await;
+        rig.wrote_only(&children).await;
     });
 }
 
 #[test]
-fn a_component_that_fails_for_a_parent_that_is_there_is_not_taken() {
+fn a_component_that_fails_for_an_existing_parent_is_not_activated() {
     run(async {
-        let stand = Stand::new("first-call").await;
-        stand.scene.create(attack("one", "")).await;
-        stand.serves("one").await;
-        let good = stand.plugin().await["digest"].clone();
+        let rig = Rig::new("first-call").await;
+        rig.scene.create(attack("one", "")).await;
+        rig.serves("one").await;
+        let good = rig.plugin().await["digest"].clone();
         for row in rows(|how| matches!(how, How::Component(_))).take(3) {
             let How::Component(component) = row.how else { continue };
-            stand.folder.put(&component());
-            let (status, words) = stand.host.ask(&["reload", "hostile"]);
+            rig.folder.put(&component());
+            let (status, words) = rig.host.ask(&["reload", "hostile"]);
             assert!(!status.success() && words.contains("ApprovalRequired"), "{}: {words}", row.name);
-            assert_eq!(stand.plugin().await["digest"], good, "{}", row.name);
-            stand.is_well(row.name).await;
+            assert_eq!(rig.plugin().await["digest"], good, "{}", row.name);
+            rig.is_well(row.name).await;
         }
-        stand.folder.put(&harmless());
-        stand.folder.put(stand.folder.original());
-        let (status, words) = stand.host.ask(&["reload", "hostile"]);
+        rig.folder.put(&harmless());
+        rig.folder.put(rig.folder.original());
+        let (status, words) = rig.host.ask(&["reload", "hostile"]);
         assert!(status.success(), "{words}");
-        stand.serves("one").await;
+        rig.serves("one").await;
     });
 }

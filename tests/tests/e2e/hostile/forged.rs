@@ -1,6 +1,6 @@
 //! Objects that should never be written. Each is denied by the gate although the account could write
 //! it, and where RBAC, Pod Security or the policy of the host's namespace can say so, forbidden by the
-//! API server although no gate stands before it.
+//! API server without the gate before it.
 
 use hotshoe_tests::attacks::forged::{Forged, Place};
 use hotshoe_tests::attacks::{ATTACKS, Attack, How, Layer, named};
@@ -12,7 +12,7 @@ use hotshoe_tests::{Kube, Refused, Scene, run, wait};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::stand::{Stand, with_spec};
+use super::rig::{Rig, with_spec};
 use super::{ADMIN, HOSTILE, plane, user};
 
 /// A row that needs a plugin with another grant.
@@ -35,42 +35,42 @@ fn dictating(name: &str, objects: &[Forged]) -> Value {
 #[test]
 fn the_gate_denies_what_the_account_would_be_allowed() {
     run(async {
-        let stand = Stand::with("forged", ADMIN, Folder::of_hostile()).await;
-        let theirs = stand.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await;
+        let rig = Rig::with("forged", ADMIN, Folder::of_hostile()).await;
+        let theirs = rig.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await;
         let mut children = vec!["first".to_owned()];
         for (number, (row, objects)) in rows().enumerate() {
             if !row.stopped.contains(&Layer::Gate) || row.name == SECRETS_GRANTED {
                 continue;
             }
             let (name, child) = (format!("row-{number}"), format!("forged-{number}"));
-            let place = Place { namespace: &stand.scene.namespace, name: &child };
-            stand.scene.create(dictating(&name, &objects(&place))).await;
-            stand.reports(&name, row).await;
-            stand.is_well(row.name).await;
-            stand.heals(&name).await;
-            stand.forget(&name).await;
+            let place = Place { namespace: &rig.scene.namespace, name: &child };
+            rig.scene.create(dictating(&name, &objects(&place))).await;
+            rig.reports(&name, row).await;
+            rig.is_well(row.name).await;
+            rig.heals(&name).await;
+            rig.forget(&name).await;
             children.push(name);
         }
-        let now = stand.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await;
+        let now = rig.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await;
         assert_eq!(now["metadata"]["resourceVersion"], theirs["metadata"]["resourceVersion"]);
-        stand.wrote_only(&children).await;
+        rig.wrote_only(&children).await;
     });
 }
 
 #[test]
-fn the_name_of_somebody_elses_object_is_a_conflict_and_the_object_stays_as_it_is() {
+fn the_name_of_a_foreign_object_is_a_conflict_and_the_object_stays_as_it_is() {
     run(async {
-        let stand = Stand::with("taken", ADMIN, Folder::of_hostile()).await;
+        let rig = Rig::with("taken", ADMIN, Folder::of_hostile()).await;
         let row = named("the name of an object that is another tenant's");
         let How::Forged(objects) = row.how else { panic!("{}", row.name) };
-        let theirs = stand.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await;
-        let place = Place { namespace: &stand.scene.namespace, name: "any" };
-        stand.scene.create(dictating("one", &objects(&place))).await;
-        stand.scene.event("one", row.reason, "kube-root-ca.crt").await;
-        assert_eq!(stand.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await, theirs);
-        stand.is_well(row.name).await;
-        stand.heals("one").await;
-        assert_eq!(stand.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await, theirs);
+        let theirs = rig.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await;
+        let place = Place { namespace: &rig.scene.namespace, name: "any" };
+        rig.scene.create(dictating("one", &objects(&place))).await;
+        rig.scene.event("one", row.reason, "kube-root-ca.crt").await;
+        assert_eq!(rig.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await, theirs);
+        rig.is_well(row.name).await;
+        rig.heals("one").await;
+        assert_eq!(rig.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await, theirs);
     });
 }
 
@@ -84,13 +84,13 @@ fn the_gate_denies_a_token_also_where_secrets_are_granted() {
         let secret = format!("{:<width$}", "owns too: v1 Secret", width = said.len());
         folder.put(&reworded(folder.original(), said, &secret));
         folder.edit("kind: Service\n", "kind: Secret\n      names: [forged]\n");
-        let stand = Stand::with("token", ADMIN, folder).await;
-        let place = Place { namespace: &stand.scene.namespace, name: "forged" };
-        stand.scene.create(dictating("one", &objects(&place))).await;
-        stand.reports("one", row).await;
-        assert!(stand.scene.find(&SECRET, "forged").await.is_none());
-        stand.is_well(row.name).await;
-        stand.heals("one").await;
+        let rig = Rig::with("token", ADMIN, folder).await;
+        let place = Place { namespace: &rig.scene.namespace, name: "forged" };
+        rig.scene.create(dictating("one", &objects(&place))).await;
+        rig.reports("one", row).await;
+        assert!(rig.scene.find(&SECRET, "forged").await.is_none());
+        rig.is_well(row.name).await;
+        rig.heals("one").await;
     });
 }
 

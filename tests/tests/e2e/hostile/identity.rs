@@ -1,4 +1,4 @@
-//! The host's own account, tried directly: it writes no workload, and it is nobody but its plugins.
+//! The host's own account, tried directly: it writes no workload, and impersonates its plugins only.
 
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::kinds::{
@@ -90,7 +90,7 @@ fn the_hosts_own_account_is_refused_every_write_of_a_workload() {
             let what = format!("{method} {path}");
             is_forbidden(&what, try_it(&host, method, &path, &[]).await);
         }
-        // Of a parent it may hold the finalizer and tell; it neither makes nor ends one.
+        // On a parent it may set the finalizer and a condition; it neither creates nor deletes one.
         for method in [Method::POST, Method::PUT, Method::DELETE] {
             let name = (method != Method::POST).then_some("any");
             let path = MEMCACHED.path(&scene.namespace, name);
@@ -102,7 +102,7 @@ fn the_hosts_own_account_is_refused_every_write_of_a_workload() {
 }
 
 #[test]
-fn the_hosts_own_account_is_its_plugins_and_nobody_else_in_any_way() {
+fn the_hosts_account_can_impersonate_its_plugins_only() {
     run(async {
         let scene = Scene::new(plane().await, "every-face").await;
         plane().await.bind(HOSTILE, "tests-hostile", &scene.namespace).await;
@@ -138,7 +138,7 @@ fn the_hosts_own_account_is_its_plugins_and_nobody_else_in_any_way() {
             "system:node:control-plane",
             "system:serviceaccount:hotshoe-system:default",
             "system:serviceaccount:hotshoe-system:hotshoe",
-            "system:serviceaccount:hotshoe-system:nobody-yet",
+            "system:serviceaccount:hotshoe-system:no-plugin-yet",
             "system:serviceaccount:default:hostile",
             "system:serviceaccount:kube-system:hostile",
             "system:serviceaccount:kube-system:generic-garbage-collector",

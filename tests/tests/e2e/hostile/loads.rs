@@ -1,5 +1,5 @@
-//! What lies in the place of a component and is none that can be taken: it is refused with a reason,
-//! and the last good one goes on.
+//! Files that cannot be loaded as a component: each is refused with a reason, and the last good one stays
+//! active.
 
 use hotshoe_tests::attacks::components::Offered;
 use hotshoe_tests::attacks::{ATTACKS, How, named};
@@ -9,24 +9,24 @@ use hotshoe_tests::run;
 use serde_json::json;
 
 use super::HOSTILE;
-use super::stand::{Stand, attack};
+use super::rig::{Rig, attack};
 
 #[test]
-fn what_cannot_be_taken_is_refused_by_name_and_the_last_good_one_goes_on() {
+fn a_component_that_cannot_be_loaded_is_refused_with_its_reason_and_the_last_good_one_stays_active() {
     run(async {
-        let stand = Stand::new("loads").await;
-        stand.scene.create(attack("one", "")).await;
-        stand.serves("one").await;
-        let good = stand.plugin().await["digest"].clone();
+        let rig = Rig::new("loads").await;
+        rig.scene.create(attack("one", "")).await;
+        rig.serves("one").await;
+        let good = rig.plugin().await["digest"].clone();
         for (number, row) in ATTACKS.iter().enumerate() {
             let How::Offered(offered) = row.how else { continue };
-            let offered = offered(stand.folder.original());
+            let offered = offered(rig.folder.original());
             let began = std::time::Instant::now();
-            stand.offers(&offered);
-            let refused = stand
+            rig.offers(&offered);
+            let refused = rig
                 .host
                 .until(&format!("{} is refused", row.name), async || {
-                    let plugin = stand.plugin().await;
+                    let plugin = rig.plugin().await;
                     let found = &plugin["refused"];
                     let is_it = match &offered {
                         Offered::Bytes(bytes) => {
@@ -42,33 +42,31 @@ fn what_cannot_be_taken_is_refused_by_name_and_the_last_good_one_goes_on() {
             assert_eq!((&refused["digest"], &refused["ready"]), (&good, &json!(true)), "{}: {refused:#}", row.name);
             let message = refused["refused"]["message"].as_str().expect("a message");
             assert!(!message.is_empty() && message.len() < 2_000 && !message.contains('\n'), "{message}");
-            let (_, said) = stand.host.ask(&["status"]);
-            assert!(said.contains("not taken") && said.contains(row.reason), "{}: {said}", row.name);
-            stand.host.says(&["ERROR", "hostile", row.reason]).await;
+            let (_, said) = rig.host.ask(&["status"]);
+            assert!(said.contains("not activated") && said.contains(row.reason), "{}: {said}", row.name);
+            rig.host.says(&["ERROR", "hostile", row.reason]).await;
             let line = format!("hotshoe_plugin_revisions_total{{controller=\"hostile\",reason=\"{}\"}} ", row.reason);
-            assert!(stand.metric(&line).await > 0, "{}: no metric has {}", row.name, row.reason);
+            assert!(rig.metric(&line).await > 0, "{}: no metric has {}", row.name, row.reason);
             // The last good one is called, and serves.
-            let calls = stand.calls().await;
-            stand.scene.merge(&ATTACK, "one", json!({ "spec": { "round": number } })).await;
-            stand
-                .host
-                .until("the good one is called", async || match stand.calls().await {
+            let calls = rig.calls().await;
+            rig.scene.merge(&ATTACK, "one", json!({ "spec": { "round": number } })).await;
+            rig.host
+                .until("the good one is called", async || match rig.calls().await {
                     now if now > calls => Ok(()),
                     now => Err(format!("{now} calls")),
                 })
                 .await;
-            stand.serves("one").await;
-            stand.is_well(row.name).await;
+            rig.serves("one").await;
+            rig.is_well(row.name).await;
         }
-        stand.folder.put(stand.folder.original());
-        stand
-            .host
+        rig.folder.put(rig.folder.original());
+        rig.host
             .until("nothing is refused any more", async || {
-                let plugin = stand.plugin().await;
+                let plugin = rig.plugin().await;
                 if plugin["refused"].is_null() { Ok(()) } else { Err(format!("{plugin:#}")) }
             })
             .await;
-        stand.wrote_only(&["first".to_owned(), "one".to_owned()]).await;
+        rig.wrote_only(&["first".to_owned(), "one".to_owned()]).await;
     });
 }
 
@@ -77,23 +75,23 @@ fn where_no_parent_is_named_neither_a_pod_nor_the_parent_of_another_plugin_is_on
     run(async {
         let folder = Folder::of_hostile();
         folder.edit("  parent:\n    group: fixtures.example.com\n    kind: Attack\n", "");
-        let stand = Stand::with("unnamed", HOSTILE, folder).await;
-        let good = stand.plugin().await["digest"].clone();
+        let rig = Rig::with("unnamed", HOSTILE, folder).await;
+        let good = rig.plugin().await["digest"].clone();
         for (name, words) in [("parent is a Pod", "Kubernetes itself"), ("parent of another plugin", "memcached")] {
             let How::Offered(offered) = named(name).how else { panic!("{name} is no component") };
-            let Offered::Bytes(component) = offered(stand.folder.original()) else { panic!("{name} is no component") };
-            stand.folder.put(&component);
+            let Offered::Bytes(component) = offered(rig.folder.original()) else { panic!("{name} is no component") };
+            rig.folder.put(&component);
             let digest = hotshoe_core::model::digest::Digest::of(&component).full();
-            let refused = stand
+            let refused = rig
                 .host
                 .until(&format!("{name} is refused"), async || {
-                    let plugin = stand.plugin().await;
+                    let plugin = rig.plugin().await;
                     if plugin["refused"]["digest"] == digest { Ok(plugin) } else { Err(format!("{plugin:#}")) }
                 })
                 .await;
             assert_eq!((&refused["refused"]["reason"], &refused["digest"]), (&json!("NotGranted"), &good));
             assert!(refused["refused"]["message"].to_string().contains(words), "{refused:#}");
-            stand.is_well(name).await;
+            rig.is_well(name).await;
         }
     });
 }

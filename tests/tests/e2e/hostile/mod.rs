@@ -3,13 +3,13 @@
 //! the plugin and the other plugin are afterwards.
 
 mod calls;
+mod clean_up;
 mod forged;
-mod goodbye;
 mod identity;
 mod loads;
 mod patience;
 mod reads;
-mod stand;
+mod rig;
 
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::{ControlPlane, repository};

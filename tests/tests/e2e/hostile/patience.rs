@@ -1,4 +1,4 @@
-//! Harm that takes several calls, and answers that are followed only as far as they do none.
+//! Attacks of several calls, and answers that are followed only as far as they do no harm.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use hotshoe_tests::run;
 use hotshoe_tests::scene::said;
 use serde_json::{Value, json};
 
-use super::stand::{Stand, attack};
+use super::rig::{Rig, attack};
 
 /// How long something is looked at that must not happen.
 const WHILE: Duration = Duration::from_secs(4);
@@ -25,191 +25,186 @@ fn is_clean(text: &str) -> bool {
 #[test]
 fn a_word_that_would_rewrite_a_terminal_is_cleaned_wherever_it_goes() {
     run(async {
-        let stand = Stand::new("escapes").await;
+        let rig = Rig::new("escapes").await;
         let row = named("escape sequences in log, Event and condition");
-        stand.scene.create(attack("one", "escapes")).await;
+        rig.scene.create(attack("one", "escapes")).await;
         let object =
-            stand.scene.until_object(&ATTACK, "one", "is served", |object| object["status"]["word"] == "escapes").await;
+            rig.scene.until_object(&ATTACK, "one", "is served", |object| object["status"]["word"] == "escapes").await;
         let message = said(&object, "Kept").2;
         assert!(is_clean(message) && message.contains("red"), "{message:?}");
-        let event = stand.scene.event("one", "Escaping", "red").await;
+        let event = rig.scene.event("one", "Escaping", "red").await;
         assert!(is_clean(event["message"].as_str().unwrap()), "{event:#}");
-        stand.host.says(&["escapes", "forged line"]).await;
-        stand.is_well(row.name).await;
+        rig.host.says(&["escapes", "forged line"]).await;
+        rig.is_well(row.name).await;
         let row = named("escape sequences in a failure");
-        stand.scene.create(attack("two", "escapes in a failure")).await;
-        let object = stand.reports("two", row).await;
+        rig.scene.create(attack("two", "escapes in a failure")).await;
+        let object = rig.reports("two", row).await;
         let message = said(&object, "Reconciled").2;
         assert!(is_clean(message) && message.contains("red"), "{message:?}");
-        let log = stand.host.log();
+        let log = rig.host.log();
         assert!(log.lines().all(is_clean), "control characters are gone from the log");
         assert!(!log.lines().any(|line| line.starts_with("2026-01-01T00:00:00Z ERROR")), "a line was forged");
-        stand.heals("two").await;
+        rig.heals("two").await;
     });
 }
 
 #[test]
 fn a_flood_of_log_lines_is_cut_short() {
     run(async {
-        let stand = Stand::new("log-flood").await;
+        let rig = Rig::new("log-flood").await;
         let row = named("flood of log lines");
-        stand.scene.create(attack("one", "log lines")).await;
-        stand
-            .scene
-            .until("it is served", async || {
-                stand.scene.find(&CONFIG_MAP, "one").await.map(drop).ok_or("no child".into())
-            })
+        rig.scene.create(attack("one", "log lines")).await;
+        rig.scene
+            .until("it is served", async || rig.scene.find(&CONFIG_MAP, "one").await.map(drop).ok_or("no child".into()))
             .await;
-        stand.host.says(&["flood 0 "]).await;
-        let log = stand.host.log();
+        rig.host.says(&["flood 0 "]).await;
+        let log = rig.host.log();
         let calls = log.lines().filter(|line| line.contains("flood 0 ")).count();
         let lines = log.lines().filter(|line| line.contains("flood ")).count();
         assert!(lines <= 100 * calls, "{lines} lines of {calls} calls");
-        stand.is_well(row.name).await;
-        stand.heals("one").await;
+        rig.is_well(row.name).await;
+        rig.heals("one").await;
     });
 }
 
 #[test]
 fn what_a_plugin_keeps_is_gone_at_the_next_call() {
     run(async {
-        let stand = Stand::new("hidden").await;
-        stand.scene.create(attack("one", "hidden state")).await;
+        let rig = Rig::new("hidden").await;
+        rig.scene.create(attack("one", "hidden state")).await;
         let says_one = |object: &Value| object["status"]["word"] == "call 1 of this instance";
-        stand.scene.until_object(&ATTACK, "one", "is served", says_one).await;
+        rig.scene.until_object(&ATTACK, "one", "is served", says_one).await;
         for round in 0..10 {
-            let calls = stand.calls().await;
-            stand.scene.merge(&ATTACK, "one", json!({ "spec": { "round": round } })).await;
-            stand
-                .host
-                .until("it is called again", async || match stand.calls().await {
+            let calls = rig.calls().await;
+            rig.scene.merge(&ATTACK, "one", json!({ "spec": { "round": round } })).await;
+            rig.host
+                .until("it is called again", async || match rig.calls().await {
                     now if now > calls => Ok(()),
                     now => Err(format!("{now} calls")),
                 })
                 .await;
-            let object = stand.scene.get(&ATTACK, "one").await;
+            let object = rig.scene.get(&ATTACK, "one").await;
             assert!(says_one(&object), "{:#}", object["status"]);
         }
-        stand.is_well(named("state kept for the next call").name).await;
-        stand.heals("one").await;
+        rig.is_well(named("state kept for the next call").name).await;
+        rig.heals("one").await;
     });
 }
 
 #[test]
 fn a_requeue_is_neither_a_loop_nor_an_overflow() {
     run(async {
-        let stand = Stand::new("requeue").await;
+        let rig = Rig::new("requeue").await;
         for (word, most) in [("soon", 6), ("never", 0)] {
-            stand.scene.create(attack(word, word)).await;
-            stand
-                .scene
+            rig.scene.create(attack(word, word)).await;
+            rig.scene
                 .until("it is served", async || {
-                    stand.scene.find(&CONFIG_MAP, word).await.map(drop).ok_or("no child".to_owned())
+                    rig.scene.find(&CONFIG_MAP, word).await.map(drop).ok_or("no child".to_owned())
                 })
                 .await;
             // The calls for its own writes come first.
             tokio::time::sleep(Duration::from_secs(1)).await;
-            let before = stand.calls().await;
+            let before = rig.calls().await;
             tokio::time::sleep(WHILE).await;
-            let calls = stand.calls().await - before;
+            let calls = rig.calls().await - before;
             assert!(calls <= most, "{word}: {calls} calls in {WHILE:?}");
-            stand.is_well(word).await;
-            stand.heals(word).await;
-            stand.forget(word).await;
+            rig.is_well(word).await;
+            rig.heals(word).await;
+            rig.forget(word).await;
         }
         let row = named("retry after u64::MAX");
-        stand.scene.create(attack("late", "retry at the end of time")).await;
-        stand.reports("late", row).await;
-        stand.is_well(row.name).await;
-        stand.heals("late").await;
+        rig.scene.create(attack("late", "retry at the end of time")).await;
+        rig.reports("late", row).await;
+        rig.is_well(row.name).await;
+        rig.heals("late").await;
     });
 }
 
 #[test]
 fn a_plugin_that_turns_bad_after_a_hundred_calls_leaves_its_last_good_child() {
     run(async {
-        let stand = Stand::new("hundred").await;
+        let rig = Rig::new("hundred").await;
         let row = named("a trap after a hundred good calls");
-        stand.scene.create(attack("one", "a hundred good calls")).await;
-        stand.scene.until_said_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
-        stand.scene.event("one", row.reason, "that was enough").await;
-        assert_eq!(stand.scene.get(&CONFIG_MAP, "one").await["data"]["calls"], "100");
-        stand.is_well(row.name).await;
-        stand.heals("one").await;
+        rig.scene.create(attack("one", "a hundred good calls")).await;
+        rig.scene.until_said_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
+        rig.scene.event("one", row.reason, "that was enough").await;
+        assert_eq!(rig.scene.get(&CONFIG_MAP, "one").await["data"]["calls"], "100");
+        rig.is_well(row.name).await;
+        rig.heals("one").await;
     });
 }
 
 #[test]
 fn children_are_not_deleted_all_at_once_after_a_good_life() {
     run(async {
-        let stand = Stand::new("prune").await;
+        let rig = Rig::new("prune").await;
         let row = named("no children after a good life");
-        stand.scene.create(attack("one", "")).await;
-        stand.serves("one").await;
-        let before = stand.scene.get(&CONFIG_MAP, "one").await;
-        stand.scene.merge(&ATTACK, "one", json!({ "spec": { "attack": "nothing" } })).await;
-        stand.scene.until_said_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
-        stand.scene.event("one", row.reason, "pruneAll").await;
-        stand.is_well(row.name).await;
-        assert_eq!(stand.scene.get(&CONFIG_MAP, "one").await["metadata"], before["metadata"], "nothing was written");
-        stand.heals("one").await;
+        rig.scene.create(attack("one", "")).await;
+        rig.serves("one").await;
+        let before = rig.scene.get(&CONFIG_MAP, "one").await;
+        rig.scene.merge(&ATTACK, "one", json!({ "spec": { "attack": "nothing" } })).await;
+        rig.scene.until_said_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
+        rig.scene.event("one", row.reason, "pruneAll").await;
+        rig.is_well(row.name).await;
+        assert_eq!(rig.scene.get(&CONFIG_MAP, "one").await["metadata"], before["metadata"], "nothing was written");
+        rig.heals("one").await;
     });
 }
 
-/// A server-side apply takes back what it leaves out, and the API server refuses a status that
+/// A server-side apply removes what it leaves out, and the API server refuses a status that
 /// nothing is left of.
 #[test]
 fn a_status_that_is_left_out_is_left_alone() {
     run(async {
-        let stand = Stand::new("silent").await;
-        stand.scene.create(attack("one", "")).await;
-        stand.serves("one").await;
-        stand.scene.merge(&ATTACK, "one", json!({ "spec": { "attack": "silence" } })).await;
+        let rig = Rig::new("silent").await;
+        rig.scene.create(attack("one", "")).await;
+        rig.serves("one").await;
+        rig.scene.merge(&ATTACK, "one", json!({ "spec": { "attack": "silence" } })).await;
         let is_silent = |object: &Value| said(object, "Kept").0.is_empty() && object["status"]["word"] == "good";
-        stand.scene.until_object(&ATTACK, "one", "is silent", is_silent).await;
+        rig.scene.until_object(&ATTACK, "one", "is silent", is_silent).await;
         // Where nothing else was ever said, the host's own condition goes too.
-        stand.scene.create(attack("two", "panic")).await;
-        stand.scene.until_said_of(&ATTACK, "two", "Reconciled", "False", "Trapped").await;
-        stand.scene.merge(&ATTACK, "two", json!({ "spec": { "attack": "silence" } })).await;
-        stand.scene.until_object(&ATTACK, "two", "is well", |object| said(object, "Reconciled").0.is_empty()).await;
-        let writes = stand.scene.recorded_writes().await.len();
-        stand.scene.merge(&ATTACK, "two", json!({ "spec": { "round": 1 } })).await;
-        stand.is_well("silence").await;
+        rig.scene.create(attack("two", "panic")).await;
+        rig.scene.until_said_of(&ATTACK, "two", "Reconciled", "False", "Trapped").await;
+        rig.scene.merge(&ATTACK, "two", json!({ "spec": { "attack": "silence" } })).await;
+        rig.scene.until_object(&ATTACK, "two", "is well", |object| said(object, "Reconciled").0.is_empty()).await;
+        let writes = rig.scene.recorded_writes().await.len();
+        rig.scene.merge(&ATTACK, "two", json!({ "spec": { "round": 1 } })).await;
+        rig.is_well("silence").await;
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let later = stand.scene.recorded_writes().await;
+        let later = rig.scene.recorded_writes().await;
         let again: Vec<_> = later[writes..].iter().filter(|write| write.name == "two" || write.name == "one").collect();
         assert!(again.is_empty(), "what is said stays as it is: {again:#?}");
         assert!(later.iter().all(|write| write.code < 400), "{later:#?}");
         // And it goes at once.
         let began = Instant::now();
-        stand.forget("one").await;
-        stand.forget("two").await;
+        rig.forget("one").await;
+        rig.forget("two").await;
         assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     });
 }
 
 #[test]
-fn a_plugin_that_decides_otherwise_each_time_holds_up_no_other() {
+fn a_plugin_that_decides_differently_each_time_delays_no_other() {
     run(is_slowed_down("flip", "another decision at every call", 20.0));
 }
 
 #[test]
-fn a_plugin_that_never_comes_to_an_end_holds_up_no_other() {
+fn a_plugin_whose_calls_never_end_delays_no_other() {
     run(is_slowed_down("count", "a new decision at every call, for ever", 3.0));
 }
 
 async fn is_slowed_down(attack_name: &str, row: &str, most: f64) {
-    let stand = Stand::new(attack_name).await;
+    let rig = Rig::new(attack_name).await;
     let row = named(row);
-    stand.scene.create(attack("one", attack_name)).await;
-    stand.host.says(&["WARN", "slowed down", "one"]).await;
-    stand.is_well(row.name).await;
-    let (before, began) = (stand.scene.recorded_writes().await.len(), Instant::now());
+    rig.scene.create(attack("one", attack_name)).await;
+    rig.host.says(&["WARN", "slowed down", "one"]).await;
+    rig.is_well(row.name).await;
+    let (before, began) = (rig.scene.recorded_writes().await.len(), Instant::now());
     tokio::time::sleep(WHILE).await;
-    let writes = stand.scene.recorded_writes().await.len() - before;
+    let writes = rig.scene.recorded_writes().await.len() - before;
     let rate = writes as f64 / began.elapsed().as_secs_f64();
     println!("{}: {rate:.1} writes a second", row.name);
     assert!(rate <= most, "{rate:.1} writes a second");
-    stand.is_well(row.name).await;
-    stand.heals("one").await;
+    rig.is_well(row.name).await;
+    rig.heals("one").await;
 }

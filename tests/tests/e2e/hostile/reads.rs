@@ -11,7 +11,7 @@ use hotshoe_tests::{Kube, run};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::stand::{Stand, with_spec};
+use super::rig::{Rig, with_spec};
 use super::{ADMIN, HOSTILE, plane, user};
 
 fn rows() -> impl Iterator<Item = &'static Attack> {
@@ -21,21 +21,21 @@ fn rows() -> impl Iterator<Item = &'static Attack> {
 #[test]
 fn the_gate_denies_a_read_that_the_account_would_be_allowed() {
     run(async {
-        let stand = Stand::with("reads", ADMIN, Folder::of_hostile()).await;
+        let rig = Rig::with("reads", ADMIN, Folder::of_hostile()).await;
         let mut names = Vec::new();
         for (number, row) in rows().enumerate() {
             let How::Read(objects) = row.how else { continue };
             let name = format!("read-{number}");
-            let place = Place { namespace: &stand.scene.namespace, name: &name };
+            let place = Place { namespace: &rig.scene.namespace, name: &name };
             let needs: Vec<Value> = objects(&place).iter().map(|object| object.dictated()).collect();
-            stand.scene.create(with_spec(&name, json!({ "attack": "needs", "needs": needs }))).await;
-            stand.reports(&name, row).await;
-            stand.is_well(row.name).await;
-            stand.heals(&name).await;
-            stand.forget(&name).await;
+            rig.scene.create(with_spec(&name, json!({ "attack": "needs", "needs": needs }))).await;
+            rig.reports(&name, row).await;
+            rig.is_well(row.name).await;
+            rig.heals(&name).await;
+            rig.forget(&name).await;
             names.push(name);
         }
-        let reads = stand.scene.plane.audit_of(&user(ADMIN));
+        let reads = rig.scene.plane.audit_of(&user(ADMIN));
         let of_rows: Vec<_> = reads.iter().filter(|entry| entry.verb == "get" && entry.by == HOST_USER).collect();
         assert!(of_rows.is_empty(), "the API server was asked: {of_rows:#?}");
     });
@@ -45,12 +45,12 @@ fn the_gate_denies_a_read_that_the_account_would_be_allowed() {
 fn the_api_server_forbids_the_same_reads() {
     run(async {
         let plane = plane().await;
-        let stand = Stand::new("reads-direct").await;
+        let rig = Rig::new("reads-direct").await;
         let host = Kube::of(&plane.kubeconfig_of(SYSTEM, "hotshoe").await).await;
         let user = user(HOSTILE);
         for row in rows() {
             let How::Read(objects) = row.how else { continue };
-            let place = Place { namespace: &stand.scene.namespace, name: "any" };
+            let place = Place { namespace: &rig.scene.namespace, name: "any" };
             for object in objects(&place) {
                 let as_plugin = [("Impersonate-User", user.as_str())];
                 match host.request_with(Method::GET, &object.path, &as_plugin, &Value::Null).await {
@@ -65,27 +65,24 @@ fn the_api_server_forbids_the_same_reads() {
 #[test]
 fn an_object_that_is_asked_for_ten_times_is_read_once_and_counts_ten_times() {
     run(async {
-        let stand = Stand::new("fetched").await;
+        let rig = Rig::new("fetched").await;
         let data = json!({ "text": "x".repeat(1_000_000) });
         let metadata = json!({ "name": "large" });
-        stand
-            .scene
-            .create(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }))
-            .await;
+        rig.scene.create(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data })).await;
         let need = json!({ "group": "", "version": "v1", "kind": "ConfigMap", "name": "large" });
-        stand.scene.create(with_spec("greedy", json!({ "attack": "needs", "needs": vec![need; 10] }))).await;
-        let object = stand.scene.until_said_of(&ATTACK, "greedy", "Reconciled", "False", "LimitExceeded").await;
+        rig.scene.create(with_spec("greedy", json!({ "attack": "needs", "needs": vec![need; 10] }))).await;
+        let object = rig.scene.until_said_of(&ATTACK, "greedy", "Reconciled", "False", "LimitExceeded").await;
         let message = said(&object, "Reconciled").2;
         assert!(message.contains("fetched bytes (8Mi)"), "{message}");
         // So that what comes before it is in the log too.
-        drop(stand.scene.recorded_writes().await);
-        let reads = stand.scene.plane.audit_of(&user(HOSTILE));
+        drop(rig.scene.recorded_writes().await);
+        let reads = rig.scene.plane.audit_of(&user(HOSTILE));
         let reads = reads
             .iter()
-            .filter(|entry| entry.verb == "get" && entry.name == "large" && entry.namespace == stand.scene.namespace);
-        let (reads, calls) = (reads.count() as u64, stand.calls().await);
+            .filter(|entry| entry.verb == "get" && entry.name == "large" && entry.namespace == rig.scene.namespace);
+        let (reads, calls) = (reads.count() as u64, rig.calls().await);
         assert!((1..=calls).contains(&reads), "{reads} reads for {calls} calls");
-        stand.is_well("an object that is asked for ten times").await;
-        stand.heals("greedy").await;
+        rig.is_well("an object that is asked for ten times").await;
+        rig.heals("greedy").await;
     });
 }

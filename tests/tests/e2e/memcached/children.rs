@@ -24,8 +24,8 @@ fn has_labels(object: &Value, labels: &Value) -> bool {
 }
 
 /// The API server's own defaults aside, what a field of the desired object says.
-fn assert_has(object: &Value, pointer: &str, wished: &Value) {
-    assert_eq!(object.pointer(pointer), Some(wished), "{pointer} of {object:#}");
+fn assert_has(object: &Value, pointer: &str, desired: &Value) {
+    assert_eq!(object.pointer(pointer), Some(desired), "{pointer} of {object:#}");
 }
 
 fn assert_owned(child: &Value, parent: &Value) {
@@ -60,14 +60,14 @@ fn the_deployment_has_the_promised_shape() {
         assert!(!selector.contains_key("app.kubernetes.io/version"), "a version may change: {selector:?}");
         assert_eq!(template["spec"]["containers"].as_array().map(Vec::len), Some(1));
         let container = &template["spec"]["containers"][0];
-        for (field, wished) in [
+        for (field, desired) in [
             ("name", json!("memcached")),
             ("image", json!(IMAGE)),
             ("imagePullPolicy", json!("IfNotPresent")),
             ("command", json!(["memcached", "-m=64", "-o", "modern", "-v"])),
             ("ports", json!([{ "name": "memcached", "containerPort": 11222, "protocol": "TCP" }])),
         ] {
-            assert_eq!(container[field], wished, "{field} of {container:#}");
+            assert_eq!(container[field], desired, "{field} of {container:#}");
         }
         let security = &container["securityContext"];
         assert_eq!(security["runAsNonRoot"], true);
@@ -182,7 +182,7 @@ fn the_port_of_both_children_follows_the_containers() {
 }
 
 #[test]
-fn a_child_that_is_deleted_comes_back() {
+fn a_deleted_child_is_recreated() {
     run(async {
         let scene = scene("deleted-child").await;
         scene.create(memcached("cache", 2)).await;

@@ -24,7 +24,7 @@ async fn is_one_event(scene: &Scene) {
 }
 
 #[test]
-fn a_deletion_says_what_it_does_and_leaves_nothing() {
+fn a_deletion_reports_its_steps_and_leaves_nothing() {
     run(async {
         let scene = scene("deletion").await;
         scene.create(memcached("cache", 2)).await;
@@ -51,7 +51,7 @@ fn a_deletion_says_what_it_does_and_leaves_nothing() {
 }
 
 #[test]
-fn a_finalizer_of_somebody_else_holds_the_object_and_not_the_host() {
+fn a_foreign_finalizer_keeps_the_object_and_does_not_block_the_host() {
     run(async {
         let scene = scene("held").await;
         let mut object = memcached("cache", 1);
@@ -77,7 +77,7 @@ fn a_finalizer_of_somebody_else_holds_the_object_and_not_the_host() {
 }
 
 #[test]
-fn a_finalizer_that_may_not_be_removed_is_said_and_tried_again_after_a_while() {
+fn a_finalizer_that_may_not_be_removed_is_reported_and_retried() {
     run(async {
         let scene = scene("kept").await;
         scene.create(memcached("cache", 1)).await;

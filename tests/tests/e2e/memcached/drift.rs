@@ -66,7 +66,7 @@ fn edits_of_the_service() -> Vec<(&'static str, Value)> {
 fn substance(object: &Value) -> Value {
     let mut spec = object["spec"].clone();
     let labels = object["metadata"]["labels"].clone();
-    // The API server takes ports of the node back by itself, or not; nobody wished for them.
+    // The API server removes node ports by itself, or not; they are not desired.
     for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
         port.as_object_mut().unwrap().remove("nodePort");
     }
@@ -97,32 +97,32 @@ async fn every_edit_is_put_back(name: &str, kind: Kind, child: &str, edits: Vec<
 }
 
 #[test]
-fn every_field_of_the_deployment_that_we_set_is_put_back() {
+fn every_field_of_the_deployment_that_we_set_is_repaired() {
     run(every_edit_is_put_back("drift-deployment", DEPLOYMENT, "cache", edits_of_the_deployment()));
 }
 
 #[test]
-fn every_field_of_the_service_that_we_set_is_put_back() {
+fn every_field_of_the_service_that_we_set_is_repaired() {
     run(every_edit_is_put_back("drift-service", SERVICE, "cache-service", edits_of_the_service()));
 }
 
-// The number of a port is also what tells one port of a list from another.
+// The number of a port is also its key in the list.
 
 #[test]
-fn the_port_of_the_container_is_put_back() {
+fn the_port_of_the_container_is_repaired() {
     let port = "/spec/template/spec/containers/0/ports/0/containerPort";
     let edit = ("port", json!([{ "op": "replace", "path": port, "value": 1 }]));
     run(every_edit_is_put_back("drift-container-port", DEPLOYMENT, "cache", vec![edit]));
 }
 
 #[test]
-fn the_port_of_the_service_is_put_back() {
+fn the_port_of_the_service_is_repaired() {
     let edit = ("port", json!([{ "op": "replace", "path": "/spec/ports/0/port", "value": 80 }]));
     run(every_edit_is_put_back("drift-service-port", SERVICE, "cache-service", vec![edit]));
 }
 
 #[test]
-fn the_port_of_the_container_is_put_back_at_once_whatever_else_writes_to_the_deployment() {
+fn the_port_of_the_container_is_repaired_at_once_whatever_else_writes_to_the_deployment() {
     run(async {
         let scene = scene("drift-ports").await;
         scene.create(memcached("cache", 1)).await;
@@ -146,7 +146,7 @@ fn the_port_of_the_container_is_put_back_at_once_whatever_else_writes_to_the_dep
 }
 
 #[test]
-fn ports_that_others_added_stay_when_ours_is_put_back_and_when_it_changes_later() {
+fn ports_that_others_added_stay_when_ours_is_repaired_and_when_it_changes_later() {
     run(async {
         let scene = scene("drift-added-ports").await;
         scene.create(memcached("cache", 1)).await;
@@ -175,7 +175,7 @@ fn ports_that_others_added_stay_when_ours_is_put_back_and_when_it_changes_later(
 }
 
 #[test]
-fn ports_that_others_added_to_the_service_stay_when_ours_is_put_back() {
+fn ports_that_others_added_to_the_service_stay_when_ours_is_repaired() {
     run(async {
         let scene = scene("drift-added-service-ports").await;
         scene.create(memcached("cache", 1)).await;
@@ -199,7 +199,7 @@ fn ports_that_others_added_to_the_service_stay_when_ours_is_put_back() {
 }
 
 #[test]
-fn a_container_that_got_its_name_back_is_no_edit_of_ours() {
+fn a_container_whose_name_was_restored_is_no_edit_of_ours() {
     run(async {
         let scene = scene("drift-name-noted").await;
         scene.create(memcached("cache", 1)).await;
@@ -212,7 +212,7 @@ fn a_container_that_got_its_name_back_is_no_edit_of_ours() {
 }
 
 #[test]
-fn an_edit_that_comes_while_another_is_put_back_is_put_back_too() {
+fn an_edit_during_the_repair_of_another_is_repaired_too() {
     run(async {
         let scene = scene("drift-quick").await;
         scene.create(memcached("cache", 1)).await;
@@ -225,7 +225,7 @@ fn an_edit_that_comes_while_another_is_put_back_is_put_back_too() {
         for _ in 0..8 {
             edit("/spec/template/spec/containers/0/name", json!("renamed")).await;
             // Some of these come between what the host does for the name: it is put back, applied, and then
-            // forgotten that somebody edited it.
+            // forgotten the edit.
             for replicas in 2..7 {
                 edit("/spec/replicas", json!(replicas)).await;
             }
@@ -319,7 +319,7 @@ fn a_service_that_was_opened_to_a_load_balancer_is_a_conflict_with_who_opened_it
 }
 
 #[test]
-fn what_others_added_stays_where_an_edit_beside_it_is_put_back() {
+fn additions_of_others_stay_where_an_edit_beside_them_is_repaired() {
     run(async {
         let scene = scene("drift-beside").await;
         scene.create(memcached("cache", 1)).await;
@@ -357,7 +357,7 @@ fn owners(object: &Value) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn what_others_added_stays_theirs_where_an_edit_cannot_be_put_back() {
+fn additions_of_others_stay_theirs_where_an_edit_cannot_be_repaired() {
     run(async {
         let scene = scene("drift-forbidden").await;
         scene.create(memcached("cache", 1)).await;
@@ -386,7 +386,7 @@ fn what_others_added_stays_theirs_where_an_edit_cannot_be_put_back() {
 }
 
 #[test]
-fn a_child_that_lost_the_label_of_the_plugin_is_put_back_whatever_else_was_edited() {
+fn a_child_that_lost_the_plugin_label_is_restored_whatever_else_was_edited() {
     run(async {
         let scene = scene("drift-label").await;
         scene.create(memcached("cache", 1)).await;
@@ -413,7 +413,7 @@ fn a_child_that_lost_the_label_of_the_plugin_is_put_back_whatever_else_was_edite
 }
 
 #[test]
-fn edits_that_nobody_minds_do_not_slow_down_what_is_put_back() {
+fn edits_of_fields_that_we_do_not_set_do_not_slow_down_repairs() {
     run(async {
         let scene = scene("edits").await;
         scene.create(memcached("cache", 1)).await;
@@ -460,7 +460,7 @@ fn who_scales_again_and_again_is_answered_as_soon_as_the_first_time() {
             let scaled = scene.merge(&DEPLOYMENT, "cache", json!({ "spec": { "replicas": 2 } })).await;
             let has_two_servers = |object: &Value| object["status"]["nodes"].as_array().is_some_and(|it| it.len() == 2);
             let is_back = |object: &Value| object["spec"]["replicas"] == 1 && object["metadata"] != scaled["metadata"];
-            // Now and then a second Pod is there before it is put back, and the status tells of it.
+            // Now and then a second Pod is there before it is put back, and the status lists it.
             scene.until_object(&DEPLOYMENT, "cache", "has one replica again", is_back).await;
             scene.until_object(&MEMCACHED, "cache", "has one server again", |object| !has_two_servers(object)).await;
         }

@@ -40,7 +40,7 @@ fn the_first_status_says_that_reconciliation_starts() {
 }
 
 #[test]
-fn the_first_status_of_what_cannot_be_served_says_so_too_and_the_next_one_why_not() {
+fn the_first_status_of_an_unservable_object_says_that_reconciliation_starts_and_the_next_why_it_cannot() {
     run(async {
         let scene = scene("first-trouble").await;
         let is_told = |object: &Value| said(object, "Degraded").1 == "InvalidName";
@@ -73,7 +73,7 @@ fn a_memcached_in_the_namespace_of_the_host_is_left_alone() {
 }
 
 #[test]
-fn the_finalizer_stands_before_any_child() {
+fn the_finalizer_is_added_before_any_child() {
     run(async {
         let scene = scene("finalizer-first").await;
         scene.create(memcached("cache", 1)).await;
@@ -92,7 +92,7 @@ fn the_finalizer_stands_before_any_child() {
 }
 
 #[test]
-fn a_finalizer_that_somebody_removes_is_put_back() {
+fn a_finalizer_that_a_user_removes_is_restored() {
     run(async {
         let scene = scene("finalizer-back").await;
         scene.create(memcached("cache", 1)).await;
@@ -104,7 +104,7 @@ fn a_finalizer_that_somebody_removes_is_put_back() {
 }
 
 #[test]
-fn a_finalizer_of_somebody_else_stays_beside_ours() {
+fn a_foreign_finalizer_stays_beside_ours() {
     run(async {
         let scene = scene("finalizer-beside").await;
         let mut object = memcached("cache", 1);

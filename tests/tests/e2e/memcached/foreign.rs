@@ -39,7 +39,7 @@ fn service() -> Value {
     })
 }
 
-/// What nobody may have changed: all but what controllers write.
+/// The part that must not change: all but what controllers write.
 fn substance(object: &Value) -> Value {
     let managers: BTreeSet<_> = object["metadata"]["managedFields"]
         .as_array()
@@ -75,7 +75,7 @@ async fn is_left_alone(scene: &Scene, kind: Kind, name: &str) {
 }
 
 #[test]
-fn a_deployment_of_somebody_else_is_left_alone_and_its_going_is_noticed() {
+fn a_foreign_deployment_is_left_alone_and_its_deletion_is_noticed() {
     run(async {
         let scene = scene("foreign-deployment").await;
         scene.create(deployment(None)).await;
@@ -95,7 +95,7 @@ fn a_deployment_of_another_controller_is_left_alone_and_its_going_is_noticed() {
 }
 
 #[test]
-fn a_service_of_somebody_else_is_left_alone_and_its_going_is_noticed() {
+fn a_foreign_service_is_left_alone_and_its_deletion_is_noticed() {
     run(async {
         let scene = scene("foreign-service").await;
         scene.create(service()).await;
@@ -130,7 +130,7 @@ fn a_memcached_that_is_deleted_leaves_a_foreign_object_behind() {
 }
 
 #[test]
-fn what_an_earlier_object_of_this_name_left_behind_is_said_where_it_does_not_go() {
+fn a_leftover_child_of_an_earlier_object_of_this_name_is_reported_if_it_does_not_go() {
     run(async {
         let scene = scene("former").await;
         scene.create(memcached("cache", 1)).await;
@@ -154,7 +154,7 @@ fn what_an_earlier_object_of_this_name_left_behind_is_said_where_it_does_not_go(
 }
 
 #[test]
-fn what_was_left_behind_on_purpose_is_not_taken_by_the_next_object_of_this_name() {
+fn an_orphaned_child_is_not_adopted_by_the_next_object_of_this_name() {
     run(async {
         let scene = scene("left-behind").await;
         scene.create(memcached("cache", 1)).await;

@@ -86,7 +86,7 @@ fn the_hosts_own_account_cannot_write_workloads_or_read_secrets() {
 }
 
 #[test]
-fn the_hosts_account_impersonates_its_plugins_and_nobody_else() {
+fn the_hosts_account_impersonates_its_plugins_only() {
     run(async {
         let scene = scene("impersonation").await;
         let host = host_account().await;
@@ -198,7 +198,7 @@ fn the_namespace_of_the_host_is_closed_whatever_rights_a_plugins_account_has() {
         is_closed("the namespace itself", plugin.merge(&NAMESPACE, "", SYSTEM, &labels).await);
         is_closed("its end", plugin.delete(&NAMESPACE, "", SYSTEM).await);
         // What has no namespace is not the host's.
-        let other = json!({ "metadata": { "name": "closed-to-nobody" } });
+        let other = json!({ "metadata": { "name": "open-to-all" } });
         let other = post(NAMESPACE.path("", None), other).await;
         assert!(other.is_ok(), "{other:?}");
     });
@@ -209,11 +209,11 @@ fn the_hosts_own_account_is_not_shut_out_of_its_namespace() {
     run(async {
         let plane = ControlPlane::of_one_host().await;
         plane.until_closed().await;
-        let metadata = json!({ "name": "told", "namespace": SYSTEM });
+        let metadata = json!({ "name": "reported", "namespace": SYSTEM });
         let event = json!({
             "apiVersion": "v1", "kind": "Event", "metadata": metadata, "involvedObject": { "namespace": SYSTEM },
         });
-        let told = try_to_create(&host_account().await, &EVENT, &event).await;
-        assert!(told.is_ok(), "{told:?}");
+        let created = try_to_create(&host_account().await, &EVENT, &event).await;
+        assert!(created.is_ok(), "{created:?}");
     });
 }

@@ -22,7 +22,7 @@ async fn host() -> &'static Host {
     HOST.get_or_init(|| async { Start::new(ControlPlane::of_one_host().await).await.ready().await }).await
 }
 
-/// A namespace in which it is at work.
+/// Creates a namespace in which it runs.
 async fn scene(name: &str) -> Scene {
     let host = host().await;
     Scene::with(ControlPlane::of_one_host().await, host, name).await

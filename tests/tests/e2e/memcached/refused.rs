@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{host, scene};
 
 #[test]
-fn a_deployment_that_is_refused_is_said_with_the_cause_and_recovers_by_itself() {
+fn a_refused_deployment_is_reported_with_its_cause_and_retried() {
     run(async {
         let scene = scene("refused").await;
         let quota = json!({
@@ -47,7 +47,7 @@ async fn forbid_growth(scene: &Scene) -> String {
 }
 
 #[test]
-fn what_was_refused_is_tried_again_at_once_when_somebody_marks_the_parent() {
+fn a_refused_write_is_retried_at_once_when_the_parent_is_annotated() {
     run(async {
         let scene = scene("refused-marked").await;
         scene.create(memcached("cache", 1)).await;
@@ -116,7 +116,7 @@ fn children_are_cared_for_while_the_status_may_not_be_written() {
 }
 
 #[test]
-fn a_size_that_is_refused_is_said_with_the_cause_and_recovers_by_itself() {
+fn a_refused_size_is_reported_with_its_cause_and_retried() {
     run(async {
         let scene = scene("refused-size").await;
         scene.create(memcached("cache", 1)).await;
@@ -137,7 +137,7 @@ fn a_size_that_is_refused_is_said_with_the_cause_and_recovers_by_itself() {
 }
 
 #[test]
-fn a_change_that_a_policy_refuses_takes_nothing_from_others_and_changes_nothing_in_part() {
+fn a_change_that_a_policy_refuses_changes_nothing_of_others_and_is_not_half_applied() {
     run(async {
         let scene = scene("refused-whole").await;
         scene.create(memcached("cache", 1)).await;
@@ -157,7 +157,7 @@ fn a_change_that_a_policy_refuses_takes_nothing_from_others_and_changes_nothing_
 }
 
 #[test]
-fn a_size_that_is_refused_and_taken_back_leaves_nothing_behind() {
+fn a_refused_size_that_the_user_reverts_leaves_nothing_behind() {
     run(async {
         let scene = scene("refused-back").await;
         scene.create(memcached("cache", 1)).await;
@@ -166,7 +166,7 @@ fn a_size_that_is_refused_and_taken_back_leaves_nothing_behind() {
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
         let message = "Failed to update the size for the custom resource (cache): (";
         scene.until_said("cache", "Degraded", ("True", "Resizing", message)).await;
-        // All children are as they should be, so no write of one tells the plugin that it may decide anew.
+        // All children are as they should be, so no write of a child wakes the plugin to decide again.
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 1 } })).await;
         scene.available("cache").await;
     });

@@ -1,4 +1,4 @@
-//! The status tells what was observed.
+//! The status reports what was observed.
 
 use futures::StreamExt;
 use hotshoe_tests::kinds::{MEMCACHED, POD};
@@ -61,7 +61,7 @@ fn the_conditions_of_a_settled_memcached_have_the_promised_words() {
 }
 
 #[test]
-fn a_new_port_is_not_said_to_be_rolled_out_before_it_is() {
+fn a_new_port_is_not_reported_as_rolled_out_before_it_is() {
     run(async {
         let scene = scene("new-port").await;
         scene.create(memcached("cache", 1)).await;
@@ -126,7 +126,7 @@ fn times_move_only_when_the_status_of_a_condition_does() {
 }
 
 #[test]
-fn available_is_true_only_while_as_many_are_ready_as_were_wished_for() {
+fn available_is_true_only_while_as_many_are_ready_as_desired() {
     run(async {
         let history = history(&[3, 1]).await;
         let mut sizes = std::collections::BTreeMap::new();

@@ -14,7 +14,7 @@ const CONFIG_MAPS: &str = "verbs: [get, list, watch, create, update, delete]";
 const SERVICES: &str = "    - kind: Service\n      verbs: [get, list, watch, create]\n";
 
 #[test]
-fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_gives_it() {
+fn a_component_that_asks_for_more_waits_and_is_activated_as_soon_as_plugin_yaml_grants_it() {
     run(async {
         let mut scene = scene_with_faults("waiting-for-grant").await;
         let services = json!([{ "apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"] }]);
@@ -29,15 +29,15 @@ fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_give
             assert!(message.contains(word), "{message}");
         }
         let (_, words) = host.ask(&["status"]);
-        assert!(words.contains("not taken") && words.contains("create on Service"), "{words}");
+        assert!(words.contains("not activated") && words.contains("create on Service"), "{words}");
         let (status, words) = host.ask(&["approve", "faulty"]);
         assert!(!status.success() && words.contains("cannot be approved: NotGranted: "), "{words}");
         assert!(words.contains("create on Service") && words.contains("plugin.yaml"), "{words}");
         assert_eq!((&waiting["digest"], &waiting["ready"]), (&first, &json!(true)), "{waiting:#}");
         serves(&scene, "one").await;
         folder.edit("  grants:\n", &format!("  grants:\n{SERVICES}"));
-        let taken = host.until_plugin("it is taken", |plugin| plugin["digest"] != first).await;
-        assert!(taken["refused"].is_null() && taken["pluginFile"]["refused"].is_null(), "{taken:#}");
+        let active = host.until_plugin("it is active", |plugin| plugin["digest"] != first).await;
+        assert!(active["refused"].is_null() && active["pluginFile"]["refused"].is_null(), "{active:#}");
         serves(&scene, "two").await;
         let published = host.log().lines().filter(|line| line.contains("the component is active")).count();
         assert_eq!(published, 2, "{}", host.log());
@@ -45,7 +45,7 @@ fn a_component_that_asks_for_more_waits_and_is_taken_as_soon_as_plugin_yaml_give
 }
 
 #[test]
-fn a_component_whose_parent_is_not_named_waits_for_it_and_then_keeps_it() {
+fn a_component_whose_parent_kind_is_not_granted_waits_for_the_grant_and_then_keeps_it() {
     run(async {
         let mut scene = scene_with_faults("parent").await;
         let folder = Folder::of_faulty();
@@ -58,14 +58,14 @@ fn a_component_whose_parent_is_not_named_waits_for_it_and_then_keeps_it() {
         assert!(message.contains(asked), "{message}");
         assert_eq!(waiting["watches"], json!([]), "nothing is watched for it: {waiting:#}");
         folder.edit("kind: Other\n", "kind: Fault\n");
-        let taken = host.until_plugin("it is taken", |plugin| plugin["ready"] == true).await;
+        let active = host.until_plugin("it is active", |plugin| plugin["ready"] == true).await;
         serves(&scene, "one").await;
-        // Other parents than those of the component at work take a restart.
+        // Another parent kind than the active component's needs a restart.
         folder.edit("kind: Fault\n", "kind: Other\n");
         let refused = host.until_plugin("it is said", |plugin| plugin["pluginFile"]["refused"].is_string()).await;
         let words = refused["pluginFile"]["refused"].as_str().unwrap_or_default();
         assert!(words.contains(asked) && words.contains("start the host again"), "{words}");
-        assert_eq!((&refused["digest"], &refused["ready"]), (&taken["digest"], &json!(true)), "{refused:#}");
+        assert_eq!((&refused["digest"], &refused["ready"]), (&active["digest"], &json!(true)), "{refused:#}");
         serves(&scene, "two").await;
         folder.edit("kind: Other\n", "kind: Fault\n");
         host.until_plugin("it is fixed", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
@@ -73,7 +73,7 @@ fn a_component_whose_parent_is_not_named_waits_for_it_and_then_keeps_it() {
 }
 
 #[test]
-fn a_plugin_yaml_that_cannot_be_used_changes_nothing_and_is_said() {
+fn an_invalid_plugin_yaml_changes_nothing_and_is_reported() {
     run(async {
         let mut scene = scene_with_faults("broken-yaml").await;
         let folder = Folder::of_faulty();
@@ -97,7 +97,7 @@ fn a_plugin_yaml_that_cannot_be_used_changes_nothing_and_is_said() {
             assert_eq!(plugin["ready"], true, "{plugin:#}");
             host.says(&["ERROR", "faulty", "plugin.yaml is not applied", words]).await;
             let (_, shown) = host.ask(&["status"]);
-            assert!(shown.contains("plugin.yaml not taken") && shown.contains(words), "{shown}");
+            assert!(shown.contains("plugin.yaml is rejected") && shown.contains(words), "{shown}");
             serves(&scene, &format!("fault-{number}")).await;
             std::fs::write(folder.plugin_file(), &good).expect("plugin.yaml is fixed");
             host.until_plugin("it is fixed", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
@@ -107,7 +107,7 @@ fn a_plugin_yaml_that_cannot_be_used_changes_nothing_and_is_said() {
         serves(&scene, "without").await;
         std::fs::write(folder.plugin_file(), &good).expect("plugin.yaml is back");
         host.until_plugin("it is seen", |plugin| plugin["pluginFile"]["refused"].is_null()).await;
-        assert!(!host.log().contains("plugin.yaml has changed"), "nothing was taken: {}", host.log());
+        assert!(!host.log().contains("plugin.yaml has changed"), "nothing was applied: {}", host.log());
     });
 }
 
@@ -165,7 +165,7 @@ fn what_plugin_yaml_gives_no_longer_is_denied_at_once() {
 }
 
 #[test]
-fn a_read_that_is_no_longer_granted_is_no_empty_list_and_the_parent_says_which_and_recovers() {
+fn a_read_that_is_no_longer_granted_is_no_empty_list_and_is_reported_on_the_parent_until_granted() {
     run(async {
         let mut scene = scene("unlisted").await;
         let folder = Folder::of_memcached();
@@ -199,7 +199,7 @@ fn a_read_that_is_no_longer_granted_is_no_empty_list_and_the_parent_says_which_a
 }
 
 #[test]
-fn a_component_at_work_that_is_given_less_than_it_asks_for_goes_on_and_that_is_said() {
+fn an_active_component_that_is_granted_less_than_it_asks_for_stays_active_and_status_says_so() {
     run(async {
         let mut scene = scene_with_faults("less").await;
         let folder = Folder::of_faulty();
@@ -223,7 +223,7 @@ fn a_component_at_work_that_is_given_less_than_it_asks_for_goes_on_and_that_is_s
 }
 
 #[test]
-fn other_limits_hold_for_the_component_at_work() {
+fn changed_limits_apply_to_the_active_component() {
     run(async {
         let mut scene = scene_with_faults("limits").await;
         let folder = Folder::of_faulty();

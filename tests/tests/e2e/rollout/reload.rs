@@ -1,4 +1,4 @@
-//! Another component takes over while the host runs, or does not.
+//! Another component is activated while the host runs, or is refused.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn a_new_component_decides_every_parent_again_and_makes_no_child_anew() {
         all_say(&scene, 10, WORDS[0]).await;
         let before = (plugin(&host, "memcached").await, children(&scene).await, scene.recorded_writes().await);
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[1]));
-        // It is noticed without being told.
+        // The host notices by itself.
         all_say(&scene, 10, WORDS[1]).await;
         let after = plugin(&host, "memcached").await;
         assert_ne!(after["digest"], before.0["digest"]);
@@ -151,7 +151,7 @@ fn no_change_is_lost_while_components_come_and_go_under_load() {
 }
 
 #[test]
-fn a_component_that_cannot_be_taken_leaves_the_last_good_one_at_work() {
+fn a_component_that_cannot_be_activated_leaves_the_last_good_one_active() {
     run(async {
         let mut scene = scene("broken-reload").await;
         let folder = Folder::of_memcached();
@@ -163,19 +163,19 @@ fn a_component_that_cannot_be_taken_leaves_the_last_good_one_at_work() {
             let (status, words) = host.ask(&["reload", "memcached"]);
             assert!(!status.success() && words.contains(reason), "{what}: {words}");
             let (_, words) = host.ask(&["status", "-o", "json"]);
-            let told: Value = serde_json::from_str(&words).expect("JSON");
-            let told = &told["plugins"][0];
-            assert_eq!(told["refused"]["reason"], reason, "{what}: {told:#}");
-            assert!(told["refused"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{told:#}");
-            assert_eq!(told["digest"], good, "{what}");
-            assert_eq!(told["ready"], true, "{what}: {told:#}");
+            let status: Value = serde_json::from_str(&words).expect("JSON");
+            let plugin = &status["plugins"][0];
+            assert_eq!(plugin["refused"]["reason"], reason, "{what}: {plugin:#}");
+            assert!(plugin["refused"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{plugin:#}");
+            assert_eq!(plugin["digest"], good, "{what}");
+            assert_eq!(plugin["ready"], true, "{what}: {plugin:#}");
             host.says(&["ERROR", "memcached", reason]).await;
             let (_, history) = host.ask(&["history", "memcached", "-o", "json"]);
             let history: Value = serde_json::from_str(&history).expect("JSON");
             let last = history["entries"].as_array().and_then(|entries| entries.last()).expect("an entry");
-            assert_eq!((&last["event"], &last["digest"]), (&json!("Refused"), &told["refused"]["digest"]), "{what}");
+            assert_eq!((&last["event"], &last["digest"]), (&json!("Refused"), &plugin["refused"]["digest"]), "{what}");
             assert!(last["message"].as_str().is_some_and(|why| why.starts_with(reason)), "{what}: {last}");
-            // The last good one is at work.
+            // The last good one is active.
             let name = format!("cache-{number}");
             scene.create(memcached(&name, 1)).await;
             scene.available(&name).await;
@@ -190,7 +190,7 @@ fn a_component_that_cannot_be_taken_leaves_the_last_good_one_at_work() {
 }
 
 #[test]
-fn a_component_that_goes_away_leaves_the_last_good_one_at_work() {
+fn a_component_file_that_is_removed_leaves_the_last_good_one_active() {
     run(async {
         let mut scene = scene("gone-component").await;
         let folder = Folder::of_memcached();
@@ -227,7 +227,7 @@ fn a_host_without_a_good_component_says_so_and_starts_when_there_is_one() {
 }
 
 #[test]
-fn a_component_that_traps_at_its_first_call_is_not_taken() {
+fn a_component_that_traps_at_its_first_call_is_not_activated() {
     run(async {
         let mut scene = scene_with_faults("trapping").await;
         let folder = Folder::of_faulty();
@@ -243,7 +243,7 @@ fn a_component_that_traps_at_its_first_call_is_not_taken() {
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("ApprovalRequired"), "{words}");
         let digest = Digest::of(&trapping);
-        assert!(words.contains(&format!("not taken: {digest}: ")), "{words}");
+        assert!(words.contains(&format!("not activated: {digest}: ")), "{words}");
         host.says(&["ERROR", "ApprovalRequired", &format!("digest={digest} ")]).await;
         // The same bytes are not tried again and again.
         tokio::time::sleep(Duration::from_secs(2)).await;

@@ -37,7 +37,7 @@ fn is_kept(object: &Value) -> bool {
 }
 
 #[test]
-fn a_person_goes_back_and_forth_between_components() {
+fn an_administrator_rolls_back_and_forth_between_components() {
     run(async {
         let mut scene = scene_with_faults("rollback").await;
         let folder = Folder::of_faulty();
@@ -56,7 +56,7 @@ fn a_person_goes_back_and_forth_between_components() {
         assert_eq!(history(&host), events);
         let (_, words) = host.ask(&["history", "faulty"]);
         assert!(words.lines().any(|line| line.starts_with('*') && line.contains(&short(&first))), "{words}");
-        // The file still has the second. It is not taken again by itself, not even by a new host.
+        // The file still has the second. It is not activated again by itself, not even by a new host.
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("RolledBack"), "{words}");
         host.stop();
@@ -80,7 +80,7 @@ fn a_person_goes_back_and_forth_between_components() {
 }
 
 #[test]
-fn after_going_back_twice_what_the_file_holds_is_what_can_be_approved() {
+fn after_two_rollbacks_the_component_in_the_file_can_be_approved() {
     run(async {
         let mut scene = scene_with_faults("rollback-twice").await;
         let folder = Folder::of_faulty();
@@ -100,7 +100,7 @@ fn after_going_back_twice_what_the_file_holds_is_what_can_be_approved() {
         let (status, words) = host.ask(&["approve", "faulty", &short(&digests[2]).to_uppercase()]);
         assert!(status.success(), "{words}");
         assert_eq!(host.digest().await, digests[2]);
-        // What the file holds is gone back to, and so is not refused any more.
+        // The component in the file is rolled back to, so it is no longer refused.
         assert!(host.ask(&["rollback", "faulty"]).0.success());
         assert!(host.ask(&["rollback", "faulty", "--to", &digests[2]]).0.success());
         let (status, words) = host.ask(&["reload", "faulty"]);
@@ -109,9 +109,9 @@ fn after_going_back_twice_what_the_file_holds_is_what_can_be_approved() {
 }
 
 #[test]
-fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
+fn a_component_that_would_delete_much_requires_approval() {
     run(async {
-        let mut scene = scene_with_faults("held").await;
+        let mut scene = scene_with_faults("approval").await;
         let folder = Folder::of_faulty();
         folder.edit("spec:\n", "spec:\n  pruneAll: true\n");
         let mut host = start(&mut scene, &folder).await;
@@ -126,7 +126,7 @@ fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("ApprovalRequired") && words.contains("3 of 3 parents"), "{words}");
         assert_eq!(host.digest().await, first);
-        // It is still held by a host that begins with it.
+        // It still requires approval in a host that starts with it.
         host.stop();
         let host = start(&mut scene, &folder).await;
         assert_eq!(host.digest().await, first);
@@ -146,7 +146,7 @@ fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
                 })
                 .await;
         }
-        // What it would delete the next time, nobody has approved of.
+        // What it would delete the next time is not approved.
         folder.put(folder.original());
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(status.success(), "{words}");
@@ -164,9 +164,9 @@ fn a_component_that_would_delete_much_waits_until_somebody_approves_it() {
 }
 
 #[test]
-fn a_component_that_fails_where_the_one_at_work_does_not_waits() {
+fn a_component_that_fails_where_the_active_one_does_not_requires_approval() {
     run(async {
-        let mut scene = scene_with_faults("held-failing").await;
+        let mut scene = scene_with_faults("approval-failing").await;
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
         let first = host.digest().await;
@@ -240,7 +240,7 @@ fn a_first_component_that_fails_on_the_only_parent_can_be_approved_or_the_parent
 /// How it is served.
 async fn fails(scene: &Scene, name: &str) {
     let has_failed = |object: &Value| said(object, "Reconciled").1 == "Trapped";
-    scene.until_object(&FAULT, name, "is told to have failed", has_failed).await;
+    scene.until_object(&FAULT, name, "reports the failure", has_failed).await;
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn objects_that_the_component_fails_on_do_not_keep_it_from_deciding_after_a_rest
 #[test]
 fn a_component_that_was_put_there_while_no_host_ran_has_to_prove_itself_too() {
     run(async {
-        let mut scene = scene_with_faults("held-start").await;
+        let mut scene = scene_with_faults("approval-start").await;
         let folder = Folder::of_faulty();
         folder.edit("spec:\n", "spec:\n  pruneAll: true\n");
         let mut host = start(&mut scene, &folder).await;
@@ -285,7 +285,7 @@ fn a_component_that_was_put_there_while_no_host_ran_has_to_prove_itself_too() {
         let refused = &host.plugin().await["refused"];
         assert_eq!(refused["reason"], "ApprovalRequired", "{refused:#}");
         scene.get(&CONFIG_MAP, "fault-0").await;
-        // One that breaks nothing is taken, and stays on probation.
+        // One that breaks nothing is activated, and stays on probation.
         host.stop();
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let host = start(&mut scene, &folder).await;
@@ -296,7 +296,7 @@ fn a_component_that_was_put_there_while_no_host_ran_has_to_prove_itself_too() {
 }
 
 #[test]
-fn a_component_that_does_worse_is_taken_back_also_after_a_restart() {
+fn a_component_that_does_worse_is_rolled_back_also_after_a_restart() {
     run(async {
         let mut scene = scene_with_faults("relapse-restart").await;
         let folder = Folder::of_faulty();
@@ -326,14 +326,14 @@ fn a_component_stays_that_fails_only_where_the_one_before_it_fails_too() {
         for number in 0..6 {
             scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "trap" } })).await;
         }
-        host.says(&["WARN", "the one before it fails on the same objects, so it goes on"]).await;
+        host.says(&["WARN", "the one before it fails on the same objects, so it stays active"]).await;
         assert_eq!(host.digest().await, second);
         assert_eq!(host.plugin().await["refused"], Value::Null);
     });
 }
 
 #[test]
-fn what_the_administrator_takes_away_is_not_held_against_a_component() {
+fn failures_caused_by_an_administrator_do_not_roll_a_component_back() {
     run(async {
         let mut scene = scene_with_faults("narrowed").await;
         let folder = Folder::of_faulty();
@@ -383,7 +383,7 @@ async fn all_six_slip(scene: &Scene) {
 }
 
 #[test]
-fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() {
+fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatically() {
     run(async {
         let mut scene = scene_with_faults("relapse").await;
         let folder = Folder::of_faulty();
@@ -419,7 +419,7 @@ fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() 
         let active = at(&["INFO", "the component is active", &format!("digest={}", short(&first))]);
         let done = at(&["WARN", "rolled back", &format!("to={}", short(&first))]);
         assert!(cause < active && active < done, "{log}");
-        // The same bytes, written again, are not taken again.
+        // The same bytes, written again, are not activated again.
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let (_, words) = host.ask(&["reload", "faulty"]);
         assert_eq!(host.digest().await, first, "{words}");
@@ -437,21 +437,21 @@ fn a_component_that_does_worse_than_the_one_before_it_is_taken_back_by_itself() 
 }
 
 #[test]
-fn a_component_whose_decisions_are_denied_is_taken_back_by_itself() {
-    is_taken_back_where_all_slip("denied-relapse", GRABS);
+fn a_component_whose_decisions_are_denied_is_rolled_back_automatically() {
+    is_rolled_back_where_all_slip("denied-relapse", GRABS);
 }
 
 #[test]
-fn a_component_that_says_that_it_failed_is_taken_back_by_itself() {
-    is_taken_back_where_all_slip("stated-relapse", BALKS);
+fn a_component_that_returns_failures_is_rolled_back_automatically() {
+    is_rolled_back_where_all_slip("stated-relapse", BALKS);
 }
 
 #[test]
-fn a_component_that_wishes_for_what_no_api_server_takes_is_taken_back_by_itself() {
-    is_taken_back_where_all_slip("invalid-relapse", RAVES);
+fn a_component_whose_children_every_api_server_rejects_is_rolled_back_automatically() {
+    is_rolled_back_where_all_slip("invalid-relapse", RAVES);
 }
 
-fn is_taken_back_where_all_slip(name: &str, words: &str) {
+fn is_rolled_back_where_all_slip(name: &str, words: &str) {
     run(async {
         let mut scene = scene_with_faults(name).await;
         let folder = Folder::of_faulty();
@@ -468,7 +468,7 @@ fn is_taken_back_where_all_slip(name: &str, words: &str) {
 }
 
 #[test]
-fn a_component_that_holds_no_finalizer_any_more_waits_and_lets_go_of_those_that_have_it() {
+fn a_component_that_drops_its_finalizer_requires_approval_and_removes_it_where_it_is_set() {
     run(async {
         let mut scene = scene_with_faults("freed").await;
         let folder = Folder::of_faulty();
@@ -485,7 +485,7 @@ fn a_component_that_holds_no_finalizer_any_more_waits_and_lets_go_of_those_that_
         assert!(status.success(), "{words}");
         scene.delete(&FAULT, "one").await;
         scene.gone(&FAULT, "one").await;
-        // It is held again as soon as a revision asks for it again.
+        // It is added again as soon as a revision asks for it again.
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(status.success(), "{words}");
         scene.delete(&FAULT, "two").await;
@@ -554,11 +554,13 @@ fn a_component_that_looks_at_more_than_the_metadata_of_a_kind_is_shown_it() {
         scene.merge(&LIMIT_RANGE, "one", limits).await;
         scene.create(fault("two", "")).await;
         scene.until_object(&FAULT, "two", "is served", |fault| fault["status"]["word"] == "unlimited").await;
-        assert_eq!(scene.get(&FAULT, "one").await["status"]["word"], "unlimited", "nobody asked for its spec");
+        assert_eq!(scene.get(&FAULT, "one").await["status"]["word"], "unlimited", "its spec is not asked for");
         folder.put(&reworded(folder.original(), WORKS, VIEWS));
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(status.success(), "{words}");
-        scene.until_object(&FAULT, "one", "tells what is seen", |fault| fault["status"]["word"] == "limited").await;
+        scene
+            .until_object(&FAULT, "one", "reports what it observes", |fault| fault["status"]["word"] == "limited")
+            .await;
     });
 }
 
@@ -580,7 +582,7 @@ fn children_of_a_kind_that_was_dropped_are_pruned_also_after_a_restart() {
 }
 
 #[test]
-fn a_child_of_a_dropped_kind_that_may_not_be_deleted_any_more_stays_and_is_told_of() {
+fn a_child_of_a_dropped_kind_that_may_no_longer_be_deleted_stays_and_is_reported() {
     run(async {
         let mut scene = scene_with_faults("dropped-grant").await;
         let folder = Folder::of_faulty();

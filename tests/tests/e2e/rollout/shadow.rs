@@ -38,7 +38,7 @@ fn names(document: &Value) -> Vec<String> {
     names
 }
 
-/// What must be as it was after a run: the digest at work, the watches, and whether it is well.
+/// What a run must not change: the active digest, the watches, and whether the plugin is ready.
 async fn state(host: &Host) -> Value {
     let status = host.status().await.expect("a status");
     let plugin = &status["plugins"][0];
@@ -95,8 +95,8 @@ fn another_wording_is_shown_for_each_object_and_nothing_is_written() {
             let conditions = parent.as_object_mut().and_then(|parent| parent.remove("conditions")).expect("conditions");
             assert_eq!(conditions.as_array().map(Vec::len), Some(1), "{conditions:#}");
             assert_eq!(conditions[0]["path"], "Degraded.message");
-            let told = |side: &str| conditions[0][side].as_str().unwrap_or_default().to_owned();
-            assert!(told("old").contains(WORDS[0]) && told("new").contains(WORDS[1]), "{conditions:#}");
+            let text = |side: &str| conditions[0][side].as_str().unwrap_or_default().to_owned();
+            assert!(text("old").contains(WORDS[0]) && text("new").contains(WORDS[1]), "{conditions:#}");
             assert_eq!(
                 parent.as_object().map(|parent| parent.keys().cloned().collect()),
                 Some(vec!["parent".to_owned()])
@@ -140,7 +140,7 @@ fn the_same_component_changes_nothing() {
 }
 
 #[test]
-fn a_component_that_traps_is_told_by_the_names_of_the_objects_and_costs_nothing() {
+fn a_shadow_run_of_a_component_that_traps_names_the_objects_and_writes_nothing() {
     run(async {
         let folder = Folder::of_faulty();
         let (scene, host) = kept("shadow-trap", &folder, 7).await;
@@ -229,10 +229,10 @@ fn what_is_no_component_is_an_error_and_no_change() {
         let (code, _, said) = host.ask_for_output(&["shadow", "faulty", &missing.to_string_lossy()]);
         assert!(code == Some(1) && said.contains("cannot read the component"), "{said}");
         let same = file(&folder, "same.wasm", folder.original());
-        let (code, _, said) = host.ask_for_output(&["shadow", "nobody", &same.to_string_lossy()]);
-        assert!(code == Some(1) && said.contains("no plugin nobody"), "{said}");
+        let (code, _, said) = host.ask_for_output(&["shadow", "unknown", &same.to_string_lossy()]);
+        assert!(code == Some(1) && said.contains("no plugin unknown"), "{said}");
         assert_eq!(host.ask_for_output(&["shadow"]).0, Some(2));
-        // None of these was taken for a component that was offered to be at work.
+        // None of these counts as a component that was offered for activation.
         assert_eq!(state(&host).await, before);
     });
 }
@@ -247,7 +247,7 @@ fn there_is_one_run_at_a_time_and_who_leaves_makes_room() {
         let mut slow = TcpStream::connect(&address).expect("a connection");
         write!(slow, "POST /shadow/faulty HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
             .expect("it is sent");
-        host.until("the second is told to wait", async || {
+        host.until("the second is refused", async || {
             match host.ask_for_output(&["shadow", "faulty", &same.to_string_lossy()]) {
                 (Some(1), _, said) if said.contains("under way") => Ok(()),
                 other => Err(format!("{other:?}")),
@@ -288,7 +288,7 @@ fn who_is_not_on_loopback_is_refused() {
         }
         let answer = post(&format!("127.0.0.1:{port}"), "/reload/memcached", LOCALHOST);
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        // What it tells about itself is for all.
+        // What the host reports about itself is for all.
         let mut stream = TcpStream::connect(format!("{other}:{port}")).expect("a connection");
         write!(stream, "GET /healthz HTTP/1.0\r\n\r\n").expect("it is sent");
         let mut answer = String::new();

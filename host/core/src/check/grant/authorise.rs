@@ -20,8 +20,8 @@ impl Grant {
         self.check_verbs(request.access.verbs(), request, label_of)
     }
 
-    /// Whether the plugin may be shown an object that the host lists and watches for it: a child, or one
-    /// of a kind that it declared to read. That takes those verbs as well.
+    /// Authorises showing an object that the host lists and watches for the plugin: a child, or one of a kind
+    /// that it declared to read. It needs the verbs `list` and `watch` too.
     ///
     /// # Errors
     /// As for [`Self::authorise`].
@@ -43,8 +43,7 @@ impl Grant {
         all(verbs.iter().map(|verb| self.check_verb(*verb, request, label_of, &mut opens)))
     }
 
-    /// What the body asks for beyond what the grant of its kind opens, or a new one would: who adds the verbs has
-    /// to know that too.
+    /// Lists what the body needs beyond the verbs, so that one edit of `plugin.yaml` opens all of it.
     fn check_body_without_grant(&self, request: &Request<'_>) -> Checked {
         let (Access::Apply(body), kind) = (request.access, &request.object.kind) else { return Ok(()) };
         let place = self.rules.iter().position(|rule| kind.is(&rule.group, &rule.kind));
@@ -64,8 +63,8 @@ impl Grant {
         refused("not-granted", object, &message).fixed_by(opening(kind, rule, "verbs", verbs.into()))
     }
 
-    /// Some rule must give the verb for this object, and open all that its body asks for. `opens` is one that
-    /// is known to do so: that it opens is said of no verb.
+    /// Checks that a rule grants the verb on this object and opens what its body asks for. `opens` remembers a rule
+    /// that opens the body, whatever the verb.
     fn check_verb<'r>(
         &'r self,
         verb: Verb,

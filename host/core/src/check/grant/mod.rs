@@ -1,9 +1,8 @@
 //! What a plugin may read and write, as the administrator said in `plugin.yaml`.
 //!
-//! One pure function, [`Grant::authorise`], stands between cache and observation and between
-//! decision and write; nothing of a plugin's passes beside it. It judges the final object: after
-//! its scope has been discovered, its namespace filled in and its body stamped. What no grant
-//! opens stands in [`denied`], what a Pod may ask for in [`pod`](crate::check::pod), a claim in
+//! One pure function, [`Grant::authorise`], authorises every read and every write of a plugin. It judges
+//! the final object: after its scope has been discovered, its namespace filled in and its body stamped. What
+//! no grant opens is in [`denied`], what a Pod may ask for in [`pod`](crate::check::pod), a claim in
 //! [`pvc`](crate::check::pvc), a selector in [`selector`](crate::check::selector) and a Service in
 //! [`service`](crate::check::service).
 

@@ -24,8 +24,7 @@ pub struct Rule {
     pub kind: String,
     /// What may be done with objects of that kind.
     pub verbs: Vec<Verb>,
-    /// In which namespaces. Whatever is said here, a child never leaves the namespace of its
-    /// parent, if that has one.
+    /// In which namespaces. A child never leaves the namespace of its parent, if that has one, whatever this says.
     #[serde(default)]
     pub namespaces: Namespaces,
     /// Names of the objects, in each one `*` at most; empty for all. Secrets are read by name
@@ -36,7 +35,7 @@ pub struct Rule {
     /// otherwise left alone. Of a StatefulSet, whether it may have its claims deleted with it.
     #[serde(default)]
     pub prune_data: bool,
-    /// What the Pods of such objects may ask for beyond what is harmless.
+    /// What the Pods of such objects may use beyond what is harmless.
     #[serde(default)]
     pub pods: Pods,
     /// What such Services may ask for beyond an address inside the cluster.
@@ -44,7 +43,7 @@ pub struct Rule {
     pub services: Services,
 }
 
-/// The namespaces in which a rule holds.
+/// The namespaces in which a rule applies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(
     untagged,
@@ -85,14 +84,14 @@ impl Default for Namespaces {
 
 const SECRET: (&str, &str) = ("", "Secret");
 
-/// Kinds whose deletion loses what cannot be made anew.
+/// Kinds whose deletion loses data.
 const HOLDS_DATA: [(&str, &str); 2] = [("", "PersistentVolumeClaim"), ("", "Namespace")];
 
-/// Kinds of which `pruneData` says something.
+/// Kinds for which `pruneData` has a meaning.
 const LOSES_DATA: [(&str, &str); 3] = [HOLDS_DATA[0], HOLDS_DATA[1], ("apps", "StatefulSet")];
 
 impl Rule {
-    /// Builds a rule about a kind that gives nothing.
+    /// Builds a rule about a kind that grants nothing.
     pub(super) fn new(kind: &Kind) -> Self {
         Self {
             group: kind.group.to_string(),
@@ -106,12 +105,12 @@ impl Rule {
         }
     }
 
-    /// Whether it gives the verb for some object of the kind.
+    /// Returns whether it grants the verb for some object of the kind.
     pub fn is_for(&self, verb: Verb, kind: &Kind) -> bool {
         kind.is(&self.group, &self.kind) && self.verbs.contains(&verb)
     }
 
-    /// A Secret is shown only to a plugin that was given its name.
+    /// Returns whether it may open an object: a Secret only by name.
     pub fn may_open(&self, verb: Verb) -> bool {
         !self.names.is_empty() || !verb.reads() || (self.group.as_str(), self.kind.as_str()) != SECRET
     }
@@ -134,10 +133,10 @@ impl Rule {
         ])
     }
 
-    /// Whether what it says can be meant.
+    /// Checks that the rule is meaningful.
     ///
     /// # Errors
-    /// What is wrong, in words for the administrator.
+    /// Says what is wrong, for the administrator.
     pub fn validate(&self) -> Result<(), String> {
         self.validate_kind()?;
         self.namespaces.validate()?;
@@ -163,7 +162,7 @@ impl Rule {
         Err(format!("kind has {kind:?}, which is no kind, such as `Deployment`; {hint}"))
     }
 
-    /// What means something to some kinds only.
+    /// Checks the items that some kinds only have.
     fn validate_items(&self, kind: &Kind) -> Result<(), String> {
         let (pods, services) = (self.pods != Pods::default(), self.services != Services::default());
         let remove = || hint(kind).unwrap_or_else(|| "remove it".to_owned());

@@ -12,7 +12,7 @@ fn object(group: &str, kind: &str, place: &str) -> ObjectRef {
     ObjectRef { kind: Kind::new(group, "v1", kind), namespace: namespace.map(Into::into), name: name.into() }
 }
 
-/// A grant as it stands in plugin.yaml, in JSON.
+/// A grant as in plugin.yaml, in JSON.
 fn grant(rules: Value) -> Grant {
     let rules: Vec<Rule> = serde_json::from_value(rules).unwrap();
     assert_eq!(rules.iter().try_for_each(Rule::validate), Ok(()));
@@ -142,7 +142,7 @@ fn a_child_never_leaves_the_namespace_of_its_parent() {
 }
 
 #[test]
-fn reads_reach_as_far_as_a_rule_says() {
+fn reads_reach_as_far_as_a_rule_grants() {
     let read = |namespaces: Value, place| broken(&maps(json!({ "namespaces": namespaces })), Access::Read, &map(place));
     let denied = Some("namespace-not-granted");
     assert_eq!(read(json!("own"), "n/a"), None);
@@ -170,7 +170,7 @@ fn a_selector_with_nothing_in_it_selects_nothing() {
 }
 
 #[test]
-fn under_a_parent_without_a_namespace_children_need_a_rule_that_says_where() {
+fn under_a_parent_without_a_namespace_children_need_a_rule_with_namespaces() {
     let apply = |namespaces: Value, place| {
         let grant = maps(json!({ "namespaces": namespaces }));
         broken_for(&grant, "parent", Access::Apply(&json!({})), &map(place))
@@ -226,7 +226,7 @@ fn secrets_are_read_by_a_rule_with_names_only() {
 }
 
 #[test]
-fn what_holds_data_is_deleted_only_where_that_is_said() {
+fn kinds_that_contain_data_are_deleted_only_by_explicit_grant() {
     for (group, kind, place, data) in [
         ("", "PersistentVolumeClaim", "n/a", true),
         ("", "Namespace", "a", true),
@@ -339,7 +339,7 @@ fn only_labels_that_a_rule_selects_by_need_be_known() {
 }
 
 #[test]
-fn a_rule_says_where_it_holds() {
+fn a_rule_applies_only_in_its_namespaces() {
     for (namespaces, text) in [
         (json!("own"), "the parent's namespace"),
         (json!("cluster"), "every namespace"),
@@ -449,13 +449,9 @@ fn what_a_descriptor_asks_for_is_counted_once() {
         name: "n".into(),
         version: "1".into(),
         parent: Kind::new("c", "v1", "Memcached"),
-        parent_fields: Vec::new(),
         owns: vec![owned],
         reads: vec![read(&Kind::new("apps", "v2", "Deployment")), read(&pod)],
-        finalizer: None,
-        wants_now: false,
-        wants_attempt: false,
-        config_schema: None,
+        ..Descriptor::default()
     };
     let watching = vec![Verb::Get, Verb::List, Verb::Watch];
     let writing = [watching.clone(), vec![Verb::Create, Verb::Delete]].concat();

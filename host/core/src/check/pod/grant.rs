@@ -110,7 +110,7 @@ impl Pods {
         let is_plain = |path: &str| path.starts_with('/') && !has_parent(path) && !path.contains('*');
         match self.host_path.iter().find(|path| !is_plain(path)) {
             Some(path) => Err(format!(
-                "pods.hostPath has {path:?}; a path begins with / and has no `..`, and no `*` stands for others, as it opens all that lies in it"
+                "pods.hostPath has {path:?}; a path begins with / and has no `..`, and no `*`, as it opens everything below it"
             )),
             None => Ok(()),
         }
@@ -121,7 +121,7 @@ impl Pods {
             |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
         match self.capabilities.iter().find(|name| !in_capitals(name)) {
             Some(name) => Err(format!(
-                "pods.capabilities has {name:?}; each is written out as in a Pod, such as NET_ADMIN, and no `*` stands for others"
+                "pods.capabilities has {name:?}; each is written out as in a Pod, such as NET_ADMIN, with no `*`"
             )),
             None => Ok(()),
         }

@@ -477,7 +477,7 @@ fn old_annotations_do_not_lift_a_confinement() {
 }
 
 #[test]
-fn an_annotation_that_means_something_to_somebody_is_opened_by_its_own_item() {
+fn an_annotation_that_other_controllers_act_on_is_opened_by_its_own_item() {
     let everything_else = Pods { annotations: Vec::new(), ..serde_json::from_value(everything()).unwrap() };
     for kind in [deployment(), Kind::new("", "v1", "Pod")] {
         for key in [

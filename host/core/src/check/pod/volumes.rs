@@ -102,8 +102,8 @@ impl Pods {
         let wanted = path.text()?;
         let granted = !has_parent(wanted) && self.host_path.iter().any(|open| lies_in(wanted, open));
         let listed = path.ensure_listed(granted, "pod-host-path", "pods.hostPath", wanted);
-        // What is not there the kubelet makes, as the node's root; and a socket or a device takes what is
-        // sent to it, however it is mounted.
+        // The kubelet creates a missing path as the node's root, and a socket or device accepts writes however it is
+        // mounted.
         let Some(kind) = volume.child("type")? else { return listed };
         let reads = ["", "Directory", "File"].contains(&kind.text()?);
         let written = kind.ensure(reads || self.host_path_writable, "pod-host-path-writable", "pods.hostPathWritable");
@@ -130,8 +130,8 @@ impl Pods {
         found.finish(())
     }
 
-    /// Volumes of third parties name the Secrets of their servers in many ways, all of which end
-    /// alike, and those of a driver stand as deep as it likes.
+    /// Checks the Secrets that volumes of third parties name. Their fields have many names, which all end alike, at
+    /// any depth.
     fn check_references(&self, volume: &Cursor<'_>) -> Checked {
         all(volume.members()?.map(|(field, value)| {
             let field = field.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! What the host tells about itself.
+//! What the host reports about itself.
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{FAULT, MEMCACHED};
@@ -11,14 +11,14 @@ use crate::faults::{scene, scene_with_faults};
 #[test]
 fn health_readiness_metrics_and_status_are_served() {
     run(async {
-        let mut scene = scene("telling").await;
+        let mut scene = scene("reporting").await;
         let mut host = scene.own_host().await;
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
         assert_eq!(host.get("/healthz").await.expect("an answer"), (200, "ok\n".to_owned()));
         assert_eq!(host.get("/readyz").await.expect("an answer"), (200, "ok\n".to_owned()));
         let succeeded = "controller_runtime_reconcile_total{controller=\"memcached\",result=\"success\"}";
-        // What made it available may still be on its way back.
+        // The watch event of its last status may still be on the way.
         let metrics = host
             .until("a reconcile has succeeded", async || match host.get("/metrics").await? {
                 (200, metrics) if metrics.contains(succeeded) => Ok(metrics),
@@ -36,9 +36,9 @@ fn health_readiness_metrics_and_status_are_served() {
         assert!(metrics.ends_with("# EOF\n"), "OpenMetrics ends so");
         let (status, text) = host.ask(&["status", "-o", "json"]);
         assert!(status.success(), "{text}");
-        let told: Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(told["ready"], true);
-        let plugin = &told["plugins"][0];
+        let status: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(status["ready"], true);
+        let plugin = &status["plugins"][0];
         assert_eq!((&plugin["name"], &plugin["parents"]), (&"memcached".into(), &1.into()));
         let kinds: Vec<_> =
             plugin["watches"].as_array().unwrap().iter().map(|watch| watch["kind"].to_string()).collect();
@@ -103,7 +103,7 @@ async fn metrics_have(host: &Host, digest: &str, rejected: u32) {
 /// Waits until the one Event about the rejection was said so often, last by this component.
 async fn rejected(scene: &Scene, times: u64, digest: &str) {
     scene
-        .until(&format!("the rejection was told {times} times, last by {digest}"), async || {
+        .until(&format!("the rejection was reported {times} times, last by {digest}"), async || {
             let events = scene.events("one", "Rejected").await;
             let by = |event: &Value| event["metadata"]["annotations"]["hotshoe.dev/digest"] == digest;
             match &*events {
@@ -150,14 +150,14 @@ fn events_metrics_and_log_lines_name_the_component_that_decided() {
         let (_, text) = host.get("/metrics").await.expect("metrics");
         assert!(text.contains(&format!("digest=\"{first}\"")), "the one before can be compared: {text}");
 
-        folder.put(&reworded(folder.original(), "the ConfigMap is kept", "the ConfigMap is held"));
+        folder.put(&reworded(folder.original(), "the ConfigMap is kept", "the ConfigMap is here"));
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(status.success(), "{words}");
         let third = digest(&host).await;
         metrics_have(&host, &third, 1).await;
         let (_, text) = host.get("/metrics").await.expect("metrics");
         assert!(text.contains(&second) && !text.contains(&first), "no more than two have series: {text}");
-        // It rejects too, and what was told is not told again because of a swap.
+        // It rejects too, and a swap does not repeat a report.
         rejected(&scene, 2, &second).await;
     });
 }

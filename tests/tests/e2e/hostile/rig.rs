@@ -23,7 +23,7 @@ const TOLERANCE: u64 = 8 * 1024;
 const OTHER: &str = "cache";
 
 /// A host with both plugins in a namespace of its own.
-pub(crate) struct Stand {
+pub(crate) struct Rig {
     pub(crate) scene: Scene,
     pub(crate) host: Host,
     /// Where the component of the plugin that attacks lies.
@@ -43,7 +43,7 @@ pub(crate) fn with_spec(name: &str, spec: Value) -> Value {
     json!({ "apiVersion": ATTACK.api_version(), "kind": ATTACK.kind, "metadata": { "name": name }, "spec": spec })
 }
 
-impl Stand {
+impl Rig {
     /// With the plugin as its administrator meant it.
     pub(crate) async fn new(name: &str) -> Self {
         Self::with(name, HOSTILE, Folder::of_hostile()).await
@@ -59,15 +59,15 @@ impl Stand {
         }
         let host = scene.start().await.plugins(&[&guests::memcached(), folder.path()]).ready().await;
         scene.watch_log(&host);
-        let mut stand = Self { scene, host, folder, plugin, rounds: Cell::new(1), base: 0 };
-        stand.scene.create(memcached(OTHER, 1)).await;
-        stand.serves_the_other().await;
-        // What is resident at work, not at the start.
-        stand.scene.create(attack("first", "")).await;
-        stand.serves("first").await;
-        stand.forget("first").await;
-        stand.base = stand.resident();
-        stand
+        let mut rig = Self { scene, host, folder, plugin, rounds: Cell::new(1), base: 0 };
+        rig.scene.create(memcached(OTHER, 1)).await;
+        rig.serves_the_other().await;
+        // The memory of a host that has worked, not of one that has just started.
+        rig.scene.create(attack("first", "")).await;
+        rig.serves("first").await;
+        rig.forget("first").await;
+        rig.base = rig.resident();
+        rig
     }
 
     /// Waits until a parent is said to fail for exactly this reason, in its condition, in an Event
@@ -76,7 +76,7 @@ impl Stand {
         let reason = what.reason;
         assert_ne!(reason, SERVED, "{}: it is to be served", what.name);
         let scene = &self.scene;
-        let told = scene
+        let object = scene
             .until(&format!("{} is said to be {reason}", what.name), async || {
                 let object = scene.person.get(&ATTACK, &scene.namespace, name).await.map_err(|error| error.message)?;
                 let found = said(&object, "Reconciled");
@@ -89,9 +89,9 @@ impl Stand {
             .await;
         scene.event(name, reason, "").await;
         assert!(self.errors(reason).await > 0, "{}: no metric has {reason}", what.name);
-        assert_eq!(told["status"]["conditions"].as_array().map(Vec::len), Some(1), "{}: {told:#}", what.name);
-        assert!(told["status"]["word"].is_null(), "{}: {told:#}", what.name);
-        told
+        assert_eq!(object["status"]["conditions"].as_array().map(Vec::len), Some(1), "{}: {object:#}", what.name);
+        assert!(object["status"]["word"].is_null(), "{}: {object:#}", what.name);
+        object
     }
 
     /// What the metrics say of this plugin's failures for a reason.
@@ -146,7 +146,7 @@ impl Stand {
         assert!(!self.host.log().lines().any(|line| line.starts_with("thread '")), "{}", self.host.log());
     }
 
-    /// Changes a healthy parent, and waits until its child is as wished for.
+    /// Changes a healthy parent, and waits until its child is as desired.
     async fn serves_the_other(&self) {
         let size = self.rounds.get() % 2 + 1;
         self.rounds.set(self.rounds.get() + 1);

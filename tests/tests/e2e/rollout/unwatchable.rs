@@ -6,7 +6,7 @@ use hotshoe_tests::{Scene, run};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::swapped::{WORKS, another, start, until_digest};
+use super::activation::{WORKS, another, start, until_digest};
 use crate::faults::{scene_with_faults, serves};
 
 const INGRESSES: &str =
@@ -20,7 +20,7 @@ async fn may_see_ingresses(scene: &Scene, may: bool) {
 }
 
 #[test]
-fn what_cannot_be_seen_holds_up_its_own_component_and_no_other() {
+fn a_kind_that_cannot_be_watched_delays_its_own_component_and_no_other() {
     run(async {
         let mut scene = scene_with_faults("unseen").await;
         may_see_ingresses(&scene, false).await;
@@ -36,13 +36,13 @@ fn what_cannot_be_seen_holds_up_its_own_component_and_no_other() {
         let plugin = host.plugin().await;
         assert_eq!((&plugin["digest"], &plugin["ready"]), (&json!(first), &json!(true)), "{plugin:#}");
         assert!(!plugin["watches"].to_string().contains("Ingress"), "{plugin:#}");
-        // Meanwhile it is told which one waits, and for what.
+        // Meanwhile status says which one waits, and for what.
         let waiting = Digest::of(&lacking);
-        assert!(words.contains(&format!("being taken: {waiting}: ")), "{words}");
+        assert!(words.contains(&format!("activating: {waiting}: ")), "{words}");
         assert_eq!(plugin["inProgress"]["digest"], waiting.full(), "{plugin:#}");
         assert!(plugin["inProgress"]["waitsFor"].to_string().contains("Ingress"), "{plugin:#}");
         let (_, words) = host.ask(&["status"]);
-        assert!(words.contains(&format!("being taken: {waiting}: ")) && words.contains("Ingress"), "{words}");
+        assert!(words.contains(&format!("activating: {waiting}: ")) && words.contains("Ingress"), "{words}");
         host.says(&["WARN", "faulty", &format!("digest={waiting}"), "is not active yet", "Ingress"]).await;
         serves(&scene, "meanwhile").await;
         may_see_ingresses(&scene, true).await;
@@ -60,11 +60,11 @@ fn what_cannot_be_seen_holds_up_its_own_component_and_no_other() {
         folder.put(&third);
         until_digest(&host, &third).await;
         serves(&scene, "later").await;
-        // What was being taken when somebody goes back is not forgotten.
-        let told = || host.log().lines().filter(|line| line.contains("ngress")).count();
-        let before = told();
+        // A rollback does not forget the component that was being activated.
+        let lines = || host.log().lines().filter(|line| line.contains("ngress")).count();
+        let before = lines();
         folder.put(&lacking);
-        let waits = async || if told() > before { Ok(()) } else { Err("nothing is told of its watch".to_owned()) };
+        let waits = async || if lines() > before { Ok(()) } else { Err("its watch is not logged".to_owned()) };
         host.until("it waits for its watch", waits).await;
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(status.success(), "{words}");

@@ -1,31 +1,31 @@
-//! `hotshoe build`: from a crate, or from any core module, to a component that a host loads.
+//! `hotshoe build`: from a plugin's source in one of the languages that it knows, or from any core module, to a
+//! component that a host loads.
 
-use std::ffi::OsStr;
+mod component;
+mod javascript;
+mod python;
+mod rust;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
-use anyhow::{Context, bail, ensure};
-use serde::Deserialize;
-use wit_component::ComponentEncoder;
+use anyhow::Context;
 
 use crate::cli::admit;
+use crate::cli::build::component::component;
 use crate::cli::inspect::note_names;
 use crate::cli::project;
-use crate::cli::project::{Folder, shown};
+use crate::cli::project::{Folder, Language, shown};
 use crate::cli::terminal;
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::cases::Case;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::contract;
-use crate::sandbox::contract::CASES;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Limits;
 
-const TARGET: &str = "wasm32-unknown-unknown";
-/// A core module's first eight bytes; a component has another version.
-const CORE_MODULE: [u8; 8] = *b"\0asm\x01\0\0\0";
 /// So many cases that do not pass are named.
 const NAMED: usize = 4;
 
@@ -40,7 +40,8 @@ const NAMED: usize = 4;
     hotshoe build --from core.wasm --out plugin.wasm    # without a folder: it carries no cases\n\n\
     The component carries the cases that `hotshoe test` passes, and a host that loads it tries them; a warning names the \
     others, and the exit code stays 0.\n\n\
-    Without a Cargo.toml in the folder nothing is compiled: the component that is there stays as it is."
+    A folder in another language than Rust (Cargo.toml), Python (pyproject.toml) and JavaScript (package.json) is not \
+    compiled: the component that is there stays as it is."
 )]
 pub struct Args {
     /// The plugin's folder, or its plugin.yaml [default: this folder, or the only one in plugins/]
@@ -81,10 +82,12 @@ fn alone(from: &Path, out: &Path) -> anyhow::Result<()> {
 }
 
 fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyhow::Result<()> {
-    let made = match from {
-        Some(from) => from,
-        None if folder.has_crate() => compile(folder)?,
-        None => return as_it_is(folder, out),
+    let made = match (from, folder.language()) {
+        (Some(from), _) => from,
+        (None, Some(Language::Rust)) => rust::compile(folder)?,
+        (None, Some(Language::Python)) => python::componentize(folder)?,
+        (None, Some(Language::JavaScript)) => javascript::componentize(folder)?,
+        (None, None) => return as_it_is(folder, out),
     };
     let (component, cases) = with_cases(folder, project::read(&made)?).with_context(|| cannot_use(&made))?;
     let product = folder.product();
@@ -99,7 +102,7 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
     Ok(())
 }
 
-/// A plugin without a crate is made by the tools of its language. Where they have, all is done.
+/// A plugin in a language that is not known here is made by the tools of its language. Where they have, all is done.
 fn as_it_is(folder: &Folder, out: Option<&Path>) -> anyhow::Result<()> {
     let made = folder.component(None)?;
     let component = project::read(&made)?;
@@ -107,7 +110,7 @@ fn as_it_is(folder: &Folder, out: Option<&Path>) -> anyhow::Result<()> {
     if let Some(out) = out {
         project::write(out, &component)?;
     }
-    let why = format!("as it is, for {} has no Cargo.toml", shown(&folder.dir).display());
+    let why = format!("as it is, for {} has no {}", shown(&folder.dir).display(), Language::files());
     say(out.unwrap_or(&made), &component, &why)
 }
 
@@ -183,109 +186,6 @@ async fn left_out(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<Left
     left_out
 }
 
-/// Returns a component with its cases that a host can load.
-fn component(bytes: Vec<u8>, cases: &[Case], limits: &Limits) -> anyhow::Result<Vec<u8>> {
-    let mut component = if bytes.starts_with(&CORE_MODULE) { encode(&bytes)? } else { bytes };
-    contract::inspect(&component, limits)?;
-    if !cases.is_empty() {
-        append_section(&mut component, CASES, &serde_json::to_vec(cases)?);
-    }
-    Ok(component)
-}
-
-fn encode(core: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let encoded = ComponentEncoder::default().module(core).and_then(|encoder| encoder.validate(true).encode());
-    encoded.context(
-        "the core module cannot be made a component: it must be built against the world hotshoe:reconciler/plugin by \
-         wit-bindgen, without WASI",
-    )
-}
-
-/// A custom section is an id of 0, the size of what follows, the size of its name, and both.
-fn append_section(component: &mut Vec<u8>, name: &str, data: &[u8]) {
-    let mut content = Vec::new();
-    append_length(&mut content, name.len());
-    content.extend(name.as_bytes());
-    content.extend(data);
-    component.push(0);
-    append_length(component, content.len());
-    component.extend(content);
-}
-
-/// A length in LEB128.
-fn append_length(bytes: &mut Vec<u8>, mut length: usize) {
-    while length >= 0x80 {
-        bytes.push((length & 0x7f) as u8 | 0x80);
-        length >>= 7;
-    }
-    bytes.push(length as u8);
-}
-
-/// Compiles the plugin's crate, and says where the module is that came out.
-fn compile(folder: &Folder) -> anyhow::Result<PathBuf> {
-    let manifest = folder.crate_manifest();
-    ensure_target(&folder.dir)?;
-    let output = Command::new(tool("CARGO", "cargo"))
-        .args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"])
-        .arg("--manifest-path")
-        .arg(&manifest)
-        .arg("--target-dir")
-        .arg(folder.guests())
-        .current_dir(&folder.dir)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot run cargo: install Rust from https://rustup.rs")?;
-    ensure!(output.status.success(), "{} does not compile; the compiler's words are above", folder.name);
-    module(&output.stdout, &manifest)
-}
-
-/// Without this check the compiler says only that it "can't find crate for `core`".
-fn ensure_target(dir: &Path) -> anyhow::Result<()> {
-    let output = Command::new(tool("RUSTC", "rustc"))
-        .args(["--print", "target-libdir", "--target", TARGET])
-        .current_dir(dir)
-        .output()
-        .context("cannot run rustc: install Rust from https://rustup.rs")?;
-    let libraries = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    ensure!(
-        output.status.success() && libraries.is_dir(),
-        "Rust cannot compile for WebAssembly yet: run `rustup target add {TARGET}`"
-    );
-    Ok(())
-}
-
-fn tool(variable: &str, default: &str) -> std::ffi::OsString {
-    std::env::var_os(variable).unwrap_or_else(|| default.into())
-}
-
-/// One line of cargo's messages.
-#[derive(Deserialize)]
-struct Message {
-    reason: String,
-    #[serde(default)]
-    manifest_path: PathBuf,
-    #[serde(default)]
-    filenames: Vec<PathBuf>,
-}
-
-/// The module that cargo made of this very crate.
-fn module(messages: &[u8], manifest: &Path) -> anyhow::Result<PathBuf> {
-    let messages = serde_json::Deserializer::from_slice(messages).into_iter::<Message>().filter_map(Result::ok);
-    let own =
-        messages.filter(|message| message.reason == "compiler-artifact" && same(&message.manifest_path, manifest));
-    let modules: Vec<_> =
-        own.flat_map(|message| message.filenames).filter(|file| file.extension() == Some(OsStr::new("wasm"))).collect();
-    match modules.as_slice() {
-        [module] => Ok(module.clone()),
-        [] => bail!("{} makes no module: give its [lib] crate-type = [\"cdylib\", \"rlib\"]", manifest.display()),
-        _ => bail!("{} makes more than one module: a plugin is one library", manifest.display()),
-    }
-}
-
-fn same(a: &Path, b: &Path) -> bool {
-    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -299,35 +199,5 @@ mod tests {
         assert!(all.ends_with("\n  - and 3 more"), "{all}");
         let one = warning(&left_out[..1], 16);
         assert!(one.contains("1 of 16 cases") && one.ends_with("- case 0: it expects nothing yet"), "{one}");
-    }
-
-    #[test]
-    fn a_section_is_found_again_by_the_loader() {
-        for length in [0, 127, 128, 20_000] {
-            let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
-            append_section(&mut bytes, CASES, &vec![b'x'; length]);
-            let error = contract::inspect(&bytes, &Limits::default()).unwrap_err();
-            assert_eq!(
-                error.reason().as_str(),
-                "NoPlugin",
-                "the section of {length} bytes spoils the component: {error}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_module_without_the_world_is_refused_in_clear_words() {
-        let core = wat::parse_str(r#"(module (func (export "run")))"#).unwrap();
-        let error = format!("{:#}", component(core, &[], &Limits::default()).unwrap_err());
-        assert!(error.contains("hotshoe:reconciler"), "{error}");
-    }
-
-    #[test]
-    fn the_module_of_the_crate_itself_is_used() {
-        let messages = br#"{"reason":"compiler-artifact","manifest_path":"/p/sdk/Cargo.toml","filenames":["/t/sdk.wasm"]}
-            {"reason":"compiler-artifact","manifest_path":"/p/demo/Cargo.toml","filenames":["/t/demo.wasm","/t/libdemo.rlib"]}
-            {"reason":"build-finished","success":true}"#;
-        assert_eq!(module(messages, Path::new("/p/demo/Cargo.toml")).unwrap(), Path::new("/t/demo.wasm"));
-        assert!(module(messages, Path::new("/p/other/Cargo.toml")).unwrap_err().to_string().contains("cdylib"));
     }
 }

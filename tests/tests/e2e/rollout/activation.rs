@@ -1,5 +1,5 @@
 //! What a swap of components may meet, case by case: many decisions in flight, components that are
-//! slow to compile or come too fast, a clean-up, a way back from a bad one, and files that are spoilt,
+//! slow to compile or come too fast, a clean-up, a rollback from a bad one, and files that are damaged,
 //! half written, exchanged far above, or gone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +59,7 @@ async fn all_say(scene: &Scene, count: usize, words: &str) {
 }
 
 /// How often a line of the log has all of these.
-fn told(host: &Host, words: &[&str]) -> usize {
+fn lines(host: &Host, words: &[&str]) -> usize {
     host.log().lines().filter(|line| words.iter().all(|word| line.contains(word))).count()
 }
 
@@ -114,7 +114,7 @@ fn resident(process: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
 }
 
-/// A component with so many functions more, which nobody calls and the compiler must compile.
+/// A component with so many unused functions that the compiler must compile.
 fn laborious(component: &[u8], functions: usize) -> Vec<u8> {
     let step = "(local.set 0 (i32.xor (i32.mul (local.get 0) (i32.const 1664525)) (i32.load (local.get 1))))";
     let function = format!("(func (param i32 i32) (result i32) {} (local.get 0))", step.repeat(100));
@@ -167,12 +167,12 @@ fn each_decision_is_of_one_component_and_none_is_lost_while_500_are_in_flight() 
         let refused = scene.recorded_writes().await.into_iter().filter(|write| write.code >= 400);
         let refused: Vec<_> = refused.filter(|write| write.resource == "configmaps").collect();
         assert!(refused.is_empty(), "{refused:#?}");
-        assert_eq!(told(&host, &["panicked"]), 0, "{log}");
+        assert_eq!(lines(&host, &["panicked"]), 0, "{log}");
     });
 }
 
 #[test]
-fn a_component_that_takes_long_to_compile_holds_up_nobody() {
+fn a_component_that_is_slow_to_compile_delays_no_other() {
     run(async {
         let mut scene = scene_with_faults("laborious").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -196,7 +196,7 @@ fn a_component_that_takes_long_to_compile_holds_up_nobody() {
 }
 
 #[test]
-fn a_component_that_does_not_fit_is_told_once_and_not_tried_again() {
+fn a_component_that_does_not_fit_is_reported_once_and_not_retried() {
     run(async {
         let mut scene = scene_with_faults("unfit").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -229,7 +229,7 @@ fn a_component_that_does_not_fit_is_told_once_and_not_tried_again() {
                 serves(&scene, &format!("fault-{number}-{round}")).await;
                 tokio::time::sleep(Duration::from_millis(300)).await;
             }
-            assert_eq!(told(&host, &["the component is not activated", reason]), 1, "{}", host.log());
+            assert_eq!(lines(&host, &["the component is not activated", reason]), 1, "{}", host.log());
             let (_, compiled) = compilers.end();
             assert!(compiled <= 1, "compiled {compiled} times");
         }
@@ -264,12 +264,12 @@ fn components_that_come_faster_than_they_compile_are_coalesced_and_the_last_one_
         assert!(most == 1, "{most} compilers at once");
         assert!(all < BURSTS * 20 / 2, "{all} compilations of {} components", BURSTS * 20);
         assert!(memory[BURSTS - 1] <= memory[0] + 8, "memory grows: {memory:?} MB");
-        assert_eq!(told(&host, &["the component is not activated"]), 0, "{}", host.log());
+        assert_eq!(lines(&host, &["the component is not activated"]), 0, "{}", host.log());
     });
 }
 
 #[test]
-fn a_clean_up_that_a_swap_falls_into_ends_and_the_finalizer_goes_once() {
+fn a_clean_up_during_a_swap_completes_and_the_finalizer_is_removed_once() {
     run(async {
         const COUNT: usize = 8;
         let mut scene = scene_with_faults("swap-clean-up").await;
@@ -307,7 +307,7 @@ fn a_clean_up_that_a_swap_falls_into_ends_and_the_finalizer_goes_once() {
 }
 
 #[test]
-fn the_way_back_from_a_component_that_fails_needs_neither_source_nor_compiler() {
+fn a_rollback_from_a_failing_component_needs_neither_source_nor_compiler() {
     run(async {
         let mut scene = scene_with_faults("back-from-bad").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -320,8 +320,8 @@ fn the_way_back_from_a_component_that_fails_needs_neither_source_nor_compiler() 
             scene.create(fault(&format!("fault-{number}"), "slip")).await;
         }
         until_digest(&host, folder.original()).await;
-        host.until_plugin("what was taken back is told", |plugin| !plugin["refused"].is_null()).await;
-        // What somebody approved of after that is not taken back for it by itself.
+        host.until_plugin("the rollback is shown", |plugin| !plugin["refused"].is_null()).await;
+        // A component that was approved after its rollback is not rolled back automatically for the same failures.
         let (status, words) = host.ask(&["approve", "faulty"]);
         assert!(status.success(), "{words}");
         host.until_plugin("it is not called any more", |plugin| plugin["breaker"]["state"] == "open").await;
@@ -340,7 +340,7 @@ fn the_way_back_from_a_component_that_fails_needs_neither_source_nor_compiler() 
 }
 
 #[test]
-fn a_component_that_is_being_compiled_is_not_lost_to_a_way_back() {
+fn a_component_that_is_being_compiled_survives_a_rollback() {
     run(async {
         let mut scene = scene_with_faults("fix-on-its-way").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -372,9 +372,9 @@ fn a_component_that_is_being_compiled_is_not_lost_to_a_way_back() {
 }
 
 #[test]
-fn a_component_that_is_being_compiled_is_not_lost_to_a_wish_that_cannot_be_fulfilled() {
+fn a_component_that_is_being_compiled_survives_a_command_that_fails() {
     run(async {
-        let mut scene = scene_with_faults("vain-wish").await;
+        let mut scene = scene_with_faults("failed-command").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
         let first = laborious(folder.original(), 1_000);
         folder.put(&first);
@@ -398,7 +398,7 @@ fn a_component_that_is_being_compiled_is_not_lost_to_a_wish_that_cannot_be_fulfi
 }
 
 #[test]
-fn a_cache_that_is_deleted_while_the_host_runs_is_made_again_and_does_not_stand_in_the_way_back() {
+fn a_cache_that_is_deleted_while_the_host_runs_is_rebuilt_and_does_not_prevent_a_rollback() {
     run(async {
         let mut scene = scene_with_faults("cache-gone").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -423,7 +423,7 @@ fn a_cache_that_is_deleted_while_the_host_runs_is_made_again_and_does_not_stand_
             count => Err(format!("{count} compiled components")),
         })
         .await;
-        assert_eq!(told(&host, &["cannot be cached"]), 0, "{}", host.log());
+        assert_eq!(lines(&host, &["cannot be cached"]), 0, "{}", host.log());
         serves(&scene, "one").await;
     });
 }
@@ -443,9 +443,9 @@ fn natives(cache: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn native_code_that_is_spoilt_or_of_another_host_is_never_run_but_compiled_again() {
+fn native_code_that_is_damaged_or_of_another_host_is_never_run_but_compiled_again() {
     run(async {
-        let mut scene = scene_with_faults("spoilt").await;
+        let mut scene = scene_with_faults("damaged").await;
         let (folder, cache, other) =
             (Folder::of_faulty(), TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
         let mut host = start(&mut scene, folder.path(), cache.path()).await;
@@ -458,8 +458,9 @@ fn native_code_that_is_spoilt_or_of_another_host_is_never_run_but_compiled_again
         let mut flipped = good.clone();
         flipped[good.len() / 2] ^= 1;
         let foreign = fs::read(foreign).expect("native code of another host");
-        for (number, spoilt) in [&good[..good.len() / 2], &flipped, b"", b"\x7fELF", &foreign].into_iter().enumerate() {
-            fs::write(&native, spoilt).expect("it is spoilt");
+        for (number, damaged) in [&good[..good.len() / 2], &flipped, b"", b"\x7fELF", &foreign].into_iter().enumerate()
+        {
+            fs::write(&native, damaged).expect("it is damaged");
             let mut host = start(&mut scene, folder.path(), cache.path()).await;
             host.says(&["WARN", "corrupt or foreign"]).await;
             serves(&scene, &format!("fault-{number}")).await;
@@ -475,12 +476,12 @@ fn native_code_that_is_spoilt_or_of_another_host_is_never_run_but_compiled_again
         let host = start(&mut scene, folder.path(), cache.path()).await;
         serves(&scene, "other-build").await;
         assert!(native.exists(), "it was compiled");
-        assert_eq!(told(&host, &["corrupt or foreign"]), 0, "{}", host.log());
+        assert_eq!(lines(&host, &["corrupt or foreign"]), 0, "{}", host.log());
     });
 }
 
 #[test]
-fn a_component_whose_file_is_gone_goes_on_also_after_a_restart_and_that_is_said() {
+fn a_component_whose_file_is_gone_stays_active_also_after_a_restart_and_status_says_so() {
     run(async {
         let mut scene = scene_with_faults("gone").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -492,7 +493,7 @@ fn a_component_whose_file_is_gone_goes_on_also_after_a_restart_and_that_is_said(
             let plugin = host.until_plugin("it is missed", |plugin| plugin["refused"]["reason"] == "Unreadable").await;
             assert_eq!((&plugin["digest"], &plugin["ready"]), (&json!(first), &json!(true)), "{plugin:#}");
             let (_, words) = host.ask(&["status"]);
-            assert!(words.contains("not taken") && words.contains("cannot read the component"), "{words}");
+            assert!(words.contains("not activated") && words.contains("cannot read the component"), "{words}");
             serves(&scene, name).await;
             if name == "at-once" {
                 host.stop();
@@ -559,7 +560,7 @@ fn a_mount_whose_link_is_exchanged_brings_plugin_yaml_and_component_together() {
 }
 
 #[test]
-fn a_file_that_is_written_slowly_in_its_place_is_taken_when_it_is_whole() {
+fn a_file_that_is_written_slowly_in_place_is_activated_when_it_is_complete() {
     run(async {
         let mut scene = scene_with_faults("half").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
@@ -572,7 +573,7 @@ fn a_file_that_is_written_slowly_in_its_place_is_taken_when_it_is_whole() {
         }
         drop(file);
         until_digest(&host, &component).await;
-        assert_eq!(told(&host, &["the component is not activated"]), 0, "{}", host.log());
+        assert_eq!(lines(&host, &["the component is not activated"]), 0, "{}", host.log());
         serves(&scene, "one").await;
     });
 }
@@ -591,7 +592,7 @@ fn a_reload_waits_for_a_file_that_is_being_written() {
                 file.write_all(part).expect("a part");
                 thread::sleep(Duration::from_millis(25));
             }
-            asked.join().expect("it is told")
+            asked.join().expect("it is answered")
         });
         let wanted = hotshoe_core::model::digest::Digest::of(&component).to_string();
         assert!(status.success() && words.contains(&wanted), "{words}");
@@ -609,12 +610,12 @@ fn many_who_ask_for_a_reload_do_not_wait_for_each_other() {
         thread::scope(|scope| {
             let asked: Vec<_> = (0..40).map(|_| scope.spawn(|| host.ask(&["reload", "faulty"]))).collect();
             for one in asked {
-                let (status, words) = one.join().expect("it is told");
+                let (status, words) = one.join().expect("it is answered");
                 assert!(status.success(), "{words}");
             }
         });
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-        // Where there is nothing to be read, that is told at once, and again.
+        // A file that cannot be read is reported at once, and again.
         fs::remove_file(folder.component()).expect("it is removed");
         for _ in 0..2 {
             let (status, words) = host.ask(&["reload", "faulty"]);

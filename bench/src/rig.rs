@@ -20,16 +20,16 @@ const LOOK: Duration = Duration::from_millis(5);
 const WORD: &str = "modern";
 
 /// A control plane, a host and its component's file.
-pub struct Stand {
-    /// Where.
+pub struct Rig {
+    /// Its control plane.
     pub plane: Plane,
     /// The host.
     pub host: Process,
-    /// Where its component lies.
+    /// The folder of its component.
     pub folder: Folder,
 }
 
-impl Stand {
+impl Rig {
     /// Starts all, and waits until the CRs are as they should be.
     ///
     /// # Errors
@@ -38,9 +38,9 @@ impl Stand {
         let plane = Plane::up(&setup.manifests).await?;
         let folder = Folder::of_memcached();
         let host = start_host(&plane, &setup.programs, &[folder.path()], log).await?;
-        let stand = Self { plane, host, folder };
-        stand.grow(0, setup.count).await?;
-        Ok(stand)
+        let rig = Self { plane, host, folder };
+        rig.grow(0, setup.count).await?;
+        Ok(rig)
     }
 
     /// Creates the CRs that are missing.
@@ -58,18 +58,22 @@ impl Stand {
     /// decides.
     ///
     /// # Errors
-    /// When it is not taken.
+    /// When it is not activated.
     pub async fn offer(&self, component: &[u8]) -> Result<()> {
         self.folder.put(component);
         let began = Instant::now();
         while !decides(&self.host, component).await? {
-            ensure!(began.elapsed() < PATIENCE, "void: a component is not taken; see {}", self.host.log().display());
+            ensure!(
+                began.elapsed() < PATIENCE,
+                "void: a component is not activated; see {}",
+                self.host.log().display()
+            );
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
     }
 
-    /// Puts a component in its place that must not be taken, and waits until the host says so.
+    /// Puts a component in its place that must be refused, and waits until it is.
     ///
     /// # Errors
     /// When it does not.
@@ -84,7 +88,7 @@ impl Stand {
         Ok(())
     }
 
-    /// How often the host said that it does not take a component.
+    /// Returns how often the host refused a component.
     ///
     /// # Errors
     /// When it does not serve its metrics.
@@ -94,7 +98,7 @@ impl Stand {
         Ok(metrics.of("hotshoe_plugin_revisions_total") - metrics.of(published))
     }
 
-    /// How many swaps were over.
+    /// Returns the number of finished swaps.
     ///
     /// # Errors
     /// When it does not serve its metrics.
@@ -102,13 +106,13 @@ impl Stand {
         Ok(metrics(&self.host).await?.of("hotshoe_swap_seconds_count"))
     }
 
-    /// The component at work with another digest, which decides the same.
+    /// Returns the original component with another digest, which decides the same.
     pub fn renamed(&self, number: u8) -> Vec<u8> {
         // A custom section of the name `n` with one byte in it.
         [self.folder.original(), &[0, 3, 1, b'n', number]].concat()
     }
 
-    /// The component at work with another word in every Deployment.
+    /// Returns the original component with another word in every Deployment.
     pub fn marked(&self, number: usize) -> Vec<u8> {
         reworded(self.folder.original(), WORD, &mark(number))
     }

@@ -1,0 +1,166 @@
+//! A folder of JavaScript to a component: bundled by esbuild, run once by QuickJS, and kept as it is then, so that a
+//! call starts no engine. `componentize.mjs` does it, with the tools that are pinned beside it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::cli::project::{Folder, shown};
+use crate::cli::terminal;
+
+/// The oldest version of Node.js that the tools run on.
+const NODE: u32 = 20;
+/// Where the tools are installed, below the root of the project.
+const TOOLS: &str = "target/tools/js";
+/// Where the components stand that `hotshoe build` puts the cases into.
+const COMPONENTS: &str = "target/guests/js";
+/// Stands in the folder of the tools when all is there, with what was installed.
+const INSTALLED: &str = "installed";
+const LOCK: &str = include_str!("javascript/package-lock.json");
+const FILES: [(&str, &str); 3] = [
+    ("package.json", include_str!("javascript/package.json")),
+    ("package-lock.json", LOCK),
+    ("componentize.mjs", include_str!("javascript/componentize.mjs")),
+];
+/// The contract that the component is made for.
+const CONTRACT: [(&str, &str); 4] = [
+    ("wit/world.wit", include_str!("../../../../wit/world.wit")),
+    ("wit/reconciler.wit", include_str!("../../../../wit/reconciler.wit")),
+    ("wit/types.wit", include_str!("../../../../wit/types.wit")),
+    ("wit/log.wit", include_str!("../../../../wit/log.wit")),
+];
+
+/// Makes a component of the folder's modules, and says where it is.
+///
+/// # Errors
+/// Where Node.js is missing, a package cannot be installed, or the modules cannot be bundled or loaded.
+pub(super) fn componentize(folder: &Folder) -> anyhow::Result<PathBuf> {
+    ensure_node()?;
+    let tools = install_tools(folder.root())?;
+    install_dependencies(&folder.dir)?;
+    let components = folder.root().join(COMPONENTS);
+    fs::create_dir_all(&components).with_context(|| format!("cannot write {}", components.display()))?;
+    let component = components.join(format!("{}.wasm", folder.name));
+    let built = Command::new("node")
+        .arg(tools.join("componentize.mjs"))
+        .args([&folder.dir, &tools.join("wit"), &component])
+        .current_dir(&folder.dir)
+        .stdout(Stdio::null())
+        .status()
+        .context("cannot run node")?;
+    ensure!(built.success(), "{} does not build; the words above say why", folder.name);
+    Ok(component)
+}
+
+fn ensure_node() -> anyhow::Result<()> {
+    let missing =
+        format!("install Node.js {NODE} or newer, with npm, from https://nodejs.org or your system's packages");
+    let output = Command::new("node").arg("--version").output();
+    let output = output.with_context(|| format!("cannot run node: {missing}"))?;
+    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let Some(major) = major(&version) else { bail!("`node --version` says {version:?}: {missing}") };
+    ensure!(major >= NODE, "Node.js {version} is too old: {missing}");
+    Ok(())
+}
+
+/// The first number of a version as `v20.20.2`.
+fn major(version: &str) -> Option<u32> {
+    version.strip_prefix('v')?.split('.').next()?.parse().ok()
+}
+
+/// Installs the tools once, and returns their folder. Builds that run at once wait for each other.
+fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
+    let tools = root.join(TOOLS);
+    let cannot_write = || format!("cannot write {}", shown(&tools).display());
+    fs::create_dir_all(tools.join("wit")).with_context(cannot_write)?;
+    let lock = File::create(tools.join("lock")).with_context(cannot_write)?;
+    lock.lock().with_context(cannot_write)?;
+    for (name, text) in FILES.iter().chain(&CONTRACT) {
+        if fs::read_to_string(tools.join(name)).is_ok_and(|there| there == *text) {
+            continue;
+        }
+        fs::write(tools.join(name), text).with_context(cannot_write)?;
+    }
+    if fs::read_to_string(tools.join(INSTALLED)).is_ok_and(|installed| installed == LOCK) {
+        return Ok(tools);
+    }
+    let place = shown(&tools).display().to_string();
+    terminal::note(format_args!("installing the tools for JavaScript into {place}, once: 50 MB from the npm registry"));
+    npm(&["install", "--ignore-scripts"], &tools).with_context(|| {
+        format!(
+            "cannot install the tools for JavaScript; they are needed once, so connect to the npm registry, name a \
+             mirror of it with `npm config set registry URL`, or copy {place} from another machine"
+        )
+    })?;
+    fs::write(tools.join(INSTALLED), LOCK).with_context(cannot_write)?;
+    Ok(tools)
+}
+
+/// What a `package.json` says of other packages.
+#[derive(Deserialize)]
+struct Package {
+    #[serde(default)]
+    dependencies: Map<String, Value>,
+}
+
+/// Installs what the author's `package.json` depends on, where it is not there. What is there, is the author's.
+fn install_dependencies(dir: &Path) -> anyhow::Result<()> {
+    let manifest = dir.join("package.json");
+    let text = fs::read_to_string(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
+    let package: Package =
+        serde_json::from_str(&text).with_context(|| format!("{} cannot be used", shown(&manifest).display()))?;
+    let is_there = |name: &String| dir.ancestors().any(|above| above.join("node_modules").join(name).is_dir());
+    if package.dependencies.keys().all(is_there) {
+        return Ok(());
+    }
+    let place = shown(dir).display();
+    let verb = if dir.join("package-lock.json").is_file() { "ci" } else { "install" };
+    terminal::note(format_args!("installing the npm packages of {place}, by `npm {verb}`"));
+    npm(&[verb], dir).with_context(|| format!("cannot install the npm packages of {place}"))
+}
+
+fn npm(arguments: &[&str], dir: &Path) -> anyhow::Result<()> {
+    let status = Command::new("npm")
+        .args(arguments)
+        .args(["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel", "error"])
+        .current_dir(dir)
+        .stdout(Stdio::null())
+        .status()
+        .context("cannot run npm: it comes with Node.js")?;
+    ensure!(status.success(), "`npm {}` failed; its words are above", arguments.join(" "));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_node_is_read_as_it_prints_it() {
+        assert_eq!((major("v20.20.2"), major("v8.0.0")), (Some(20), Some(8)));
+        assert_eq!((major("20.20.2"), major(""), major("vnext")), (None, None, None));
+    }
+
+    #[test]
+    fn what_is_installed_is_pinned_with_its_digests() {
+        let lock: Value = serde_json::from_str(LOCK).unwrap();
+        for (name, package) in lock["packages"].as_object().unwrap().iter().filter(|(name, _)| !name.is_empty()) {
+            assert!(package["integrity"].as_str().is_some_and(|digest| digest.starts_with("sha512-")), "{name}");
+            assert!(package["resolved"].is_null(), "{name} names a registry, which a mirror is not");
+        }
+    }
+
+    #[test]
+    fn packages_that_are_there_are_not_installed_again() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("package.json"), r#"{"dependencies": {"@hotshoe/sdk": "1"}}"#).unwrap();
+        fs::create_dir_all(dir.path().join("node_modules/@hotshoe/sdk")).unwrap();
+        install_dependencies(dir.path()).unwrap();
+        fs::write(dir.path().join("package.json"), "{").unwrap();
+        assert!(format!("{:#}", install_dependencies(dir.path()).unwrap_err()).contains("package.json"));
+    }
+}

@@ -1,0 +1,152 @@
+// Makes a component of a JavaScript plugin: node componentize.mjs FOLDER CONTRACT OUT
+//
+// esbuild bundles the author's modules and npm packages into one, QuickJS runs that once, and the component begins
+// where this run ended: a call starts no engine and reads no source. What would be an import of WASI traps.
+
+import { createHash } from "node:crypto";
+import { readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { builtinModules, createRequire } from "node:module";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { componentize } from "componentize-qjs";
+import * as esbuild from "esbuild";
+
+const ENTRY = "hotshoe:entry";
+/** How QuickJS names the bundle in stacks. */
+const FRAME = /componentize-qjs:user\.js:(\d+):(\d+)/g;
+
+const [folder, contract, out] = process.argv.slice(2);
+try {
+  await build();
+} catch (error) {
+  // esbuild has printed its own.
+  if (!Array.isArray(error.errors)) console.error(`error: ${error.message}`);
+  process.exitCode = 1;
+}
+
+async function build() {
+  const { main = "plugin.js" } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+  const sdk = sdkFolder();
+  const { code, sources } = await bundled(main, sdk);
+  const module = `${code}\nglobalThis[Symbol.for("hotshoe.sources")] = ${JSON.stringify(sources)};\n`;
+  // The seeds of QuickJS are in the component, so that no two runs make the same one. One that is made of the same
+  // module stays: it is no other revision for a host.
+  const [made, digest] = [`${out}.made-of`, await digestOf(module)];
+  if ((await textOf(made)) === digest && (await textOf(out)) !== undefined) return;
+  const component = await componentized(module, sources);
+  await rm(made, { force: true });
+  await writeFile(out, component);
+  await writeFile(made, digest);
+}
+
+/** Of a module and the tools that make a component of it. */
+async function digestOf(module) {
+  const hash = createHash("sha256").update(module);
+  const here = dirname(fileURLToPath(import.meta.url));
+  for (const file of ["package-lock.json", "componentize.mjs"]) hash.update(await readFile(join(here, file)));
+  for (const file of (await readdir(contract)).sort()) hash.update(await readFile(join(contract, file)));
+  return hash.digest("hex");
+}
+
+async function textOf(file) {
+  return readFile(file, "utf8").catch(() => undefined);
+}
+
+function sdkFolder() {
+  try {
+    return dirname(createRequire(join(folder, "package.json")).resolve("@hotshoe/sdk/guest"));
+  } catch {
+    throw new Error(`${folder} does not depend on @hotshoe/sdk: run \`npm install @hotshoe/sdk\` in it`);
+  }
+}
+
+async function bundled(main, sdk) {
+  const entry = `import { exported } from "@hotshoe/sdk/guest";
+    import * as author from ${JSON.stringify(`./${main}`)};
+    export const reconciler = exported(author.default);`;
+  const { outputFiles } = await esbuild.build({
+    stdin: { contents: entry, resolveDir: folder, sourcefile: ENTRY },
+    absWorkingDir: folder,
+    outfile: "bundle.js",
+    write: false,
+    bundle: true,
+    format: "esm",
+    platform: "neutral",
+    target: "es2023",
+    mainFields: ["module", "main"],
+    conditions: ["module", "import", "default"],
+    define: { "process.env.NODE_ENV": '"production"' },
+    external: ["hotshoe:*"],
+    sourcemap: "external",
+    sourcesContent: false,
+    legalComments: "none",
+    charset: "utf8",
+    plugins: [{ name: "no-node", setup: refuseNode }],
+  });
+  const [map, code] = ["map", "js"].map((end) => outputFiles.find(({ path }) => path.endsWith(end)).text);
+  return { code, sources: sourcesOf(JSON.parse(map), sdk) };
+}
+
+/** What only Node.js has is refused by name, unless an npm package of that name is installed. */
+function refuseNode(build) {
+  const builtin = new RegExp(`^(node:.*|(${builtinModules.join("|")}))$`);
+  build.onResolve({ filter: builtin }, async ({ path, pluginData, ...place }) => {
+    if (pluginData === ENTRY) return undefined;
+    const found = path.startsWith("node:") ? { errors: [path] } : await build.resolve(path, { ...place, pluginData: ENTRY });
+    if (found.errors.length === 0) return found;
+    return { errors: [{ text: `${path} is a part of Node.js, and a plugin has no files, network, processes or clock: use a package without it` }] };
+  });
+}
+
+/** Where the bundle's lines came from: a place for each line, and wherever the source's line changes within one. */
+function sourcesOf({ mappings, sources }, sdk) {
+  const isAuthors = sources.map((source) => source !== ENTRY && relative(sdk, join(folder, source)).startsWith(".."));
+  const places = [];
+  let [source, line] = [0, 0];
+  mappings.split(";").forEach((segments, index) => {
+    let [column, last] = [0, undefined];
+    for (const segment of segments.split(",").filter((segment) => segment !== "")) {
+      const [columns, ofSource = 0, ofLine = 0] = numbers(segment);
+      [column, source, line] = [column + columns, source + ofSource, line + ofLine];
+      const here = `${source},${line + 1}`;
+      if (isAuthors[source] && here !== last) places.push(`${index + 1},${column},${here}`);
+      last = here;
+    }
+  });
+  return { files: sources, places: places.join(";") };
+}
+
+/** The numbers of a segment of a source map, in base 64, five bits a digit, the sign last. */
+function numbers(segment) {
+  const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const all = [];
+  let [value, shift] = [0, 0];
+  for (const character of segment) {
+    const digit = digits.indexOf(character);
+    value |= (digit & 31) << shift;
+    shift += 5;
+    if (digit & 32) continue;
+    all.push(value & 1 ? -(value >>> 1) : value >>> 1);
+    [value, shift] = [0, 0];
+  }
+  return all;
+}
+
+async function componentized(jsSource, sources) {
+  const options = { witPath: contract, world: "plugin", jsSource, stubWasi: true, sync: true, disableGc: true };
+  try {
+    return (await componentize(options)).component;
+  } catch (error) {
+    throw new Error(`the module fails while it is loaded: ${placed(error.message, sources)}`);
+  }
+}
+
+/** Words of QuickJS with the author's files and lines in them. */
+function placed(message, { files, places }) {
+  const known = places.split(";").map((place) => place.split(",").map(Number));
+  return message.replace(FRAME, (frame, line, column) => {
+    const before = known.filter(([l, c]) => l === Number(line) && c < Number(column)).at(-1);
+    return before === undefined ? frame : `${files[before[2]]}:${before[3]}`;
+  });
+}

@@ -1,0 +1,283 @@
+//! A folder of Python to a component: componentize-py imports the plugin's module, and keeps the interpreter as it is
+//! then, so that a call starts no interpreter and imports nothing.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+
+use crate::cli::project::{Folder, shown};
+use crate::cli::terminal;
+use hotshoe_core::model::digest::Digest;
+
+/// The version of componentize-py, the one place where it stands. It brings its own Python, 3.14, for the component.
+const COMPONENTIZE_PY: &str = "0.25.1";
+/// The Python of the components.
+const PYTHON: &str = "3.14";
+/// The oldest Python that the tools run on.
+const OLDEST: (u32, u32) = (3, 10);
+/// Where the tools are installed, below the root of the project: an environment of their own.
+const TOOLS: &str = "target/tools/python";
+/// Where components are made, below the root of the project.
+const WORK: &str = "target/guests/python";
+/// The module that a component is made of: it has the SDK export the plugin's own.
+const ENTRY: &str = "hotshoe_entry";
+const STAGE: &str = include_str!("python/stage.py");
+/// The command line of componentize-py. The script that pip installs knows only the folder in which it was installed,
+/// and people move their projects.
+const SCRIPT: &str =
+    "import sys; from componentize_py import script; sys.argv[0] = 'componentize-py'; sys.exit(script())";
+/// The contract that the component is made for.
+const CONTRACT: [(&str, &str); 4] = [
+    ("world.wit", include_str!("../../../../wit/world.wit")),
+    ("reconciler.wit", include_str!("../../../../wit/reconciler.wit")),
+    ("types.wit", include_str!("../../../../wit/types.wit")),
+    ("log.wit", include_str!("../../../../wit/log.wit")),
+];
+
+/// Makes a component of the folder's module, and says where it is. It is made anew only where something that it is made
+/// of has changed.
+///
+/// # Errors
+/// Where Python is missing, a package cannot be installed, or the module cannot be imported.
+pub(super) fn componentize(folder: &Folder) -> anyhow::Result<PathBuf> {
+    let tools = install_tools(folder.root())?;
+    let work = Work::of(folder)?;
+    let staged = stage(folder, &tools, &work)?;
+    let inputs = staged.inputs();
+    let component = work.dir.join("component.wasm");
+    if component.is_file() && work.holds("inputs", &inputs) {
+        return Ok(component);
+    }
+    work.install(&tools, &staged.requires)?;
+    let made = work.dir.join("component.new.wasm");
+    work.componentize(&tools, &staged.module, &made)
+        .with_context(|| format!("{} is not built; the words above say why", folder.name))?;
+    fs::rename(&made, &component).with_context(|| format!("cannot write {}", component.display()))?;
+    work.write("inputs", &inputs)?;
+    Ok(component)
+}
+
+/// Installs the tools once, and returns their folder. Builds that run at once wait for each other.
+fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
+    let tools = root.join(TOOLS);
+    let cannot_write = || format!("cannot write {}", shown(&tools).display());
+    fs::create_dir_all(&tools).with_context(cannot_write)?;
+    let lock = File::create(tools.join("lock")).with_context(cannot_write)?;
+    lock.lock().with_context(cannot_write)?;
+    let installed = tools.join("installed");
+    if fs::read_to_string(&installed).is_ok_and(|version| version == COMPONENTIZE_PY) {
+        return Ok(tools);
+    }
+    let place = shown(&tools).display().to_string();
+    let python = find_python()?;
+    if !tools.join("bin/python").is_file() {
+        let made = run(Command::new(&python).args(["-m", "venv"]).arg(&tools))?;
+        ensure!(
+            made.status.success(),
+            "{python} cannot make an environment in {place}: {}\nDebian and Ubuntu have what it lacks in python3-venv",
+            words(&made)
+        );
+    }
+    terminal::note(format_args!("installing componentize-py {COMPONENTIZE_PY} into {place}, once: 20 MB from PyPI"));
+    pip(&tools, &[&format!("componentize-py=={COMPONENTIZE_PY}")]).with_context(|| {
+        format!(
+            "cannot install componentize-py {COMPONENTIZE_PY}. It is needed once, so connect to PyPI, or name a mirror of \
+             it with PIP_INDEX_URL, or a folder of wheels with PIP_NO_INDEX=1 and PIP_FIND_LINKS"
+        )
+    })?;
+    fs::write(&installed, COMPONENTIZE_PY).with_context(cannot_write)?;
+    Ok(tools)
+}
+
+/// Returns the Python to run the tools on: `python3`, or what `PYTHON` names.
+fn find_python() -> anyhow::Result<String> {
+    let (major, minor) = OLDEST;
+    let needed = format!(
+        "a plugin in Python needs Python {major}.{minor} or newer to be built: install it from https://python.org or your \
+         system's packages, or name one with the variable PYTHON"
+    );
+    let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let version = "import sys; print(*sys.version_info[:2], sep='.')";
+    let output = Command::new(&python).args(["-c", version]).output();
+    let output = output.with_context(|| format!("cannot run {python}: {needed}"))?;
+    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    match parse(&version) {
+        Some(found) if found >= OLDEST => Ok(python),
+        Some(_) => bail!("{python} is Python {version}: {needed}"),
+        None => bail!("{python} says no version ({}): {needed}", words(&output)),
+    }
+}
+
+/// The first two numbers of a version.
+fn parse(version: &str) -> Option<(u32, u32)> {
+    let (major, rest) = version.split_once('.')?;
+    Some((major.parse().ok()?, rest.split('.').next()?.parse().ok()?))
+}
+
+/// What `stage.py` laid out.
+#[derive(Deserialize)]
+struct Staged {
+    module: String,
+    requires: Vec<String>,
+    digest: String,
+}
+
+impl Staged {
+    /// Everything that the component is made of, in short.
+    fn inputs(&self) -> String {
+        let contract = CONTRACT.map(|(_, text)| text).concat();
+        let contract = Digest::of(contract.as_bytes());
+        let requires = self.requires.join("\n");
+        format!("{COMPONENTIZE_PY}\n{contract}\n{}\n{requires}\n{}\n", entry(&self.module), self.digest)
+    }
+}
+
+fn stage(folder: &Folder, tools: &Path, work: &Work) -> anyhow::Result<Staged> {
+    let mut command = Command::new(tools.join("bin/python"));
+    let staged = run(command.args(["-c", STAGE]).arg(&folder.dir).arg(work.modules()))?;
+    ensure!(staged.status.success(), "{}", words(&staged));
+    serde_json::from_slice(&staged.stdout).context("stage.py answers no JSON")
+}
+
+/// The folder in which a component is made.
+struct Work {
+    dir: PathBuf,
+    /// Held as long as this is, so that two builds of one plugin wait for each other.
+    _lock: File,
+}
+
+impl Work {
+    fn of(folder: &Folder) -> anyhow::Result<Self> {
+        let dir = folder.root().join(WORK).join(&folder.name);
+        let cannot_write = || format!("cannot write {}", dir.display());
+        fs::create_dir_all(dir.join("wit")).with_context(cannot_write)?;
+        fs::create_dir_all(dir.join("entry")).with_context(cannot_write)?;
+        let lock = File::create(dir.join("lock")).with_context(cannot_write)?;
+        lock.lock().with_context(cannot_write)?;
+        Ok(Self { dir, _lock: lock })
+    }
+
+    /// Where the plugin's modules and those of its local dependencies are laid out.
+    fn modules(&self) -> PathBuf {
+        self.dir.join("modules")
+    }
+
+    /// Where its other dependencies are installed: an environment as componentize-py looks for one.
+    fn packages(&self) -> PathBuf {
+        self.dir.join("environment/lib/site-packages")
+    }
+
+    fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let path = self.dir.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn holds(&self, name: &str, text: &str) -> bool {
+        fs::read_to_string(self.dir.join(name)).is_ok_and(|there| there == text)
+    }
+
+    /// Installs what the plugin requires from PyPI. A package with native code has none for WebAssembly, so only others
+    /// are looked for.
+    fn install(&self, tools: &Path, requires: &[String]) -> anyhow::Result<()> {
+        let packages = self.packages();
+        let wanted = requires.join("\n");
+        if packages.is_dir() && self.holds("requires", &wanted) {
+            return Ok(());
+        }
+        if packages.exists() {
+            fs::remove_dir_all(&packages).with_context(|| format!("cannot empty {}", packages.display()))?;
+        }
+        fs::create_dir_all(&packages).with_context(|| format!("cannot write {}", packages.display()))?;
+        if !requires.is_empty() {
+            terminal::note(format_args!("installing {} for the component", requires.join(", ")));
+            let target = packages.to_string_lossy().into_owned();
+            let mut arguments = vec!["--target", &target, "--only-binary=:all:", "--python-version", PYTHON];
+            arguments.extend(["--platform", "any", "--abi", "none", "--implementation", "py"]);
+            arguments.extend(requires.iter().map(String::as_str));
+            pip(tools, &arguments).context(
+                "cannot install what pyproject.toml depends on: a component takes only packages of pure Python, with wheels",
+            )?;
+        }
+        self.write("requires", &wanted)
+    }
+
+    /// Has componentize-py make the component, without WASI.
+    fn componentize(&self, tools: &Path, module: &str, component: &Path) -> anyhow::Result<()> {
+        for (name, text) in CONTRACT {
+            self.write(&format!("wit/{name}"), text)?;
+        }
+        self.write(&format!("entry/{ENTRY}.py"), &entry(module))?;
+        let made = Command::new(tools.join("bin/python"))
+            .args(["-c", SCRIPT, "--quiet"])
+            .args(["--wit-path", "wit", "--world", "hotshoe:reconciler/plugin"])
+            .args(["componentize", ENTRY, "--stub-wasi", "--python-path", "entry", "--python-path", "modules"])
+            .arg("--output")
+            .arg(component)
+            .current_dir(&self.dir)
+            // Else it takes the packages of any environment that is active.
+            .env("VIRTUAL_ENV", "environment")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .output()
+            .context("cannot run componentize-py")?;
+        if !made.status.success() {
+            terminal::note(cause(&words(&made)));
+            bail!("componentize-py made no component of the module {module}");
+        }
+        Ok(())
+    }
+}
+
+/// The text of [`ENTRY`].
+fn entry(module: &str) -> String {
+    format!("from hotshoe.component import export\n\nReconciler = export({module:?})\n")
+}
+
+/// What componentize-py says, from the author's exception on. Before and after it stand its own frames.
+fn cause(words: &str) -> &str {
+    let end = words.find("\nStack backtrace:").or_else(|| words.find("\n\nCaused by:")).unwrap_or(words.len());
+    let begin = words.find("Traceback (most recent call last)").filter(|begin| *begin < end).unwrap_or(0);
+    words.get(begin..end).unwrap_or(words).trim()
+}
+
+fn pip(tools: &Path, arguments: &[&str]) -> anyhow::Result<()> {
+    let mut command = Command::new(tools.join("bin/python"));
+    command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(arguments);
+    let installed = run(&mut command)?;
+    ensure!(installed.status.success(), "{}", words(&installed));
+    Ok(())
+}
+
+fn run(command: &mut Command) -> anyhow::Result<Output> {
+    let program = command.get_program().to_owned();
+    command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {}", OsStr::display(&program)))
+}
+
+/// What a command said: on its error output, or else as its result.
+fn words(output: &Output) -> String {
+    let said = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+    String::from_utf8_lossy(said).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_compared_by_its_numbers() {
+        assert!(parse("3.9") < Some(OLDEST) && parse("3.10.2") >= Some(OLDEST) && parse("3.14") > Some(OLDEST));
+        assert_eq!(parse("three"), None);
+    }
+
+    #[test]
+    fn of_what_componentize_py_says_the_exception_is_shown() {
+        let words = "Error: failed\nTraceback (most recent call last):\n  File \"/1/a.py\", line 3\nValueError: no\n\n\
+                     Caused by:\n    0: x";
+        assert_eq!(cause(words), "Traceback (most recent call last):\n  File \"/1/a.py\", line 3\nValueError: no");
+        assert_eq!(cause("Error: no such file"), "Error: no such file");
+    }
+}

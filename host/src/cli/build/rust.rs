@@ -1,0 +1,91 @@
+//! A plugin in Rust: cargo compiles its crate to a core module.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+
+use crate::cli::project::Folder;
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// Compiles the plugin's crate, and says where the module is that came out.
+pub(super) fn compile(folder: &Folder) -> anyhow::Result<PathBuf> {
+    let manifest = folder.crate_manifest();
+    ensure_target(&folder.dir)?;
+    let output = Command::new(tool("CARGO", "cargo"))
+        .args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"])
+        .arg("--manifest-path")
+        .arg(&manifest)
+        .arg("--target-dir")
+        .arg(folder.guests())
+        .current_dir(&folder.dir)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo: install Rust from https://rustup.rs")?;
+    ensure!(output.status.success(), "{} does not compile; the compiler's words are above", folder.name);
+    module(&output.stdout, &manifest)
+}
+
+/// Without this check the compiler says only that it "can't find crate for `core`".
+fn ensure_target(dir: &Path) -> anyhow::Result<()> {
+    let output = Command::new(tool("RUSTC", "rustc"))
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .current_dir(dir)
+        .output()
+        .context("cannot run rustc: install Rust from https://rustup.rs")?;
+    let libraries = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    ensure!(
+        output.status.success() && libraries.is_dir(),
+        "Rust cannot compile for WebAssembly yet: run `rustup target add {TARGET}`"
+    );
+    Ok(())
+}
+
+fn tool(variable: &str, default: &str) -> std::ffi::OsString {
+    std::env::var_os(variable).unwrap_or_else(|| default.into())
+}
+
+/// One line of cargo's messages.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    manifest_path: PathBuf,
+    #[serde(default)]
+    filenames: Vec<PathBuf>,
+}
+
+/// The module that cargo made of this very crate.
+fn module(messages: &[u8], manifest: &Path) -> anyhow::Result<PathBuf> {
+    let messages = serde_json::Deserializer::from_slice(messages).into_iter::<Message>().filter_map(Result::ok);
+    let own =
+        messages.filter(|message| message.reason == "compiler-artifact" && same(&message.manifest_path, manifest));
+    let modules: Vec<_> =
+        own.flat_map(|message| message.filenames).filter(|file| file.extension() == Some(OsStr::new("wasm"))).collect();
+    match modules.as_slice() {
+        [module] => Ok(module.clone()),
+        [] => bail!("{} makes no module: give its [lib] crate-type = [\"cdylib\", \"rlib\"]", manifest.display()),
+        _ => bail!("{} makes more than one module: a plugin is one library", manifest.display()),
+    }
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_module_of_the_crate_itself_is_used() {
+        let messages = br#"{"reason":"compiler-artifact","manifest_path":"/p/sdk/Cargo.toml","filenames":["/t/sdk.wasm"]}
+            {"reason":"compiler-artifact","manifest_path":"/p/demo/Cargo.toml","filenames":["/t/demo.wasm","/t/libdemo.rlib"]}
+            {"reason":"build-finished","success":true}"#;
+        assert_eq!(module(messages, Path::new("/p/demo/Cargo.toml")).unwrap(), Path::new("/t/demo.wasm"));
+        assert!(module(messages, Path::new("/p/other/Cargo.toml")).unwrap_err().to_string().contains("cdylib"));
+    }
+}

@@ -1,0 +1,128 @@
+//! One entry of a history: what happened to a component, when and why.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use hotshoe_core::flow::probation::CallStats;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::kind::Kind;
+
+/// One thing that happened to a component.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// The component's digest.
+    pub digest: Digest,
+    /// Its version, from its descriptor; empty where that was never read.
+    pub version: String,
+    /// Seconds since the epoch; in JSON as Kubernetes writes times.
+    #[serde(with = "written_time")]
+    pub at: u64,
+    /// What happened.
+    pub event: Event,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Its finalizer, where it was activated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finalizer: Option<String>,
+    /// The kinds that it owns, where it was activated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owns: Vec<Kind>,
+    /// The call statistics of the revision before it, where it was activated.
+    #[serde(default, skip_serializing_if = "CallStats::is_empty")]
+    pub before: CallStats,
+    /// Whether it requires approval because it fails on parents.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fails: bool,
+}
+
+/// What is recorded of a component that is activated.
+#[derive(Clone, Debug, Default)]
+pub struct Activation {
+    /// Its finalizer.
+    pub finalizer: Option<String>,
+    /// The kinds that it owns.
+    pub owns: Vec<Kind>,
+    /// The call statistics of the revision before it, with which it is compared.
+    pub before: CallStats,
+}
+
+impl Entry {
+    /// Builds an entry of this moment.
+    pub(super) fn of(digest: Digest, version: &str, event: Event, message: &str) -> Self {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let (version, message) = (version.to_owned(), message.to_owned());
+        let Activation { finalizer, owns, before } = Activation::default();
+        Self { digest, version, at, event, message, finalizer, owns, before, fails: false }
+    }
+}
+
+/// What happened to a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// It became active.
+    Activated,
+    /// It was active and was rolled back; it stays inactive until an administrator approves it.
+    RolledBack,
+    /// An administrator allowed it although it had required approval or been rolled back.
+    Approved,
+    /// It fails on parents or would delete much; it stays inactive until an administrator approves it.
+    ApprovalRequired,
+    /// It cannot be activated as it is, even with an approval.
+    Refused,
+}
+
+/// Writes seconds since the epoch as RFC 3339, and as a number where they have no such form.
+mod written_time {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::cluster::events;
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Seconds(u64),
+        Time(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(at: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        match i64::try_from(*at).ok().and_then(events::at) {
+            Some(time) => serializer.serialize_str(&time),
+            None => serializer.serialize_u64(*at),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let time = match Stored::deserialize(deserializer)? {
+            Stored::Seconds(seconds) => return Ok(seconds),
+            Stored::Time(time) => time,
+        };
+        let seconds = events::seconds(&time).and_then(|seconds| u64::try_from(seconds).ok());
+        seconds.ok_or_else(|| D::Error::custom(format_args!("{time:?} is no time since 1970")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::history::fixtures::digest;
+
+    #[test]
+    fn times_are_written_as_kubernetes_does_and_read_as_numbers_too() {
+        let entry = |at: serde_json::Value| serde_json::json!({ "digest": digest("a").full(), "version": "1", "at": at, "event": "Activated" });
+        for (read, at, written) in [
+            (serde_json::json!("2026-11-23T04:00:00Z"), 1_795_406_400, serde_json::json!("2026-11-23T04:00:00Z")),
+            (serde_json::json!(1), 1, serde_json::json!("1970-01-01T00:00:01Z")),
+            (serde_json::json!(u64::MAX), u64::MAX, serde_json::json!(u64::MAX)),
+        ] {
+            let known: Entry = serde_json::from_value(entry(read)).unwrap();
+            assert_eq!(known.at, at);
+            assert_eq!(serde_json::to_value(&known).unwrap(), entry(written));
+        }
+        assert!(serde_json::from_value::<Entry>(entry(serde_json::json!("yesterday"))).is_err());
+        assert!(serde_json::from_value::<Entry>(entry(serde_json::json!("1960-01-01T00:00:00Z"))).is_err());
+    }
+}

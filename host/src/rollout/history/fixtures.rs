@@ -1,0 +1,23 @@
+//! What the tests of the history share.
+
+use crate::rollout::history::{Activation, Event, History};
+use crate::sandbox::candidate::Candidate;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::limits::Size;
+
+pub(super) const MOST: Size = Size(1024);
+
+pub(super) fn digest(text: &str) -> Digest {
+    Digest::of(text.as_bytes())
+}
+
+/// An activation of a component with this finalizer.
+pub(super) fn with_finalizer(finalizer: &str) -> Activation {
+    Activation { finalizer: Some(finalizer.to_owned()), ..Activation::default() }
+}
+
+/// Keeps and activates a component with these bytes.
+pub(super) fn activate(history: &mut History, text: &str) {
+    history.keep(&Candidate::of(text.into()));
+    history.note(digest(text), "1", Event::Activated, "");
+}

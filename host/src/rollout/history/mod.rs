@@ -1,0 +1,118 @@
+//! Which components were activated, rolled back, refused or approved. It is kept on disk, so that an earlier
+//! revision can be activated again without network or compiler, also after a restart.
+//!
+//! ```text
+//! BASE/revisions/PLUGIN/history.json     newest last
+//! BASE/revisions/PLUGIN/DIGEST.wasm      those that the newest entries name
+//! ```
+//!
+//! A component that is read back is checked against its digest. The history itself lies in directories that
+//! only the host's user can write: a process that writes there chooses the active component. Without a directory
+//! the entries, but no components, are remembered until the process ends.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `entry.rs` | what happened to a component, when and why |
+//! | `queries.rs` | what the entries say of a component |
+//! | `eviction.rs` | which entries and components are kept |
+//! | `disk.rs` | the files |
+
+mod disk;
+mod entry;
+mod eviction;
+mod queries;
+
+use std::path::PathBuf;
+
+use hotshoe_core::model::digest::Digest;
+
+pub use crate::rollout::history::entry::{Activation, Entry, Event};
+
+/// The history of one plugin.
+#[derive(Debug, Default)]
+pub struct History {
+    dir: Option<PathBuf>,
+    entries: Vec<Entry>,
+    /// Why the last entry could not be written.
+    unwritten: Option<String>,
+    /// Why the last component could not be kept.
+    unkept: Option<String>,
+}
+
+impl History {
+    /// Adds an entry.
+    pub fn note(&mut self, digest: Digest, version: &str, event: Event, message: &str) {
+        self.add(Entry::of(digest, version, event, message));
+    }
+
+    /// Adds that a component requires approval, because it fails or for another reason. What its last entry
+    /// already says is not said again.
+    pub fn require_approval(&mut self, digest: Digest, version: &str, message: &str, fails: bool) {
+        self.add_news(Entry { fails, ..Entry::of(digest, version, Event::ApprovalRequired, message) });
+    }
+
+    /// Adds that a component cannot be activated as it is. What its last entry already says is not said again.
+    pub fn refuse(&mut self, digest: Digest, message: &str) {
+        let version = self.version_of(digest);
+        self.add_news(Entry::of(digest, &version, Event::Refused, message));
+    }
+
+    /// Adds that an administrator approved a component.
+    pub fn approve(&mut self, digest: Digest) {
+        self.note(digest, &self.version_of(digest), Event::Approved, "");
+    }
+
+    fn version_of(&self, digest: Digest) -> String {
+        let known = self.entries.iter().rfind(|entry| entry.digest == digest && !entry.version.is_empty());
+        known.map(|entry| entry.version.clone()).unwrap_or_default()
+    }
+
+    fn add_news(&mut self, entry: Entry) {
+        let last = self.entries.iter().rfind(|known| known.digest == entry.digest);
+        let says = |entry: &Entry| (entry.event, entry.message.clone(), entry.fails);
+        if last.map(says) != Some(says(&entry)) {
+            self.add(entry);
+        }
+    }
+
+    /// Adds that a component is active now.
+    pub fn activate(&mut self, digest: Digest, version: &str, activation: Activation, message: &str) {
+        let Activation { finalizer, owns, before } = activation;
+        self.add(Entry { finalizer, owns, before, ..Entry::of(digest, version, Event::Activated, message) });
+    }
+
+    fn add(&mut self, entry: Entry) {
+        self.entries.push(entry);
+        self.evict();
+        self.save();
+    }
+}
+
+#[cfg(test)]
+mod fixtures;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::history::fixtures::digest;
+
+    #[test]
+    fn what_is_approved_has_the_version_that_it_had_before() {
+        let mut history = History::default();
+        history.require_approval(digest("waiting"), "2", "it would delete much", false);
+        history.approve(digest("waiting"));
+        history.approve(digest("waiting"));
+        history.approve(digest("unknown"));
+        assert_eq!(history.entries().iter().map(|entry| &*entry.version).collect::<Vec<_>>(), ["2", "2", "2", ""]);
+    }
+
+    #[test]
+    fn what_requires_approval_has_one_line_however_often_it_is_tried() {
+        let mut history = History::default();
+        for _ in 0..3 {
+            history.require_approval(digest("b"), "2", "it fails on 1 of 1 parents", true);
+        }
+        history.require_approval(digest("b"), "2", "it fails on 2 of 2 parents", true);
+        assert_eq!(history.entries().len(), 2);
+    }
+}

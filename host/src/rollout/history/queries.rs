@@ -1,0 +1,237 @@
+//! What a history says of a component: whether it was rolled back, requires approval, is approved or on probation,
+//! and what can be rolled back to.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::rollout::history::{Entry, Event, History};
+use hotshoe_core::flow::probation::CallStats;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::kind::Kind;
+
+impl History {
+    /// Returns what happened, the newest last.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Returns the entry of a component that was rolled back and not approved since.
+    pub fn rolled_back(&self, digest: Digest) -> Option<&Entry> {
+        self.last(digest).filter(|last| last.event == Event::RolledBack)
+    }
+
+    /// Returns the entry of a component that requires approval and was not approved since.
+    pub fn requires_approval(&self, digest: Digest) -> Option<&Entry> {
+        self.last(digest).filter(|last| last.event == Event::ApprovalRequired)
+    }
+
+    /// Returns the last entry that decides the state of a component. A refusal, say for a missing grant, leaves an
+    /// earlier rollback or approval in force.
+    fn last(&self, digest: Digest) -> Option<&Entry> {
+        self.entries.iter().rfind(|entry| entry.digest == digest && entry.event != Event::Refused)
+    }
+
+    /// Returns since when the active component has been on probation, and the call statistics of the one before
+    /// it. One that was activated by a rollback, or approved although it fails, is not on probation.
+    pub fn on_probation_since(&self, digest: Digest) -> Option<(SystemTime, CallStats)> {
+        let last = self.entries.iter().rfind(|entry| entry.event == Event::Activated)?;
+        let is_swap = last.digest == digest && last.message.is_empty() && !self.before(Some(digest)).is_empty();
+        let is_judged = is_swap && !self.is_approved_after_all(digest);
+        is_judged.then(|| (UNIX_EPOCH + Duration::from_secs(last.at), last.before))
+    }
+
+    /// Returns whether a component was approved and none was activated since: an approval counts for one
+    /// activation, because the next time it may break something else.
+    pub fn is_approved(&self, digest: Digest) -> bool {
+        let is_it = |entry: &&Entry| entry.digest == digest && entry.event != Event::Refused;
+        let since = self.entries.iter().rev().take_while(|entry| entry.event != Event::Activated);
+        since.into_iter().find(is_it).is_some_and(|last| last.event == Event::Approved)
+    }
+
+    /// Returns the component that was activated last.
+    pub fn current(&self) -> Option<Digest> {
+        self.entries.iter().rfind(|entry| entry.event == Event::Activated).map(|entry| entry.digest)
+    }
+
+    /// Returns whether a component was approved after it had been rolled back or found to fail: its failures are
+    /// known, so it is not rolled back for them.
+    pub fn is_approved_after_all(&self, digest: Digest) -> bool {
+        let last = |is_it: &dyn Fn(&Entry) -> bool| {
+            self.entries.iter().rposition(|entry| entry.digest == digest && is_it(entry))
+        };
+        let failed = last(&|entry| entry.event == Event::RolledBack || entry.fails);
+        failed.is_some() && failed < last(&|entry| entry.event == Event::Approved)
+    }
+
+    /// Returns the components to roll back to from this one, the best first: those that were active last and
+    /// neither rolled back nor found to fail since. One that requires approval for what it would delete was good
+    /// when it was active, so it is one of them.
+    pub fn before(&self, digest: Option<Digest>) -> Vec<Digest> {
+        let is_bad = |digest| self.last(digest).is_some_and(|last| last.event == Event::RolledBack || last.fails);
+        let mut good = self.activated();
+        good.retain(|other| Some(*other) != digest && !is_bad(*other));
+        good
+    }
+
+    /// Returns the finalizers of all components that were active: parents may still have them.
+    pub fn finalizers(&self) -> BTreeSet<String> {
+        self.entries.iter().filter_map(|entry| entry.finalizer.clone()).collect()
+    }
+
+    /// Returns the kinds that components owned that were active, each in the version that was owned last: there
+    /// may still be children of them.
+    pub fn owned(&self) -> Vec<Kind> {
+        let mut found: Vec<Kind> = Vec::new();
+        for kind in self.entries.iter().rev().flat_map(|entry| &entry.owns) {
+            if !found.iter().any(|known| known.is_served_as(kind)) {
+                found.push(kind.clone());
+            }
+        }
+        found
+    }
+
+    /// Returns the components that were ever active, the last one first.
+    pub fn activated(&self) -> Vec<Digest> {
+        let mut found: Vec<Digest> = Vec::new();
+        for entry in self.entries.iter().rev().filter(|entry| entry.event == Event::Activated) {
+            if !found.contains(&entry.digest) {
+                found.push(entry.digest);
+            }
+        }
+        found
+    }
+
+    /// Returns the component that was active and whose digest begins so.
+    ///
+    /// # Errors
+    /// When none does, or more than one, or it was never active.
+    pub fn find_activated(&self, prefix: &str) -> Result<Digest, String> {
+        let digest = self.find(prefix)?;
+        match self.activated().contains(&digest) {
+            true => Ok(digest),
+            false => Err(format!(
+                "{digest} was never active, so it cannot be rolled back to; `hotshoe approve` activates a component that requires approval"
+            )),
+        }
+    }
+
+    fn find(&self, prefix: &str) -> Result<Digest, String> {
+        let prefix = prefix.strip_prefix("sha256:").unwrap_or(prefix).to_ascii_lowercase();
+        if prefix.is_empty() {
+            return Err("no digest is given, or one without digits; `hotshoe history` lists them".to_owned());
+        }
+        let mut found: Vec<Digest> = self.entries.iter().map(|entry| entry.digest).collect();
+        found.sort_unstable();
+        found.dedup();
+        found.retain(|digest| digest.full().starts_with(&prefix));
+        match *found.as_slice() {
+            [digest] => Ok(digest),
+            [] => Err(format!("no revision's digest begins with {prefix:?}; `hotshoe history` lists them")),
+            _ => Err(format!("more than one revision's digest begins with {prefix:?}; give more of it")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::history::fixtures::{activate, digest};
+
+    #[test]
+    fn a_rolled_back_component_is_no_rollback_target_until_it_is_approved() {
+        let mut history = History::default();
+        for text in ["a", "b", "c"] {
+            activate(&mut history, text);
+        }
+        history.note(digest("b"), "1", Event::RolledBack, "it traps");
+        assert_eq!(history.rolled_back(digest("b")).unwrap().message, "it traps");
+        assert_eq!(history.before(Some(digest("c"))), [digest("a")]);
+        history.note(digest("b"), "1", Event::Approved, "");
+        assert!(history.rolled_back(digest("b")).is_none());
+        assert!(history.is_approved(digest("b")));
+        assert!(history.is_approved_after_all(digest("b")));
+        activate(&mut history, "b");
+        assert!(!history.is_approved(digest("b")), "the next time it may break more");
+        history.note(digest("b"), "1", Event::RolledBack, "it traps");
+        assert!(!history.is_approved_after_all(digest("b")), "it was rolled back once more");
+    }
+
+    #[test]
+    fn an_approval_ends_when_another_component_is_activated() {
+        let mut history = History::default();
+        activate(&mut history, "a");
+        history.require_approval(digest("waiting"), "2", "it would delete much", false);
+        history.approve(digest("waiting"));
+        assert!(history.is_approved(digest("waiting")) && !history.is_approved(digest("a")));
+        activate(&mut history, "b");
+        assert!(!history.is_approved(digest("waiting")));
+    }
+
+    #[test]
+    fn a_component_requires_approval_also_after_a_restart() {
+        let base = tempfile::tempdir().unwrap();
+        let mut history = History::open(Some(base.path()), "memcached");
+        activate(&mut history, "a");
+        history.require_approval(digest("b"), "2", "it would delete much", false);
+        let mut again = History::open(Some(base.path()), "memcached");
+        assert_eq!(again.requires_approval(digest("b")).unwrap().message, "it would delete much");
+        assert_eq!(again.before(Some(digest("b"))), [digest("a")]);
+        assert!(again.requires_approval(digest("a")).is_none() && again.rolled_back(digest("b")).is_none());
+        again.note(digest("b"), "", Event::Approved, "");
+        assert!(again.requires_approval(digest("b")).is_none() && again.is_approved(digest("b")));
+        assert!(!again.is_approved_after_all(digest("b")), "it has not failed yet");
+        again.require_approval(digest("c"), "3", "it fails on 1 of 2 parents", true);
+        assert!(!again.is_approved_after_all(digest("c")));
+        again.note(digest("c"), "", Event::Approved, "");
+        assert!(again.is_approved_after_all(digest("c")), "its failures were known");
+        let restarted = History::open(Some(base.path()), "memcached");
+        assert!(restarted.is_approved_after_all(digest("c")) && !restarted.is_approved_after_all(digest("b")));
+        again.require_approval(digest("a"), "1", "it would delete much", false);
+        assert_eq!(again.before(Some(digest("b"))), [digest("a")], "it was good when it decided");
+        again.require_approval(digest("a"), "1", "it fails on 1 of 2 parents", true);
+        assert!(again.before(Some(digest("b"))).is_empty(), "no automatic rollback goes to what fails");
+    }
+
+    #[test]
+    fn a_refusal_is_recorded_and_changes_neither_an_approval_nor_a_rollback() {
+        let mut history = History::default();
+        activate(&mut history, "a");
+        history.require_approval(digest("b"), "2", "it fails on 1 of 1 parents", true);
+        for _ in 0..3 {
+            history.refuse(digest("b"), "NotGranted: it asks for Secrets");
+        }
+        let last = history.entries().last().unwrap();
+        assert_eq!((history.entries().len(), last.event, &*last.version), (3, Event::Refused, "2"));
+        assert!(history.requires_approval(digest("b")).is_some());
+        history.approve(digest("b"));
+        history.refuse(digest("b"), "NotGranted: it asks for Secrets");
+        assert!(history.is_approved(digest("b")) && history.is_approved_after_all(digest("b")));
+        history.note(digest("a"), "1", Event::RolledBack, "it traps");
+        history.refuse(digest("a"), "NotGranted: it asks for Secrets");
+        assert!(history.rolled_back(digest("a")).is_some() && history.before(None).is_empty());
+    }
+
+    #[test]
+    fn a_component_that_was_never_active_is_not_rolled_back_to() {
+        let mut history = History::default();
+        activate(&mut history, "a");
+        history.require_approval(digest("b"), "2", "it would delete much", false);
+        assert_eq!(history.find_activated(&digest("a").to_string()), Ok(digest("a")));
+        let why = history.find_activated(&digest("b").to_string()).unwrap_err();
+        assert!(why.contains("never active") && why.contains("approve"), "{why}");
+        for empty in ["", "sha256:"] {
+            assert!(history.find_activated(empty).unwrap_err().contains("digits"));
+        }
+    }
+
+    #[test]
+    fn a_revision_is_named_by_the_beginning_of_its_digest() {
+        let mut history = History::default();
+        activate(&mut history, "a");
+        activate(&mut history, "b");
+        assert_eq!(history.find(&digest("a").to_string()), Ok(digest("a")));
+        assert_eq!(history.find(&format!("sha256:{}", digest("b").full())), Ok(digest("b")));
+        assert!(history.find("").is_err());
+        assert!(history.find("zz").unwrap_err().contains("no revision"));
+    }
+}

@@ -1,0 +1,200 @@
+/** Write the logic of a Hotshoe operator as a plain function: from what is observed to what is desired. */
+
+/** A Kubernetes object, as `kubectl get -o json` shows it. */
+export interface KubernetesObject {
+  apiVersion: string;
+  kind: string;
+  metadata: ObjectMeta;
+  [field: string]: any;
+}
+
+/** The metadata that is always shown, and what was asked for. */
+export interface ObjectMeta {
+  name: string;
+  namespace?: string;
+  uid?: string;
+  generation?: number;
+  deletionTimestamp?: string;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  [field: string]: any;
+}
+
+/** A desired child: the fields that the plugin wants to own. What it leaves out belongs to others. */
+export interface DesiredObject {
+  apiVersion: string;
+  kind: string;
+  metadata: { name: string; namespace?: string; labels?: Record<string, string>; [field: string]: any };
+  [field: string]: any;
+}
+
+/** What the plugin is and asks for. Asking grants nothing: `plugin.yaml` does. */
+export interface PluginDefinition<Parent extends object = KubernetesObject, Config extends object = Record<string, any>> {
+  name: string;
+  version: string;
+  /** The kind of its parents, and the fields of them to be shown beside `spec`, as `metadata.annotations`. */
+  parent: { apiVersion: string; kind: string; fields?: string[] };
+  /** The kinds of its children, and the fields of them to be shown, as `status.availableReplicas`. */
+  owns?: OwnedKind[];
+  /** The kinds that it reads and does not own. */
+  reads?: ReadKind[];
+  /** What should be, given what is. Equal requests must be answered equally. */
+  reconcile(request: Request<Parent, Config>): Decision | Needs | Failure;
+  /** The finalizer to hold, in the parent's group, as `cache.example.com/finalizer`; `finalize` goes with it. */
+  finalizer?: string;
+  /** What to do before the parent goes: called until it answers `done(…)`. */
+  finalize?(request: Request<Parent, Config>): Waiting | Done | Failure;
+  /** Whether `request.now` is shown. */
+  wantsNow?: boolean;
+  /** Whether `request.attempt` is shown. */
+  wantsAttempt?: boolean;
+  /** JSON schema of the configuration. It documents it; nothing is checked against it. */
+  configSchema?: object;
+}
+
+export interface OwnedKind {
+  apiVersion: string;
+  kind: string;
+  verbs: ("create" | "update" | "delete")[];
+  fields?: string[];
+}
+
+/** Exactly one of `parentLabel` and `parentField`. */
+export interface ReadKind {
+  /** What `request.related(key)` finds them by. */
+  key: string;
+  apiVersion: string;
+  /** Any kind but Secret: that is needed by its name, with `needs(…)`. */
+  kind: string;
+  /** A label selector that narrows the watch, as `app=nginx`. */
+  selector?: string;
+  /** The label that carries `parentLabel(parent's name)`. */
+  parentLabel?: string;
+  /** The field of the parent that names it, as `spec.secretName`. */
+  parentField?: string;
+  fields?: string[];
+}
+
+/** What a plugin is shown. */
+export interface Request<Parent extends object = KubernetesObject, Config extends object = Record<string, any>> {
+  /** The parent's name. */
+  readonly name: string;
+  /** The parent's namespace; absent where it is cluster-scoped. */
+  readonly namespace?: string;
+  readonly parent: Parent;
+  /** What `plugin.yaml` has below `config`. */
+  readonly config: Config;
+  /** The parent's children of the owned kinds, as observed, sorted by kind, namespace and name. */
+  readonly children: KubernetesObject[];
+  /** Children whose last write the API server refused. */
+  readonly refusals: Refusal[];
+  /** Milliseconds since 1970; only with `wantsNow`. */
+  readonly now?: number;
+  /** How often the parent was tried since its last success; only with `wantsAttempt`. */
+  readonly attempt?: number;
+  /** The child of this kind, and of the parent's name unless another is given. */
+  child(kind: string, name?: string): KubernetesObject | undefined;
+  /** The objects found for a declared read or a requirement, sorted by namespace and name. */
+  related(key: string): KubernetesObject[];
+  /** Whether anything was asked for under this key: false before `needs(…)` was answered. */
+  has(key: string): boolean;
+}
+
+/** A child whose last write was refused. It stays until a write goes through or the desired child changes. */
+export interface Refusal {
+  apiVersion: string;
+  kind: string;
+  namespace?: string;
+  name: string;
+  /** The HTTP status code. */
+  code: number;
+  /** The API server's reason, as `Forbidden`; `Conflict` where an object of that name is not this parent's child. */
+  reason: string;
+  message: string;
+}
+
+/** What should be. The form is that of `expect` in a case file. */
+export interface Decision {
+  /** Exactly these, and no other that the plugin had made; or "keep": apply nothing, delete nothing. */
+  children: DesiredObject[] | "keep";
+  /** The parent's status without its conditions: what was observed, never what is desired. Absent leaves it alone. */
+  status?: object;
+  /** All conditions that the plugin states; one that it no longer states is removed. */
+  conditions?: Condition[];
+  /** Kubernetes Events about the parent. */
+  events?: Event[];
+  /** Decide again after so many milliseconds, even if nothing changes. */
+  requeueAfterMs?: number;
+}
+
+/** A status condition. The host owns its times and generations. */
+export interface Condition {
+  type: string;
+  status: "True" | "False" | "Unknown";
+  /** One PascalCase word. */
+  reason: string;
+  message?: string;
+}
+
+export interface Event {
+  severity: "Normal" | "Warning";
+  /** One PascalCase word. */
+  reason: string;
+  message: string;
+}
+
+/** An object that a decision needs beyond those of `reads`. */
+export interface Requirement {
+  /** What `request.related(key)` finds it by. */
+  key: string;
+  apiVersion: string;
+  kind: string;
+  name: string;
+  /** The parent's namespace unless another is given. */
+  namespace?: string;
+}
+
+export interface Needs { needs: Requirement[] }
+export interface Waiting { waiting: Decision }
+export interface Done { done: Decision }
+export type Failure = Rejection | RetryRequest;
+
+export class Rejection extends Error { readonly field?: string }
+export class RetryRequest extends Error { readonly afterMs?: number }
+
+declare const brand: unique symbol;
+
+/** A checked definition; the default export of a plugin's module. */
+export interface Plugin { readonly [brand]: true }
+
+/** Checks a definition; an error names the key at fault when the component is built. */
+export function definePlugin<Parent extends object = KubernetesObject, Config extends object = Record<string, any>>(
+  definition: PluginDefinition<Parent, Config>,
+): Plugin;
+
+/** A condition; `true` and `false` stand for "True" and "False". */
+export function condition(type: string, status: boolean | "True" | "False" | "Unknown", reason: string, message?: string): Condition;
+
+/** A Normal Event. */
+export function normal(reason: string, message: string): Event;
+
+/** A Warning Event. */
+export function warning(reason: string, message: string): Event;
+
+/** Answer to `reconcile`: call again with these. The host fetches what the grant allows, five rounds at most. */
+export function needs(...requirements: (Requirement | Requirement[])[]): Needs;
+
+/** Answer to `finalize`: not finished. The decision may change and delete children, but creates none. */
+export function waiting(decision: Decision): Waiting;
+
+/** Answer to `finalize`: finished. */
+export function done(decision?: Decision): Done;
+
+/** To be thrown or returned: the parent cannot be served as it is. No retry until it, or what it was decided on, changes. */
+export function reject(message: string, field?: string): Rejection;
+
+/** To be thrown or returned: try again, after so many milliseconds or with back-off. */
+export function retry(message: string, afterMs?: number): RetryRequest;
+
+/** The value of the label by which `reads: [{ parentLabel }]` finds what belongs to a parent of this name. */
+export function parentLabel(name: string): string;

@@ -1,0 +1,139 @@
+// What a plugin answers: the words for an author, and the check of what came of them.
+//
+// An answer that was checked has the form of `expect` in a case file.
+
+import { checkJson, checkKeys, checkList, checkObject, checkOneOf, checkText, milliseconds, wrong } from "./check.js";
+import { Rejection, RetryRequest } from "./failure.js";
+import { kindOf, referenced } from "./kind.js";
+
+const DECISION = ["status", "conditions", "events", "requeueAfterMs"];
+const STATUSES = ["True", "False", "Unknown"];
+const SEVERITIES = ["Normal", "Warning"];
+
+export function condition(type, status, reason, message = "") {
+  return { type, status: typeof status === "boolean" ? (status ? "True" : "False") : status, reason, message };
+}
+
+export function normal(reason, message) {
+  return { severity: "Normal", reason, message };
+}
+
+export function warning(reason, message) {
+  return { severity: "Warning", reason, message };
+}
+
+export function needs(...requirements) {
+  return { needs: requirements.flat() };
+}
+
+export function waiting(decision) {
+  return { waiting: decision };
+}
+
+export function done(decision = { children: "keep" }) {
+  return { done: decision };
+}
+
+/** The answer of a function of the plugin, checked. What it throws beyond `reject` and `retry` is thrown on. */
+export function answerOf(plugin, call, request) {
+  let answer;
+  try {
+    answer = plugin[call](request);
+  } catch (thrown) {
+    if (!isFailure(thrown)) throw thrown;
+    answer = thrown;
+  }
+  return isFailure(answer) ? failed(answer) : checked(call, answer);
+}
+
+function isFailure(value) {
+  return value instanceof Rejection || value instanceof RetryRequest;
+}
+
+function failed(failure) {
+  checkText(failure.message, "the message of reject or retry");
+  if (failure instanceof RetryRequest) {
+    const { message, afterMs } = failure;
+    return { retry: afterMs === undefined ? { message } : { message, afterMs: milliseconds(afterMs, "retry's afterMs") } };
+  }
+  const { message, field } = failure;
+  if (field === undefined) return { reject: { message } };
+  checkText(field, "reject's field");
+  return { reject: { message, field } };
+}
+
+function checked(call, answer) {
+  const expected = call === "reconcile" ? "a decision or needs(…)" : "waiting(…) or done(…)";
+  if (typeof answer !== "object" || answer === null || Array.isArray(answer) || typeof answer.then === "function") {
+    throw wrong(answer, `the answer of ${call}`, expected);
+  }
+  if (call === "reconcile") {
+    return "needs" in answer ? { needs: required(answer) } : { decided: decided(answer, "answer") };
+  }
+  const tag = "done" in answer ? "done" : "waiting";
+  if (!(tag in answer)) throw wrong(answer, `the answer of ${call}`, expected);
+  checkKeys(answer, "answer", [tag]);
+  return { [tag]: decided(answer[tag], tag) };
+}
+
+function required(answer) {
+  checkKeys(answer, "answer", ["needs"]);
+  checkList(answer.needs, "needs");
+  answer.needs.forEach((need, index) => {
+    const at = `needs[${index}]`;
+    checkKeys(need, at, ["key", "apiVersion", "kind", "name"], ["namespace"]);
+    kindOf(need, at);
+    for (const key of ["key", "name"]) checkText(need[key], `${at}.${key}`);
+    if (need.namespace !== undefined) checkText(need.namespace, `${at}.namespace`);
+  });
+  return answer.needs;
+}
+
+function decided(decision, path) {
+  checkKeys(decision, path, ["children"], DECISION);
+  const { children, status, conditions = [], events = [], requeueAfterMs } = decision;
+  return {
+    children: children === "keep" ? children : { exactly: desired(children) },
+    ...(status === undefined ? {} : { status: checkedStatus(status) }),
+    conditions: each(conditions, "conditions", stated),
+    events: each(events, "events", reported),
+    ...(requeueAfterMs === undefined ? {} : { requeueAfterMs: milliseconds(requeueAfterMs, "requeueAfterMs") }),
+  };
+}
+
+function desired(children) {
+  if (!Array.isArray(children)) throw wrong(children, "children", 'a list of objects or "keep"');
+  children.forEach((child, index) => {
+    const path = `children[${index}]`;
+    checkObject(child, path);
+    checkJson(child, path);
+    referenced(child, path);
+  });
+  return children;
+}
+
+function checkedStatus(status) {
+  checkObject(status, "status");
+  checkJson(status, "status");
+  return status;
+}
+
+function each(list, path, check) {
+  checkList(list, path);
+  return list.map((item, index) => check(item, `${path}[${index}]`));
+}
+
+function stated(item, path) {
+  checkKeys(item, path, ["type", "status", "reason"], ["message"]);
+  checkText(item.type, `${path}.type`);
+  checkOneOf(item.status, `${path}.status`, STATUSES);
+  checkText(item.reason, `${path}.reason`);
+  return { message: "", ...item };
+}
+
+function reported(item, path) {
+  checkKeys(item, path, ["severity", "reason", "message"]);
+  checkOneOf(item.severity, `${path}.severity`, SEVERITIES);
+  for (const key of ["reason", "message"]) checkText(item[key], `${path}.${key}`);
+  return item;
+}

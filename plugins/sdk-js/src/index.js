@@ -1,0 +1,6 @@
+// What an author imports. Each name is documented in index.d.ts.
+
+export { condition, done, needs, normal, waiting, warning } from "./answer.js";
+export { reject, Rejection, retry, RetryRequest } from "./failure.js";
+export { parentLabel } from "./label.js";
+export { definePlugin } from "./plugin.js";

@@ -1,0 +1,103 @@
+"""What a plugin answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+from hotshoe.kind import Kind
+
+
+@dataclass
+class Condition:
+    """A status condition. The host owns its times and generations.
+
+    `status` is `None` where it is not known; `reason` is one PascalCase word.
+    """
+
+    type: str
+    status: bool | None
+    reason: str
+    message: str = ""
+
+
+@dataclass
+class Event:
+    """A Kubernetes Event about the parent. The same reason and message raise a count instead of making a second one."""
+
+    reason: str
+    message: str
+    severity: Literal["Normal", "Warning"] = "Normal"
+
+
+@dataclass
+class Decision:
+    """The desired state.
+
+    `children`: manifests of exactly these children. The host applies each and deletes every other child of this
+    parent that it had made. `None` leaves them as they are.
+
+    `status`: the parent's status without its conditions; what was observed, never what is desired. `None` leaves it
+    alone.
+
+    `conditions`: all conditions that the plugin states; one that it no longer states is removed.
+
+    `requeue_after`: decide again after this long, a `timedelta` or seconds, even if nothing changes.
+    """
+
+    children: Iterable[Mapping[str, Any]] | None = None
+    status: Any = None
+    conditions: Iterable[Condition] = ()
+    events: Iterable[Event] = ()
+    requeue_after: timedelta | float | None = None
+
+
+@dataclass
+class Done(Decision):
+    """The answer of a clean-up that is finished. Counts only when the observed children that must go are gone."""
+
+
+@dataclass
+class Waiting(Decision):
+    """The answer of a clean-up that is not finished. It may change and delete children, but creates none."""
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """An object that a decision needs beyond those that the plugin reads. Without `namespace`, the parent's."""
+
+    key: str
+    kind: Kind
+    name: str
+    namespace: str | None = None
+
+
+class Needs(Exception):
+    """Call again with these objects. Return it or raise it; `Request.need` does that for one object."""
+
+    def __init__(self, *requirements: Requirement) -> None:
+        super().__init__(", ".join(f"{it.kind.kind} {it.name}" for it in requirements))
+        self.requirements = requirements
+
+
+class Retry(Exception):
+    """There is no decision now: try again, after a `timedelta` or seconds, or with back-off."""
+
+    def __init__(self, message: str, after: timedelta | float | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.after = after
+
+
+class Reject(Exception):
+    """The parent cannot be served as it is: no retry until it, the configuration, the grant or the plugin changes.
+
+    `field` is the field at fault, for example `spec.replicas`.
+    """
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field

@@ -1,0 +1,125 @@
+"""The component around a plugin: imported where `hotshoe build` makes one, and nowhere else.
+
+What stands at the top of modules runs once, as the component is made; each call begins with the interpreter as it
+was at the end of `export`.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import sys
+from typing import Any
+
+from componentize_py_types import Err
+from wit_world.imports import log as host
+from wit_world.imports import types as wit
+
+from hotshoe import log, sandbox, trace, wire
+from hotshoe.answer import Decision, Done, Needs, Reject, Retry
+from hotshoe.plugin import Plugin
+from hotshoe.request import Request
+
+# Deeper recursion would end at the sandbox's stack, which knows no lines.
+CALL_DEPTH = 250
+
+_LEVELS = [wire.Enumerator(level) for level in range(5)]
+
+
+def export(module: str) -> type:
+    """Import the plugin's module, and return the class that the component exports."""
+    sandbox.enter()
+    exported = _exported(_plugin_of(importlib.import_module(module)))
+    log.redirect(_write)
+    sys.setrecursionlimit(CALL_DEPTH)
+    gc.collect()
+    # No call lasts so long that what it leaves behind in cycles were worth looking for among all that is here.
+    gc.freeze()
+    gc.set_threshold(100_000)
+    sandbox.close()
+    return exported
+
+
+def _plugin_of(module: Any) -> Plugin:
+    plugins = {id(value): value for value in vars(module).values() if isinstance(value, Plugin)}
+    if len(plugins) != 1:
+        count = "no" if not plugins else f"{len(plugins)}"
+        raise TypeError(f"the module {module.__name__} has {count} hotshoe.Plugin at its top; a plugin is one: plugin = Plugin(…)")
+    return next(iter(plugins.values()))
+
+
+def _exported(plugin: Plugin) -> type:
+    descriptor = _descriptor(plugin)
+
+    class Reconciler:
+        """The interface `reconciler` of the contract."""
+
+        def describe(self) -> Any:
+            return descriptor
+
+        def reconcile(self, raw: Any) -> Any:
+            return _answer(plugin, "reconcile", raw)
+
+        def finalize(self, raw: Any) -> Any:
+            return _answer(plugin, "finalize", raw)
+
+    return Reconciler
+
+
+def _answer(plugin: Plugin, call: str, raw: Any) -> Any:
+    try:
+        return _lowered(plugin.answer(call, Request(raw)))
+    except BaseException as error:  # whatever it is, a trap would say less
+        raise Err(_failure(error)) from None
+    finally:
+        log.finish()
+
+
+def _lowered(answer: Decision | Needs) -> Any:
+    if isinstance(answer, Needs):
+        return wit.Answer_Needs([wire.WireRequirement(it) for it in answer.requirements])
+    decision: Any = wire.WireDecision(answer)
+    children = decision.children
+    decision.children = wit.Children_Keep() if children is None else wit.Children_Exactly(children)
+    if type(answer) is Decision:
+        return wit.Answer_Decided(decision)
+    return wit.Cleanup_Done(decision) if isinstance(answer, Done) else wit.Cleanup_Waiting(decision)
+
+
+def _failure(error: BaseException) -> Any:
+    if isinstance(error, Retry):
+        return wit.Failure_Retry(wit.Retry(str(error), wire.milliseconds(error.after, "the time of a Retry")))
+    if isinstance(error, Reject):
+        return wit.Failure_Reject(wit.Rejection(str(error), error.field))
+    return wit.Failure_Other(trace.describe(error))
+
+
+def _write(level: int, line: str) -> None:
+    if sandbox.is_built():
+        host.log(_LEVELS[level], line.encode(errors="replace").decode())
+
+
+def _descriptor(plugin: Plugin) -> Any:
+    schema = plugin.config_schema
+    return wit.Descriptor(
+        name=plugin.name,
+        version=plugin.version,
+        parent=wire.ResourceKind(plugin.parent),
+        parent_fields=list(plugin.parent_fields),
+        owns=[wit.OwnedKind(wire.ResourceKind(owned), _verbs(owned), list(owned.fields)) for owned in plugin.owns],
+        reads=[_read(key, read) for key, read in plugin.reads.items()],
+        finalizer=plugin.finalizer,
+        wants_now=plugin.wants_now,
+        wants_attempt=plugin.wants_attempt,
+        config_schema=None if schema is None else json.dumps(schema),
+    )
+
+
+def _verbs(owned: Any) -> list[Any]:
+    return [wit.Verb[verb.upper()] for verb in owned.verbs]
+
+
+def _read(key: str, read: Any) -> Any:
+    rule = wit.MatchRule_ParentField(read.name_from) if read.label is None else wit.MatchRule_ParentLabel(read.label)
+    return wit.ReadKind(key, wire.ResourceKind(read), read.selector, rule, list(read.fields))

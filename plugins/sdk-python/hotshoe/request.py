@@ -1,0 +1,204 @@
+"""What a plugin is shown."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hotshoe.answer import Needs, Requirement
+from hotshoe.kind import Kind
+
+
+class Refusal:
+    """A child whose last write the API server refused.
+
+    It stays until a write goes through or the desired child changes.
+    """
+
+    __slots__ = ("kind", "namespace", "name", "code", "reason", "message")
+
+    def __init__(self, raw: Any) -> None:
+        self.kind: str = raw.ref.kind.kind
+        self.namespace: str | None = raw.ref.namespace
+        self.name: str = raw.ref.name
+        self.code: int = raw.code
+        self.reason: str = raw.reason
+        self.message: str = raw.message
+
+    def __repr__(self) -> str:
+        return f"Refusal({self.kind} {self.name}: {self.code} {self.reason}: {self.message})"
+
+
+class Objects(Sequence[dict[str, Any]]):
+    """Observed objects as dictionaries, each decoded when it is looked at."""
+
+    __slots__ = ("_raw", "_read")
+
+    def __init__(self, raw: Sequence[Any]) -> None:
+        self._raw = raw
+        self._read: list[dict[str, Any] | None] = [None] * len(raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self._raw)))]
+        read = self._read[index]
+        if read is None:
+            read = self._read[index] = json.loads(self._raw[index].json)
+        return read
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[at] for at in range(len(self._raw)))
+
+    def of(self, kind: str | Kind) -> list[dict[str, Any]]:
+        """Return those of a kind, sorted by namespace and name."""
+        return [self[at] for at, raw in enumerate(self._raw) if _is(raw.ref.kind, kind)]
+
+    def named(self, kind: str | Kind, name: str) -> dict[str, Any] | None:
+        """Return the one of a kind with this name, if it is there."""
+        for at, raw in enumerate(self._raw):
+            if raw.ref.name == name and _is(raw.ref.kind, kind):
+                return self[at]
+        return None
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+class Related(Mapping[str, Objects]):
+    """The objects found for each declared read and each requirement, sorted by namespace and name."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self, raw: Sequence[Any]) -> None:
+        self._found = {related.key: Objects(related.objects) for related in raw}
+
+    def __getitem__(self, key: str) -> Objects:
+        return self._found[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+class Request:
+    """What a plugin is shown: `parent`, `children`, `related`, `refusals`, `config`, `now` and `attempt`.
+
+    Objects are dictionaries of the fields that the plugin asked for. What is not looked at is not decoded.
+    """
+
+    __slots__ = ("_raw", "_parent", "_config", "_children", "_related")
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self._parent: dict[str, Any] | None = None
+        self._config: dict[str, Any] | None = None
+        self._children: Objects | None = None
+        self._related: Related | None = None
+
+    @property
+    def parent(self) -> dict[str, Any]:
+        """The object to decide about."""
+        if self._parent is None:
+            self._parent = json.loads(self._raw.parent.json)
+        return self._parent
+
+    @property
+    def name(self) -> str:
+        """The parent's name."""
+        return self._raw.parent.ref.name
+
+    @property
+    def namespace(self) -> str | None:
+        """The parent's namespace; `None` where it is cluster-scoped."""
+        return self._raw.parent.ref.namespace
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The parent's spec; empty where it has none."""
+        return self.parent.get("spec") or {}
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The parent's status, as far as the plugin asked for it in `parent_fields`; empty where there is none."""
+        return self.parent.get("status") or {}
+
+    @property
+    def children(self) -> Objects:
+        """The parent's children, sorted by kind, namespace and name."""
+        if self._children is None:
+            self._children = Objects(self._raw.children)
+        return self._children
+
+    def child(self, kind: str | Kind, name: str | None = None) -> dict[str, Any] | None:
+        """Return the child of this kind with this name, or else with the parent's, if it is there."""
+        return self.children.named(kind, self.name if name is None else name)
+
+    @property
+    def related(self) -> Related:
+        """The objects found for each declared read and each requirement, by its key."""
+        if self._related is None:
+            self._related = Related(self._raw.related)
+        return self._related
+
+    def need(self, key: str, kind: Kind, name: str, namespace: str | None = None) -> dict[str, Any] | None:
+        """Return an object that the plugin does not read otherwise, or `None` where it does not exist.
+
+        Where the host has not fetched it yet, this ends the call, and the host calls again with it.
+        """
+        if key not in self.related:
+            raise Needs(Requirement(key, kind, name, namespace))
+        found = self.related[key]
+        return found[0] if found else None
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """Children whose last write the API server refused."""
+        return [Refusal(raw) for raw in self._raw.refusals]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The plugin's configuration."""
+        if self._config is None:
+            self._config = json.loads(self._raw.config) if self._raw.config else {}
+        return self._config
+
+    @property
+    def now(self) -> datetime.datetime | None:
+        """The time, in UTC; only where the plugin says `wants_now=True`."""
+        if self._raw.now is None:
+            return None
+        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+        return epoch + datetime.timedelta(milliseconds=self._raw.now)
+
+    @property
+    def attempt(self) -> int | None:
+        """How often the parent was tried since its last success; only where the plugin says `wants_attempt=True`."""
+        return self._raw.attempt
+
+    def __repr__(self) -> str:
+        return f"Request({self._raw.parent.ref.kind.kind} {self.name})"
+
+
+def field(of: Any, path: str, default: Any = None) -> Any:
+    """Return the field of an object at a dotted path, or `default` where it, or anything above it, is missing.
+
+    `field(deployment, "status.availableReplicas", 0)`; the object itself may be missing too.
+    """
+    for name in path.split("."):
+        if not isinstance(of, Mapping):
+            return default
+        of = of.get(name)
+    return default if of is None else of
+
+
+def _is(raw: Any, kind: str | Kind) -> bool:
+    if isinstance(kind, str):
+        return raw.kind == kind
+    return raw.kind == kind.kind and raw.group == kind.group and raw.version == kind.version

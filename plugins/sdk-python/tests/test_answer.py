@@ -1,0 +1,142 @@
+"""An answer crosses as it is meant, or an error says where it does not."""
+
+import dataclasses
+import json
+from datetime import timedelta
+
+import pytest
+
+from hotshoe import Condition, Decision, Done, Event, Kind, Needs, Owns, Plugin, Reads, Requirement, Waiting
+from hotshoe.testing import answer
+from hotshoe.wire import WireDecision, milliseconds
+
+CHILD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+
+
+def test_children_cross_as_they_are_written():
+    child = {**CHILD, "data": {"text": "ä\ud800", "port": 80, "none": None}}
+    [crossed] = WireDecision(Decision(children=[child])).children
+    assert (crossed.ref.kind.group, crossed.ref.kind.version, crossed.ref.kind.kind) == ("", "v1", "ConfigMap")
+    assert (crossed.ref.namespace, crossed.ref.name) == (None, "a")
+    assert json.loads(crossed.json) == child
+    crossed.json.encode()
+
+
+def test_no_children_and_children_that_are_left_alone_are_two_things():
+    assert WireDecision(Decision(children=[])).children == []
+    assert WireDecision(Decision()).children is None
+
+
+def test_a_status_may_be_a_dataclass():
+    @dataclasses.dataclass
+    class Status:
+        names: list[str]
+
+    assert WireDecision(Decision(status=Status(["a"]))).status == '{"names":["a"]}'
+
+
+def test_a_condition_may_be_unknown():
+    conditions = [Condition("A", None, "R"), Condition("B", True, "R"), Condition("C", False, "R")]
+    assert [it.status.value for it in WireDecision(Decision(conditions=conditions)).conditions] == [2, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("decision", "said"),
+    [
+        (Decision(children={"a": 1}), "children is dict instead of a list"),
+        (Decision(children="abc"), "children is 'abc' instead of a list"),
+        (Decision(children=["abc"]), "children[0] is 'abc' instead of a manifest"),
+        (Decision(children=[{**CHILD, "kind": None}]), "children[0].kind is None instead of a text"),
+        (Decision(children=[{**CHILD, "metadata": {}}]), "children[0].metadata.name is None"),
+        (Decision(children=[{**CHILD, "metadata": None}]), "children[0].metadata is None"),
+        (Decision(children=[{**CHILD, "apiVersion": "a/b/c"}]), "names no kind"),
+        (Decision(children=[CHILD, {**CHILD, "data": {"x": {1}}}]), "children[1].data.x is a set, which is no JSON value"),
+        (Decision(children=[{**CHILD, "x": [0.0, float("nan")]}]), "children[0].x[1] is nan, which is no JSON value"),
+        (Decision(children=[{**CHILD, "x": {(1, 2): 3}}]), "children[0].x: tuple is no key of a JSON object"),
+        (Decision(children=[{**CHILD, "x": b"bytes"}]), "children[0].x is a bytes"),
+        (Decision(status=[1]), "status is list instead of a dict"),
+        (Decision(status={"at": timedelta(1)}), "status.at is a timedelta"),
+        (Decision(conditions=[("A", True)]), "conditions: tuple is no Condition"),
+        (Decision(conditions=[Condition("A", "True", "R")]), "the status of the condition A is 'True' instead of True"),
+        (Decision(conditions=[Condition("A", True, 3)]), "the reason of the condition A is 3 instead of a text"),
+        (Decision(conditions=[Condition("A", True, "R", "\ud800")]), "no valid Unicode"),
+        (Decision(events=["Ready"]), "events: 'Ready' is no Event"),
+        (Decision(events=[Event("R", "m", "Error")]), "is 'Error' instead of Normal or Warning"),
+        (Decision(requeue_after="5s"), "requeue_after is '5s' instead of a timedelta or seconds"),
+        (Decision(requeue_after=-1), "must not be negative"),
+        (Decision(requeue_after=float("inf")), "not endless"),
+    ],
+)
+def test_what_is_wrong_in_an_answer_is_named(decision, said):
+    with pytest.raises((TypeError, ValueError)) as error:
+        WireDecision(decision)
+    assert said in str(error.value)
+
+
+def test_what_contains_itself_is_named():
+    endless = {**CHILD}
+    endless["again"] = endless
+    with pytest.raises(ValueError, match="contains itself"):
+        WireDecision(Decision(children=[endless]))
+
+
+def test_times_are_seconds_or_timedeltas():
+    assert milliseconds(timedelta(minutes=1), "x") == 60_000
+    assert (milliseconds(0.0015, "x"), milliseconds(None, "x")) == (2, None)
+
+
+def plugin_that_answers(value, **options):
+    plugin = Plugin("a", version="0.1.0", parent=Kind("example.com/v1", "A"), **options)
+    plugin.reconcile(lambda request: value)
+    plugin.finalize(lambda request: value)
+    return plugin
+
+
+@pytest.mark.parametrize("value", [None, {}, [CHILD], Done(), Waiting()])
+def test_a_function_that_returns_no_decision_is_an_error(value):
+    with pytest.raises(TypeError, match="reconcile returned .* instead of a Decision or Needs"):
+        answer(plugin_that_answers(value), {"metadata": {"name": "a"}})
+
+
+@pytest.mark.parametrize("value", [Decision(), Needs(), 3])
+def test_a_clean_up_is_done_or_waiting(value):
+    with pytest.raises(TypeError, match="finalize returned .* instead of Done or Waiting"):
+        answer(plugin_that_answers(value), {"metadata": {"name": "a"}}, finalize=True)
+
+
+def test_a_clean_up_that_returns_nothing_is_done():
+    assert answer(plugin_that_answers(None), {"metadata": {"name": "a"}}, finalize=True) == Done()
+
+
+def test_what_is_needed_is_asked_for_once():
+    plugin = Plugin("a", version="0.1.0", parent=Kind("example.com/v1", "A"))
+
+    @plugin.reconcile
+    def reconcile(request):
+        settings = request.need("settings", Kind("v1", "ConfigMap"), "settings", namespace="shared")
+        return Decision(status={"found": settings is not None and settings["data"]})
+
+    parent = {"metadata": {"name": "a"}}
+    needs = answer(plugin, parent)
+    assert needs.requirements == (Requirement("settings", Kind("v1", "ConfigMap"), "settings", "shared"),)
+    assert answer(plugin, parent, related={"settings": []}).status == {"found": False}
+    there = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "b"}}
+    assert answer(plugin, parent, related={"settings": [there]}).status == {"found": {"a": "b"}}
+
+
+def test_a_kind_that_cannot_be_is_refused_at_once():
+    for wrong in (("apps/v1/x", "A"), ("", "A"), ("v1", "")):
+        with pytest.raises(ValueError, match="names no kind"):
+            Kind(*wrong)
+    with pytest.raises(ValueError, match="'patch' is no verb"):
+        Owns("v1", "ConfigMap", verbs=["patch"])
+    with pytest.raises(ValueError, match="say how a Pod belongs to a parent"):
+        Reads("v1", "Pod")
+    with pytest.raises(TypeError, match=r"fields=\['spec'\]"):
+        Owns("v1", "ConfigMap", fields="spec")
+
+
+def test_the_finalizer_is_in_the_group_of_the_parent():
+    assert plugin_that_answers(None).finalizer == "example.com/finalizer"
+    assert plugin_that_answers(None, finalizer="example.com/mine").finalizer == "example.com/mine"
+    assert Plugin("a", version="0.1.0", parent=Kind("v1", "ConfigMap")).finalizer is None

@@ -1,0 +1,90 @@
+//! What the Redis plugin does, seen by a plain client: each test has a host and a namespace of its own, which enforces
+//! Pod Security `restricted`. Volumes are made by the host path provisioner of the controller-manager.
+
+mod by_hand;
+mod rollout;
+mod servers;
+mod storage;
+mod stuck;
+
+use hotshoe_tests::host::Host;
+use hotshoe_tests::kinds::{CLAIM, POD, REDIS, STATEFUL_SET};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{ControlPlane, Scene, guests};
+use serde_json::{Value, json};
+
+const CRD: &str = "crds/cache.example.com_redises.yaml";
+
+/// A namespace with a host at work that has the plugin.
+async fn scene(name: &str) -> (Scene, Host) {
+    let plane = ControlPlane::shared().await;
+    let folder = guests::plugin("redis");
+    let kubeconfig = plane.install_plugin(&folder, CRD).await;
+    let mut scene = Scene::new(plane, name).await;
+    let host = scene.start().await.plugins(&[&folder]).kubeconfig(&kubeconfig).ready().await;
+    scene.watch_log(&host);
+    (scene, host)
+}
+
+/// A Redis of this spec, by the name of `redis`.
+fn redis(spec: Value) -> Value {
+    json!({ "apiVersion": REDIS.api_version(), "kind": REDIS.kind, "metadata": { "name": "redis" }, "spec": spec })
+}
+
+/// Waits until so many servers are ready, and the status says so of what the spec says now.
+async fn serves(scene: &Scene, replicas: usize) -> Value {
+    let is_right = |object: &Value| {
+        let status = &object["status"];
+        let generation = &object["metadata"]["generation"];
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        status["readyReplicas"] == replicas
+            && status["replicas"] == replicas
+            && status["ordinals"].as_array().map(Vec::len) == Some(replicas)
+            && said(object, "Available").0 == "True"
+            && said(object, "Progressing").0 == "False"
+            && conditions.iter().all(|condition| condition["observedGeneration"] == *generation)
+    };
+    scene.until_object(&REDIS, "redis", &format!("serves with {replicas}"), is_right).await
+}
+
+/// Waits until an ordinal is told to be held up by this, and returns what is said.
+async fn held_up(scene: &Scene, ordinal: usize, reason: &str) -> String {
+    let what = format!("says of redis-{ordinal}: {reason}");
+    let object = scene
+        .until_object(&REDIS, "redis", &what, |object| object["status"]["ordinals"][ordinal]["reason"] == reason)
+        .await;
+    object["status"]["ordinals"][ordinal]["message"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The names of the objects of a kind with the label `app: redis`, sorted.
+async fn labelled(scene: &Scene, kind: &hotshoe_tests::kinds::Kind) -> Vec<String> {
+    let objects = scene.list(kind).await;
+    let ours = objects.iter().filter(|object| object["metadata"]["labels"]["app"] == "redis");
+    let mut names: Vec<String> =
+        ours.filter_map(|object| object["metadata"]["name"].as_str()).map(str::to_owned).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Waits until exactly these claims are there.
+async fn has_claims(scene: &Scene, ordinals: &[usize]) {
+    let expected: Vec<String> = ordinals.iter().map(|ordinal| format!("redis-data-redis-{ordinal}")).collect();
+    scene
+        .until(&format!("the claims are {expected:?}"), async || {
+            let found = labelled(scene, &CLAIM).await;
+            if found == expected { Ok(()) } else { Err(format!("{found:?}")) }
+        })
+        .await;
+}
+
+/// The image of each server, in the order of their ordinals.
+async fn images(scene: &Scene) -> Vec<String> {
+    let mut pods = scene.list(&POD).await;
+    pods.sort_by_key(|pod| pod["metadata"]["name"].to_string());
+    let image = |pod: &Value| pod["spec"]["containers"][0]["image"].as_str().unwrap_or_default().to_owned();
+    pods.iter().map(image).collect()
+}
+
+async fn set(scene: &Scene) -> Value {
+    scene.get(&STATEFUL_SET, "redis").await
+}
