@@ -95,6 +95,11 @@ impl Plan {
         let project = place.folder();
         let manifest = match Workspace::of(project)? {
             Some(workspace) => {
+                ensure!(
+                    self.context.sdk_path.is_none(),
+                    "the crates of this project take the SDK that {} names; change it there, and leave --sdk out",
+                    workspace.manifest
+                );
                 let text = workspace.with_member(&self.context.name)?;
                 self.files.change(workspace.manifest, text);
                 project.join(workspace.manifest)
