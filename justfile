@@ -73,6 +73,12 @@ default:
 build: build-host
     @for plugin in plugins/*/plugin.yaml; do "{{ hotshoe }}" build "$(dirname "$plugin")"; done
 
+# Make a new plugin here: just new cache --lang python
+[group('build')]
+[no-exit-message]
+new *arguments: build-host
+    @"{{ hotshoe }}" new "$@"
+
 # Build a plugin: target/plugins/NAME.wasm
 [group('build')]
 [no-exit-message]

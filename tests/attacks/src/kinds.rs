@@ -37,6 +37,9 @@ kinds! {
     UNSERVED_FAULT = "unserved.example.com" / "v1" "Fault" "faults";
     STATUSLESS_FAULT = "statless.example.com" / "v1" "Fault" "faults";
     ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
+    MADE_RUST = "made.example.org" / "v1alpha1" "MadeRust" "maderusts";
+    MADE_PYTHON = "made.example.org" / "v1alpha1" "MadePython" "madepythons";
+    MADE_JS = "made.example.org" / "v1alpha1" "MadeJs" "madejses";
     DEPLOYMENT = "apps" / "v1" "Deployment" "deployments";
     REPLICA_SET = "apps" / "v1" "ReplicaSet" "replicasets";
     STATEFUL_SET = "apps" / "v1" "StatefulSet" "statefulsets";

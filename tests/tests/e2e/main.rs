@@ -11,6 +11,7 @@
 //! | `hostile/` | a plugin that attacks, beside a healthy one |
 //! | `javascript.rs` | what a plugin in JavaScript does wrong |
 //! | `memcached/` | what the Memcached plugin does, row by row |
+//! | `new.rs` | what `hotshoe new` makes, from nothing to Pods that run |
 //! | `nginx.rs` | what the plugins of `NginxServer` do |
 //! | `python.rs` | what is seen of a plugin in Python that fails |
 //! | `redis/` | what the Redis plugin does |
@@ -25,6 +26,7 @@ mod hostile;
 mod javascript;
 mod kinds;
 mod memcached;
+mod new;
 mod nginx;
 mod python;
 mod redis;
