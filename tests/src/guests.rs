@@ -20,6 +20,12 @@ pub fn memcached() -> PathBuf {
     BUILT.get_or_init(|| build("plugins/memcached", "memcached")).clone()
 }
 
+/// The folder of the backup plugin, its component built.
+pub fn backup() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("plugins/backup", "backup")).clone()
+}
+
 /// The folder of a plugin that fails in the way that its parent asks for, its component built.
 pub fn faulty() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();

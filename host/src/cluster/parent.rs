@@ -98,12 +98,12 @@ impl Writer {
         self.send_status(resource, parent, rest, apply_body::query(predecessor), &Identity::Host, permit).await
     }
 
-    /// Applies the host's own condition, as the host. Not forced: where the CRD does not declare conditions as a list of
+    /// Applies the host's own conditions, as the host. Not forced: where the CRD does not declare conditions as a list of
     /// the type `map`, they are one value, and a forced apply would replace the conditions of others.
     ///
     /// # Errors
     /// The API server's error; a conflict of ownership if the conditions are one value of another field manager.
-    pub async fn apply_host_condition(
+    pub async fn apply_host_conditions(
         &self,
         resource: &Resource,
         parent: &Object,
@@ -122,11 +122,11 @@ impl Writer {
         }
     }
 
-    /// Removes the host's own condition, as the host.
+    /// Removes the host's own conditions, as the host.
     ///
     /// # Errors
     /// The API server's error.
-    pub async fn remove_host_condition(
+    pub async fn remove_host_conditions(
         &self,
         resource: &Resource,
         parent: &Object,
@@ -287,8 +287,8 @@ mod tests {
         let permit = Permit::unlimited();
         let (stated, said, removed) = (writer().await, writer().await, writer().await);
         drop(stated.apply_status(&resource, &parent, json!({}), &permit).await);
-        drop(said.apply_host_condition(&resource, &parent, json!({}), &permit).await);
-        drop(removed.remove_host_condition(&resource, &parent, &permit).await);
+        drop(said.apply_host_conditions(&resource, &parent, json!({}), &permit).await);
+        drop(removed.remove_host_conditions(&resource, &parent, &permit).await);
         for writer in [stated, said, removed] {
             assert!(writer.rate_limit.write().now_or_never().is_none(), "the one write of this second is made");
         }

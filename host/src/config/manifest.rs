@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use hotshoe_core::check::grant::Rule;
 use hotshoe_core::check::parent_kind::ParentKind;
+use hotshoe_core::flow::retry::RetryOverrides;
 use hotshoe_core::model::limits::Overrides;
 use hotshoe_core::model::predecessors::Predecessor;
 
@@ -61,6 +62,9 @@ pub struct PluginSpec {
     /// Earlier names of this plugin: what those made for the same parents is its own from now on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub takes_over_from: Vec<Predecessor>,
+    /// When a parent is tried again whose reconcile failed, and how often.
+    #[serde(default)]
+    pub retry: RetryOverrides,
     /// When another component may decide unasked.
     #[serde(default)]
     pub swap: Swap,

@@ -19,6 +19,7 @@ use hotshoe_core::check::glob;
 use hotshoe_core::check::grant;
 use hotshoe_core::check::grant::Grant;
 use hotshoe_core::check::parent_kind::{ParentKind, Parentage};
+use hotshoe_core::flow::retry::RetryPolicy;
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
@@ -69,6 +70,8 @@ pub struct PluginConfig {
     pub predecessors: Predecessors,
     /// What it may use up.
     pub limits: Limits,
+    /// When a parent is tried again whose reconcile failed, and how often.
+    pub retry: RetryPolicy,
     /// Of how many parents in 100 another component may delete children unasked.
     pub max_losing: u8,
     /// A warning for each member of its configuration whose variable is not set.
@@ -176,6 +179,7 @@ impl PluginConfig {
             grant: Grant { rules: spec.grants, prune_all: spec.prune_all, host_namespace: host.namespace.clone() },
             predecessors,
             limits: Limits::with(&spec.limits)?,
+            retry: RetryPolicy::with(&spec.retry).map_err(|error| anyhow!("spec.{error}"))?,
             max_losing,
             digest,
         })
@@ -358,6 +362,7 @@ mod tests {
         assert!(shown[1].starts_with("spec:\n"), "{}", shown[1]);
         let whole = parse(shown[0]).unwrap();
         assert_eq!((&*whole.name, whole.limits, whole.max_losing), ("hello", Limits::default(), MAX_LOSING));
+        assert_eq!(whole.retry, RetryPolicy::default());
         let rule = &parse(&shown[0].replace("  grants: []", &shown[1].replace("spec:\n", ""))).unwrap().grant.rules[0];
         assert_eq!(rule.namespaces, Namespaces::default());
         let (mut names, limits) = (Vec::new(), include_str!("../../../docs/src/reference/limits.md"));
@@ -457,6 +462,33 @@ mod tests {
         assert!(error.contains("spec.grants[0] (ConfigMap)") && error.contains("no Pods"), "{error}");
         let subresource = PLUGIN.replace("kind: Deployment", "kind: Deployment/scale");
         assert!(parse(&subresource).is_err());
+    }
+
+    #[test]
+    fn when_what_failed_is_tried_again_is_said_within_bounds_and_a_change_of_it_is_another_plugin_yaml() {
+        let with = |retry: &str| parse(&PLUGIN.replace("  grants:", &format!("  retry: {retry}\n  grants:")));
+        let plugin = with("{baseDelay: 500ms, maxDelay: 2m, maxTries: 4}").unwrap();
+        let said = RetryPolicy {
+            base_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(120),
+            max_tries: Some(4),
+        };
+        assert_eq!(plugin.retry, said);
+        assert_ne!(plugin.digest, with("{}").unwrap().digest);
+        assert_eq!(parse(PLUGIN).unwrap().retry, RetryPolicy::default());
+        for (bad, says) in [
+            ("{baseDelay: -1s}", "`-1s` is no span of time"),
+            ("{baseDelay: 5}", "`5` is no span of time"),
+            ("{baseDelay: 0s}", "spec.retry.baseDelay is 0ms"),
+            ("{maxDelay: 1s, baseDelay: 2s}", "spec.retry.maxDelay is 1s"),
+            ("{maxTries: 0}", "spec.retry.maxTries is 0"),
+            ("{maxTries: -1}", "a whole number is expected here"),
+            ("{maxTries: many}", "a whole number is expected here"),
+            ("{retries: 3}", "unknown field `retries`"),
+        ] {
+            let error = format!("{:#}", with(bad).unwrap_err());
+            assert!(error.contains(says), "{bad}: {error}");
+        }
     }
 
     #[test]

@@ -218,6 +218,25 @@ impl Controller {
         (failing, refused)
     }
 
+    /// The parents that are stalled: how many, and the first of them.
+    pub fn stalled(&self) -> Option<Stalled> {
+        let states = self.states.lock();
+        let of_state = |(key, state): (&Key, &ParentState)| {
+            let stalled = state.tries.stalled()?;
+            Some(StalledParent {
+                object: key.to_string(),
+                tries: state.tries.made(),
+                reason: stalled.reason.to_owned(),
+            })
+        };
+        let mut parents: Vec<_> = states.iter().filter_map(of_state).collect();
+        drop(states);
+        parents.sort_by(|a, b| a.object.cmp(&b.object));
+        let count = parents.len();
+        parents.truncate(STALLED_SHOWN);
+        (count > 0).then_some(Stalled { count, parents })
+    }
+
     /// The parents that have been deleting for longer than a minute: how many, and the oldest.
     pub fn deleting(&self) -> Option<Deleting> {
         let parents = self.active()?.parents.watch.clone();
@@ -256,6 +275,31 @@ impl Controller {
     pub fn has_left(&self, key: &Key) -> bool {
         self.left.lock().contains(key)
     }
+}
+
+/// So many parents that are stalled are shown by name.
+const STALLED_SHOWN: usize = 10;
+
+/// Parents that are not tried again before something changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stalled {
+    /// How many.
+    pub count: usize,
+    /// The first of them, by name.
+    pub parents: Vec<StalledParent>,
+}
+
+/// A parent that is not tried again before something changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StalledParent {
+    /// Which.
+    pub object: String,
+    /// How often it was tried.
+    pub tries: u32,
+    /// Why the last try failed, in one word.
+    pub reason: String,
 }
 
 /// Deletions that last longer than this are shown, seconds.

@@ -105,7 +105,7 @@ pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentSt
         refusals: state.refused.shown(),
         config: active.plugin.config.clone(),
         now: descriptor.wants_now.then_some(now),
-        attempt: descriptor.wants_attempt.then_some(state.failures),
+        attempt: descriptor.wants_attempt.then_some(state.tries.made()),
         parent: document.clone(),
     };
     Observed { parent, children, shown: Arc::new(shown), denied: denied.into_inner() }

@@ -43,7 +43,8 @@ pub struct Owned {
 pub enum Verb {
     /// Make them.
     Create,
-    /// Change them.
+    /// Change them. A kind that is owned without this verb is created once: what is there is left as it is, however it
+    /// differs from what is desired. That is for kinds that cannot be changed, such as Jobs.
     Update,
     /// Delete those that it no longer wants.
     Delete,

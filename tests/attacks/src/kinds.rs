@@ -36,6 +36,7 @@ kinds! {
     OLD_FAULT = "oldstyle.example.com" / "v1" "Fault" "faults";
     UNSERVED_FAULT = "unserved.example.com" / "v1" "Fault" "faults";
     STATUSLESS_FAULT = "statless.example.com" / "v1" "Fault" "faults";
+    BACKUP = "batch.example.com" / "v1alpha1" "Backup" "backups";
     ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
     MADE_RUST = "made.example.org" / "v1alpha1" "MadeRust" "maderusts";
     MADE_PYTHON = "made.example.org" / "v1alpha1" "MadePython" "madepythons";
@@ -44,6 +45,7 @@ kinds! {
     REPLICA_SET = "apps" / "v1" "ReplicaSet" "replicasets";
     STATEFUL_SET = "apps" / "v1" "StatefulSet" "statefulsets";
     CLAIM = "" / "v1" "PersistentVolumeClaim" "persistentvolumeclaims";
+    JOB = "batch" / "v1" "Job" "jobs";
     SERVICE = "" / "v1" "Service" "services";
     LIMIT_RANGE = "" / "v1" "LimitRange" "limitranges";
     NETWORK_POLICY = "networking.k8s.io" / "v1" "NetworkPolicy" "networkpolicies";

@@ -4,6 +4,7 @@
 //! | folder | what it is about |
 //! |---|---|
 //! | `alone/` | what changes the whole control plane: outages, another set of rights, a host for all namespaces in its image |
+//! | `backup.rs` | what the backup plugin does, seen by a plain client |
 //! | `chosen_cluster.rs` | which cluster the recipes act on |
 //! | `docs/` | what the README and the book say |
 //! | `host/` | the host as a process: many objects, restarts, configuration, broken plugins |
@@ -18,6 +19,7 @@
 //! | `rollout/` | another component is activated, compared, or rolled back |
 
 mod alone;
+mod backup;
 mod chosen_cluster;
 mod docs;
 mod faults;

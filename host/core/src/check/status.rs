@@ -8,6 +8,9 @@ use crate::model::kind::Kind;
 
 /// The host's own condition: whether the last decision could be applied.
 pub const RECONCILED: &str = "Reconciled";
+/// The host's other condition, and maybe a plugin's: that nothing is tried any more before the parent changes. The word is
+/// kstatus', which tools that wait for objects know.
+pub const STALLED: &str = "Stalled";
 
 /// Returns the members of the plugin's status, without conditions.
 ///

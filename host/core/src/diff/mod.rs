@@ -84,8 +84,11 @@ pub fn plan(desired: Vec<Desired>, observed: &ObservedChildren, plugins: &[&str]
     plan
 }
 
-/// Whether the child is as desired.
+/// Whether the child is as desired; one that is created once is, whatever became of it.
 pub fn in_sync(desired: &Desired, live: &Object, manager: &str) -> bool {
+    if desired.is_created_once {
+        return true;
+    }
     live.applied.as_deref() == Some(&*desired.digest)
         && live.owned_fields(manager, false).is_some_and(|fields| covers(fields, &desired.body))
 }

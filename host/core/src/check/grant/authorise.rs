@@ -48,7 +48,7 @@ impl Grant {
 
     /// Lists what the body needs beyond the verbs, so that one edit of `plugin.yaml` opens all of it.
     fn check_body_without_grant(&self, request: &Request<'_>) -> Checked {
-        let (Access::Apply(body), kind) = (request.access, &request.object.kind) else { return Ok(()) };
+        let (Some(body), kind) = (request.access.body(), &request.object.kind) else { return Ok(()) };
         let place = self.rules.iter().position(|rule| kind.is(&rule.group, &rule.kind));
         let checked = match place.and_then(|place| self.rules.get(place)) {
             Some(rule) => rule.check_body(request, body),
@@ -89,7 +89,7 @@ impl Grant {
             let nearest = self.rules.iter().position(|rule| passed(rule) == furthest);
             return Err(why_not(nearest).into());
         }
-        let Access::Apply(body) = access else { return Ok(()) };
+        let Some(body) = access.body() else { return Ok(()) };
         let mut giving = self.rules.iter().enumerate().filter(|(_, rule)| passed(rule) == steps.len());
         if !opens.is_some_and(|opens| giving.clone().any(|(_, rule)| std::ptr::eq(rule, opens))) {
             *opens = check_body(&mut giving, request, body)?;
