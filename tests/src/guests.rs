@@ -26,6 +26,12 @@ pub fn faulty() -> PathBuf {
     BUILT.get_or_init(|| build("tests/fixtures/faulty", "faulty")).clone()
 }
 
+/// The folder of the same in Python, its component built.
+pub fn faulty_python() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("tests/fixtures/faulty-python", "faulty-python")).clone()
+}
+
 /// The folder of a plugin that attacks its host in the way that its parent asks for, its component
 /// built.
 pub fn hostile() -> PathBuf {

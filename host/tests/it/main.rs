@@ -8,4 +8,5 @@ mod plugin_cli;
 mod plugin_limits;
 mod plugin_load;
 mod plugin_support;
+mod python;
 mod recipes;

@@ -87,7 +87,7 @@ fn each_field_of_the_spec_has_its_place() {
         ("/spec/template/spec/initContainers/0/image", json!("busybox:1.37")),
         ("/spec/template/spec/initContainers/0/command", json!(["true"])),
         ("/spec/template/spec/containers/0/image", json!("redis:7.2")),
-        ("/spec/template/spec/containers/0/resources", json!({ "requests": { "cpu": "1" }, "limits": {} })),
+        ("/spec/template/spec/containers/0/resources", json!({ "requests": { "cpu": "1" } })),
         ("/spec/volumeClaimTemplates/0/spec/storageClassName", json!("fast")),
         ("/spec/volumeClaimTemplates/0/spec/resources/requests/storage", json!("2Gi")),
     ] {

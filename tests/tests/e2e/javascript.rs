@@ -15,7 +15,11 @@ const CRD: &str = "tests/fixtures/faulty/crd.yaml";
 /// What is wrong, the reason that the host has for it, and words of the message.
 const FAULTS: [(&str, &str, &str); 11] = [
     ("throw", "PluginFailed", "TypeError: cannot read property 'name' of undefined (owner.js:4)"),
-    ("throw a class", "PluginFailed", "QuotaError: used up (plugin.js:12), caused by RangeError: 7 of 7 (plugin.js:12)"),
+    (
+        "throw a class",
+        "PluginFailed",
+        "QuotaError: used up (plugin.js:12), caused by RangeError: 7 of 7 (plugin.js:12)",
+    ),
     ("throw a text", "PluginFailed", "a value that is no Error was thrown: \"help\""),
     ("reject", "Rejected", "spec.fault: no plugin can serve this"),
     ("promise", "PluginFailed", "the answer of reconcile is a Promise (a plugin answers at once: without `async`)"),

@@ -11,6 +11,7 @@
 //! | `javascript.rs` | what a plugin in JavaScript does wrong |
 //! | `memcached/` | what the Memcached plugin does, row by row |
 //! | `nginx.rs` | what the plugins of `NginxServer` do |
+//! | `python.rs` | what is seen of a plugin in Python that fails |
 //! | `redis/` | what the Redis plugin does |
 //! | `rollout/` | another component is activated, compared, or rolled back |
 
@@ -23,5 +24,6 @@ mod hostile;
 mod javascript;
 mod memcached;
 mod nginx;
+mod python;
 mod redis;
 mod rollout;
