@@ -337,7 +337,8 @@ fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor, plugin: &Plugi
     let lens = Lens {
         projection: projection.clone(),
         labels: selector.keys().map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect(),
-        status: true,
+        // What its own controller writes there all the time is no news, unless the plugin asks for it.
+        status: !descriptor.parent.is_builtin(),
     };
     let scope = Scope::labelled(descriptor.parent.clone(), &selector);
     let (woken, selects) = (interest.woken.clone(), !selector.is_empty());
