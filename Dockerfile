@@ -3,6 +3,8 @@
 # `just image` builds it; `just image-root FOLDER` lays out the same files without an engine.
 
 FROM docker.io/library/rust:1.95.0-bookworm AS build
+# For the plugins in JavaScript.
+COPY --from=docker.io/library/node:22-bookworm-slim /usr/local/ /usr/local/
 # The image's own toolchain, whatever else rust-toolchain.toml names for developers.
 ENV RUSTUP_TOOLCHAIN=1.95.0 \
     CC_aarch64_unknown_linux_musl=gcc \

@@ -73,6 +73,12 @@ default:
 build: build-host
     @for plugin in plugins/*/plugin.yaml; do "{{ hotshoe }}" build "$(dirname "$plugin")"; done
 
+# Make a new plugin here: just new cache --lang python
+[group('build')]
+[no-exit-message]
+new *arguments: build-host
+    @"{{ hotshoe }}" new "$@"
+
 # Build a plugin: target/plugins/NAME.wasm
 [group('build')]
 [no-exit-message]
@@ -264,11 +270,11 @@ demo: build control-plane
 
 # What to run before a commit, in a minute or two: format, clippy, core tests, the plugins' logic, the fuzz targets' seeds
 [group('test')]
-check: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" "lint")
+check: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" "test-logic-python" "lint")
 
 # Everything that CI runs
 [group('test')]
-test: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" "apply-types-check" "lint" "docs" "build" "test-unit" "crds-check" "test-plugin" "control-plane" "test-e2e" "demo")
+test: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" "test-logic-python" "apply-types-check" "lint" "docs" "build" "test-unit" "crds-check" "test-plugin" "control-plane" "test-e2e" "demo")
 
 # The pure half of the host: what a plugin may do and what must be written, in seconds
 [group('test')]
@@ -290,6 +296,11 @@ t *arguments: toolchain
 [group('test')]
 test-logic *arguments: toolchain
     cd plugins && cargo test {{ guests }} --all-features "$@"
+
+# The logic of the plugins in Python, and their SDK, by pytest
+[group('test')]
+test-logic-python *arguments:
+    @plugins/test-python.sh "$@"
 
 # The logic of the plugins in JavaScript, and their SDK, in Node
 [group('test')]
@@ -489,7 +500,7 @@ build-host: toolchain
 # The plugins of the tests, before the first test waits for one of them.
 [private]
 fixtures: build-host
-    @for name in faulty hostile; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
+    @for name in faulty faulty-python hostile marked; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
 
 [private]
 control-plane:

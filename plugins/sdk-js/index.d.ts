@@ -59,7 +59,7 @@ export interface OwnedKind {
   fields?: string[];
 }
 
-/** Exactly one of `parentLabel` and `parentField`. */
+/** Exactly one of `parentLabel`, `parentField` and `sameNamespace`. */
 export interface ReadKind {
   /** What `request.related(key)` finds them by. */
   key: string;
@@ -72,6 +72,8 @@ export interface ReadKind {
   parentLabel?: string;
   /** The field of the parent that names it, as `spec.secretName`. */
   parentField?: string;
+  /** All in the parent's namespace; a change of one wakes every parent there. */
+  sameNamespace?: true;
   fields?: string[];
 }
 

@@ -81,6 +81,23 @@ impl Writer {
         self.send_status(resource, parent, status, query, &self.identity, permit).await
     }
 
+    /// Drops what a plugin applied to the status from which this one takes over, as the host: this one has stated its own
+    /// by then, and the rest goes.
+    ///
+    /// # Errors
+    /// The API server's error.
+    pub async fn drop_status_of(
+        &self,
+        predecessor: &str,
+        resource: &Resource,
+        parent: &Object,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let is_left = status::says_anything(parent, &self.manager);
+        let rest = if is_left { json!({}) } else { status::nothing() };
+        self.send_status(resource, parent, rest, apply_body::query(predecessor), &Identity::Host, permit).await
+    }
+
     /// Applies the host's own conditions, as the host. Not forced: where the CRD does not declare conditions as a list of
     /// the type `map`, they are one value, and a forced apply would replace the conditions of others.
     ///

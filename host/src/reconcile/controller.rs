@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -73,6 +73,8 @@ pub struct Controller {
     /// How often labels of namespaces have changed that a rule of the grant looks at.
     pub relabelled: AtomicU64,
     states: Mutex<HashMap<Key, ParentState>>,
+    /// Objects that may no longer be parents, until it is known that nothing of ours is left in them.
+    left: Mutex<HashSet<Key>>,
 }
 
 impl Controller {
@@ -99,6 +101,7 @@ impl Controller {
             whole_conditions: AtomicBool::new(false),
             relabelled: AtomicU64::new(0),
             states: Mutex::default(),
+            left: Mutex::default(),
         }
     }
 
@@ -255,6 +258,22 @@ impl Controller {
     /// The parent is gone.
     pub fn forget(&self, key: &Key) {
         self.states.lock().remove(key);
+        self.left.lock().remove(key);
+    }
+
+    /// Returns the keys of all parents of which anything is remembered.
+    pub fn remembered(&self) -> Vec<Key> {
+        self.states.lock().keys().cloned().collect()
+    }
+
+    /// Notes that an object is gone, or has lost the labels that make it a parent.
+    pub fn note_left(&self, key: Key) {
+        self.left.lock().insert(key);
+    }
+
+    /// Returns whether an object may no longer be a parent and still have what was written while it was one.
+    pub fn has_left(&self, key: &Key) -> bool {
+        self.left.lock().contains(key)
     }
 }
 

@@ -36,7 +36,7 @@ impl<'a> Pass<'a> {
     pub fn begin(controller: &'a Controller, active: &'a ActiveRevision, parent: Arc<Object>) -> Self {
         let mut state = controller.recall(&parent);
         state.begin_tries(try_basis(controller, active, &parent), parent.marks);
-        let children = view::children(&active.owned, &parent.uid, &active.plugin.name);
+        let children = active.children_of(&parent);
         let is_due = state.is_due();
         Self { controller, active, parent, children, state, is_due }
     }

@@ -1,5 +1,7 @@
 //! The Pods that the StatefulSet makes. They set what the operator stands for and nothing else.
 
+use std::collections::BTreeMap;
+
 use hotshoe_sdk::apply::core_v1::{
     Capabilities, Container, ContainerPort, ExecAction, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
     ResourceRequirements, SeccompProfile, SecurityContext, VolumeMount,
@@ -82,14 +84,24 @@ fn container(name: &str, image: &str, resources: &Resources) -> Container {
     Container::new()
         .name(name)
         .image(image)
-        .resources(
-            ResourceRequirements::new().requests(amounts(&resources.requests)).limits(amounts(&resources.limits)),
-        )
+        .resources(needs(resources))
         .volume_mounts([VolumeMount::new().name(names::CLAIM).mount_path(DATA)])
         .security_context(container_security())
 }
 
-fn amounts(amounts: &std::collections::BTreeMap<String, Amount>) -> impl Iterator<Item = (&str, &str)> + use<'_> {
+/// Leaves out what is empty: the API server drops it, and it would seem changed by others.
+fn needs(resources: &Resources) -> ResourceRequirements {
+    let mut needs = ResourceRequirements::new();
+    if !resources.requests.is_empty() {
+        needs = needs.requests(amounts(&resources.requests));
+    }
+    if !resources.limits.is_empty() {
+        needs = needs.limits(amounts(&resources.limits));
+    }
+    needs
+}
+
+fn amounts(amounts: &BTreeMap<String, Amount>) -> impl Iterator<Item = (&str, &str)> + use<'_> {
     amounts.iter().map(|(name, amount)| (name.as_str(), amount.0.as_str()))
 }
 

@@ -4,7 +4,7 @@
 
 import { checkJson, checkKeys, checkList, checkObject, checkOneOf, checkText, milliseconds, wrong } from "./check.js";
 import { Rejection, RetryRequest } from "./failure.js";
-import { kindOf, referenced } from "./kind.js";
+import { kindOf, referenceOf } from "./kind.js";
 
 const DECISION = ["status", "conditions", "events", "requeueAfterMs"];
 const STATUSES = ["True", "False", "Unknown"];
@@ -83,8 +83,8 @@ function required(answer) {
     const at = `needs[${index}]`;
     checkKeys(need, at, ["key", "apiVersion", "kind", "name"], ["namespace"]);
     kindOf(need, at);
-    for (const key of ["key", "name"]) checkText(need[key], `${at}.${key}`);
-    if (need.namespace !== undefined) checkText(need.namespace, `${at}.namespace`);
+    for (const key of ["key", "name"]) checkText(need[key], at, key);
+    if (need.namespace !== undefined) checkText(need.namespace, at, "namespace");
   });
   return answer.needs;
 }
@@ -107,7 +107,7 @@ function desired(children) {
     const path = `children[${index}]`;
     checkObject(child, path);
     checkJson(child, path);
-    referenced(child, path);
+    referenceOf(child, path);
   });
   return children;
 }
@@ -125,15 +125,15 @@ function each(list, path, check) {
 
 function stated(item, path) {
   checkKeys(item, path, ["type", "status", "reason"], ["message"]);
-  checkText(item.type, `${path}.type`);
+  checkText(item.type, path, "type");
   checkOneOf(item.status, `${path}.status`, STATUSES);
-  checkText(item.reason, `${path}.reason`);
+  checkText(item.reason, path, "reason");
   return { message: "", ...item };
 }
 
 function reported(item, path) {
   checkKeys(item, path, ["severity", "reason", "message"]);
   checkOneOf(item.severity, `${path}.severity`, SEVERITIES);
-  for (const key of ["reason", "message"]) checkText(item[key], `${path}.${key}`);
+  for (const key of ["reason", "message"]) checkText(item[key], path, key);
   return item;
 }

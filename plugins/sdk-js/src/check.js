@@ -30,8 +30,9 @@ export function checkList(value, path) {
   if (!Array.isArray(value)) throw wrong(value, path, "a list");
 }
 
-export function checkText(value, path) {
-  if (typeof value !== "string" || value === "") throw wrong(value, path, "a text");
+/** The value is that of the key, if one is given, of what is at the path. */
+export function checkText(value, path, key) {
+  if (typeof value !== "string" || value === "") throw wrong(value, key === undefined ? path : below(path, key), "a text");
 }
 
 export function checkTexts(value, path) {
@@ -52,29 +53,50 @@ export function milliseconds(value, path) {
 }
 
 /** Throws where JSON would drop or change a value: NaN, functions, dates, gaps in lists, what contains itself. */
-export function checkJson(value, path, depth = 0) {
+export function checkJson(value, path) {
+  // Nearly every value is well, and paths cost more than the look.
+  if (!isJson(value, 0)) throw faultIn(value, path, 0);
+}
+
+function isJson(value, depth) {
   switch (typeof value) {
     case "string":
     case "boolean":
-      return;
+      return true;
     case "number":
-      if (Number.isFinite(value)) return;
-      break;
+      return Number.isFinite(value);
     case "object":
-      if (value === null) return;
-      if (depth > JSON_DEPTH) throw new InvalidForm(`${path} is nested more than ${JSON_DEPTH} deep, or contains itself`);
+      if (value === null) return true;
+      if (depth > JSON_DEPTH) return false;
       if (Array.isArray(value)) {
-        for (let index = 0; index < value.length; index += 1) checkJson(value[index], `${path}[${index}]`, depth + 1);
-        return;
+        for (let index = 0; index < value.length; index += 1) if (!isJson(value[index], depth + 1)) return false;
+        return true;
       }
-      if (!isPlain(value)) break;
-      for (const key of Object.keys(value)) {
+      if (!isPlain(value)) return false;
+      for (const key in value) {
         // As in JSON.stringify, what is undefined is not there.
-        if (value[key] !== undefined) checkJson(value[key], `${path}.${key}`, depth + 1);
+        const member = value[key];
+        if (member !== undefined && !isJson(member, depth + 1)) return false;
       }
-      return;
+      return true;
+    default:
+      return false;
   }
-  throw wrong(value, path, "a value that JSON has");
+}
+
+/** The error that names the first value in it that JSON has not. */
+function faultIn(value, path, depth) {
+  if (depth > JSON_DEPTH) return new InvalidForm(`${path} is nested more than ${JSON_DEPTH} deep, or contains itself`);
+  if (typeof value !== "object" || value === null || !(Array.isArray(value) || isPlain(value))) {
+    return wrong(value, path, "a value that JSON has");
+  }
+  for (const [key, member] of Object.entries(Array.isArray(value) ? Array.from(value) : value)) {
+    const isThere = member !== undefined || Array.isArray(value);
+    if (isThere && !isJson(member, depth + 1)) {
+      return faultIn(member, Array.isArray(value) ? `${path}[${key}]` : `${path}.${key}`, depth + 1);
+    }
+  }
+  return wrong(value, path, "a value that JSON has");
 }
 
 function isPlain(value) {

@@ -4,14 +4,15 @@ import { checkText, InvalidForm } from "./check.js";
 
 /** The kind that an object with `apiVersion` and `kind` names. */
 export function kindOf(object, path) {
-  checkText(object.apiVersion, `${path}.apiVersion`);
-  checkText(object.kind, `${path}.kind`);
-  const parts = object.apiVersion.split("/");
-  if (parts.length > 2 || parts.includes("")) {
-    throw new InvalidForm(`${path}.apiVersion is ${JSON.stringify(object.apiVersion)}; it is VERSION or GROUP/VERSION`);
+  const { apiVersion, kind } = object;
+  checkText(apiVersion, path, "apiVersion");
+  checkText(kind, path, "kind");
+  const slash = apiVersion.indexOf("/");
+  if (slash === -1) return { group: "", version: apiVersion, kind };
+  if (slash === 0 || slash === apiVersion.length - 1 || slash !== apiVersion.lastIndexOf("/")) {
+    throw new InvalidForm(`${path}.apiVersion is ${JSON.stringify(apiVersion)}; it is VERSION or GROUP/VERSION`);
   }
-  const [group, version] = parts.length === 2 ? parts : ["", parts[0]];
-  return { group, version, kind: object.kind };
+  return { group: apiVersion.slice(0, slash), version: apiVersion.slice(slash + 1), kind };
 }
 
 export function apiVersionOf({ group, version }) {
@@ -23,11 +24,16 @@ export function objectOf({ ref, json }) {
   return { apiVersion: apiVersionOf(ref.kind), kind: ref.kind.kind, ...JSON.parse(json) };
 }
 
-/** The reference and the JSON of an object. */
-export function referenced(object, path) {
+/** The reference of an object. */
+export function referenceOf(object, path) {
   const kind = kindOf(object, path);
   const { name, namespace } = object.metadata ?? {};
-  checkText(name, `${path}.metadata.name`);
-  if (namespace !== undefined) checkText(namespace, `${path}.metadata.namespace`);
-  return { ref: { kind, namespace, name }, json: JSON.stringify(object) };
+  checkText(name, path, "metadata.name");
+  if (namespace !== undefined) checkText(namespace, path, "metadata.namespace");
+  return { kind, namespace, name };
+}
+
+/** The reference and the JSON of an object. */
+export function referenced(object, path) {
+  return { ref: referenceOf(object, path), json: JSON.stringify(object) };
 }

@@ -57,23 +57,28 @@ function owned(kind, path) {
 }
 
 function read(kind, path) {
-  checkKeys(kind, path, ["key", "apiVersion", "kind"], ["selector", "fields", "parentLabel", "parentField"]);
+  checkKeys(kind, path, ["key", "apiVersion", "kind"], ["selector", "fields", "parentLabel", "parentField", "sameNamespace"]);
   checkText(kind.key, `${path}.key`);
   const { key, selector = "" } = kind;
   if (typeof selector !== "string") throw wrong(selector, `${path}.selector`, "a label selector");
   return { key, kind: kindOf(kind, path), selector, match: match(kind, path), fields: fields(kind, path) };
 }
 
-function match({ parentLabel, parentField }, path) {
-  if ((parentLabel === undefined) === (parentField === undefined)) {
-    throw new InvalidForm(`${path} takes one of parentLabel (the label that carries the parent's name) and parentField`);
+/** How the objects belong to a parent: by exactly one of these. */
+function match({ parentLabel, parentField, sameNamespace }, path) {
+  const given = [parentLabel, parentField, sameNamespace].filter((rule) => rule !== undefined);
+  if (given.length !== 1) {
+    throw new InvalidForm(
+      `${path} takes one of parentLabel (the label that carries the parent's name), parentField (the field of the parent that names it) and sameNamespace`,
+    );
   }
-  if (parentLabel !== undefined) {
-    checkText(parentLabel, `${path}.parentLabel`);
-    return { tag: "parent-label", val: parentLabel };
+  if (sameNamespace !== undefined) {
+    checkOneOf(sameNamespace, `${path}.sameNamespace`, [true]);
+    return { tag: "parent-label", val: "" };
   }
-  checkText(parentField, `${path}.parentField`);
-  return { tag: "parent-field", val: parentField };
+  const [tag, val] = parentLabel === undefined ? ["parent-field", parentField] : ["parent-label", parentLabel];
+  checkText(val, path, parentLabel === undefined ? "parentField" : "parentLabel");
+  return { tag, val };
 }
 
 function fields(kind, path) {

@@ -62,6 +62,14 @@ test("a definition with a mistake names the key at fault", () => {
   }
 });
 
+test("what is read belongs to a parent by a label, a field or the namespace", () => {
+  const of = (rule) => plugin({ reads: [{ key: "pods", apiVersion: "v1", kind: "Pod", ...rule }] }).descriptor.reads[0].match;
+  assert.deepEqual(of({ parentLabel: "web" }), { tag: "parent-label", val: "web" });
+  assert.deepEqual(of({ parentField: "spec.pod" }), { tag: "parent-field", val: "spec.pod" });
+  assert.deepEqual(of({ sameNamespace: true }), { tag: "parent-label", val: "" });
+  assert.throws(() => of({ parentLabel: "" }), /reads\[0\].parentLabel is ""; a text is expected/);
+});
+
 test("an answer comes as a case file has it", () => {
   const decision = {
     children: [CHILD],

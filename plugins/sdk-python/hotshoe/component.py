@@ -6,17 +6,17 @@ was at the end of `export`.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from componentize_py_types import Err
 from wit_world.imports import log as host
 from wit_world.imports import types as wit
 
-from hotshoe import log, sandbox, trace, wire
+from hotshoe import log, sandbox, snapshot, trace, warm_up, wire
 from hotshoe.answer import Decision, Done, Needs, Reject, Retry
 from hotshoe.plugin import Plugin
 from hotshoe.request import Request
@@ -27,16 +27,19 @@ CALL_DEPTH = 250
 _LEVELS = [wire.Enumerator(level) for level in range(5)]
 
 
-def export(module: str) -> type:
-    """Import the plugin's module, and return the class that the component exports."""
+def export(module: str, entry: Path) -> type:
+    """Import the plugin's module, and return the class that the component exports.
+
+    `entry` is the folder of the module that calls this.
+    """
     sandbox.enter()
     exported = _exported(_plugin_of(importlib.import_module(module)))
     log.redirect(_write)
     sys.setrecursionlimit(CALL_DEPTH)
-    gc.collect()
-    # No call lasts so long that what it leaves behind in cycles were worth looking for among all that is here.
-    gc.freeze()
-    gc.set_threshold(100_000)
+    example = warm_up.plugin()
+    for _ in range(warm_up.CALLS):
+        _answer(example, "reconcile", warm_up.request())
+    snapshot.settle(entry)
     sandbox.close()
     return exported
 
@@ -69,7 +72,12 @@ def _exported(plugin: Plugin) -> type:
 
 def _answer(plugin: Plugin, call: str, raw: Any) -> Any:
     try:
-        return _lowered(plugin.answer(call, Request(raw)))
+        answer = plugin.answer(call, Request(raw))
+        try:
+            return _lowered(answer)
+        except Exception as error:
+            error.add_note(f"({plugin.place(call)} returned it)")
+            raise
     except BaseException as error:  # whatever it is, a trap would say less
         raise Err(_failure(error)) from None
     finally:
@@ -88,16 +96,24 @@ def _lowered(answer: Decision | Needs) -> Any:
 
 
 def _failure(error: BaseException) -> Any:
-    if isinstance(error, Retry):
-        return wit.Failure_Retry(wit.Retry(str(error), wire.milliseconds(error.after, "the time of a Retry")))
-    if isinstance(error, Reject):
-        return wit.Failure_Reject(wit.Rejection(str(error), error.field))
-    return wit.Failure_Other(trace.describe(error))
+    try:
+        if isinstance(error, Retry):
+            return wit.Failure_Retry(wit.Retry(_text(str(error)), wire.milliseconds(error.after, "the time of a Retry")))
+        if isinstance(error, Reject):
+            return wit.Failure_Reject(wit.Rejection(_text(str(error)), error.field and _text(str(error.field))))
+    except Exception as wrong:
+        error = wrong
+    return wit.Failure_Other(_text(trace.describe(error)))
+
+
+def _text(text: str) -> str:
+    """Return what can cross of a text: half a character cannot."""
+    return text.encode(errors="replace").decode()
 
 
 def _write(level: int, line: str) -> None:
     if sandbox.is_built():
-        host.log(_LEVELS[level], line.encode(errors="replace").decode())
+        host.log(_LEVELS[level], _text(line))
 
 
 def _descriptor(plugin: Plugin) -> Any:

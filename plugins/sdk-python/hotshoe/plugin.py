@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from hotshoe import trace
 from hotshoe.answer import Decision, Done, Needs, Waiting
 from hotshoe.kind import Kind, Owns, Reads
 from hotshoe.request import Request
@@ -82,7 +83,13 @@ class Plugin:
         if _suits(call, answer):
             return answer
         wanted = "a Decision or Needs" if call == "reconcile" else "Done or Waiting"
-        raise TypeError(f"{call} returned {_named(answer)} instead of {wanted}")
+        raise TypeError(f"{self.place(call)} returned {_named(answer)} instead of {wanted}")
+
+    def place(self, call: str) -> str:
+        """Name the function that answers a call, and where it stands."""
+        function = self._finalize if call == "finalize" else self._reconcile
+        code = getattr(function, "__code__", None)
+        return call if code is None else f"{call} ({trace.at(code, code.co_firstlineno)})"
 
     def _call(self, call: str, request: Request) -> Any:
         function = self._finalize if call == "finalize" else self._reconcile

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from types import CodeType
 
-# The calls that are named; of a recursion without end, the innermost ones.
-CALLS = 5
+# The calls that are named, the innermost ones.
+CALLS = 6
 # Of the exceptions that led to one.
 CAUSES = 3
 MESSAGE = 1500
@@ -53,19 +53,23 @@ def _one(error: BaseException) -> str:
 
 def _places(error: BaseException) -> str:
     """Name the calls, the innermost first, without those of the SDK around them and below them."""
-    calls: list[tuple[str, bool]] = []
+    calls: list[tuple[str, bool, int]] = []
     step = error.__traceback__
     while step is not None:
         frame = step.tb_frame
         place = f"{at(frame.f_code, step.tb_lineno)} in {frame.f_code.co_name}"
-        calls.append((place, str(frame.f_globals.get("__name__")).startswith("hotshoe.")))
+        if calls and calls[-1][0] == place:
+            calls[-1] = place, calls[-1][1], calls[-1][2] + 1
+        else:
+            calls.append((place, str(frame.f_globals.get("__name__")).startswith("hotshoe."), 1))
         step = step.tb_next
     while calls and calls[0][1]:
         del calls[0]
     while calls and calls[-1][1]:
         del calls[-1]
-    inner = ", called from ".join(place for place, _ in reversed(calls[-CALLS:]))
-    left_out = len(calls) - CALLS
+    named = (place if times == 1 else f"{place}, {times} times" for place, _, times in reversed(calls[-CALLS:]))
+    left_out = sum(times for *_, times in calls[:-CALLS])
+    inner = ", called from ".join(named)
     return f"{inner}, and {left_out} calls before it" if left_out > 0 else inner
 
 

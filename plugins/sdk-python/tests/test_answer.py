@@ -94,13 +94,13 @@ def plugin_that_answers(value, **options):
 
 @pytest.mark.parametrize("value", [None, {}, [CHILD], Done(), Waiting()])
 def test_a_function_that_returns_no_decision_is_an_error(value):
-    with pytest.raises(TypeError, match="reconcile returned .* instead of a Decision or Needs"):
+    with pytest.raises(TypeError, match=r"reconcile \(.*test_answer.py:\d+\) returned .* instead of a Decision or Needs"):
         answer(plugin_that_answers(value), {"metadata": {"name": "a"}})
 
 
 @pytest.mark.parametrize("value", [Decision(), Needs(), 3])
 def test_a_clean_up_is_done_or_waiting(value):
-    with pytest.raises(TypeError, match="finalize returned .* instead of Done or Waiting"):
+    with pytest.raises(TypeError, match=r"finalize \(.*\) returned .* instead of Done or Waiting"):
         answer(plugin_that_answers(value), {"metadata": {"name": "a"}}, finalize=True)
 
 

@@ -43,13 +43,24 @@ def test_what_caused_it_is_named():
     assert re.fullmatch(r"RuntimeError: no size \(.*\); caused by KeyError: 'size' \(.* in caused\)", raised(caused))
 
 
-def test_of_a_recursion_without_end_the_innermost_calls_are_named():
+def test_a_recursion_without_end_is_named_once():
     def endless():
         endless()
 
     said = raised(endless)
     assert said.startswith("RecursionError: maximum recursion depth exceeded")
-    assert re.search(r"and \d+ calls before it\)$", said) and len(said) < 1000, said
+    assert re.search(r"test_trace\.py:\d+ in endless, \d\d+ times, called from ", said) and len(said) < 1000, said
+
+
+def test_of_many_calls_the_innermost_are_named():
+    def even(depth):
+        odd(depth - 1)
+
+    def odd(depth):
+        even(depth) if depth else inner()
+
+    said = raised(lambda: even(20))
+    assert re.search(r"in inner, called from .* in odd, called from .* in even, .*, and \d\d calls before it\)$", said)
 
 
 def test_a_message_that_cannot_be_shown_or_is_long_does_no_harm():

@@ -78,6 +78,11 @@
 #[doc = include_str!("../../../docs/src/write-a-plugin.md")]
 struct WriteAPlugin;
 
+/// Compiles the page on kinds of parents.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/write-a-plugin/kinds-of-parents.md")]
+struct KindsOfParents;
+
 /// Compiles the answers of the book.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/src/write-a-plugin/how-do-i.md")]

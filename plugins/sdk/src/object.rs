@@ -115,6 +115,13 @@ impl Object {
         Ok(Self { reference, json })
     }
 
+    /// This desired child in a namespace: each child of a parent without one says its own.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.reference.namespace = Some(namespace.into());
+        self
+    }
+
     /// A child of kind `K` that is there and stays as it is: its name alone. For kinds that are owned without
     /// [`Verb::Update`](crate::Verb::Update), whose children are never changed.
     pub fn kept<K: Resource>(name: &str) -> Self {

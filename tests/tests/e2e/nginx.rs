@@ -37,6 +37,7 @@ macro_rules! plugins {
 
 plugins! {
     rust = "nginx";
+    python = "nginx-python";
     javascript = "nginx-js";
 }
 

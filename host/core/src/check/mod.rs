@@ -186,7 +186,7 @@ fn resolve(reference: &ObjectRef, context: &Context<'_>) -> Result<(ObjectRef, b
     let namespaced = is_namespaced(reference, context)?;
     let namespace = match (namespaced, &reference.namespace) {
         (true, Some(namespace)) => Some(namespace.clone()),
-        (true, None) => context.parent.namespace.clone(),
+        (true, None) => context.parent.own_namespace().cloned(),
         (false, None) => None,
         (false, Some(_)) => {
             let message = format!("{reference}: a cluster-scoped object has no namespace");
@@ -587,6 +587,20 @@ mod tests {
         assert_eq!(world.broken(&child("a", Some("blue"), "{}")), Some("namespace-not-granted"));
         assert_eq!(world.broken(&of_kind("Node", None)), None);
         assert!(world.body(&of_kind("Node", None))["metadata"].get("namespace").is_none());
+    }
+
+    #[test]
+    fn under_a_parent_that_is_a_namespace_a_child_lies_in_that_one_unless_the_grant_gives_others() {
+        let mut world = maps();
+        world.parent = ObjectRef { kind: Kind::new("", "v1", "Namespace"), namespace: None, name: "team".into() };
+        assert_eq!(world.body(&map("{}"))["metadata"]["namespace"], "team");
+        assert_eq!(world.broken(&child("a", Some("team"), "{}")), None);
+        for other in ["kube-system", "host", "other"] {
+            assert!(world.broken(&child("a", Some(other), "{}")).is_some(), "{other}");
+        }
+        assert_eq!(world.broken(&child("a", Some("other"), "{}")), Some("namespace-not-granted"));
+        world.parent.kind = Kind::new("c.example.com", "v1", "Namespace");
+        assert_eq!(world.broken(&map("{}")), Some("scope"), "another kind of this name is no namespace");
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn child(name: &str, change: impl FnOnce(&mut Value)) -> (Kind, Arc<Object>) {
 }
 
 fn planned(desired: Vec<Desired>, observed: ObservedChildren) -> (Vec<(String, Precondition)>, Vec<String>) {
-    let plan = plan(desired, &observed, "demo", MANAGER);
+    let plan = plan(desired, &observed, &["demo"], MANAGER);
     let applied = plan.apply.into_iter().map(|apply| (apply.desired.reference.name.to_string(), apply.precondition));
     (applied.collect(), plan.prune.iter().map(|(_, child)| child.key.name.to_string()).collect())
 }

@@ -1,6 +1,8 @@
 //! A folder of Python to a component: componentize-py imports the plugin's module, and keeps the interpreter as it is
 //! then, so that a call starts no interpreter and imports nothing.
 
+mod immortal;
+
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -25,6 +27,8 @@ const TOOLS: &str = "target/tools/python";
 const WORK: &str = "target/guests/python";
 /// The module that a component is made of: it has the SDK export the plugin's own.
 const ENTRY: &str = "hotshoe_entry";
+/// The file beside [`ENTRY`] in which the SDK leaves the addresses of all objects.
+const OBJECTS: &str = "objects";
 const STAGE: &str = include_str!("python/stage.py");
 /// The command line of componentize-py. The script that pip installs knows only the folder in which it was installed,
 /// and people move their projects.
@@ -56,6 +60,7 @@ pub(super) fn componentize(folder: &Folder) -> anyhow::Result<PathBuf> {
     let made = work.dir.join("component.new.wasm");
     work.componentize(&tools, &staged.module, &made)
         .with_context(|| format!("{} is not built; the words above say why", folder.name))?;
+    work.make_immortal(&made)?;
     fs::rename(&made, &component).with_context(|| format!("cannot write {}", component.display()))?;
     work.write("inputs", &inputs)?;
     Ok(component)
@@ -232,9 +237,23 @@ impl Work {
     }
 }
 
+impl Work {
+    /// Has a component keep its objects as they are, at the addresses that the SDK has left.
+    fn make_immortal(&self, component: &Path) -> anyhow::Result<()> {
+        let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+        let mut bytes = read(component)?;
+        let addresses = read(&self.dir.join("entry").join(OBJECTS))?;
+        immortal::write(&mut bytes, &addresses)?;
+        fs::write(component, bytes).with_context(|| format!("cannot write {}", component.display()))
+    }
+}
+
 /// The text of [`ENTRY`].
 fn entry(module: &str) -> String {
-    format!("from hotshoe.component import export\n\nReconciler = export({module:?})\n")
+    format!(
+        "from pathlib import Path\n\nfrom hotshoe.component import export\n\nReconciler = export({module:?}, \
+         Path(__file__).parent)\n"
+    )
 }
 
 /// What componentize-py says, from the author's exception on. Before and after it stand its own frames.

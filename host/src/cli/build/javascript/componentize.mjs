@@ -4,7 +4,7 @@
 // where this run ended: a call starts no engine and reads no source. What would be an import of WASI traps.
 
 import { createHash } from "node:crypto";
-import { readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { builtinModules, createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -35,9 +35,9 @@ async function build() {
   const [made, digest] = [`${out}.made-of`, await digestOf(module)];
   if ((await textOf(made)) === digest && (await textOf(out)) !== undefined) return;
   const component = await componentized(module, sources);
-  await rm(made, { force: true });
-  await writeFile(out, component);
-  await writeFile(made, digest);
+  await replace(made, "");
+  await replace(out, component);
+  await replace(made, digest);
 }
 
 /** Of a module and the tools that make a component of it. */
@@ -47,6 +47,13 @@ async function digestOf(module) {
   for (const file of ["package-lock.json", "componentize.mjs"]) hash.update(await readFile(join(here, file)));
   for (const file of (await readdir(contract)).sort()) hash.update(await readFile(join(contract, file)));
   return hash.digest("hex");
+}
+
+/** Writes a file as a whole: another build may read it. */
+async function replace(file, content) {
+  const whole = `${file}.${process.pid}`;
+  await writeFile(whole, content);
+  await rename(whole, file);
 }
 
 async function textOf(file) {
@@ -81,6 +88,8 @@ async function bundled(main, sdk) {
     sourcemap: "external",
     sourcesContent: false,
     legalComments: "none",
+    // The SDK says it in better words.
+    logOverride: { "import-is-undefined": "silent" },
     charset: "utf8",
     plugins: [{ name: "no-node", setup: refuseNode }],
   });
@@ -142,11 +151,13 @@ async function componentized(jsSource, sources) {
   }
 }
 
-/** Words of QuickJS with the author's files and lines in them. */
+/** What QuickJS says, from the error on, with the author's files and lines, and without frames of others. */
 function placed(message, { files, places }) {
   const known = places.split(";").map((place) => place.split(",").map(Number));
-  return message.replace(FRAME, (frame, line, column) => {
+  const told = message.slice(message.lastIndexOf(" JavaScript module")).replace(/^.*?: /, "");
+  const lines = told.replace(FRAME, (frame, line, column) => {
     const before = known.filter(([l, c]) => l === Number(line) && c < Number(column)).at(-1);
     return before === undefined ? frame : `${files[before[2]]}:${before[3]}`;
   });
+  return lines.split("\n").filter((line) => !/^ +at .*(componentize-qjs:|hotshoe:|\(native\))/.test(line)).join("\n").trim();
 }
