@@ -100,10 +100,10 @@ fn tidy(schema: &mut Map<String, Value>) {
         *description = description.replace('\n', " ");
     }
     // `nullable` says it, and the API server holds no null against an enum.
-    if let (true, Some(Value::Array(values))) = (schema.contains_key("nullable"), schema.get_mut("enum")) {
-        if values.len() > 1 {
-            values.retain(|value| !value.is_null());
-        }
+    if let (true, Some(Value::Array(values))) = (schema.contains_key("nullable"), schema.get_mut("enum"))
+        && values.len() > 1
+    {
+        values.retain(|value| !value.is_null());
     }
     // The API server knows signed formats alone.
     let format = match schema.get("format").and_then(Value::as_str) {
