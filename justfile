@@ -73,6 +73,12 @@ default:
 build: build-host
     @for plugin in plugins/*/plugin.yaml; do "{{ hotshoe }}" build "$(dirname "$plugin")"; done
 
+# Make a new plugin here: just new cache --lang python
+[group('build')]
+[no-exit-message]
+new *arguments: build-host
+    @"{{ hotshoe }}" new "$@"
+
 # Build a plugin: target/plugins/NAME.wasm
 [group('build')]
 [no-exit-message]
@@ -494,7 +500,7 @@ build-host: toolchain
 # The plugins of the tests, before the first test waits for one of them.
 [private]
 fixtures: build-host
-    @for name in faulty faulty-python hostile; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
+    @for name in faulty faulty-python hostile marked; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
 
 [private]
 control-plane:

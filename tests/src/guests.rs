@@ -20,6 +20,12 @@ pub fn memcached() -> PathBuf {
     BUILT.get_or_init(|| build("plugins/memcached", "memcached")).clone()
 }
 
+/// The folder of the backup plugin, its component built.
+pub fn backup() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("plugins/backup", "backup")).clone()
+}
+
 /// The folder of a plugin that fails in the way that its parent asks for, its component built.
 pub fn faulty() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
@@ -49,6 +55,12 @@ pub fn plugin(name: &'static str) -> PathBuf {
 /// The folder of the plugin in `tests/fixtures/NAME`, its component built.
 pub fn fixture(name: &'static str) -> PathBuf {
     build(&format!("tests/fixtures/{name}"), name)
+}
+
+/// The folder of a plugin whose parents are marked ConfigMaps, its component built.
+pub fn marked() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("tests/fixtures/marked", "marked")).clone()
 }
 
 /// Builds a plugin where everybody's build products are, as `just build` does.
@@ -95,6 +107,16 @@ impl Folder {
     /// The plugin that attacks.
     pub fn of_hostile() -> Self {
         Self::of(&hostile(), "hostile")
+    }
+
+    /// The plugin of marked ConfigMaps.
+    pub fn of_marked() -> Self {
+        Self::of(&marked(), "marked")
+    }
+
+    /// A plugin in `plugins`, which one test uses.
+    pub fn of_plugin(name: &'static str) -> Self {
+        Self::of(&build(&format!("plugins/{name}"), name), name)
     }
 
     fn of(source: &Path, name: &'static str) -> Self {

@@ -44,7 +44,12 @@ impl Asked {
 
     /// What its rights follow from.
     pub(super) fn as_plugin(&self) -> Plugin<'_> {
-        Plugin { name: &self.config.name, grant: &self.config.grant, descriptor: self.revision.descriptor() }
+        Plugin {
+            name: &self.config.name,
+            grant: &self.config.grant,
+            descriptor: self.revision.descriptor(),
+            removes_finalizers: !self.config.predecessors.finalizers().is_empty(),
+        }
     }
 }
 

@@ -11,10 +11,12 @@ pub mod approve;
 pub mod build;
 pub mod compile;
 pub mod crd;
+pub mod doctor;
 pub mod grants;
 pub mod history;
 pub mod host_client;
 pub mod inspect;
+pub mod new;
 pub mod project;
 pub mod rbac;
 pub mod reload;
@@ -46,6 +48,7 @@ const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure (the reason is on sta
 #[derive(Subcommand, Debug)]
 enum Verb {
     Run(run::Args),
+    New(Box<new::Args>),
     Build(build::Args),
     Test(test::Args),
     Crd(crd::Args),
@@ -57,6 +60,7 @@ enum Verb {
     History(history::Args),
     Shadow(shadow::Args),
     Status(status::Args),
+    Doctor(doctor::Args),
     Version(version::Args),
     /// Print a completion script for a shell
     #[command(after_help = "Example: hotshoe completion bash > /etc/bash_completion.d/hotshoe")]
@@ -94,6 +98,7 @@ impl Cli {
     fn begin(self, commit: &str) -> anyhow::Result<ExitCode> {
         match self.verb {
             Verb::Run(args) => args.run(),
+            Verb::New(args) => args.run(),
             Verb::Build(args) => args.run(),
             Verb::Test(args) => runtime()?.block_on(args.run()),
             Verb::Crd(args) => args.run(),
@@ -105,6 +110,7 @@ impl Cli {
             Verb::History(args) => args.run(),
             Verb::Shadow(args) => args.run(),
             Verb::Status(args) => args.run(),
+            Verb::Doctor(args) => args.run(),
             Verb::Version(args) => args.run(commit),
             Verb::Completion { shell } => {
                 let mut script = Vec::new();

@@ -1,5 +1,6 @@
 //! A plugin's folder: `plugin.yaml`, its language, `cases/`, and where its build products go.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,15 +22,27 @@ const PRODUCTS: &str = "target/plugins";
 const GUESTS: &str = "target/guests";
 
 /// A language that `hotshoe build` compiles. Each is known by a file in the plugin's folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Language {
     Rust,
     Python,
+    #[value(name = "js", alias = "javascript")]
     JavaScript,
 }
 
+/// As `--lang` takes it.
+impl fmt::Display for Language {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Language::Rust => "rust",
+            Language::Python => "python",
+            Language::JavaScript => "js",
+        })
+    }
+}
+
 impl Language {
-    const ALL: [Language; 3] = [Language::Rust, Language::Python, Language::JavaScript];
+    pub(super) const ALL: [Language; 3] = [Language::Rust, Language::Python, Language::JavaScript];
 
     /// The file that says which language it is, and how it is built.
     pub(super) fn file(self) -> &'static str {

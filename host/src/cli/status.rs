@@ -6,7 +6,7 @@ use crate::cli::host_client::{HostOptions, read};
 use crate::cli::target;
 use crate::cli::terminal::Output;
 use crate::cluster::error::APPLY_RIGHTS;
-use crate::reconcile::controller::Deleting;
+use crate::reconcile::controller::{Deleting, Stalled, StalledParent};
 use crate::reconcile::slot::Refused;
 use crate::rollout::status::{PluginStatus, Trouble};
 use crate::server::HostStatus;
@@ -87,6 +87,9 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
     if refused > 0 {
         notes.push(format!("the API server refuses children of {refused} of {}: their Events say why", plugin.parents));
     }
+    if let Some(stalled) = &plugin.stalled {
+        notes.push(stalled_note(stalled, plugin.parents));
+    }
     if let Some(Deleting { count, oldest, seconds, reason }) = &plugin.deleting {
         notes.push(format!(
             "{count} of {} have been deleting for more than a minute; the oldest is {oldest}, for {seconds} s: {reason}",
@@ -112,6 +115,17 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
         notes.push(target::progress(in_progress));
     }
     notes
+}
+
+fn stalled_note(Stalled { count, parents }: &Stalled, all: usize) -> String {
+    let shown =
+        |StalledParent { object, tries, reason }: &StalledParent| format!("{object} ({reason}, tries: {tries})");
+    let mut named: Vec<_> = parents.iter().map(shown).collect();
+    if count > &parents.len() {
+        named.push(format!("and {} more", count - parents.len()));
+    }
+    let named = named.join(", ");
+    format!("{count} of {all} are stalled, and not tried again until they, the plugin or plugin.yaml change: {named}")
 }
 
 /// A digest as people see it everywhere.
@@ -140,6 +154,19 @@ mod tests {
         let noted = notes(&plugin(json!({ "parents": 5, "trouble": trouble })));
         assert!(noted[0].starts_with("fails on 2 of 5") && noted[1].contains("children of 1 of 5"), "{noted:?}");
         assert!(notes(&plugin(json!({ "parents": 5 }))).is_empty());
+    }
+
+    #[test]
+    fn stalled_objects_are_noted_by_name_with_their_tries_and_reasons() {
+        let parents = json!([
+            { "object": "shop/a", "tries": 3, "reason": "Trapped" },
+            { "object": "shop/b", "tries": 3, "reason": "PluginFailed" },
+        ]);
+        let noted =
+            |count: usize| notes(&plugin(json!({ "parents": 5, "stalled": { "count": count, "parents": parents } })));
+        let said = "2 of 5 are stalled, and not tried again until they, the plugin or plugin.yaml change: shop/a (Trapped, tries: 3), shop/b (PluginFailed, tries: 3)";
+        assert_eq!(noted(2), [said]);
+        assert!(noted(5)[0].ends_with(", and 3 more"));
     }
 
     #[test]

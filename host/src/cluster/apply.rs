@@ -22,6 +22,7 @@ use hotshoe_core::check;
 use hotshoe_core::diff::{Apply, Plan, Precondition};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL, plugin_manager};
+use hotshoe_core::model::predecessors::Predecessors;
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
@@ -78,6 +79,8 @@ pub struct Parent<'a> {
     pub reference: &'a ObjectRef,
     /// Its uid.
     pub uid: &'a str,
+    /// The plugins whose children of it are taken over.
+    pub predecessors: &'a Predecessors,
 }
 
 /// What every write of one child needs: the store that learns the reply, how its kind is served, and the permit.
@@ -86,6 +89,7 @@ pub(super) struct Target<'a> {
     pub(super) view: &'a View,
     pub(super) resource: &'a Resource,
     pub(super) permit: &'a Permit,
+    pub(super) predecessors: &'a Predecessors,
 }
 
 impl Writer {
@@ -108,7 +112,8 @@ impl Writer {
     /// Executes a plan. One child's failure does not stop its siblings.
     pub async fn write(&self, plan: Plan, views: &[View], parent: Parent<'_>, permit: &Permit) -> Vec<ChildWrite> {
         let applies = join_all(plan.apply.into_iter().map(|apply| self.write_child(apply, views, parent, permit)));
-        let prunes = join_all(plan.prune.into_iter().map(|(kind, child)| self.prune(kind, child, views, permit)));
+        let prunes =
+            join_all(plan.prune.into_iter().map(|(kind, child)| self.prune(kind, child, views, parent, permit)));
         let (mut written, pruned) = futures::future::join(applies, prunes).await;
         written.extend(pruned);
         written
@@ -120,7 +125,7 @@ impl Writer {
         let view = views.iter().find(|view| view.watch.scope.kind == reference.kind);
         let result = match (view, self.kinds.get(&reference.kind)) {
             (Some(view), Some(resource)) => {
-                let target = Target { view, resource: &resource, permit };
+                let target = Target { view, resource: &resource, permit, predecessors: parent.predecessors };
                 self.apply(&apply, target, parent).await.map(Some)
             }
             // The check admits only kinds that are owned and known.
@@ -207,12 +212,20 @@ impl Writer {
         view.watch.learn(reply, (&self.plugin, Role::Child))
     }
 
-    async fn prune(&self, kind: Kind, child: Arc<Object>, views: &[View], permit: &Permit) -> ChildWrite {
+    async fn prune(
+        &self,
+        kind: Kind,
+        child: Arc<Object>,
+        views: &[View],
+        parent: Parent<'_>,
+        permit: &Permit,
+    ) -> ChildWrite {
         let reference = crate::cluster::view::reference(&kind, &child.key);
         let view = views.iter().find(|view| view.watch.scope.kind == kind);
         let result = match (view, self.kinds.get(&kind)) {
             (Some(view), Some(resource)) => {
-                self.delete(&reference, &child, Target { view, resource: &resource, permit }).await
+                let target = Target { view, resource: &resource, permit, predecessors: parent.predecessors };
+                self.delete(&reference, &child, target).await
             }
             _ => Err(unknown_kind(&reference)),
         };
@@ -258,7 +271,7 @@ impl Writer {
     /// # Errors
     /// If the API server refuses or does not answer.
     async fn read_live(&self, key: &Key, target: Target<'_>) -> Result<Option<Arc<Object>>, ApiError> {
-        let Target { view, resource, permit } = target;
+        let Target { view, resource, permit, .. } = target;
         let reply = match self.get(resource, key, permit).await {
             Ok(reply) => reply,
             Err(error) if error.is_gone() => {

@@ -51,7 +51,7 @@ pub struct Resource {
     pub plural: String,
     /// Whether its objects have a namespace.
     pub namespaced: bool,
-    /// Whether it has the `status` subresource.
+    /// Whether it has the `status` subresource, and that is not Kubernetes' own controllers' to write.
     pub has_status: bool,
 }
 
@@ -85,6 +85,11 @@ impl Resource {
             kind: self.kind.kind.to_string(),
             plural: self.plural.clone(),
         }
+    }
+
+    /// Whether its status lacks the subresource by which it is written.
+    pub fn lacks_status(&self) -> bool {
+        !self.has_status && !self.kind.is_builtin()
     }
 
     /// Returns the reference of one of its objects.
@@ -161,7 +166,8 @@ async fn discover(cluster: &Cluster, kind: &Kind) -> Result<Resource, ApiError> 
         kind: kind.clone(),
         plural: listed.name.clone(),
         namespaced: listed.namespaced,
-        has_status: list.resources.iter().any(|other| other.name == format!("{}/status", listed.name)),
+        has_status: !kind.is_builtin()
+            && list.resources.iter().any(|other| other.name == format!("{}/status", listed.name)),
     })
 }
 

@@ -76,7 +76,8 @@ pub(super) fn ours(live: &Object, digest: &str, manager: &str, parent: Parent<'_
         // what is no plugin.
         let other = live.label(PLUGIN_LABEL).filter(|plugin| {
             let other = plugin_manager(plugin);
-            other != manager && live.owned_fields(&other, false).is_some()
+            let is_rival = other != manager && !parent.predecessors.has(plugin);
+            is_rival && live.owned_fields(&other, false).is_some()
         });
         return match other {
             None => as_observed(live),
@@ -105,12 +106,18 @@ mod tests {
     use super::*;
     use hotshoe_core::model::kind::Kind;
     use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::predecessors::{Predecessor, Predecessors};
     use hotshoe_core::model::projection::Projection;
 
     const MANAGER: &str = "hotshoe/demo";
 
     /// Whether an object with this metadata belongs to the plugin `demo` and the parent of uid `me`.
     fn judged(metadata: Value) -> Result<Precondition, String> {
+        judged_after(metadata, &Predecessors::default())
+    }
+
+    /// The same, where the plugin takes over from others.
+    fn judged_after(metadata: Value, predecessors: &Predecessors) -> Result<Precondition, String> {
         let mut object = json!({ "metadata": { "name": "a", "namespace": "n", "uid": "live" } });
         object["metadata"].as_object_mut().unwrap().extend(metadata.as_object().cloned().unwrap());
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
@@ -120,7 +127,8 @@ mod tests {
             namespace: Some("n".into()),
             name: "mine".into(),
         };
-        ours(&live, "digest", MANAGER, Parent { reference: &reference, uid: "me" }).map_err(|error| match error {
+        let parent = Parent { reference: &reference, uid: "me", predecessors };
+        ours(&live, "digest", MANAGER, parent).map_err(|error| match error {
             WriteError::Conflict { holder } => holder,
             WriteError::Collecting => "collecting".to_owned(),
             WriteError::Api(error) => error.message,
@@ -147,6 +155,24 @@ mod tests {
         assert_eq!(labelled("other"), Err("it is the child of another plugin, other".to_owned()));
         assert_eq!(labelled("demo-2"), Err("it is the child of another plugin, demo-2".to_owned()));
         assert_eq!(judged(json!({ "ownerReferences": owner("me", "mine") })), ours);
+    }
+
+    #[test]
+    fn a_child_of_a_plugin_that_is_taken_over_from_is_ours_if_this_parent_controls_it() {
+        let former = Predecessor { plugin: "former".to_owned(), finalizer: None };
+        let predecessors = Predecessors::new("demo", vec![former]).unwrap();
+        let made_by = |plugin: &str, uid: &str| {
+            let applied = json!([{
+                "manager": format!("hotshoe/{plugin}"), "operation": "Apply", "fieldsV1": { "f:spec": {} },
+            }]);
+            let labels = json!({ "hotshoe.dev/plugin": plugin });
+            let metadata =
+                json!({ "ownerReferences": owner(uid, "another"), "labels": labels, "managedFields": applied });
+            judged_after(metadata, &predecessors)
+        };
+        assert_eq!(made_by("former", "me"), Ok(Precondition::Uid("live".into())));
+        assert_eq!(made_by("former", "other"), Err("its controller is Cache another".to_owned()));
+        assert_eq!(made_by("other", "me"), Err("it is the child of another plugin, other".to_owned()));
     }
 
     #[test]

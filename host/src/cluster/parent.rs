@@ -81,12 +81,29 @@ impl Writer {
         self.send_status(resource, parent, status, query, &self.identity, permit).await
     }
 
-    /// Applies the host's own condition, as the host. Not forced: where the CRD does not declare conditions as a list of
+    /// Drops what a plugin applied to the status from which this one takes over, as the host: this one has stated its own
+    /// by then, and the rest goes.
+    ///
+    /// # Errors
+    /// The API server's error.
+    pub async fn drop_status_of(
+        &self,
+        predecessor: &str,
+        resource: &Resource,
+        parent: &Object,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let is_left = status::says_anything(parent, &self.manager);
+        let rest = if is_left { json!({}) } else { status::nothing() };
+        self.send_status(resource, parent, rest, apply_body::query(predecessor), &Identity::Host, permit).await
+    }
+
+    /// Applies the host's own conditions, as the host. Not forced: where the CRD does not declare conditions as a list of
     /// the type `map`, they are one value, and a forced apply would replace the conditions of others.
     ///
     /// # Errors
     /// The API server's error; a conflict of ownership if the conditions are one value of another field manager.
-    pub async fn apply_host_condition(
+    pub async fn apply_host_conditions(
         &self,
         resource: &Resource,
         parent: &Object,
@@ -105,11 +122,11 @@ impl Writer {
         }
     }
 
-    /// Removes the host's own condition, as the host.
+    /// Removes the host's own conditions, as the host.
     ///
     /// # Errors
     /// The API server's error.
-    pub async fn remove_host_condition(
+    pub async fn remove_host_conditions(
         &self,
         resource: &Resource,
         parent: &Object,
@@ -270,8 +287,8 @@ mod tests {
         let permit = Permit::unlimited();
         let (stated, said, removed) = (writer().await, writer().await, writer().await);
         drop(stated.apply_status(&resource, &parent, json!({}), &permit).await);
-        drop(said.apply_host_condition(&resource, &parent, json!({}), &permit).await);
-        drop(removed.remove_host_condition(&resource, &parent, &permit).await);
+        drop(said.apply_host_conditions(&resource, &parent, json!({}), &permit).await);
+        drop(removed.remove_host_conditions(&resource, &parent, &permit).await);
         for writer in [stated, said, removed] {
             assert!(writer.rate_limit.write().now_or_never().is_none(), "the one write of this second is made");
         }

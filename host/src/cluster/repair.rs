@@ -13,11 +13,12 @@ use crate::cluster::apply::{JSON_PATCH, Target, Writer, unreadable};
 use crate::cluster::error::ApiError;
 use hotshoe_core::check;
 use hotshoe_core::diff;
+use hotshoe_core::diff::hand_over::hand_over;
 use hotshoe_core::diff::repair::Repair;
 use hotshoe_core::diff::{Apply, Precondition};
 use hotshoe_core::diff::{conflict, own_edits, renamed_elements};
 use hotshoe_core::model::kind::ObjectRef;
-use hotshoe_core::model::object::{FieldManager, Object};
+use hotshoe_core::model::object::{FieldManager, Object, PLUGIN_LABEL};
 
 /// How often a child is read again because another writer was faster: its controllers write it as soon as it is
 /// edited.
@@ -34,6 +35,8 @@ impl Writer {
         let Some(known) = known.filter(|_| apply.precondition != Precondition::Absent) else {
             return self.try_apply(apply, target).await;
         };
+        let taken_over = self.take_over(apply, known, target).await?;
+        let known = taken_over.as_deref().unwrap_or(known);
         let renamed = self.rename_back(apply, known, target).await?;
         match self.try_apply(apply, target).await {
             // In what was never applied there is nothing of ours to restore.
@@ -46,6 +49,27 @@ impl Writer {
             }
             applied => applied,
         }
+    }
+
+    /// Makes the fields of a child this plugin's that one applied from which it takes over: an apply then removes what
+    /// is no longer desired, as if the plugin had always had this name.
+    async fn take_over(
+        &self,
+        apply: &Apply,
+        known: &Object,
+        target: Target<'_>,
+    ) -> Result<Option<Arc<Object>>, ApiError> {
+        let managers = target.predecessors.managers();
+        if !managers.iter().any(|manager| known.owned_fields(manager, false).is_some()) {
+            return Ok(None);
+        }
+        let find = |_: &Object, live: &Value| hand_over(live, managers, &self.manager).into_iter().collect();
+        let handed_over = self.put_back(apply, find, target).await?;
+        if handed_over.is_some() {
+            let (child, from) = (&apply.desired.reference, known.label(PLUGIN_LABEL));
+            tracing::info!(plugin = self.plugin, %child, from, "child taken over");
+        }
+        Ok(handed_over)
     }
 
     /// Whether a child was applied before, even if another writer has removed our ownership since.

@@ -13,7 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::cluster::raw_object::RawObject;
 use crate::cluster::store::{Store, Update};
 use hotshoe_core::model::kind::Kind;
-use hotshoe_core::model::object::{Lens, Object};
+use hotshoe_core::model::label_selector::LabelSelector;
+use hotshoe_core::model::object::{Key, Lens, Object};
 
 /// The objects of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +23,20 @@ pub struct Scope {
     pub kind: Kind,
     /// A label selector; empty for all.
     pub selector: String,
+    /// What their labels must fulfil also in replies to requests, which the API server does not select.
+    labels: LabelSelector,
+}
+
+impl Scope {
+    /// The objects of a kind that a selector selects; empty for all.
+    pub fn new(kind: Kind, selector: &str) -> Self {
+        Self { kind, selector: selector.to_owned(), labels: LabelSelector::default() }
+    }
+
+    /// The objects of a kind with these labels, and none that is read otherwise and has lost them.
+    pub fn labelled(kind: Kind, labels: &LabelSelector) -> Self {
+        Self { kind, selector: labels.to_string(), labels: labels.clone() }
+    }
 }
 
 /// The state of a watch.
@@ -173,15 +188,24 @@ impl SharedWatch {
     /// If the text is no Kubernetes object.
     pub fn learn(&self, json: &str, writer: (&str, Role)) -> serde_json::Result<Arc<Object>> {
         let object = Arc::new(Object::read(json, &self.lens())?);
-        if let Some(applied) = self.cache.apply(object.clone()) {
+        if !self.selects(&object) {
+            self.lose(&object);
+        } else if let Some(applied) = self.cache.apply(object.clone()) {
             self.notify_but(&Change::Applied(applied), Some(writer));
         }
         Ok(object)
     }
 
+    /// Whether an object has the labels that are asked for.
+    pub fn selects(&self, object: &Object) -> bool {
+        self.scope.labels.matches(|key| object.label(key))
+    }
+
     /// Stores an object that was read past the watch, and wakes all subscribers.
     pub fn store(&self, live: Object) {
-        if let Some(applied) = self.cache.apply(live) {
+        if !self.selects(&live) {
+            self.lose(&live);
+        } else if let Some(applied) = self.cache.apply(live) {
             self.notify(&Change::Applied(applied));
         }
     }
@@ -254,7 +278,7 @@ impl SharedWatch {
 
     fn observe_applied(&self, raw: &RawObject) {
         let key = raw.key();
-        if key.namespace.as_ref() == Some(&self.closed) {
+        if self.is_closed(&key) {
             self.closed_logged.call_once(|| {
                 tracing::warn!(kind = %self.scope.kind, object = %key, "the object is in the namespace of the host, where no plugin may act, so it is not reconciled; create it in another namespace");
             });
@@ -266,6 +290,12 @@ impl SharedWatch {
         if let Some(applied) = self.read(raw).and_then(|object| self.cache.apply(object)) {
             self.notify(&Change::Applied(applied));
         }
+    }
+
+    /// Whether an object is in the namespace of which nothing is stored, or is that namespace.
+    fn is_closed(&self, key: &Key) -> bool {
+        let is_namespace = self.scope.kind.is("", "Namespace") && key.namespace.is_none();
+        key.namespace.as_ref() == Some(&self.closed) || (is_namespace && key.name == self.closed)
     }
 
     fn observe_deleted(&self, raw: &RawObject) {
@@ -292,7 +322,6 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use hotshoe_core::model::object::Key;
     use hotshoe_core::model::projection::Projection;
 
     fn reply(version: u64) -> String {
@@ -302,11 +331,7 @@ mod tests {
     #[test]
     fn a_write_wakes_all_but_its_writer_and_changes_by_others_wake_all() {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-        let watch = SharedWatch::new(
-            Scope { kind: Kind::new("", "v1", "ConfigMap"), selector: String::new() },
-            lens,
-            "system".into(),
-        );
+        let watch = SharedWatch::new(Scope::new(Kind::new("", "v1", "ConfigMap"), ""), lens, "system".into());
         let woken = ["writer", "other"].map(|plugin| {
             [Role::Parent, Role::Read("parent".into())].map(|role| {
                 let count = Arc::new(AtomicUsize::new(0));
@@ -329,8 +354,42 @@ mod tests {
     }
 
     #[test]
+    fn an_object_that_lost_its_labels_is_not_stored_by_the_reply_to_a_write() {
+        let labels = serde_json::json!({ "matchLabels": { "served": "yes" } });
+        let labels: LabelSelector = serde_json::from_value(labels).unwrap();
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: vec!["served".into()], status: true };
+        let scope = Scope::labelled(Kind::new("", "v1", "ConfigMap"), &labels);
+        assert_eq!(scope.selector, "served=yes");
+        let watch = SharedWatch::new(scope, lens, "system".into());
+        let text = |version: u64, value: &str| {
+            reply(version).replace("\"uid\"", &format!("\"labels\":{{\"served\":\"{value}\"}},\"uid\""))
+        };
+        let read = |text: &str| Object::read(text, &watch.lens()).unwrap();
+        watch.learn(&text(1, "yes"), ("demo", Role::Parent)).unwrap();
+        assert_eq!(watch.cache.len(), 1);
+        watch.learn(&text(2, "no"), ("demo", Role::Parent)).unwrap();
+        assert!(watch.cache.is_empty());
+        watch.store(read(&text(3, "no")));
+        assert!(watch.cache.is_empty());
+        watch.store(read(&text(4, "yes")));
+        watch.store(read(&text(5, "no")));
+        assert!(watch.cache.is_empty());
+    }
+
+    #[test]
+    fn the_closed_namespace_itself_is_not_stored() {
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let watch = SharedWatch::new(Scope::new(Kind::new("", "v1", "Namespace"), ""), lens, "system".into());
+        for name in ["system", "systems"] {
+            let json = format!(r#"{{"metadata":{{"name":"{name}","uid":"{name}","resourceVersion":"7"}}}}"#);
+            watch.observe(watcher::Event::Apply(serde_json::from_str::<RawObject>(&json).unwrap()));
+        }
+        assert_eq!(watch.cache.keys(), [Key::new(None, "systems")]);
+    }
+
+    #[test]
     fn nothing_in_the_closed_namespace_is_stored() {
-        let scope = Scope { kind: Kind::new("example.com", "v1", "Store"), selector: String::new() };
+        let scope = Scope::new(Kind::new("example.com", "v1", "Store"), "");
         let lens = Lens { projection: Projection::new(&["spec"]), labels: Vec::new(), status: false };
         let watch = SharedWatch::new(scope, lens, "system".into());
         let notified = Arc::new(Mutex::new(0));

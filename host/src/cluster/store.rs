@@ -4,7 +4,7 @@
 //! own writes (read-your-own-writes). Older versions are ignored, and so are echoes of our own writes: they wake no
 //! reconcile.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
@@ -15,8 +15,8 @@ use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
 /// How many deletions are remembered, so that a late reply to a write does not bring a deleted object back.
 const TOMBSTONES: usize = 256;
 
-/// Label key, namespace and label value.
-type LabelIndex = HashMap<(Box<str>, Option<Arc<str>>, Box<str>), HashSet<Key>>;
+/// Label key and label value; keys are sorted by namespace.
+type LabelIndex = HashMap<(Box<str>, Box<str>), BTreeSet<Key>>;
 
 /// The objects of one watch.
 #[derive(Default)]
@@ -75,13 +75,22 @@ impl Store {
     /// Returns the objects that the owner with this uid controls, sorted by key.
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<Object>> {
         let inner = self.lock();
-        inner.collect(inner.by_owner.get(uid))
+        inner.collect(inner.by_owner.get(uid).into_iter().flatten())
     }
 
     /// Returns the objects of a namespace with this label, sorted by key.
     pub fn labelled(&self, namespace: Option<&Arc<str>>, label: &str, value: &str) -> Vec<Arc<Object>> {
         let inner = self.lock();
-        inner.collect(inner.by_label.get(&(label.into(), namespace.cloned(), value.into())))
+        let first = Key { namespace: namespace.cloned(), name: "".into() };
+        let found = inner.by_label.get(&(label.into(), value.into())).map(|keys| keys.range(first..));
+        let found = found.into_iter().flatten().take_while(|key| key.namespace.as_ref() == namespace);
+        inner.collect(found)
+    }
+
+    /// Returns the objects of all namespaces, and those without one, with this label, sorted by key.
+    pub fn labelled_anywhere(&self, label: &str, value: &str) -> Vec<Arc<Object>> {
+        let inner = self.lock();
+        inner.collect(inner.by_label.get(&(label.into(), value.into())).into_iter().flatten())
     }
 
     /// Returns all keys, in no order.
@@ -167,7 +176,13 @@ impl Inner {
             remove(&mut self.by_owner, &owner.uid, key);
         }
         for (label, value) in object.indexed_labels() {
-            remove(&mut self.by_label, &(label.clone(), key.namespace.clone(), value.clone()), key);
+            let entry = (label.clone(), value.clone());
+            if let Some(keys) = self.by_label.get_mut(&entry) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.by_label.remove(&entry);
+                }
+            }
         }
         if let Some(plugin) = object.label(PLUGIN_LABEL)
             && let Some(held) = self.held.get_mut(plugin)
@@ -187,7 +202,7 @@ impl Inner {
             self.by_owner.entry(owner.uid.clone()).or_default().insert(key.clone());
         }
         for (label, value) in object.indexed_labels() {
-            let entry = (label.clone(), key.namespace.clone(), value.clone());
+            let entry = (label.clone(), value.clone());
             self.by_label.entry(entry).or_default().insert(key.clone());
         }
         if let Some(plugin) = object.label(PLUGIN_LABEL) {
@@ -195,9 +210,8 @@ impl Inner {
         }
     }
 
-    fn collect(&self, keys: Option<&HashSet<Key>>) -> Vec<Arc<Object>> {
-        let found = keys.into_iter().flatten().filter_map(|key| self.objects.get(key).cloned());
-        let mut found: Vec<_> = found.collect();
+    fn collect<'k>(&self, keys: impl Iterator<Item = &'k Key>) -> Vec<Arc<Object>> {
+        let mut found: Vec<_> = keys.filter_map(|key| self.objects.get(key).cloned()).collect();
         found.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         found
     }
@@ -302,5 +316,28 @@ mod tests {
         cache.delete(&object("a", "1", 2));
         assert!(cache.owned_by("owner-a").is_empty());
         assert!(cache.labelled(Some(&"n".into()), "app", "a").is_empty());
+        assert!(cache.lock().by_label.is_empty());
+    }
+
+    #[test]
+    fn objects_with_a_label_are_found_in_one_namespace_or_in_all() {
+        let cache = Store::default();
+        let namespaces = [None, Some("m"), Some("n"), Some("nn")];
+        for (place, namespace) in namespaces.into_iter().enumerate() {
+            for name in ["a", "b"] {
+                let label = ("app".into(), "x".into());
+                let (key, uid) = (Key::new(namespace, name), format!("{name}{place}"));
+                cache.apply(Object { key, labels: [label].into(), ..object(name, &uid, 1) });
+            }
+        }
+        for namespace in namespaces {
+            let found = cache.labelled(namespace.map(Arc::from).as_ref(), "app", "x");
+            let found: Vec<_> = found.iter().map(|object| object.key.clone()).collect();
+            assert_eq!(found, ["a", "b"].map(|name| Key::new(namespace, name)));
+        }
+        assert_eq!(cache.labelled_anywhere("app", "x").len(), 8);
+        assert!(
+            cache.labelled(Some(&"o".into()), "app", "x").is_empty() && cache.labelled_anywhere("app", "y").is_empty()
+        );
     }
 }

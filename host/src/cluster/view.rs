@@ -48,13 +48,14 @@ pub fn reference(kind: &Kind, key: &Key) -> ObjectRef {
     ObjectRef { kind: kind.clone(), namespace: key.namespace.clone(), name: key.name.clone() }
 }
 
-/// Returns the children that a plugin made for a parent, desired or not yet pruned, sorted by kind and key. What
-/// another plugin made for the same parent is not the plugin's to change, nor to wait for.
-pub fn children(owned: &[View], uid: &str, plugin: &str) -> ObservedChildren {
+/// Returns the children that a plugin made for a parent, or takes over, desired or not yet pruned, sorted by kind and
+/// key. What another plugin made for the same parent is not the plugin's to change, nor to wait for; `is_made` says
+/// so by the host's label.
+pub fn children(owned: &[View], uid: &str, is_made: impl Fn(Option<&str>) -> bool) -> ObservedChildren {
     let of_view = |view: &View| {
         let kind = view.watch.scope.kind.clone();
         let made = view.watch.cache.owned_by(uid).into_iter();
-        let made = made.filter(|child| child.label(PLUGIN_LABEL) == Some(plugin));
+        let made = made.filter(|child| is_made(child.label(PLUGIN_LABEL)));
         made.map(move |child| (kind.clone(), child))
     };
     let mut children: ObservedChildren = owned.iter().flat_map(of_view).collect();
@@ -94,7 +95,12 @@ fn find(read: &ReadView, parent: &Object) -> Vec<Arc<Object>> {
             around
         }
         MatchRule::ParentLabel(label) => {
-            cache.labelled(parent.key.namespace.as_ref(), label, &parent_label(&parent.key.name))
+            let value = parent_label(&parent.key.name);
+            match &parent.key.namespace {
+                // A parent that has no namespace has its objects in all of them; the grant says which are shown.
+                None => cache.labelled_anywhere(label, &value),
+                namespace => cache.labelled(namespace.as_ref(), label, &value),
+            }
         }
         MatchRule::ParentField(path) => {
             let named = named_by(parent, path);

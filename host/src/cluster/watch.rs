@@ -50,7 +50,7 @@ const CERTIFICATES: [(&str, &str); 2] = [
 
 /// All watches of the process.
 pub struct Watches {
-    cluster: Cluster,
+    pub(super) cluster: Cluster,
     /// Kinds as the API server serves them.
     pub kinds: Arc<Kinds>,
     namespace: Option<String>,
@@ -314,7 +314,7 @@ fn failing(kind: &Kind, error: &watcher::Error) -> String {
     }
 }
 
-fn api(client: &kube::Client, resource: &Resource, namespace: Option<&str>) -> Api<RawObject> {
+pub(super) fn api(client: &kube::Client, resource: &Resource, namespace: Option<&str>) -> Api<RawObject> {
     let kind = resource.to_api_resource();
     match namespace.filter(|_| resource.namespaced) {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),

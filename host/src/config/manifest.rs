@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use hotshoe_core::check::grant::Rule;
 use hotshoe_core::check::parent_kind::ParentKind;
+use hotshoe_core::flow::retry::RetryOverrides;
 use hotshoe_core::model::limits::Overrides;
+use hotshoe_core::model::predecessors::Predecessor;
 
 /// `apiVersion` of a `Plugin`.
 pub const API_VERSION: &str = "hotshoe.dev/v1alpha1";
@@ -53,9 +55,16 @@ pub struct PluginSpec {
     /// What it may do; the rest is denied.
     #[serde(default)]
     pub grants: Vec<Rule>,
-    /// Whether an answer without any child may delete all children that are there.
+    /// Whether an answer without any child may delete all children that are there; also whether those of an object
+    /// go that is no parent any more, for it lost the labels of `parent.selector`.
     #[serde(default)]
     pub prune_all: bool,
+    /// Earlier names of this plugin: what those made for the same parents is its own from now on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub takes_over_from: Vec<Predecessor>,
+    /// When a parent is tried again whose reconcile failed, and how often.
+    #[serde(default)]
+    pub retry: RetryOverrides,
     /// When another component may decide unasked.
     #[serde(default)]
     pub swap: Swap,

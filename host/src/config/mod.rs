@@ -19,11 +19,14 @@ use hotshoe_core::check::glob;
 use hotshoe_core::check::grant;
 use hotshoe_core::check::grant::Grant;
 use hotshoe_core::check::parent_kind::{ParentKind, Parentage};
+use hotshoe_core::flow::retry::RetryPolicy;
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::limits::Limits;
 use hotshoe_core::model::names;
+use hotshoe_core::model::predecessors::Predecessors;
 use hotshoe_core::rbac;
 
 /// Where `/metrics`, `/healthz`, `/readyz` and `/status` are served.
@@ -63,8 +66,12 @@ pub struct PluginConfig {
     pub parentage: Arc<Parentage>,
     /// What it may do.
     pub grant: Grant,
+    /// The plugins whose children it takes over.
+    pub predecessors: Predecessors,
     /// What it may use up.
     pub limits: Limits,
+    /// When a parent is tried again whose reconcile failed, and how often.
+    pub retry: RetryPolicy,
     /// Of how many parents in 100 another component may delete children unasked.
     pub max_losing: u8,
     /// A warning for each member of its configuration whose variable is not set.
@@ -157,6 +164,8 @@ impl PluginConfig {
         if let Some(parent) = &spec.parent {
             parent.validate().map_err(|error| anyhow!("spec.parent: {error}"))?;
         }
+        let predecessors = Predecessors::new(&plugin.metadata.name, spec.takes_over_from)
+            .map_err(|error| anyhow!("spec.takesOverFrom: {error}"))?;
         let max_losing = spec.swap.max_losing.unwrap_or(MAX_LOSING);
         ensure!(max_losing <= 100, "spec.swap.maxLosing is {max_losing}, but is of 100 parents; lower it");
         Ok(Self {
@@ -168,7 +177,9 @@ impl PluginConfig {
             parent: spec.parent,
             parentage: host.parentage.clone(),
             grant: Grant { rules: spec.grants, prune_all: spec.prune_all, host_namespace: host.namespace.clone() },
+            predecessors,
             limits: Limits::with(&spec.limits)?,
+            retry: RetryPolicy::with(&spec.retry).map_err(|error| anyhow!("spec.{error}"))?,
             max_losing,
             digest,
         })
@@ -178,7 +189,11 @@ impl PluginConfig {
     /// nothing.
     pub fn lacking(&self, descriptor: &Descriptor) -> Option<String> {
         let parent = self.parent_lacking(&descriptor.parent);
-        let lacking: Vec<String> = parent.into_iter().chain(grant::lacking(descriptor, &self.grant)).collect();
+        let rival = self.predecessors.names().iter().find(|name| self.parentage.has(name)).map(|rival| {
+            format!("the children of {rival}, which is a plugin of this host; end that one, or remove it from spec.takesOverFrom")
+        });
+        let lacking: Vec<String> =
+            parent.into_iter().chain(rival).chain(grant::lacking(descriptor, &self.grant)).collect();
         (!lacking.is_empty()).then(|| lacking.join("; "))
     }
 
@@ -207,6 +222,16 @@ impl PluginConfig {
                 "the plugin is {name:?} in plugin.yaml, but {others}; it runs as {name}, give it one name everywhere"
             )
         })
+    }
+
+    /// Which objects are parents, by their labels; all where nothing is said.
+    pub fn parent_selector(&self) -> LabelSelector {
+        self.parent.as_ref().and_then(|parent| parent.selector.clone()).unwrap_or_default()
+    }
+
+    /// Whether a child with this label of the host's is this plugin's: it made it, or takes it over.
+    pub fn has_made(&self, label: Option<&str>) -> bool {
+        label.is_some_and(|made_by| *made_by == *self.name || self.predecessors.has(made_by))
     }
 
     /// What is asked for and not given, of a component's parent alone.
@@ -337,6 +362,7 @@ mod tests {
         assert!(shown[1].starts_with("spec:\n"), "{}", shown[1]);
         let whole = parse(shown[0]).unwrap();
         assert_eq!((&*whole.name, whole.limits, whole.max_losing), ("hello", Limits::default(), MAX_LOSING));
+        assert_eq!(whole.retry, RetryPolicy::default());
         let rule = &parse(&shown[0].replace("  grants: []", &shown[1].replace("spec:\n", ""))).unwrap().grant.rules[0];
         assert_eq!(rule.namespaces, Namespaces::default());
         let (mut names, limits) = (Vec::new(), include_str!("../../../docs/src/reference/limits.md"));
@@ -439,6 +465,33 @@ mod tests {
     }
 
     #[test]
+    fn when_what_failed_is_tried_again_is_said_within_bounds_and_a_change_of_it_is_another_plugin_yaml() {
+        let with = |retry: &str| parse(&PLUGIN.replace("  grants:", &format!("  retry: {retry}\n  grants:")));
+        let plugin = with("{baseDelay: 500ms, maxDelay: 2m, maxTries: 4}").unwrap();
+        let said = RetryPolicy {
+            base_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(120),
+            max_tries: Some(4),
+        };
+        assert_eq!(plugin.retry, said);
+        assert_ne!(plugin.digest, with("{}").unwrap().digest);
+        assert_eq!(parse(PLUGIN).unwrap().retry, RetryPolicy::default());
+        for (bad, says) in [
+            ("{baseDelay: -1s}", "`-1s` is no span of time"),
+            ("{baseDelay: 5}", "`5` is no span of time"),
+            ("{baseDelay: 0s}", "spec.retry.baseDelay is 0ms"),
+            ("{maxDelay: 1s, baseDelay: 2s}", "spec.retry.maxDelay is 1s"),
+            ("{maxTries: 0}", "spec.retry.maxTries is 0"),
+            ("{maxTries: -1}", "a whole number is expected here"),
+            ("{maxTries: many}", "a whole number is expected here"),
+            ("{retries: 3}", "unknown field `retries`"),
+        ] {
+            let error = format!("{:#}", with(bad).unwrap_err());
+            assert!(error.contains(says), "{bad}: {error}");
+        }
+    }
+
+    #[test]
     fn the_form_of_a_plugin_has_a_schema() {
         let schema = serde_json::to_string(&schemars::schema_for!(manifest::Plugin)).unwrap();
         for word in ["matchLabels", "serviceAccountToken", "externalIPs", "fromEnv"] {
@@ -483,6 +536,65 @@ mod tests {
             assert!(error.contains(says), "{bad}: {error}");
         }
         assert_ne!(plugin.digest, parse(PLUGIN).unwrap().digest);
+    }
+
+    #[test]
+    fn parents_are_selected_by_their_labels() {
+        let with = |selector: &str| {
+            let parent = format!("  parent: {{kind: ConfigMap, selector: {selector}}}\n  grants:");
+            parse(&PLUGIN.replace("  grants:", &parent))
+        };
+        let plugin =
+            with("{matchLabels: {a.example.com/b: c}, matchExpressions: [{key: d, operator: Exists}]}").unwrap();
+        assert_eq!(plugin.parent_selector().to_string(), "a.example.com/b=c,d");
+        assert!(
+            parse(PLUGIN).unwrap().parent_selector().is_empty() && with("{}").unwrap().parent_selector().is_empty()
+        );
+        for (bad, says) in [
+            ("{matchLabel: {a: b}}", "matchLabel"),
+            ("{matchLabels: {a: 'b c'}}", "spec.parent: selector.matchLabels"),
+            ("{matchExpressions: [{key: a, operator: Is}]}", "Is"),
+            ("{matchExpressions: [{key: a, operator: In}]}", "name some"),
+        ] {
+            let error = format!("{:#}", with(bad).unwrap_err());
+            assert!(error.contains(says), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn children_are_taken_over_from_named_plugins_that_this_host_has_not() {
+        let with = |said: &str| parse(&PLUGIN.replace("  grants:", &format!("  takesOverFrom: {said}\n  grants:")));
+        let plugin = with("[{plugin: cache, finalizer: cache.example.com/old}]").unwrap();
+        for (label, is_ours) in
+            [(Some("memcached"), true), (Some("cache"), true), (Some("other"), false), (None, false)]
+        {
+            assert_eq!(plugin.has_made(label), is_ours, "{label:?}");
+        }
+        for (bad, says) in [
+            ("[cache]", "expected"),
+            ("[{plugin: memcached}]", "spec.takesOverFrom: it names the plugin itself"),
+            ("[{plugin: cache, finalizers: [a/b]}]", "finalizers"),
+        ] {
+            let error = format!("{:#}", with(bad).unwrap_err());
+            assert!(error.contains(says), "{bad}: {error}");
+        }
+        let descriptor = |kind: Kind| Descriptor {
+            name: "d".into(),
+            version: "1".into(),
+            parent: kind,
+            parent_fields: Vec::new(),
+            owns: Vec::new(),
+            reads: Vec::new(),
+            finalizer: None,
+            wants_now: false,
+            wants_attempt: false,
+            config_schema: None,
+        };
+        let asked = descriptor(Kind::new("example.com", "v1", "Cache"));
+        assert_eq!(plugin.lacking(&asked), None);
+        plugin.parentage.note_named(&"cache".into(), None);
+        let lacking = plugin.lacking(&asked).unwrap();
+        assert!(lacking.contains("the children of cache, which is a plugin of this host"), "{lacking}");
     }
 
     #[test]

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::cluster::discovery::Resource;
 use crate::cluster::shared_watch::SharedWatch;
+use crate::cluster::view;
 use crate::cluster::view::{ReadView, View};
 use crate::config::PluginConfig;
 use crate::sandbox::revision::Revision;
-use hotshoe_core::model::object::Key;
+use hotshoe_core::model::object::{Key, Object, ObservedChildren};
 
 /// A revision with its `plugin.yaml` and the views that its descriptor asked for: what one
 /// reconcile works with from beginning to end, even if another is published meanwhile.
@@ -35,6 +36,19 @@ pub struct ActiveRevision {
 }
 
 impl ActiveRevision {
+    /// Returns the children of a parent that the plugin made or takes over.
+    pub fn children_of(&self, parent: &Object) -> ObservedChildren {
+        view::children(&self.owned, &parent.uid, |label| self.plugin.has_made(label))
+    }
+
+    /// Returns the finalizers of earlier revisions and of plugins that this one takes over from, without that of this
+    /// revision.
+    pub fn earlier_finalizers(&self) -> impl Iterator<Item = &str> {
+        let now = self.revision.descriptor().finalizer.as_deref();
+        let earlier = self.former_finalizers.iter().chain(self.plugin.predecessors.finalizers());
+        earlier.map(String::as_str).filter(move |earlier| Some(*earlier) != now)
+    }
+
     /// The value of a label of a namespace, as far as it is known.
     pub fn label_of(&self, namespace: &str, key: &str) -> Option<String> {
         let namespace = self.namespaces.as_ref()?.cache.get(&Key::new(None, namespace))?;

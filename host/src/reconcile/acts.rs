@@ -26,6 +26,8 @@ pub enum Act<'a> {
     Deleted(&'a ObjectRef),
     /// The plugin's part of the parent's status.
     StatusChanged,
+    /// An object that is no parent any more, with so many children.
+    Released(usize),
     /// Clean-up of a parent that is being deleted.
     DeletionBegun,
     /// The same.
@@ -41,6 +43,7 @@ impl<'a> Act<'a> {
             Self::Changed(..) => "child changed",
             Self::Deleted(_) => "child deleted",
             Self::StatusChanged => "status changed",
+            Self::Released(_) => "no longer selected; let go",
             Self::DeletionBegun => "deletion begun",
             Self::DeletionDone => "deletion done",
         }
@@ -51,6 +54,10 @@ impl<'a> Act<'a> {
             Self::Created(child) | Self::Changed(child, _) | Self::Deleted(child) => Some(child),
             _ => None,
         }
+    }
+
+    fn children(self) -> Option<usize> {
+        if let Self::Released(children) = self { Some(children) } else { None }
     }
 
     fn finalizer(self) -> Option<&'a str> {
@@ -78,10 +85,10 @@ pub fn log(pass: &Pass<'_>, act: Act<'_>) {
     let (child, fields) = (act.child().map(ObjectRef::to_string), act.fields());
     let more = child.as_deref().map_or(0, str::len) + fields.as_deref().map_or(0, str::len);
     if pass.controller.act_lines.allows(LINE + more) {
-        let (object, finalizer) = (pass.reference(), act.finalizer());
+        let (object, finalizer, children) = (pass.reference(), act.finalizer(), act.children());
         let child = child.as_deref().map(tracing::field::display);
         let fields = fields.as_deref().map(tracing::field::display);
-        tracing::info!(plugin, %digest, %object, child, finalizer, fields, "{}", act.message());
+        tracing::info!(plugin, %digest, %object, child, children, finalizer, fields, "{}", act.message());
         return;
     }
     pass.controller.metrics.lines_dropped(plugin, 1);

@@ -108,6 +108,7 @@ pub fn is_in_place(
         && in_sync == sync_fingerprint(controller, active, children, decision)
         // All or nothing: a status that may not be written denies the children too.
         && check::status::check(decision.status.as_deref(), &decision.conditions).is_ok()
+        && check::status::check_owner(decision, &active.resource.kind).is_ok()
 }
 
 /// Applies a checked decision.
@@ -174,7 +175,8 @@ async fn write_children(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<D
     written.children = true;
     let wanted: Vec<Wanted> = plan.apply.iter().map(|apply| wanted(pass, observed, apply, &changed)).collect();
     let reference = pass.reference();
-    let parent = Parent { reference: &reference, uid: &observed.parent.uid };
+    let predecessors = &pass.active.plugin.predecessors;
+    let parent = Parent { reference: &reference, uid: &observed.parent.uid, predecessors };
     let permit = pass.controller.permit();
     for child in pass.controller.writer.write(plan, &pass.active.owned, parent, &permit).await {
         let wanted = wanted.iter().find(|one| one.desired.reference == child.reference);
@@ -198,7 +200,10 @@ fn wanted(pass: &Pass<'_>, observed: &Observed, apply: &Apply, changed: &[(Objec
 /// Plans the writes of this pass, without children that may not be pruned, writes that are not due, and applies that
 /// had no effect before.
 fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut WriteOutcome) -> Plan {
-    let mut plan = diff::plan(desired, &observed.children, &pass.controller.name, pass.manager());
+    let plugin = &pass.active.plugin;
+    let makers: Vec<&str> =
+        std::iter::once(&*plugin.name).chain(plugin.predecessors.names().iter().map(String::as_str)).collect();
+    let mut plan = diff::plan(desired, &observed.children, &makers, pass.manager());
     let context = context(pass.controller, pass.active, observed);
     plan.prune.retain(|(kind, child)| may_prune(pass, &reference(kind, &child.key), &context));
     written.relieved = pass.state.refused.keep_planned(&plan);
@@ -211,7 +216,7 @@ fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written
     plan
 }
 
-fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_>) -> bool {
+pub(super) fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_>) -> bool {
     let Err(denial) = check::check_prune(child, context) else { return true };
     let (plugin, digest) = (&*pass.controller.name, pass.active.revision.digest());
     pass.controller.metrics.denied(plugin, denial.rule());
@@ -333,23 +338,51 @@ async fn write_status(
     written: &mut WriteOutcome,
 ) -> Result<(), Error> {
     let (writer, watch) = (&pass.controller.writer, &pass.active.parents.watch);
-    let Some(parent) = pass.live() else { return Ok(()) };
+    let Some(parent) = pass.live().filter(|_| pass.active.resource.has_status) else { return Ok(()) };
     let generation = observed.parent.generation;
     let (said, stated) = (decision.status.as_deref(), &decision.conditions);
     let desired = status::desired(said, stated, &parent, pass.manager(), generation, &time::now())?;
     if status::is_current(&desired, &parent, pass.manager()) {
-        return Ok(());
+        return drop_predecessors_status(pass, parent, written).await;
     }
     let permit = pass.controller.permit();
     let reply = writer.apply_status(&pass.active.resource, &parent, desired, &permit).await;
     match writer.learn_parent(watch, &pass.active.resource, &parent, reply).await {
         Ok(parent) => {
             acts::log(pass, Act::StatusChanged);
-            written.parent = Some(parent);
+            written.parent = Some(parent.clone());
+            drop_predecessors_status(pass, parent, written).await?;
         }
         Err(error) if error.code == 409 => written.again = true,
         Err(error) if error.is_gone() => {}
         Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// Removes from the status what the plugins stated that this one takes over from.
+async fn drop_predecessors_status(
+    pass: &Pass<'_>,
+    mut parent: Arc<Object>,
+    written: &mut WriteOutcome,
+) -> Result<(), Error> {
+    let (writer, active) = (&pass.controller.writer, pass.active);
+    for manager in active.plugin.predecessors.managers() {
+        if !status::says_anything(&parent, manager) {
+            continue;
+        }
+        let permit = pass.controller.permit();
+        let reply = writer.drop_status_of(manager, &active.resource, &parent, &permit).await;
+        parent = match writer.learn_parent(&active.parents.watch, &active.resource, &parent, reply).await {
+            Ok(parent) => parent,
+            Err(error) if error.code == 409 => {
+                written.again = true;
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        acts::log(pass, Act::StatusChanged);
+        written.parent = Some(parent.clone());
     }
     Ok(())
 }

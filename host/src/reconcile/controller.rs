@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -73,6 +73,8 @@ pub struct Controller {
     /// How often labels of namespaces have changed that a rule of the grant looks at.
     pub relabelled: AtomicU64,
     states: Mutex<HashMap<Key, ParentState>>,
+    /// Objects that may no longer be parents, until it is known that nothing of ours is left in them.
+    left: Mutex<HashSet<Key>>,
 }
 
 impl Controller {
@@ -99,6 +101,7 @@ impl Controller {
             whole_conditions: AtomicBool::new(false),
             relabelled: AtomicU64::new(0),
             states: Mutex::default(),
+            left: Mutex::default(),
         }
     }
 
@@ -215,6 +218,25 @@ impl Controller {
         (failing, refused)
     }
 
+    /// The parents that are stalled: how many, and the first of them.
+    pub fn stalled(&self) -> Option<Stalled> {
+        let states = self.states.lock();
+        let of_state = |(key, state): (&Key, &ParentState)| {
+            let stalled = state.tries.stalled()?;
+            Some(StalledParent {
+                object: key.to_string(),
+                tries: state.tries.made(),
+                reason: stalled.reason.to_owned(),
+            })
+        };
+        let mut parents: Vec<_> = states.iter().filter_map(of_state).collect();
+        drop(states);
+        parents.sort_by(|a, b| a.object.cmp(&b.object));
+        let count = parents.len();
+        parents.truncate(STALLED_SHOWN);
+        (count > 0).then_some(Stalled { count, parents })
+    }
+
     /// The parents that have been deleting for longer than a minute: how many, and the oldest.
     pub fn deleting(&self) -> Option<Deleting> {
         let parents = self.active()?.parents.watch.clone();
@@ -236,7 +258,48 @@ impl Controller {
     /// The parent is gone.
     pub fn forget(&self, key: &Key) {
         self.states.lock().remove(key);
+        self.left.lock().remove(key);
     }
+
+    /// Returns the keys of all parents of which anything is remembered.
+    pub fn remembered(&self) -> Vec<Key> {
+        self.states.lock().keys().cloned().collect()
+    }
+
+    /// Notes that an object is gone, or has lost the labels that make it a parent.
+    pub fn note_left(&self, key: Key) {
+        self.left.lock().insert(key);
+    }
+
+    /// Returns whether an object may no longer be a parent and still have what was written while it was one.
+    pub fn has_left(&self, key: &Key) -> bool {
+        self.left.lock().contains(key)
+    }
+}
+
+/// So many parents that are stalled are shown by name.
+const STALLED_SHOWN: usize = 10;
+
+/// Parents that are not tried again before something changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stalled {
+    /// How many.
+    pub count: usize,
+    /// The first of them, by name.
+    pub parents: Vec<StalledParent>,
+}
+
+/// A parent that is not tried again before something changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StalledParent {
+    /// Which.
+    pub object: String,
+    /// How often it was tried.
+    pub tries: u32,
+    /// Why the last try failed, in one word.
+    pub reason: String,
 }
 
 /// Deletions that last longer than this are shown, seconds.

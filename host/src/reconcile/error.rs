@@ -24,9 +24,9 @@ pub const CONTENDED: &str = "Contended";
 pub enum Retry {
     /// The cause passes by itself: a conflict, an overload, a time-out.
     Soon,
-    /// Exponential back-off from one second.
+    /// Exponential back-off from the base delay.
     Backoff,
-    /// Exponential back-off from ten seconds: only a person is likely to fix it.
+    /// Exponential back-off from ten times as much: only a person is likely to fix it.
     Slowly,
     /// After this long.
     After(Duration),
@@ -122,6 +122,16 @@ impl Error {
             // It ran well; that it does not know how is worse than one that does.
             Error::Plugin(stated) => matches!(stated, Failure::Other(_)),
             Error::Call(_) | Error::Denied(_) => true,
+        }
+    }
+
+    /// Whether the object was tried, and what failed does not pass by itself: it uses up one of the tries that
+    /// `spec.retry.maxTries` allows. No outage of the API server does.
+    pub fn is_a_try(&self) -> bool {
+        match self {
+            Error::Call(error) => !matches!(error, CallError::Stopped | CallError::CircuitOpen(_)),
+            Error::Api(error) => !error.is_transient() && error.retry_after.is_none(),
+            Error::Plugin(_) | Error::Denied(_) | Error::NotGranted(_) | Error::NoRoom(_) => true,
         }
     }
 

@@ -60,10 +60,11 @@ pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     }
 }
 
-/// Returns the finalizer of this or an earlier revision that the parent has; without one, clean-up is over.
+/// Returns the finalizer of this or an earlier revision, or of a plugin that this one takes over from, that the parent
+/// has; without one, clean-up is over.
 pub fn our_finalizer<'a>(active: &'a ActiveRevision, parent: &Object) -> Option<&'a str> {
-    let mut ours = active.revision.descriptor().finalizer.iter().chain(&active.former_finalizers);
-    ours.find(|ours| parent.finalizers.iter().any(|present| **present == ***ours)).map(String::as_str)
+    let mut ours = active.revision.descriptor().finalizer.as_deref().into_iter().chain(active.earlier_finalizers());
+    ours.find(|ours| parent.finalizers.iter().any(|present| **present == **ours))
 }
 
 /// Whether the plugin is asked to clean up after a parent that is being deleted.

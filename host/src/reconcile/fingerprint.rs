@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | [`fingerprint`] | has this very state been found settled before? | anything changes that the plugin sees or that our last writes left | only `now` changes |
 //! | [`backoff_basis`] | may a parent that failed be decided before its time? | the parent as it is shown, its finalizers, its children as applied, the grant or the revision changes | status or read objects change |
+//! | [`try_basis`] | do its tries begin anew? | the parent but its status, the grant or the revision changes | status, read objects or children change |
 //! | [`churn_basis`] | has the plugin a reason to answer otherwise? | the parent but its status, or the revision changes | what is observed beside the parent changes |
 //! | [`others`] | what was an answer about, beside the parent? | children, read objects, refusals or the configuration change | the parent changes |
 //! | [`sync_fingerprint`] | are desired and observed children those that were found to agree? | desired children, their ownership or the revision changes | the parent changes |
@@ -41,6 +42,13 @@ fn as_applied(controller: &Controller, children: &ObservedChildren) -> Vec<u64> 
     let of_child =
         |child: &Object| controller.hasher.hash_one((&child.uid, child.deleting, &child.applied, owned_fields(child)));
     children.iter().map(|(_, child)| of_child(child)).collect()
+}
+
+/// Returns what must change for the tries of a parent to begin anew. Not its children: whoever edits one again and again would
+/// have a parent tried for ever.
+pub fn try_basis(controller: &Controller, active: &ActiveRevision, parent: &Object) -> u64 {
+    let relabelled = controller.relabelled.load(Ordering::Acquire);
+    controller.hasher.hash_one((churn_basis(controller, active, parent), relabelled))
 }
 
 /// What must change for another answer to be no change of mind. Not the status, which may be the plugin's own.

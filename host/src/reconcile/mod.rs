@@ -18,6 +18,7 @@ pub mod parent_state;
 pub mod pass;
 pub mod queue;
 pub mod refused_writes;
+pub mod release;
 pub mod report;
 pub mod requeue;
 pub mod requirements;
@@ -59,8 +60,7 @@ pub async fn reconcile(controller: &Controller, key: &Key) -> Reconciled {
     let nothing = Reconciled { requeue: Requeue::OnChange, failed: false };
     let Some(active) = controller.active() else { return nothing };
     let Some(parent) = active.parents.watch.cache.get(key) else {
-        controller.forget(key);
-        return nothing;
+        return release::release_left(controller, &active, key).await;
     };
     let mut pass = Pass::begin(controller, &active, parent);
     if let Some(pause) = rests(&pass) {
@@ -76,6 +76,9 @@ pub async fn reconcile(controller: &Controller, key: &Key) -> Reconciled {
 
 async fn converge(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     let Some(parent) = ensure_finalizer(pass).await? else { return Ok(Outcome::Overtaken) };
+    let Some(parent) = release::drop_predecessors_finalizers(pass, parent).await? else {
+        return Ok(Outcome::Overtaken);
+    };
     let observed = observe::observe_parent(pass, parent)?;
     if is_settled(pass, &observed) {
         return Ok(Outcome::Settled);

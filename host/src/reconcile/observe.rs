@@ -16,8 +16,9 @@ use crate::reconcile::pass::Pass;
 use hotshoe_core::check;
 use hotshoe_core::check::access_request::{Access, Request, Verb};
 use hotshoe_core::check::fix::Fix;
+use hotshoe_core::check::grant::NAMESPACE_NOT_GRANTED;
 use hotshoe_core::check::memory_quota::Quota;
-use hotshoe_core::check::{Context, Inadmissible, Judged, Present};
+use hotshoe_core::check::{Context, Denial, Inadmissible, Judged, Present};
 use hotshoe_core::model::decision::{Answer, Call, Document, Observation};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
@@ -73,14 +74,17 @@ pub fn observe_parent(pass: &Pass<'_>, parent: Arc<Object>) -> Result<Observed, 
 /// The same at this time, milliseconds since the epoch, for two revisions that are to see the same.
 pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentState, now: u64) -> Observed {
     let document = shown_parent(active, &parent);
-    let children = view::children(&active.owned, &parent.uid, &active.plugin.name);
+    let children = active.children_of(&parent);
     let descriptor = active.revision.descriptor();
     let denied = RefCell::new(denied_kind(active));
-    let may_read = |object: &ObjectRef| {
+    let authorise = |object: &ObjectRef| {
         let namespaced = object.namespace.is_some();
         let request = Request { parent: &document.reference, object, namespaced, access: Access::Read };
         let label_of = |namespace: &str, key: &str| active.label_of(namespace, key);
-        let allowed = active.plugin.grant.authorise_watched(&request, &label_of);
+        active.plugin.grant.authorise_watched(&request, &label_of)
+    };
+    let may_read = |object: &ObjectRef| {
+        let allowed = authorise(object);
         // A kind that is only watched until the last child of an earlier revision is pruned is not shown.
         if let Err(denial) = &allowed
             && descriptor.sees(&object.kind)
@@ -89,13 +93,19 @@ pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentSt
         }
         allowed.is_ok()
     };
+    // Of a parent without a namespace anyone may label objects in any: those elsewhere are as if they were not there.
+    let is_within = |object: &ObjectRef| {
+        let elsewhere = |denial: Denial| denial.rule() == NAMESPACE_NOT_GRANTED;
+        document.reference.namespace.is_some() || !authorise(object).is_err_and(elsewhere)
+    };
+    let may_relate = |object: &ObjectRef| is_within(object) && may_read(object);
     let shown = Observation {
         children: view::show_children(&active.owned, &children, &may_read),
-        related: view::related(&active.reads, &parent, &may_read),
+        related: view::related(&active.reads, &parent, &may_relate),
         refusals: state.refused.shown(),
         config: active.plugin.config.clone(),
         now: descriptor.wants_now.then_some(now),
-        attempt: descriptor.wants_attempt.then_some(state.failures),
+        attempt: descriptor.wants_attempt.then_some(state.tries.made()),
         parent: document.clone(),
     };
     Observed { parent, children, shown: Arc::new(shown), denied: denied.into_inner() }

@@ -11,6 +11,7 @@ use hotshoe_core::diff::Unsettled;
 use hotshoe_core::diff::changed_fields::DesiredBefore;
 use hotshoe_core::flow::contention::Contention;
 use hotshoe_core::flow::flapping::Churn;
+use hotshoe_core::flow::tries::Tries;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::limits::EVENTS;
 use hotshoe_core::model::object::{Key, Object};
@@ -49,8 +50,10 @@ pub struct ParentState {
     pub unsettled: Vec<(Kind, Key, Unsettled)>,
     /// Whether the last pass skipped the status because the result of its child writes was not observed yet.
     pub silent: bool,
-    /// Failures in a row.
+    /// Failures in a row, those too that pass by themselves.
     pub failures: u32,
+    /// Those that do not, since the parent or its plugin changed.
+    pub tries: Tries,
     /// Passes in a row that met a conflict, an overload or no answer.
     pub stalls: u32,
     /// After a failure: not decided before this time, unless this fingerprint changes.
@@ -102,13 +105,23 @@ impl ParentState {
     /// Returns the `now` to show: that of the decision whose writes caused this one, so that a plugin with the time in its
     /// status settles.
     pub fn now_to_show(&self, now: u64) -> u64 {
-        let kept = self.shown_now.filter(|kept| Duration::from_millis(now.saturating_sub(*kept)) < SAME_NOW);
+        // The clock may be set back meanwhile.
+        let kept = self.shown_now.filter(|kept| Duration::from_millis(now.abs_diff(*kept)) < SAME_NOW);
         kept.unwrap_or(now)
     }
 
     /// Records that the parent was reconciled.
     pub fn recovered(&mut self) {
         (self.failures, self.backoff) = (0, None);
+        self.tries.succeed();
+    }
+
+    /// Begins the tries anew where the parent or its plugin has changed, by these fingerprints. One that was stalled
+    /// is held back no longer.
+    pub fn begin_tries(&mut self, about: u64, marks: u64) {
+        if self.tries.begin(about, marks) {
+            self.backoff = None;
+        }
     }
 
     /// Returns the time until clean-up is late.
@@ -165,5 +178,7 @@ mod tests {
         state.shown_now = Some(1_000);
         assert_eq!(state.now_to_show(60_999), 1_000);
         assert_eq!(state.now_to_show(61_000), 61_000, "a plugin that never comes to an end is shown the time again");
+        state.shown_now = Some(86_400_000);
+        assert_eq!(state.now_to_show(1_000), 1_000, "a clock that was set back is no reason to show an old time");
     }
 }

@@ -8,6 +8,7 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::decide;
 use crate::reconcile::error::Error;
 use crate::reconcile::finalize::our_finalizer;
+use crate::reconcile::fingerprint::try_basis;
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::requeue::{Ending, Requeue};
@@ -33,8 +34,9 @@ pub struct Pass<'a> {
 impl<'a> Pass<'a> {
     /// Begins a pass over a parent.
     pub fn begin(controller: &'a Controller, active: &'a ActiveRevision, parent: Arc<Object>) -> Self {
-        let state = controller.recall(&parent);
-        let children = view::children(&active.owned, &parent.uid, &active.plugin.name);
+        let mut state = controller.recall(&parent);
+        state.begin_tries(try_basis(controller, active, &parent), parent.marks);
+        let children = active.children_of(&parent);
         let is_due = state.is_due();
         Self { controller, active, parent, children, state, is_due }
     }
@@ -63,7 +65,8 @@ impl<'a> Pass<'a> {
             tracing::warn!(plugin, %digest, %object, ?pause, "the plugin keeps changing what it desires for this object; it is slowed down");
         }
         let was_deleted = !self.parent.deleting && self.live().is_some_and(|live| live.deleting);
-        let ending = Ending { result, is_reported, blocks_deletion: self.blocks_deletion(), was_deleted, slowed };
+        let (blocks_deletion, policy) = (self.blocks_deletion(), &self.active.plugin.retry);
+        let ending = Ending { result, is_reported, blocks_deletion, policy, was_deleted, slowed };
         let requeue = Requeue::after(&ending, &self.state);
         tracing::debug!(plugin, %digest, %object, ?result, ?requeue, "reconciled");
         self.controller.remember(&self.parent.key, self.state);

@@ -15,7 +15,7 @@ use crate::reconcile::outcome::{Outcome, Trouble};
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requeue;
 use crate::sandbox::error::CallError;
-use hotshoe_core::check::status::RECONCILED;
+use hotshoe_core::check::status::{RECONCILED, STALLED};
 use hotshoe_core::diff::status;
 use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::model::decision::{Condition, Event, Severity, Truth};
@@ -51,7 +51,7 @@ pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> boo
                 _ if *outcome == Outcome::Changed && pass.state.cleaning_up.is_some() => true,
                 Some(Trouble { reason, message }) => {
                     pass.state.recovered();
-                    state_failure(pass, reason, sanitize::clean(message, MESSAGE)).await
+                    state_failure(pass, reason, sanitize::clean(message, MESSAGE), None).await
                 }
                 None => succeed(pass).await,
             }
@@ -77,7 +77,7 @@ async fn succeed(pass: &mut Pass<'_>) -> bool {
         return true;
     }
     let permit = controller.permit();
-    let reply = controller.writer.remove_host_condition(&pass.active.resource, &live, &permit).await;
+    let reply = controller.writer.remove_host_conditions(&pass.active.resource, &live, &permit).await;
     is_final(pass, &live, reply).await
 }
 
@@ -94,21 +94,48 @@ async fn fail(pass: &mut Pass<'_>, error: &Error) -> bool {
     if let Error::Call(CallError::CircuitOpen(left)) = error {
         // A parent that failed states why already, and that says more; one that is next in line is served soon.
         if pass.state.failures == 0 && *left > SOON_SERVED {
-            state_failure(pass, error.reason(), words(error, plugin)).await;
+            state_failure(pass, error.reason(), words(error, plugin), None).await;
         }
         return true;
     }
-    pass.state.failures = pass.state.failures.saturating_add(1);
+    count(pass, error);
     if let Error::Denied(denial) = error {
         denial.violations().iter().for_each(|violation| controller.metrics.denied(plugin, violation.rule));
     }
-    let pause = requeue::pause(error, &pass.state, pass.blocks_deletion());
+    let pause = requeue::pause(error, &pass.state, &pass.active.plugin.retry, pass.blocks_deletion());
+    let stalled = stall(pass, error, pause);
     log(pass, error, pause);
     let is_stated = !passes(error) || pass.state.failures > PASSING;
-    let is_reported = !is_stated || state_failure(pass, error.reason(), words(error, plugin)).await;
+    let is_reported = !is_stated || state_failure(pass, error.reason(), words(error, plugin), stalled).await;
     (pass.state.settled, pass.state.shown_now) = (None, None);
     pass.state.backoff = is_reported.then(|| (Instant::now() + pause.unwrap_or(UNTIL_CHANGED), backoff_basis_of(pass)));
     is_reported
+}
+
+/// Counts a failure, and whether it was a try.
+fn count(pass: &mut Pass<'_>, error: &Error) {
+    pass.state.failures = pass.state.failures.saturating_add(1);
+    if error.is_a_try() {
+        pass.state.tries.count();
+    }
+}
+
+/// Notes whether the parent is stalled, and returns the words for that. One that is rejected while it has tries left is
+/// not: its reason says as much, and it is decided again where it rests on what was fetched.
+fn stall(pass: &mut Pass<'_>, error: &Error, pause: Option<Duration>) -> Option<String> {
+    let tries = pass.state.tries.made();
+    let is_last = pause.is_none() && pass.active.plugin.retry.is_exhausted(tries);
+    let marks = pass.live().map_or(pass.parent.marks, |live| live.marks);
+    pass.state.tries.stall(is_last.then(|| error.reason()), marks);
+    if !is_last {
+        return None;
+    }
+    pass.controller.metrics.failed_for_good(&pass.controller.name);
+    Some(format!("it is not tried again after {} until it, its plugin or plugin.yaml changes", times(tries)))
+}
+
+fn times(tries: u32) -> String {
+    if tries == 1 { "one try".to_owned() } else { format!("{tries} tries") }
 }
 
 /// Returns what has to change for a failed parent to be retried early. The finalizers are the live ones, for one may
@@ -146,26 +173,38 @@ fn passes(error: &Error) -> bool {
     matches!(error, Error::Api(api) if api.is_transient())
 }
 
-/// Reports a failure in Event and condition. Returns whether the parent has the condition now, or never will.
-async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: String) -> bool {
+/// Has Event and condition state what is wrong, and these words that it is not tried again. Returns whether the
+/// parent says so now, or never will.
+async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: String, stalled: Option<String>) -> bool {
     let event = Event { severity: Severity::Warning, reason: reason.into(), message: note(&message) };
     events::warn_once(pass, &event);
+    let of = |name: &str, status, message: String| {
+        vec![Condition { name: name.into(), status, reason: reason.into(), message }]
+    };
+    let mut stated = of(RECONCILED, Truth::False, message.clone());
+    if let Some(why) = stalled {
+        let message = note(&format!("{why}: {message}"));
+        events::warn_once(
+            pass,
+            &Event { severity: Severity::Warning, reason: STALLED.into(), message: message.clone() },
+        );
+        stated.extend(of(STALLED, Truth::True, message));
+    }
     let Some(live) = pass.live() else { return true };
-    let condition = Condition { name: RECONCILED.into(), status: Truth::False, reason: reason.into(), message };
-    let desired = status::host_condition(&condition, &live, &time::now());
-    status::is_current(&desired, &live, HOST_MANAGER) || write_condition(pass, &live, desired).await
+    let desired = status::host_conditions(&stated, &live, &time::now());
+    status::is_current(&desired, &live, HOST_MANAGER) || write_conditions(pass, &live, desired).await
 }
 
-/// Writes the host's condition. Returns whether it is written, or never will be: if the parent's schema has no
+/// Writes the host's conditions. Returns whether it is written, or never will be: if the parent's schema has no
 /// conditions, or others own the whole list, the Event must do.
-async fn write_condition(pass: &Pass<'_>, parent: &Object, status: serde_json::Value) -> bool {
+async fn write_conditions(pass: &Pass<'_>, parent: &Object, status: serde_json::Value) -> bool {
     let (controller, resource) = (pass.controller, &pass.active.resource);
     let has_no_room = controller.whole_conditions.load(Ordering::Relaxed) && status::has_conditions_of_others(parent);
     if !resource.has_status || has_no_room {
         return true;
     }
     let permit = controller.permit();
-    let reply = controller.writer.apply_host_condition(resource, parent, status, &permit).await;
+    let reply = controller.writer.apply_host_conditions(resource, parent, status, &permit).await;
     is_final(pass, parent, reply).await
 }
 

@@ -6,12 +6,9 @@ use crate::reconcile::error::{Error, Retry};
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::parent_state::ParentState;
 use crate::sandbox::error::CallError;
-use hotshoe_core::flow::backoff::{SOON, doubled, soon};
+use hotshoe_core::flow::backoff::{SOON, soon};
+use hotshoe_core::flow::retry::{LONGEST_DELAY, RetryPolicy};
 
-const BACKOFF: Duration = Duration::from_secs(1);
-const BACKOFF_MAX: Duration = Duration::from_secs(300);
-/// The longest pause that a plugin or the API server may ask for.
-const AFTER_MAX: Duration = Duration::from_secs(3600);
 /// A decision that is based on fetched objects is repeated after this time. They are not watched, so that no Secret
 /// is ever cached; reading them again is what notices a change.
 pub const FETCHED: Duration = Duration::from_secs(15);
@@ -41,6 +38,8 @@ pub struct Ending<'a> {
     pub is_reported: bool,
     /// Whether the parent is being deleted and has a finalizer that only this plugin removes.
     pub blocks_deletion: bool,
+    /// When what failed is tried again.
+    pub policy: &'a RetryPolicy,
     /// Whether its deletion began during the pass. The reply to a write of ours may have shown that, and then no
     /// watch wakes anything.
     pub was_deleted: bool,
@@ -56,7 +55,7 @@ impl Requeue {
     pub fn after(ending: &Ending<'_>, state: &ParentState) -> Self {
         let due = match ending.result {
             Ok(outcome) => after_outcome(outcome, state),
-            Err(error) => after_failure(error, state, ending.blocks_deletion),
+            Err(error) => after_failure(error, state, ending),
         };
         let due = if ending.is_reported { due } else { due.no_later_than(soon(state.failures)) };
         match ending.slowed.map_or(due, Self::After) {
@@ -98,26 +97,27 @@ fn after_outcome(outcome: &Outcome, state: &ParentState) -> Requeue {
     }
 }
 
-fn after_failure(error: &Error, state: &ParentState, blocks_deletion: bool) -> Requeue {
+fn after_failure(error: &Error, state: &ParentState, ending: &Ending<'_>) -> Requeue {
     match error {
         Error::Api(api) if api.is_gone() || api.is_namespace_terminating() => Requeue::After(TERMINATING),
         Error::Call(CallError::CircuitOpen(left)) => Requeue::After(*left),
-        _ => pause(error, state, blocks_deletion).into(),
+        _ => pause(error, state, ending.policy, ending.blocks_deletion).into(),
     }
 }
 
 /// Returns the pause of a parent that failed; `None` until something changes.
-pub fn pause(error: &Error, state: &ParentState, blocks_deletion: bool) -> Option<Duration> {
-    let failures = state.failures;
-    let grown = |first: Duration| doubled(first, failures.saturating_sub(1), BACKOFF_MAX);
+pub fn pause(error: &Error, state: &ParentState, policy: &RetryPolicy, blocks_deletion: bool) -> Option<Duration> {
+    if error.is_a_try() && policy.is_exhausted(state.tries.made()) {
+        return final_pause(blocks_deletion);
+    }
+    let (failures, tries) = (state.failures, state.tries.made());
     let pause = match error.retry() {
         Retry::Soon => Some(soon(failures)),
-        Retry::Backoff => Some(grown(BACKOFF)),
-        Retry::Slowly => Some(grown(10 * BACKOFF)),
+        Retry::Backoff => Some(policy.delay(tries)),
+        Retry::Slowly => Some(policy.slow_delay(tries)),
         // The plugin or the API server chooses it, so it is clamped, and is no shorter than the backoff.
-        Retry::After(after) => Some(after.clamp(soon(failures), AFTER_MAX)),
-        // A rejected deletion waits for a user, who may not know that the plugin has to be asked again.
-        Retry::OnChange => blocks_deletion.then_some(RELEASE),
+        Retry::After(after) => Some(after.clamp(soon(failures), LONGEST_DELAY.0)),
+        Retry::OnChange => final_pause(blocks_deletion),
     };
     match error {
         // The missing object may exist by then, and no watch notices that.
@@ -126,10 +126,17 @@ pub fn pause(error: &Error, state: &ParentState, blocks_deletion: bool) -> Optio
     }
 }
 
+/// How long after what was the last try, or a rejection. A deletion that fails waits for a person, who may not know
+/// that the plugin has to be asked again.
+fn final_pause(is_held: bool) -> Option<Duration> {
+    is_held.then_some(RELEASE)
+}
+
 #[cfg(test)]
 mod tests {
     use hotshoe_core::check::Violation;
     use hotshoe_core::check::memory_quota::NoRoom;
+    use hotshoe_core::flow::tries::Tries;
     use hotshoe_core::model::decision::Failure;
 
     use super::*;
@@ -200,10 +207,27 @@ mod tests {
         errors
     }
 
+    fn tried(times: u32) -> Tries {
+        let mut tries = Tries::default();
+        (0..times).for_each(|_| tries.count());
+        tries
+    }
+
+    fn policies() -> Vec<RetryPolicy> {
+        let long = LONGEST_DELAY.0;
+        let of = |base_delay, max_delay, max_tries| RetryPolicy { base_delay, max_delay, max_tries };
+        vec![
+            RetryPolicy::default(),
+            of(Duration::from_millis(100), Duration::from_millis(100), Some(1)),
+            of(long, long, Some(7)),
+            of(long, long, None),
+        ]
+    }
+
     fn states() -> Vec<ParentState> {
         let now = tokio::time::Instant::now();
         let mut states = Vec::new();
-        for failures in [0, 1, 7, u32::MAX] {
+        for (failures, tries) in [(0, 0), (1, 1), (7, 7), (u32::MAX, 0), (u32::MAX, 99)] {
             for fetched in [false, true] {
                 for timer in [None, Some(now), Some(now + DAY)] {
                     for cleaning_up in [None, Some(now)] {
@@ -211,6 +235,7 @@ mod tests {
                         states.push(ParentState {
                             failures,
                             stalls,
+                            tries: tried(tries),
                             fetched,
                             timer,
                             cleaning_up,
@@ -226,11 +251,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn however_a_pass_ends_a_parent_that_waits_for_our_finalizer_has_a_due_time() {
         let endings: Vec<_> = outcomes().into_iter().map(Ok).chain(errors().into_iter().map(Err)).collect();
-        for result in &endings {
+        let reports = [(true, false), (false, false), (true, true), (false, true)];
+        for (result, policy) in endings.iter().flat_map(|result| policies().into_iter().map(move |one| (result, one))) {
             for state in states() {
-                for (is_reported, was_deleted) in [(true, false), (false, false), (true, true), (false, true)] {
+                for (is_reported, was_deleted) in reports {
                     for slowed in [None, Some(Duration::from_secs(60))] {
-                        let ending = Ending { result, is_reported, blocks_deletion: true, was_deleted, slowed };
+                        let (blocks_deletion, policy) = (true, &policy);
+                        let ending = Ending { result, is_reported, blocks_deletion, policy, was_deleted, slowed };
                         match Requeue::after(&ending, &state) {
                             Requeue::OnChange => panic!("{result:?} leaves {state:?} without a due time"),
                             Requeue::After(after) => assert!(after <= DAY, "{result:?}: {after:?}"),
@@ -240,10 +267,11 @@ mod tests {
                 }
             }
         }
-        for error in errors() {
+        for (error, policy) in errors().iter().flat_map(|error| policies().into_iter().map(move |one| (error, one))) {
             for state in states() {
-                let pause = pause(&error, &state, true);
-                assert!(pause.is_some_and(|pause| pause <= AFTER_MAX), "{error:?} is not tried again: {pause:?}");
+                let pause = pause(error, &state, &policy, true);
+                let is_due = pause.is_some_and(|pause| pause <= LONGEST_DELAY.0);
+                assert!(is_due, "{error:?} is not tried again: {pause:?}");
             }
         }
     }
@@ -252,14 +280,16 @@ mod tests {
     fn what_is_not_reported_is_tried_again_soon_whatever_failed() {
         for error in errors() {
             let result = Err(error);
+            let policy = &RetryPolicy { max_tries: Some(1), ..RetryPolicy::default() };
             let ending = Ending {
                 result: &result,
                 is_reported: false,
                 blocks_deletion: false,
+                policy,
                 was_deleted: false,
                 slowed: None,
             };
-            let state = ParentState { failures: 3, ..ParentState::default() };
+            let state = ParentState { failures: 3, tries: tried(3), ..ParentState::default() };
             let due = Requeue::after(&ending, &state);
             assert!(matches!(due, Requeue::After(after) if after <= soon(3)), "{result:?}: {due:?}");
         }
@@ -269,13 +299,42 @@ mod tests {
     fn a_retry_at_once_that_fails_each_time_waits_as_for_what_passes_by_itself() {
         let paused = |after: Duration, failures| {
             let failure = Failure::Retry { message: "now".into(), after: Some(after) };
-            pause(&Error::Plugin(failure), &ParentState { failures, ..ParentState::default() }, false).unwrap()
+            let state = ParentState { failures, ..ParentState::default() };
+            pause(&Error::Plugin(failure), &state, &RetryPolicy::default(), false).unwrap()
         };
         for failures in [1, 2, 3, 4, 1_000] {
             assert_eq!(paused(Duration::ZERO, failures), soon(failures), "{failures}");
         }
         assert!(paused(Duration::ZERO, u32::MAX) >= Duration::from_secs(2));
         assert_eq!(paused(Duration::from_secs(5), 1_000), Duration::from_secs(5));
-        assert_eq!(paused(Duration::MAX, 1), AFTER_MAX);
+        assert_eq!(paused(Duration::MAX, 1), LONGEST_DELAY.0);
+    }
+
+    #[test]
+    fn after_the_last_try_nothing_is_due_until_something_changes_unless_the_failure_passes_by_itself() {
+        let policy = RetryPolicy { max_tries: Some(3), ..RetryPolicy::default() };
+        for error in errors() {
+            let state = |tries| ParentState { failures: 3, tries: tried(tries), ..ParentState::default() };
+            let last = pause(&error, &state(3), &policy, false);
+            assert_eq!(last.is_none(), error.is_a_try(), "{error:?}: {last:?}");
+            let other = pause(&error, &state(2), &policy, false);
+            assert_eq!(other.is_none(), error.retry() == Retry::OnChange, "{error:?}: {other:?}");
+            let fetched = ParentState { fetched: true, ..state(3) };
+            assert_eq!(pause(&error, &fetched, &policy, false).is_none(), error.is_a_try(), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn the_delay_between_two_tries_is_the_administrators() {
+        let (base_delay, max_delay) = (Duration::from_millis(200), Duration::from_secs(1));
+        let policy = RetryPolicy { base_delay, max_delay, max_tries: None };
+        let after = |error: &Error, tries| {
+            let state = ParentState { tries: tried(tries), ..ParentState::default() };
+            pause(error, &state, &policy, false).unwrap().as_millis()
+        };
+        let failed = Error::Plugin(Failure::Other(String::new()));
+        assert_eq!([1, 2, 3, 4, 99].map(|tries| after(&failed, tries)), [200, 400, 800, 1_000, 1_000]);
+        let denied = Error::from(Violation::new("status", String::new()));
+        assert_eq!(after(&denied, 1), 1_000, "ten times as long, and never longer than the longest");
     }
 }

@@ -82,7 +82,7 @@ async fn fetch_one(
         },
         false => true,
     };
-    let namespace = needed.namespace.clone().or_else(|| parent.namespace.clone().filter(|_| namespaced));
+    let namespace = needed.namespace.clone().or_else(|| parent.own_namespace().cloned().filter(|_| namespaced));
     let reference = ObjectRef { namespace, ..needed.clone() };
     check::check_name(&reference)?;
     let request = Request { parent, object: &reference, namespaced, access: Access::Read };

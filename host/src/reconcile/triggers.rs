@@ -27,10 +27,21 @@ pub fn objects_of(change: &Change) -> impl Iterator<Item = &Object> {
 
 /// Wakes the parent that controls a child.
 pub fn wake_owner(controller: &Controller, parent: &Kind, child: &Object) {
-    let Some(owner) = &child.controller else { return };
-    if *owner.kind == *parent.kind {
-        controller.queue.add(Key { namespace: child.key.namespace.clone(), name: owner.name.clone() });
+    if let Some(owner) = owner_of(controller, parent, child) {
+        controller.queue.add(owner);
     }
+}
+
+/// Returns the parent that controls a child: beside it, or, where parents have no namespace, without one.
+pub fn owner_of(controller: &Controller, parent: &Kind, child: &Object) -> Option<Key> {
+    let owner = child.controller.as_ref().filter(|owner| *owner.kind == *parent.kind)?;
+    let namespace = child.key.namespace.clone().filter(|_| has_namespaces(controller, parent));
+    Some(Key { namespace, name: owner.name.clone() })
+}
+
+/// Returns whether the objects of a kind have a namespace; so while the kind is unknown.
+fn has_namespaces(controller: &Controller, kind: &Kind) -> bool {
+    controller.kinds.get(kind).is_none_or(|known| known.namespaced)
 }
 
 /// Wakes the parents that read an object.
@@ -41,7 +52,7 @@ pub fn wake_readers(controller: &Controller, parents: &SharedWatch, rule: &Match
         }
         MatchRule::ParentLabel(label) => {
             let Some(value) = object.label(label) else { return };
-            let namespace = object.key.namespace.clone();
+            let namespace = object.key.namespace.clone().filter(|_| has_namespaces(controller, &parents.scope.kind));
             let key = Key { namespace, name: value.into() };
             if parents.cache.get(&key).is_some() {
                 controller.queue.add(key);

@@ -4,7 +4,7 @@
 //! A candidate opens them as a [`Viewer`] of its own, and its changes wake nothing: what it wants to see is no
 //! part of the plugin's health, and replaces nothing that wakes the active revision.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -100,7 +100,7 @@ pub fn not_seen(watches: &Watches, viewer: &Viewer) -> Option<String> {
 pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRevision) {
     let interest = Interest::of(controller, watches);
     let descriptor = active.revision.descriptor();
-    let parents = open_parents(&interest, descriptor);
+    let parents = open_parents(&interest, descriptor, &active.plugin);
     for owned in &descriptor.owns {
         open_owned(&interest, descriptor, &owned.kind, &owned.fields);
     }
@@ -113,12 +113,13 @@ pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRe
     open_namespaces(&active.plugin.grant, &interest, &parents);
 }
 
-/// How long to wait for the labels of namespaces when another `plugin.yaml` selects by them. While they are unknown,
-/// nothing is granted.
-const NAMESPACES: Duration = Duration::from_secs(10);
+/// How long to wait for what another `plugin.yaml` selects by: the labels of namespaces, where nothing is granted while
+/// they are unknown, and other parents, which are decided as they come.
+const REWIRED: Duration = Duration::from_secs(10);
 
-/// Returns the active revision under another `plugin.yaml`. Its watches stay as they are but for that of the
-/// namespaces, which is not waited for at any price: what is narrowed is narrowed at once.
+/// Returns the active revision under another `plugin.yaml`. Its watches stay as they are but for those of the
+/// namespaces and of the parents, where others are selected. They are not waited for at any price: what is narrowed
+/// is narrowed at once.
 pub async fn rewire(
     controller: &Arc<Controller>,
     watches: &Watches,
@@ -126,13 +127,26 @@ pub async fn rewire(
     present: &ActiveRevision,
 ) -> ActiveRevision {
     let revision = present.revision.under(&plugin.limits);
-    let namespaces = open_namespaces(&plugin.grant, &Interest::of(controller, watches), &present.parents);
-    if let Some(namespaces) = &namespaces {
-        // A time-out is shown by the watch itself, in the status of the plugin.
-        drop(tokio::time::timeout(NAMESPACES, namespaces.synced()).await);
-    }
+    let interest = Interest::of(controller, watches);
+    let (parents, reads) = match plugin.parent_selector() == present.plugin.parent_selector() {
+        true => (present.parents.clone(), present.reads.clone()),
+        false => {
+            let parents = open_parents(&interest, revision.descriptor(), &plugin);
+            let reads = revision.descriptor().reads.iter().map(|read| open_read(&interest, &parents, read)).collect();
+            (parents, reads)
+        }
+    };
+    let namespaces = open_namespaces(&plugin.grant, &interest, &parents);
+    let synced = async {
+        parents.watch.synced().await;
+        if let Some(namespaces) = &namespaces {
+            namespaces.synced().await;
+        }
+    };
+    // A time-out is shown by the watch itself, in the status of the plugin.
+    drop(tokio::time::timeout(REWIRED, synced).await);
     let basis = basis(controller, &revision, &plugin);
-    ActiveRevision { plugin, revision, basis, namespaces, ..present.clone() }
+    ActiveRevision { plugin, revision, basis, parents, reads, namespaces, ..present.clone() }
 }
 
 async fn open(
@@ -147,7 +161,7 @@ async fn open(
     if let Some(lacking) = plugin.parent_lacking(&descriptor.parent) {
         return Err(LoadError::NotGranted(lacking));
     }
-    let parents = open_parents(interest, descriptor);
+    let parents = open_parents(interest, descriptor, &plugin);
     let mut owned: Vec<View> =
         descriptor.owns.iter().map(|owned| open_owned(interest, descriptor, &owned.kind, &owned.fields)).collect();
     let reads: Vec<ReadView> = descriptor.reads.iter().map(|read| open_read(interest, &parents, read)).collect();
@@ -192,13 +206,13 @@ async fn parent_resource(
     let kind = &parents.scope.kind;
     let mut reported = HashSet::new();
     loop {
-        if let Some(found) = controller.kinds.get(kind).filter(|known| known.has_status) {
+        if let Some(found) = controller.kinds.get(kind).filter(|known| !known.lacks_status()) {
             return found;
         }
         // Without an answer, it is asked again.
         let known = watches.find_kind_anew(kind).await.ok().or_else(|| controller.kinds.get(kind));
         match known {
-            Some(found) if found.has_status => return found,
+            Some(found) if !found.lacks_status() => return found,
             Some(found) if controller.active().is_none() => {
                 report_missing_status(controller, (parents, &found), digest, &mut reported);
             }
@@ -233,7 +247,7 @@ fn report_missing_status(
 const NO_STATUS: &str = "NoStatusSubresource";
 
 fn without_status(watches: &Watches, parent: &Kind) -> Option<String> {
-    watches.kinds.get(parent).filter(|known| !known.has_status).map(|_| no_status(parent))
+    watches.kinds.get(parent).filter(|known| known.lacks_status()).map(|_| no_status(parent))
 }
 
 fn no_status(parent: &Kind) -> String {
@@ -316,15 +330,25 @@ fn has_children(plugin: &str, view: &View) -> bool {
     view.watch.cache.any(|child| child.label(PLUGIN_LABEL) == Some(plugin))
 }
 
-fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor) -> View {
+fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor, plugin: &PluginConfig) -> View {
     let mut projection = Projection::new(&descriptor.parent_fields);
     projection.add("spec");
-    let lens = Lens { projection: projection.clone(), labels: Vec::new(), status: true };
-    let scope = Scope { kind: descriptor.parent.clone(), selector: String::new() };
-    let woken = interest.woken.clone();
+    let selector = plugin.parent_selector();
+    let lens = Lens {
+        projection: projection.clone(),
+        labels: selector.keys().map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect(),
+        // What its own controller writes there all the time is no news, unless the plugin asks for it.
+        status: !descriptor.parent.is_builtin(),
+    };
+    let scope = Scope::labelled(descriptor.parent.clone(), &selector);
+    let (woken, selects) = (interest.woken.clone(), !selector.is_empty());
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };
-        controller.queue.add(object_of(change).key.clone());
+        let key = object_of(change).key.clone();
+        if selects && matches!(change, Change::Deleted(_)) {
+            controller.note_left(key.clone());
+        }
+        controller.queue.add(key);
     });
     View { watch: subscribe(interest, &scope, &lens, Role::Parent, subscriber), projection }
 }
@@ -332,7 +356,7 @@ fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor) -> View {
 fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fields: &[String]) -> View {
     let projection = Projection::new(fields);
     let lens = Lens { projection: projection.clone(), labels: Vec::new(), status: false };
-    let scope = Scope { kind: kind.clone(), selector: PLUGIN_LABEL.to_owned() };
+    let scope = Scope::new(kind.clone(), PLUGIN_LABEL);
     let parent = descriptor.parent.clone();
     let woken = interest.woken.clone();
     let subscriber: Subscriber = Arc::new(move |change| {
@@ -351,7 +375,7 @@ fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadVi
         MatchRule::ParentLabel(_) | MatchRule::ParentField(_) => Vec::new(),
     };
     let lens = Lens { projection: projection.clone(), labels, status: false };
-    let scope = Scope { kind: read.kind.clone(), selector: read.selector.clone() };
+    let scope = Scope::new(read.kind.clone(), &read.selector);
     let (woken, parents, rule) = (interest.woken.clone(), parents.watch.clone(), read.rule.clone());
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };
@@ -370,7 +394,7 @@ fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Op
         return None;
     }
     let lens = Lens { projection: Projection::new::<&str>(&[]), labels, status: false };
-    let scope = Scope { kind: Kind::new("", "v1", "Namespace"), selector: String::new() };
+    let scope = Scope::new(Kind::new("", "v1", "Namespace"), "");
     let (woken, parents) = (interest.woken.clone(), parents.watch.clone());
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };

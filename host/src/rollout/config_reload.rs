@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use crate::config::PluginConfig;
+use crate::reconcile::release;
 use crate::reconcile::views;
 use crate::rollout::managed_plugin::{ManagedPlugin, PluginFile};
 use crate::sandbox::candidate::Candidate;
@@ -72,9 +73,10 @@ impl ManagedPlugin {
             let active = views::rewire(controller, &self.shared.watches, plugin.clone(), &present).await;
             controller.publish(Arc::new(active));
             views::release(controller, &self.shared.watches);
+            tokio::spawn(release::find_left(controller.clone(), self.shared.watches.clone()));
         }
         tracing::info!(plugin = &*plugin.name, "plugin.yaml has changed and is applied");
-        warn_of_unset(&plugin);
+        warn_of_doubtful(&plugin);
         if let Some(lacking) = self.lacking() {
             // Denials from now on are caused by the administrator.
             controller.probation.end();
@@ -83,8 +85,14 @@ impl ManagedPlugin {
     }
 }
 
-/// Warns of variables that the configuration uses and that are not set.
-pub(crate) fn warn_of_unset(plugin: &PluginConfig) {
+/// Warns of what an administrator may not have meant: variables that are not set, and parents that nothing selects.
+pub(crate) fn warn_of_doubtful(plugin: &PluginConfig) {
+    if let Some(parent) = plugin.parent.as_ref().filter(|parent| parent.takes_all_unasked()) {
+        tracing::warn!(
+            plugin = &*plugin.name,
+            "every {parent} is a parent of this plugin; name those that are by their labels in spec.parent.selector, or say `selector: {{}}` where all are meant"
+        );
+    }
     for unset in &plugin.unset {
         tracing::warn!(plugin = &*plugin.name, "{unset}");
     }

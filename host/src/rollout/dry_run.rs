@@ -206,7 +206,7 @@ impl Shadow {
         found.excuse(impact::is_failure(&old, &memory));
         run.survey.add(&found);
         let (old, new) = (evaluate::side(old), evaluate::side(new));
-        let there = evaluate::there(controller, &self.new, &parent);
+        let there = evaluate::there(&self.new, &parent);
         let reference = self.new.resource.reference(key);
         let context = context_of(controller, &self.new, &reference, &parent.uid);
         let may_prune = |child: &ObjectRef| check::check_prune(child, &context).is_ok();

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::cluster::shared_watch::Viewer;
 use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::release;
 use crate::reconcile::slot::Refused;
 use crate::reconcile::views;
 use crate::reconcile::views::Views;
@@ -266,6 +267,7 @@ impl ManagedPlugin {
         let state = State { since: Some(Instant::now()), before, is_restored, ..State::default() };
         let gone = std::mem::replace(&mut *self.state.lock(), state);
         views::release(&self.controller, &self.shared.watches);
+        tokio::spawn(release::find_left(self.controller.clone(), self.shared.watches.clone()));
         self.controller.metrics.revision(plugin, "Activated");
         stopwatch.over(Stage::Publish);
         tracing::info!(plugin, %digest, version, before = replaced.map(display), swapped = ?stopwatch.elapsed(), parents, "the component is active");

@@ -327,6 +327,7 @@ impl ManagedPlugin {
             history_failing: self.history_failing.lock().clone(),
             parents: active.map_or(0, |active| active.parents.watch.cache.len()),
             trouble: Trouble { failing: failing_on, refused: refused_of },
+            stalled: self.controller.stalled(),
             deleting: self.controller.deleting(),
             queued,
             running,

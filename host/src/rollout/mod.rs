@@ -28,7 +28,7 @@ use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 
 /// Starts the workers and the rollout of a plugin.
 pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<ManagedPlugin> {
-    config_reload::warn_of_unset(&plugin);
+    config_reload::warn_of_doubtful(&plugin);
     let (requests, commands) = mpsc::channel(1);
     let place = plugin.place(&shared.cluster.identity, shared.watches.namespace());
     let history = History::open(shared.kept.as_deref(), &place);

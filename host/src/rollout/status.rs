@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::reconcile::controller::Deleting;
+use crate::reconcile::controller::{Deleting, Stalled};
 use crate::reconcile::slot::Refused;
 use crate::rollout::history::Entry;
 use hotshoe_core::flow::circuit_breaker::BreakerStatus;
@@ -39,6 +39,9 @@ pub struct PluginStatus {
     /// How many of them are in trouble.
     #[serde(default)]
     pub trouble: Trouble,
+    /// Parents that are not tried again before something changes.
+    #[serde(default)]
+    pub stalled: Option<Stalled>,
     /// Parents that have been deleting for longer than a minute.
     #[serde(default)]
     pub deleting: Option<Deleting>,

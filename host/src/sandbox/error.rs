@@ -112,14 +112,12 @@ pub enum LoadError {
 
 /// Returns how to build without the imports that most tools add by themselves.
 fn without_wasi(imports: &str) -> &'static str {
-    match imports.contains("wasi:") {
-        true => {
-            "; build it without WASI: `hotshoe build` of its folder does so for Rust, JavaScript and Python; jco does with \
-             `--backend qjs --backend-qjs-disable-async --backend-qjs-stub-wasi`, componentize-py with `--stub-wasi`, and \
-             Rust for wasm32-unknown-unknown"
-        }
-        false => "",
+    if !imports.contains("wasi:") {
+        return "";
     }
+    "; build it without WASI: `hotshoe build` of its folder does so for Rust, JavaScript and Python; jco does with \
+     `--backend qjs --backend-qjs-disable-async --backend-qjs-stub-wasi`, componentize-py with `--stub-wasi`, and \
+     Rust for wasm32-unknown-unknown"
 }
 
 impl CallError {

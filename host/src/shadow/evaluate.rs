@@ -16,7 +16,7 @@ use hotshoe_core::check::Judged;
 use hotshoe_core::compare::{Basis, Failed, Side};
 use hotshoe_core::model::decision::{Answer, Call};
 use hotshoe_core::model::kind::ObjectRef;
-use hotshoe_core::model::object::{Object, PLUGIN_LABEL};
+use hotshoe_core::model::object::Object;
 
 /// The answer, and what it is based on.
 type Said = Result<(Answer, Basis), Error>;
@@ -111,13 +111,8 @@ fn call_of(parent: &Object) -> Call {
 }
 
 /// Returns the observed children of a parent that the plugin may prune.
-pub(crate) fn there(controller: &Controller, revision: &ActiveRevision, parent: &Object) -> Vec<ObjectRef> {
-    let children = view::children(&revision.owned, &parent.uid, &revision.plugin.name);
-    let ours = children.iter().filter(|(_, child)| is_ours(controller, child));
-    ours.map(|(kind, child)| view::reference(kind, &child.key)).collect()
-}
-
-/// Whether a child would be pruned if it were no longer wanted, as far as that is up to it.
-pub(crate) fn is_ours(controller: &Controller, child: &Object) -> bool {
-    !child.deleting && child.label(PLUGIN_LABEL) == Some(&controller.name)
+pub(crate) fn there(active: &ActiveRevision, parent: &Object) -> Vec<ObjectRef> {
+    let children = active.children_of(parent);
+    let there = children.iter().filter(|(_, child)| !child.deleting);
+    there.map(|(kind, child)| view::reference(kind, &child.key)).collect()
 }

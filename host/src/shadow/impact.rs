@@ -12,7 +12,7 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::{Observed, context, unix_millis};
 use crate::reconcile::parent_state::ParentState;
-use crate::shadow::evaluate::{Judgement, Looked, is_ours};
+use crate::shadow::evaluate::{Judgement, Looked};
 use crate::shadow::summary::Times;
 use hotshoe_core::check;
 use hotshoe_core::check::Judged;
@@ -221,7 +221,7 @@ fn loses(controller: &Controller, new: &ActiveRevision, observed: &Observed, jud
     let desired = judged.desired.as_ref().filter(|_| !observed.parent.deleting)?;
     let context = context(controller, new, observed);
     let gone = observed.children.iter().find(|(kind, child)| {
-        is_ours(controller, child)
+        !child.deleting
             && check::check_prune(&reference(kind, &child.key), &context).is_ok()
             && !desired.iter().any(|one| one.reference.is(kind, &child.key))
     });

@@ -67,10 +67,12 @@ pub struct Metrics {
     registry: Registry,
     reconciles: Family<ByResult, Counter>,
     errors: Family<ByReason, Counter>,
+    last_errors: Family<ByController, Counter>,
     seconds: Seconds,
     depth: Family<ByController, Gauge>,
     active: Family<ByController, Gauge>,
     deleting: Family<ByController, Gauge>,
+    stalled: Family<ByController, Gauge>,
     calls: Seconds,
     swaps: Family<ByReason, Counter>,
     swap_seconds: Seconds,
@@ -94,6 +96,11 @@ impl Default for Metrics {
         Self {
             reconciles: counter(table, "controller_runtime_reconcile", "Reconciles by how they ended"),
             errors: counter(table, "controller_runtime_reconcile_errors", "Failed reconciles by reason"),
+            last_errors: counter(
+                table,
+                "controller_runtime_terminal_reconcile_errors",
+                "Failed reconciles that were the last try of spec.retry.maxTries",
+            ),
             seconds: histogram(
                 table,
                 "controller_runtime_reconcile_time_seconds",
@@ -106,6 +113,11 @@ impl Default for Metrics {
                 table,
                 "hotshoe_plugin_parents_deleting",
                 "Parents that have been deleting for longer than a minute",
+            ),
+            stalled: gauge(
+                table,
+                "hotshoe_plugin_parents_stalled",
+                "Parents that are not tried again until they, the plugin or plugin.yaml change",
             ),
             calls: histogram(table, "hotshoe_plugin_call_seconds", "Time of a call of the plugin", call_times),
             swaps: counter(table, "hotshoe_plugin_revisions", "Revisions that were activated, or refused, by reason"),
@@ -211,6 +223,11 @@ impl Metrics {
         self.errors.get_or_create(&ByReason { controller: plugin.into(), reason: reason.into() }).inc();
     }
 
+    /// Counts a failed reconcile that was the last try.
+    pub fn failed_for_good(&self, plugin: &str) {
+        self.last_errors.get_or_create(&by(plugin)).inc();
+    }
+
     /// Counts a call of the plugin.
     pub fn called(&self, plugin: &str, digest: Digest, end: End, time: Duration) {
         self.revisions.called(plugin, digest, end, time);
@@ -232,6 +249,11 @@ impl Metrics {
     /// Sets how many parents of a plugin have been deleting for longer than a minute.
     pub fn deleting(&self, plugin: &str, parents: usize) {
         self.deleting.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
+    }
+
+    /// Records how many parents of a plugin are stalled.
+    pub fn stalled(&self, plugin: &str, parents: usize) {
+        self.stalled.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
     }
 
     /// Counts a revision that was activated, or refused for this reason.
@@ -312,6 +334,8 @@ mod tests {
         metrics.failed("memcached", Digest::of(b""), "Trapped");
         metrics.queue("memcached", 1, 2);
         metrics.deleting("memcached", 3);
+        metrics.stalled("memcached", 2);
+        metrics.failed_for_good("memcached");
         metrics.breaker("memcached", State::Open);
         metrics.opened("memcached");
         metrics.delayed_read("memcached");
@@ -329,6 +353,8 @@ mod tests {
             r#"hotshoe_denied_total{controller="memcached",rule="pod-token"} 1"#,
             r#"workqueue_depth{controller="memcached"} 1"#,
             r#"hotshoe_plugin_parents_deleting{controller="memcached"} 3"#,
+            r#"hotshoe_plugin_parents_stalled{controller="memcached"} 2"#,
+            r#"controller_runtime_terminal_reconcile_errors_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="open"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="closed"} 0"#,
             r#"hotshoe_plugin_breaker_openings_total{controller="memcached"} 1"#,

@@ -4,6 +4,7 @@
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod image;
+mod new;
 mod plugin_cli;
 mod plugin_limits;
 mod plugin_load;

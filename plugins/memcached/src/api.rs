@@ -55,8 +55,14 @@ pub struct MemcachedStatus {
     #[cfg_attr(feature = "crd", schemars(extend("x-kubernetes-list-type" = "atomic")))]
     pub nodes: Vec<String>,
 
+    /// The number of servers that are there, ready or not: as many as nodes.
+    pub replicas: i32,
+
     /// The number of servers that are ready.
     pub ready_replicas: i32,
+
+    /// The label selector of the Pods, as text, for autoscalers.
+    pub selector: String,
 }
 
 /// What the plugin is shown of the status that was written last.

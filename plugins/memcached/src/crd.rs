@@ -5,15 +5,18 @@
 //! size only v1 allows: the API server then validates the whole object against v1alpha1 and lets
 //! the size pass, since it has not changed (ratcheting, `CRDValidationRatcheting`).
 
-use hotshoe_sdk::crd::{Column, CustomResource, Rule, Version};
+use hotshoe_sdk::crd::{Column, CustomResource, Rule, Scale, Version};
 use serde_json::json;
 
 use crate::api::{self, MemcachedSpec, MemcachedStatus};
 
 /// The resource `memcacheds.cache.example.com`.
 pub fn resource() -> CustomResource {
-    let up_to_three = version(api::VERSION).overlay("spec.size", json!({ "minimum": 1, "maximum": 3 }));
-    // A rule in place of a maximum, for the sake of its message.
+    // Rules in place of a maximum, for the sake of their messages.
+    let three = "spec.size in body should be less than or equal to 3 in v1alpha1; write apiVersion: cache.example.com/v1, which takes sizes up to 10";
+    let up_to_three = version(api::VERSION)
+        .overlay("spec.size", json!({ "minimum": 1 }))
+        .rule("spec.size", Rule::new("self <= 3").message(three));
     let size = Rule::new("self >= 1 && self <= 10").message("Size must be between 1 and 10.");
     CustomResource::new(api::GROUP, api::KIND)
         .short_names(["mc"])
@@ -25,6 +28,7 @@ pub fn resource() -> CustomResource {
 fn version(name: &str) -> Version {
     Version::of::<MemcachedSpec, MemcachedStatus>(name)
         .conditions("What was found when the Memcached was last decided about: Available, Progressing and Degraded.")
+        .scale(Scale::new(".spec.size", ".status.replicas").selector(".status.selector"))
         .columns([
             Column::integer("Size", ".spec.size").description("The desired number of servers."),
             Column::integer("Ready", ".status.readyReplicas").description("The number of servers that are ready."),

@@ -45,7 +45,7 @@ fn say(request: &Request<Memcached>, degraded: Status, message: String) -> Resul
         Some(rollout) => status::serving(request.name(), request.parent.spec.size, rollout),
         None => Condition::new(AVAILABLE, Status::False, FINALIZING, message.as_str()),
     };
-    let decision = Decision::keep().status(&status::status(&observed))?.conditions([
+    let decision = Decision::keep().status(&status::status(request.name(), &observed))?.conditions([
         available,
         Condition::new(PROGRESSING, Status::False, FINALIZING, message.as_str()),
         Condition::new(DEGRADED, degraded, FINALIZING, message),

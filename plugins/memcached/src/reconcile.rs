@@ -18,7 +18,9 @@ pub(crate) fn reconcile(request: &Request<Memcached>) -> Result<Answer, Failure>
         Some(_) => status::conditions(request.name(), request.parent.spec.size, &observed, trouble.as_ref()),
     };
     let events = trouble.as_ref().and_then(Trouble::event);
-    Ok(Answer::Decided(decision.status(&status::status(&observed))?.conditions(conditions).events(events)))
+    Ok(Answer::Decided(
+        decision.status(&status::status(request.name(), &observed))?.conditions(conditions).events(events),
+    ))
 }
 
 /// Decides the children, and finds what stands in their way. A problem that only a person can fix

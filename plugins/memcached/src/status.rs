@@ -5,6 +5,7 @@ use hotshoe_sdk::{Condition, Status};
 
 use crate::{
     api::MemcachedStatus,
+    names,
     observed::{Observed, Rollout},
     trouble::{RECONCILING, Trouble},
 };
@@ -15,8 +16,15 @@ pub(crate) const DEGRADED: &str = "Degraded";
 
 const STARTING: &str = "Starting reconciliation";
 
-pub(crate) fn status(observed: &Observed) -> MemcachedStatus {
-    MemcachedStatus { nodes: observed.nodes.clone(), ready_replicas: observed.ready() }
+pub(crate) fn status(name: &str, observed: &Observed) -> MemcachedStatus {
+    let selector: Vec<_> = names::selector(name).iter().map(|(key, value)| format!("{key}={value}")).collect();
+    MemcachedStatus {
+        // Of the Deployment's own count each step would cost a write.
+        replicas: i32::try_from(observed.nodes.len()).unwrap_or(i32::MAX),
+        nodes: observed.nodes.clone(),
+        ready_replicas: observed.ready(),
+        selector: selector.join(","),
+    }
 }
 
 /// Builds the conditions of a new custom resource, whatever is observed.

@@ -164,12 +164,18 @@ fn status(decision: &Decision) -> Value {
     serde_json::from_str(decision.status.as_deref().unwrap()).unwrap()
 }
 
+/// The status of `cache` with these nodes, of which so many are ready.
+fn said(nodes: &[&str], ready: i32) -> Value {
+    let selector = "app=memcached,app.kubernetes.io/instance=cache,app.kubernetes.io/part-of=memcached-operator";
+    json!({ "nodes": nodes, "replicas": nodes.len(), "readyReplicas": ready, "selector": selector })
+}
+
 #[test]
 fn at_first_sight_it_says_that_it_starts() {
-    for said in [json!({}), json!({ "nodes": [] })] {
-        let decision = World { said, ..World::new() }.decide();
+    for before in [json!({}), json!({ "nodes": [] })] {
+        let decision = World { said: before, ..World::new() }.decide();
         assert_starts(&decision);
-        assert_eq!(status(&decision), json!({ "nodes": [], "readyReplicas": 0 }));
+        assert_eq!(status(&decision), said(&[], 0));
         assert_eq!(decision.events, []);
         assert_eq!(decision.requeue_after, None);
     }
@@ -302,7 +308,7 @@ fn it_is_available_once_as_many_are_ready_as_desired() {
     );
     assert_eq!(condition(&decision, "Progressing").status, Status::False);
     assert_eq!(condition(&decision, "Degraded").status, Status::False);
-    assert_eq!(status(&decision), json!({ "nodes": [], "readyReplicas": 3 }));
+    assert_eq!(status(&decision), said(&[], 3));
 }
 
 #[test]
@@ -354,7 +360,7 @@ fn the_nodes_are_sorted_and_those_that_go_are_left_out() {
         .pod("cache-a", None)
         .pod("cache-c", Some("2026-01-01T00:00:00Z"))
         .decide();
-    assert_eq!(status(&decision), json!({ "nodes": ["cache-a", "cache-b"], "readyReplicas": 2 }));
+    assert_eq!(status(&decision), said(&["cache-a", "cache-b"], 2));
 }
 
 #[test]

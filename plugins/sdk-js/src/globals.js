@@ -18,8 +18,12 @@ const ABSENT = {
   queueMicrotask: NO_TIMERS,
 };
 
+/** So many frames of a stack are kept: the author's are below those of the SDK. */
+const FRAMES = 50;
+
 /** Installs them; `log` takes a level and a line. */
 export function installGlobals(log) {
+  Error.stackTraceLimit = FRAMES;
   globalThis.console = consoleOf(log);
   for (const [name, why] of Object.entries(ABSENT)) globalThis[name] = absent(name, why);
   Math.random = absent("Math.random", NO_CHANCE);

@@ -40,9 +40,12 @@ function text(value) {
   }
 }
 
-function framesOf({ stack }) {
-  if (typeof stack !== "string") return [];
-  const frames = stack.split("\n").map((line) => FRAME.exec(line)).filter((frame) => frame !== null);
+function framesOf(error) {
+  if (typeof error.stack !== "string") return [];
+  const frames = error.stack.split("\n").map((line) => FRAME.exec(line)).filter((frame) => frame !== null);
+  // Where it was made is of interest, and not where its class is.
+  const classes = classesOf(error);
+  while (classes.includes(frames[0]?.[1])) frames.shift();
   const places = read(globalThis[SOURCES]);
   return frames.map(([, called = "", file, line, column]) => {
     const place = { line: Number(line), column: Number(column) };
@@ -50,16 +53,28 @@ function framesOf({ stack }) {
   }).filter(({ file }) => file !== undefined);
 }
 
-function read(table) {
-  if (table === undefined) return undefined;
-  const places = table.places.split(";").map((place) => place.split(",").map(Number));
-  return { files: table.files, places };
+function classesOf(error) {
+  const names = [];
+  for (let at = error; at !== null && names.length < 9; at = Object.getPrototypeOf(at)) names.push(at.constructor?.name);
+  return names.filter((name) => typeof name === "string" && name !== "");
 }
 
-/** The last place that begins at this one or before it, on the same line. */
-function source({ files, places }, { line, column }) {
-  const before = places.filter(([l, c]) => l === line && c < column);
-  const [, , file, sourceLine] = before.at(-1) ?? places.find(([l]) => l === line) ?? [];
-  if (file === undefined) return {};
+/** The places of each line of the bundle. */
+function read(table) {
+  if (table === undefined) return undefined;
+  const lines = new Map();
+  for (const place of table.places.split(";")) {
+    const [line, ...rest] = place.split(",").map(Number);
+    if (!lines.has(line)) lines.set(line, []);
+    lines.get(line).push(rest);
+  }
+  return { files: table.files, lines };
+}
+
+/** The last place of the line that begins before this column, or else its first. */
+function source({ files, lines }, { line, column }) {
+  const places = lines.get(line);
+  if (places === undefined) return {};
+  const [, file, sourceLine] = places.findLast(([begins]) => begins < column) ?? places[0];
   return { file: files[file], line: sourceLine, isOwn: !/^\.\.|(^|\/)node_modules\//.test(files[file]) };
 }

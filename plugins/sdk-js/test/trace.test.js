@@ -18,6 +18,7 @@ test("lines are those of the author's files", () => {
   };
   const error = new QuotaError("used up");
   error.stack = [
+    "    at QuotaError (componentize-qjs:user.js:7:30)",
     "    at leftPad (componentize-qjs:user.js:2:4)",
     "    at podNames (componentize-qjs:user.js:7:12)",
     "    at reconcile (componentize-qjs:user.js:3:25)",

@@ -43,7 +43,8 @@ pub struct Owned {
 pub enum Verb {
     /// Make them.
     Create,
-    /// Change them.
+    /// Change them. A kind that is owned without this verb is created once: what is there is left as it is, however it
+    /// differs from what is desired. That is for kinds that cannot be changed, such as Jobs.
     Update,
     /// Delete those that it no longer wants.
     Delete,
@@ -64,7 +65,8 @@ pub struct Read {
     pub fields: Vec<String>,
 }
 
-/// How an object that is read and not owned belongs to a parent in its namespace.
+/// How an object that is read and not owned belongs to a parent in its namespace; a parent without one has them in all
+/// that the grant covers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum MatchRule {
     /// The label of this key carries [`parent_label`](crate::parent_label) of the parent's name; an empty key stands

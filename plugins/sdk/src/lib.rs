@@ -67,6 +67,7 @@
 //! | `apply/` | typed children: builders for the common kinds |
 //! | `crd/` | CustomResourceDefinitions from types; feature `crd` |
 //! | `label.rs` | names as label values |
+//! | `time.rs` | points in time, as Kubernetes writes them |
 //! | `log.rs` | lines for the host's log |
 //! | `testing.rs` | a plugin's cases, answered by its native build; feature `testing` |
 //! | `guest.rs` | the component around it all; only for Wasm |
@@ -76,6 +77,11 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/src/write-a-plugin.md")]
 struct WriteAPlugin;
+
+/// Compiles the page on kinds of parents.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/write-a-plugin/kinds-of-parents.md")]
+struct KindsOfParents;
 
 /// Compiles the answers of the book.
 #[cfg(doctest)]
@@ -100,6 +106,7 @@ mod reconciler;
 mod request;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod time;
 
 pub use answer::{Answer, Cleanup, Failure, Requirement};
 pub use decision::{Children, Condition, Decision, Event, Severity, Status};
@@ -108,6 +115,7 @@ pub use label::parent_label;
 pub use object::{Metadata, Object, ObjectRef, Resource, ResourceKind};
 pub use reconciler::{Reconciler, finalize, reconcile};
 pub use request::{Observation, Refusal, Related, Request};
+pub use time::Time;
 
 /// Make a [`Reconciler`] the plugin of this crate. Without effect when compiled natively.
 #[macro_export]

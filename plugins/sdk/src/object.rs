@@ -115,6 +115,20 @@ impl Object {
         Ok(Self { reference, json })
     }
 
+    /// This desired child in a namespace: each child of a parent without one says its own.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.reference.namespace = Some(namespace.into());
+        self
+    }
+
+    /// A child of kind `K` that is there and stays as it is: its name alone. For kinds that are owned without
+    /// [`Verb::Update`](crate::Verb::Update), whose children are never changed.
+    pub fn kept<K: Resource>(name: &str) -> Self {
+        let reference = ObjectRef { kind: ResourceKind::of::<K>(), namespace: None, name: name.to_owned() };
+        Self { reference, json: "{}".to_owned() }
+    }
+
     /// This object with what its reference says and the JSON may leave out: its kind and name. For tests.
     ///
     /// # Errors

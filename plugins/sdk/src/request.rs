@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::{Failure, Metadata, Object, ObjectRef, Reconciler, Resource, object};
+use crate::{Failure, Metadata, Object, ObjectRef, Reconciler, Resource, Time, object};
 
 /// What the host shows, before it is decoded. Tests build one.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -116,6 +116,16 @@ impl<R: Reconciler> Request<R> {
     /// The parent's namespace; empty where it is cluster-scoped.
     pub fn namespace(&self) -> &str {
         self.reference.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The time of the call.
+    ///
+    /// # Errors
+    ///
+    /// `Failure::Other` where `describe` does not ask for it.
+    pub fn time(&self) -> Result<Time, Failure> {
+        let asks = || Failure::other("the host shows no time; ask for it in describe with `wants_now`");
+        self.now.map(Time::from_unix_millis).ok_or_else(asks)
     }
 
     /// The parent's children of one kind, sorted by namespace and name.

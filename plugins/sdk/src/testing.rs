@@ -137,12 +137,12 @@ fn wrong_answer<R: Reconciler>(file: &Path) -> Option<String> {
 
 fn answer<R: Reconciler>(case: Case) -> Value {
     match case.call {
-        Call::Reconcile => match crate::reconcile::<R>(observation(case)) {
+        Call::Reconcile => match crate::reconcile::<R>(observation::<R>(case)) {
             Ok(Answer::Decided(decided)) => json!({ "decided": decision(&decided) }),
             Ok(Answer::Needs(needs)) => json!({ "needs": needs.iter().map(need).collect::<Value>() }),
             Err(failure) => failed(failure),
         },
-        Call::Finalize => match crate::finalize::<R>(observation(case)) {
+        Call::Finalize => match crate::finalize::<R>(observation::<R>(case)) {
             Ok(Cleanup::Waiting(waiting)) => json!({ "waiting": decision(&waiting) }),
             Ok(Cleanup::Done(done)) => json!({ "done": decision(&done) }),
             Err(failure) => failed(failure),
@@ -150,8 +150,12 @@ fn answer<R: Reconciler>(case: Case) -> Value {
     }
 }
 
-/// Builds the observation of a case, in the order in which a host shows it.
-fn observation(case: Case) -> Observation {
+/// Builds the observation of a case, in the order in which a host shows it. A declared read that the case leaves out
+/// found nothing.
+fn observation<R: Reconciler>(mut case: Case) -> Observation {
+    for read in R::describe().reads {
+        case.related.entry(read.key).or_default();
+    }
     let mut children = objects(&case.children);
     children.sort_by_key(|child| (child.reference.kind.group.clone(), child.reference.kind.kind.clone(), place(child)));
     let related = case.related.into_iter().map(|(key, found)| {

@@ -36,13 +36,21 @@ kinds! {
     OLD_FAULT = "oldstyle.example.com" / "v1" "Fault" "faults";
     UNSERVED_FAULT = "unserved.example.com" / "v1" "Fault" "faults";
     STATUSLESS_FAULT = "statless.example.com" / "v1" "Fault" "faults";
+    BACKUP = "batch.example.com" / "v1alpha1" "Backup" "backups";
     ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
+    MADE_RUST = "made.example.org" / "v1alpha1" "MadeRust" "maderusts";
+    MADE_PYTHON = "made.example.org" / "v1alpha1" "MadePython" "madepythons";
+    MADE_JS = "made.example.org" / "v1alpha1" "MadeJs" "madejses";
     DEPLOYMENT = "apps" / "v1" "Deployment" "deployments";
     REPLICA_SET = "apps" / "v1" "ReplicaSet" "replicasets";
     STATEFUL_SET = "apps" / "v1" "StatefulSet" "statefulsets";
     CLAIM = "" / "v1" "PersistentVolumeClaim" "persistentvolumeclaims";
+    JOB = "batch" / "v1" "Job" "jobs";
     SERVICE = "" / "v1" "Service" "services";
     LIMIT_RANGE = "" / "v1" "LimitRange" "limitranges";
+    NETWORK_POLICY = "networking.k8s.io" / "v1" "NetworkPolicy" "networkpolicies";
+    BUDGET = "policy" / "v1" "PodDisruptionBudget" "poddisruptionbudgets";
+    TENANT = "platform.example.com" / "v1alpha1" "Tenant" "tenants";
     POD = "" / "v1" "Pod" "pods";
     EVENT = "" / "v1" "Event" "events";
     CONFIG_MAP = "" / "v1" "ConfigMap" "configmaps";
@@ -75,7 +83,7 @@ impl Kind {
 
     /// Whether its objects live in namespaces.
     pub fn is_namespaced(&self) -> bool {
-        let global = ["Namespace", "CustomResourceDefinition", "PersistentVolume", "Plugin", "StorageClass"];
+        let global = ["Namespace", "CustomResourceDefinition", "PersistentVolume", "Plugin", "StorageClass", "Tenant"];
         let starts = ["Cluster", "Validating", "Mutating"];
         !(global.contains(&self.kind) || starts.iter().any(|start| self.kind.starts_with(start)))
     }

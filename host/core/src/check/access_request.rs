@@ -60,16 +60,27 @@ pub enum Access<'a> {
     Read,
     /// Apply it in this final form, which creates or changes it.
     Apply(&'a Value),
+    /// Create it in this final form, and leave it alone where it is there.
+    Create(&'a Value),
     /// Delete it.
     Delete,
 }
 
-impl Access<'_> {
+impl<'a> Access<'a> {
+    /// Returns what is to be written, if anything is.
+    pub fn body(&self) -> Option<&'a Value> {
+        match self {
+            Access::Apply(body) | Access::Create(body) => Some(body),
+            Access::Read | Access::Delete => None,
+        }
+    }
+
     /// Returns the verbs that must all be granted.
     pub fn verbs(&self) -> &'static [Verb] {
         match self {
             Access::Read => &[Verb::Get],
             Access::Apply(_) => &[Verb::Create, Verb::Update],
+            Access::Create(_) => &[Verb::Create],
             Access::Delete => &[Verb::Delete],
         }
     }

@@ -48,7 +48,7 @@ pub fn check(request: &Request<'_>, host_namespace: &str) -> Result<(), Violatio
         return refuse(("namespace-never", "no plugin may write this namespace"));
     }
     match request.access {
-        Access::Apply(body) => body_never(&object.kind, body).map_or(Ok(()), refuse),
+        Access::Apply(body) | Access::Create(body) => body_never(&object.kind, body).map_or(Ok(()), refuse),
         Access::Read | Access::Delete => Ok(()),
     }
 }

@@ -76,6 +76,7 @@ pub fn judge(call: Call, answer: Answer, present: Present<'_>, context: &Context
     if let Err(denial) = status::check(decision.status.as_deref(), &decision.conditions) {
         violations.extend(denial);
     }
+    violations.note(status::check_owner(&decision, &context.parent.kind).map_err(Denial::from));
     let desired = match check_children(call, &decision, present, context) {
         Ok(desired) => desired,
         Err(denial) => {
@@ -166,8 +167,9 @@ mod tests {
             owns: vec![OwnedKind { kind, verbs: Vec::new(), fields: Vec::new() }],
             ..Descriptor::default()
         };
+        let parent = ObjectRef { kind: descriptor.parent.clone(), ..reference("Parent", "parent") };
         let context = Context {
-            parent: &reference("Parent", "parent"),
+            parent: &parent,
             uid: "u",
             plugin: "demo",
             grant: &grant,
@@ -225,6 +227,27 @@ mod tests {
         let denial = denial(Call::Reconcile, Answer::Decided(decision));
         let rules: Vec<_> = denial.violations().iter().map(|violation| violation.rule).collect();
         assert_eq!(rules, ["status", "status", "status", "json"]);
+    }
+
+    #[test]
+    fn the_status_of_a_kind_of_kubernetes_itself_is_not_a_plugins_to_write() {
+        let stating = Decision { status: Some("{}".into()), ..exactly(&[]) };
+        let condition =
+            Condition { name: "Ready".into(), status: Truth::True, reason: "R".into(), message: String::new() };
+        let claiming = Decision { conditions: vec![condition], ..exactly(&[]) };
+        for (kind, decision, denied) in [
+            ("Parent", &stating, false),
+            ("ConfigMap", &stating, true),
+            ("ConfigMap", &claiming, true),
+            ("ConfigMap", &exactly(&[]), false),
+        ] {
+            let group = if kind == "Parent" { "c.example.com" } else { "" };
+            let checked = status::check_owner(decision, &Kind::new(group, "v1", kind));
+            assert_eq!(checked.is_err(), denied, "{kind} {decision:?}");
+            if let Err(violation) = checked {
+                assert!(violation.message.contains("ConfigMap") && violation.rule == "status", "{violation:?}");
+            }
+        }
     }
 
     #[test]

@@ -76,7 +76,12 @@ mod tests {
     fn desired(name: &str, digest: &str, bytes: usize) -> Desired {
         let reference =
             ObjectRef { kind: Kind::new("", "v1", "ConfigMap"), namespace: Some("n".into()), name: name.into() };
-        Desired { reference, body: Arc::new(json!({ "data": { "text": "x".repeat(bytes) } })), digest: digest.into() }
+        Desired {
+            reference,
+            body: Arc::new(json!({ "data": { "text": "x".repeat(bytes) } })),
+            digest: digest.into(),
+            is_created_once: false,
+        }
     }
 
     /// A child that is cached as it was desired.

@@ -53,6 +53,8 @@ pub struct Desired {
     pub body: Arc<Value>,
     /// Digest of the object, with what the host stamped.
     pub digest: Box<str>,
+    /// Whether it is left as it is once it is there: `describe` does not ask to change its kind.
+    pub is_created_once: bool,
 }
 
 /// Whether a kind has a namespace, by discovery.
@@ -140,17 +142,19 @@ fn broken(rule: &'static str, message: String) -> Violation {
 
 fn check_child(child: &Document, context: &Context<'_>) -> Result<Desired, Denial> {
     // Only owned kinds are discovered, so this check comes first.
-    if !context.descriptor.owns.iter().any(|owned| owned.kind == child.reference.kind) {
+    let Some(owned) = context.descriptor.owns.iter().find(|owned| owned.kind == child.reference.kind) else {
         let message = format!("{}: describe does not name this kind as owned", child.reference);
         let change = format!("add {} to `owns` of the plugin's describe", child.reference.kind);
         return Err(broken("kind-not-owned", message).answer(change).into());
-    }
+    };
     let (reference, namespaced) = resolve(&child.reference, context)?;
     check_name(&reference)?;
     let mut violations = Violations::default();
     let body = read_body(&child.json, &reference, &mut violations)?;
-    let desired = stamp(reference, body, context);
-    violations.note(authorise(&desired.reference, namespaced, Access::Apply(&desired.body), context));
+    let desired = Desired { is_created_once: owned.is_created_once(), ..stamp(reference, body, context) };
+    let body = &*desired.body;
+    let access = if desired.is_created_once { Access::Create(body) } else { Access::Apply(body) };
+    violations.note(authorise(&desired.reference, namespaced, access, context));
     violations.finish(desired)
 }
 
@@ -182,7 +186,7 @@ fn resolve(reference: &ObjectRef, context: &Context<'_>) -> Result<(ObjectRef, b
     let namespaced = is_namespaced(reference, context)?;
     let namespace = match (namespaced, &reference.namespace) {
         (true, Some(namespace)) => Some(namespace.clone()),
-        (true, None) => context.parent.namespace.clone(),
+        (true, None) => context.parent.own_namespace().cloned(),
         (false, None) => None,
         (false, Some(_)) => {
             let message = format!("{reference}: a cluster-scoped object has no namespace");
@@ -326,7 +330,7 @@ fn stamp(reference: ObjectRef, mut body: Map<String, Value>, context: &Context<'
     let digest = digest(&body);
     let annotations = object_at(object_at(&mut body, "metadata"), "annotations");
     annotations.insert(APPLIED_ANNOTATION.into(), (&*digest).into());
-    Desired { reference, body: Arc::new(Value::Object(body)), digest }
+    Desired { reference, body: Arc::new(Value::Object(body)), digest, is_created_once: false }
 }
 
 fn object_at<'a>(members: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
@@ -388,7 +392,7 @@ mod tests {
         let rules: Vec<Rule> = serde_json::from_value(rules).unwrap();
         let owns = ["ConfigMap", "Secret", "Node", "Pod", "Unknown"].map(|name| OwnedKind {
             kind: kind(name),
-            verbs: vec![WriteVerb::Create],
+            verbs: vec![WriteVerb::Create, WriteVerb::Update],
             fields: Vec::new(),
         });
         World {
@@ -586,6 +590,20 @@ mod tests {
     }
 
     #[test]
+    fn under_a_parent_that_is_a_namespace_a_child_lies_in_that_one_unless_the_grant_gives_others() {
+        let mut world = maps();
+        world.parent = ObjectRef { kind: Kind::new("", "v1", "Namespace"), namespace: None, name: "team".into() };
+        assert_eq!(world.body(&map("{}"))["metadata"]["namespace"], "team");
+        assert_eq!(world.broken(&child("a", Some("team"), "{}")), None);
+        for other in ["kube-system", "host", "other"] {
+            assert!(world.broken(&child("a", Some(other), "{}")).is_some(), "{other}");
+        }
+        assert_eq!(world.broken(&child("a", Some("other"), "{}")), Some("namespace-not-granted"));
+        world.parent.kind = Kind::new("c.example.com", "v1", "Namespace");
+        assert_eq!(world.broken(&map("{}")), Some("scope"), "another kind of this name is no namespace");
+    }
+
+    #[test]
     fn a_name_that_is_none_is_refused_before_it_becomes_a_path() {
         for name in ["", "A", "a/b", "../a", "a..b", "-a", "a-", "a_b", "a%2f", "ä", &"a".repeat(254)] {
             assert_eq!(maps().broken(&child(name, None, "{}")), Some("name"), "{name}");
@@ -632,6 +650,17 @@ mod tests {
         let mut secret = of_kind("Secret", None);
         secret.json = r#"{"type":"kubernetes.io/service-account-token"}"#.into();
         assert_eq!(world.broken(&secret), Some("secret-type"));
+    }
+
+    #[test]
+    fn a_kind_that_describe_does_not_ask_to_change_is_created_once_and_needs_no_grant_to_change_it() {
+        let mut world = world(json!([{ "kind": "ConfigMap", "verbs": ["create"] }]));
+        assert_eq!(world.broken(&map("{}")), Some("not-granted"), "it asks for `update`, too");
+        world.descriptor.owns[0].verbs = vec![WriteVerb::Create, WriteVerb::Delete];
+        let desired = world.check(&[map("{}")], 0).unwrap().unwrap();
+        assert!(desired[0].is_created_once);
+        world.descriptor.owns[0].verbs = Vec::new();
+        assert_eq!(world.broken(&map("{}")), Some("not-granted"), "one that asks for nothing is applied as ever");
     }
 
     #[test]

@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::denied;
 use crate::model::kind::Kind;
+use crate::model::label_selector::LabelSelector;
 
-/// A kind in whatever version.
+/// A kind in whatever version, and which objects of it are parents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ParentKind {
@@ -25,6 +26,9 @@ pub struct ParentKind {
     pub group: String,
     /// Kind, for example `Memcached`.
     pub kind: String,
+    /// Which of its objects are parents, by their labels; all where it is left out or empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
 }
 
 impl ParentKind {
@@ -49,8 +53,15 @@ impl ParentKind {
         match denied::why(&self.as_kind()) {
             _ if self.kind.is_empty() => Err("it names no kind; add `kind`, or remove it".to_owned()),
             Some((_, why)) => Err(format!("{self}: {why}; name another kind")),
-            None => Ok(()),
+            None => self.selector.as_ref().map_or(Ok(()), LabelSelector::validate),
         }
+    }
+}
+
+impl ParentKind {
+    /// Returns whether every object of a kind of Kubernetes itself is a parent only because no selector is there.
+    pub fn takes_all_unasked(&self) -> bool {
+        self.selector.is_none() && self.as_kind().is_builtin()
     }
 }
 
@@ -79,6 +90,11 @@ impl Parentage {
     /// Notes the parent kind of a plugin's active component.
     pub fn note_active(&self, plugin: &Arc<str>, parent: &Kind) {
         self.0.lock().entry(plugin.clone()).or_default().active = Some(parent.clone());
+    }
+
+    /// Returns whether the host has a plugin of this name.
+    pub fn has(&self, plugin: &str) -> bool {
+        self.0.lock().contains_key(plugin)
     }
 
     /// Returns what a plugin asks for as its parent kind and is not granted; none where it is granted.
@@ -121,7 +137,7 @@ mod tests {
     }
 
     fn named(group: &str, kind: &str) -> ParentKind {
-        ParentKind { group: group.into(), kind: kind.into() }
+        ParentKind { group: group.into(), kind: kind.into(), selector: None }
     }
 
     #[test]
@@ -180,5 +196,19 @@ mod tests {
         assert!(named("", "Pod/exec").validate().unwrap_err().contains("subresource"));
         assert!(named("example.com", "").validate().unwrap_err().contains("no kind"));
         assert_eq!(named("example.com", "Cache").validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_selector_says_which_objects_are_parents_and_an_empty_one_that_all_are_on_purpose() {
+        let with = |selector: serde_json::Value| {
+            let parent = serde_json::json!({ "kind": "ConfigMap", "selector": selector });
+            serde_json::from_value::<ParentKind>(parent).unwrap()
+        };
+        let labelled = with(serde_json::json!({ "matchLabels": { "example.com/render": "true" } }));
+        assert_eq!((labelled.validate(), labelled.takes_all_unasked()), (Ok(()), false));
+        assert!(!with(serde_json::json!({})).takes_all_unasked());
+        assert!(named("", "ConfigMap").takes_all_unasked() && !named("example.com", "Cache").takes_all_unasked());
+        let error = with(serde_json::json!({ "matchLabels": { "a b": "" } })).validate().unwrap_err();
+        assert!(error.contains("no label"), "{error}");
     }
 }

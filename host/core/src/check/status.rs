@@ -3,10 +3,14 @@
 use serde_json::{Map, Value};
 
 use crate::check::violation::{Denial, Violation, Violations};
-use crate::model::decision::Condition;
+use crate::model::decision::{Condition, Decision};
+use crate::model::kind::Kind;
 
 /// The host's own condition: whether the last decision could be applied.
 pub const RECONCILED: &str = "Reconciled";
+/// The host's other condition, and maybe a plugin's: that nothing is tried any more before the parent changes. The word is
+/// kstatus', which tools that wait for objects know.
+pub const STALLED: &str = "Stalled";
 
 /// Returns the members of the plugin's status, without conditions.
 ///
@@ -29,6 +33,18 @@ pub fn check(status: Option<&str>, conditions: &[Condition]) -> Result<Map<Strin
         }
     }
     violations.finish(members)
+}
+
+/// Checks that a plugin states something only of parents whose status is not that of Kubernetes' own controllers.
+///
+/// # Errors
+/// When it states something of others.
+pub fn check_owner(decision: &Decision, parent: &Kind) -> Result<(), Violation> {
+    if !parent.is_builtin() || (decision.status.is_none() && decision.conditions.is_empty()) {
+        return Ok(());
+    }
+    let message = format!("that of a {parent} belongs to Kubernetes' own controllers, where it has any");
+    Err(violation(message).answer("leave status and conditions out, and emit Events"))
 }
 
 fn read(status: Option<&str>) -> Result<Map<String, Value>, Violation> {

@@ -326,7 +326,7 @@ mod tests {
 
     fn child(kind: &str, name: &str, body: Value) -> Desired {
         let digest = body.to_string().into();
-        Desired { reference: reference(kind, name), body: Arc::new(body), digest }
+        Desired { reference: reference(kind, name), body: Arc::new(body), digest, is_created_once: false }
     }
 
     fn decided(decision: Decision, desired: Option<Vec<Desired>>) -> Side {

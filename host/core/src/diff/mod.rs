@@ -8,6 +8,7 @@
 
 pub mod changed_fields;
 pub mod conflict;
+pub mod hand_over;
 pub mod own_edits;
 pub mod renamed_elements;
 pub mod repair;
@@ -61,12 +62,13 @@ pub struct Unsettled {
     pub fields: Option<Box<str>>,
 }
 
-/// What is desired against what is observed.
-pub fn plan(desired: Vec<Desired>, observed: &ObservedChildren, plugin: &str, manager: &str) -> Plan {
+/// What is desired against what is observed. Only what one of `plugins` made is pruned: the plugin itself, and those
+/// whose children it takes over.
+pub fn plan(desired: Vec<Desired>, observed: &ObservedChildren, plugins: &[&str], manager: &str) -> Plan {
     let mut plan = Plan::default();
     for (kind, child) in observed {
         let wanted = desired.iter().any(|desired| desired.reference.is(kind, &child.key));
-        if !wanted && !child.deleting && child.label(PLUGIN_LABEL) == Some(plugin) {
+        if !wanted && !child.deleting && child.label(PLUGIN_LABEL).is_some_and(|made_by| plugins.contains(&made_by)) {
             plan.prune.push((kind.clone(), child.clone()));
         }
     }
@@ -82,8 +84,11 @@ pub fn plan(desired: Vec<Desired>, observed: &ObservedChildren, plugin: &str, ma
     plan
 }
 
-/// Whether the child is as desired.
+/// Whether the child is as desired; one that is created once is, whatever became of it.
 pub fn in_sync(desired: &Desired, live: &Object, manager: &str) -> bool {
+    if desired.is_created_once {
+        return true;
+    }
     live.applied.as_deref() == Some(&*desired.digest)
         && live.owned_fields(manager, false).is_some_and(|fields| covers(fields, &desired.body))
 }

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::check::Denial;
-use crate::check::status::{RECONCILED, check};
+use crate::check::status::{RECONCILED, STALLED, check};
 use crate::diff;
 use crate::model::decision::Condition;
 use crate::model::object::{HOST_MANAGER, Object};
@@ -63,12 +63,17 @@ pub fn says_anything(parent: &Object, manager: &str) -> bool {
     owned(parent, manager).is_some_and(|fields| says(&fields))
 }
 
-/// Whether the host's condition is there. Where conditions are one value, it is the host's when there is no other:
+/// Whether a condition of the host's is there. Where conditions are one value, it is the host's when there is no other:
 /// `fieldsV1` has that like a list in which the host says nothing.
 pub fn has_host_condition(parent: &Object) -> bool {
-    let is_host = |condition: &Value| condition.get("type").and_then(Value::as_str) == Some(RECONCILED);
-    let alone = || matches!(&*live_conditions(parent), [only] if is_host(only));
-    says_anything(parent, HOST_MANAGER) || (owned(parent, HOST_MANAGER).is_some() && alone())
+    says_anything(parent, HOST_MANAGER) || (owned(parent, HOST_MANAGER).is_some() && has_host_conditions_alone(parent))
+}
+
+fn has_host_conditions_alone(parent: &Object) -> bool {
+    let live = live_conditions(parent);
+    let named = |condition: &Value, name| condition.get("type").and_then(Value::as_str) == Some(name);
+    live.iter().any(|one| named(one, RECONCILED))
+        && live.iter().all(|one| named(one, RECONCILED) || named(one, STALLED))
 }
 
 /// Whether there are conditions, and the host's is not among them.
@@ -105,10 +110,11 @@ fn part(node: &Value, live: &Value) -> Value {
     }
 }
 
-/// The host's condition alone, for the host's own field manager.
-pub fn host_condition(condition: &Condition, parent: &Object, now: &str) -> Value {
-    let stamped = stamp(condition, &live_conditions(parent), parent.generation, now);
-    of_members(Map::from_iter([("conditions".to_owned(), vec![stamped].into())]))
+/// The host's conditions alone, for the host's own field manager.
+pub fn host_conditions(conditions: &[Condition], parent: &Object, now: &str) -> Value {
+    let live = live_conditions(parent);
+    let stamped = conditions.iter().map(|condition| stamp(condition, &live, parent.generation, now));
+    of_members(Map::from_iter([("conditions".to_owned(), stamped.collect())]))
 }
 
 /// Whether the live status already says so: each desired member is there with this value, and our
@@ -280,12 +286,29 @@ mod tests {
         let whole = r#"{"f:status":{"f:conditions":{}}}"#;
         assert!(has_host_condition(&of_host(&list(&format!("{other},{host}")), by_type)));
         assert!(has_host_condition(&of_host(&list(host), whole)));
+        let stalled = r#"{"type":"Stalled","status":"True"}"#;
+        assert!(has_host_condition(&of_host(&list(&format!("{host},{stalled}")), whole)));
+        assert!(!has_host_condition(&of_host(&list(stalled), whole)), "a plugin may say that, too");
         let taken_back = of_host(&list(other), whole);
         assert!(!has_host_condition(&taken_back) && has_conditions_of_others(&taken_back));
         let of_plugin = parent(&list(other), whole);
         assert!(!has_host_condition(&of_plugin) && has_conditions_of_others(&of_plugin));
         let empty = of_host(&list(""), whole);
         assert!(!has_host_condition(&empty) && !has_conditions_of_others(&empty));
+    }
+
+    #[test]
+    fn a_condition_that_the_host_no_longer_states_is_not_current() {
+        let condition =
+            |name: &str, status| Condition { name: name.into(), status, reason: "R".into(), message: "m".into() };
+        let both = [condition(RECONCILED, Truth::False), condition(STALLED, Truth::True)];
+        let stated = host_conditions(&both, &parent("{}", "{}"), NOW);
+        let fields = r#"{"f:status":{"f:conditions":{"k:{\"type\":\"Reconciled\"}":{".":{},"f:type":{},"f:status":{},"f:reason":{},"f:message":{},"f:observedGeneration":{},"f:lastTransitionTime":{}},"k:{\"type\":\"Stalled\"}":{".":{},"f:type":{},"f:status":{},"f:reason":{},"f:message":{},"f:observedGeneration":{},"f:lastTransitionTime":{}}}}}"#;
+        let live = parent(&stated["status"].to_string(), fields);
+        let current =
+            |conditions: &[Condition]| is_current(&host_conditions(conditions, &live, NOW), &live, "hotshoe/m");
+        assert!(current(&both));
+        assert!(!current(&both[..1]), "it is tried again, so that it is not stalled any more");
     }
 
     #[test]

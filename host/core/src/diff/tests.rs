@@ -79,7 +79,7 @@ fn desired_child(name: &str, digest: &str) -> Desired {
     let kind = Kind::new(KIND.0, "v1", KIND.1);
     let reference = crate::model::kind::ObjectRef { kind, namespace: Some("n".into()), name: name.into() };
     let body = json!({ "metadata": { "name": name, "namespace": "n" }, "spec": { "replicas": 1 } });
-    Desired { reference, body: Arc::new(body), digest: digest.into() }
+    Desired { reference, body: Arc::new(body), digest: digest.into(), is_created_once: false }
 }
 
 /// A child as it is after such a child was applied, with these changes.
@@ -99,9 +99,19 @@ fn child(name: &str, change: impl FnOnce(&mut Value)) -> (Kind, Arc<Object>) {
 }
 
 fn planned(desired: Vec<Desired>, observed: ObservedChildren) -> (Vec<(String, Precondition)>, Vec<String>) {
-    let plan = plan(desired, &observed, "demo", MANAGER);
+    let plan = plan(desired, &observed, &["demo"], MANAGER);
     let applied = plan.apply.into_iter().map(|apply| (apply.desired.reference.name.to_string(), apply.precondition));
     (applied.collect(), plan.prune.iter().map(|(_, child)| child.key.name.to_string()).collect())
+}
+
+#[test]
+fn what_is_created_once_is_made_where_it_is_missing_left_alone_where_it_differs_and_deleted_where_it_is_not_desired() {
+    let once = |name: &str, digest: &str| Desired { is_created_once: true, ..desired_child(name, digest) };
+    assert_eq!(planned(vec![once("a", "d")], vec![]).0, [("a".to_owned(), Precondition::Absent)]);
+    let edited = || child("a", |object| object["metadata"]["managedFields"] = json!([]));
+    assert_eq!(planned(vec![once("a", "other")], vec![edited()]), (vec![], vec![]));
+    let (applied, pruned) = planned(vec![once("b", "d")], vec![edited()]);
+    assert_eq!((applied, pruned), (vec![("b".to_owned(), Precondition::Absent)], vec!["a".to_owned()]));
 }
 
 #[test]

@@ -165,7 +165,7 @@ mod tests {
     fn desired_child(name: &str, digest: &str) -> Desired {
         let kind = Kind::new("", "v1", "ConfigMap");
         let reference = ObjectRef { kind, namespace: Some("n".into()), name: name.into() };
-        Desired { reference, body: Arc::new(json!({})), digest: digest.into() }
+        Desired { reference, body: Arc::new(json!({})), digest: digest.into(), is_created_once: false }
     }
 
     /// With a hasher of its own.

@@ -1,4 +1,4 @@
-//! When to hold back: circuit breaker, flapping, contention, probation, backoff, rate limits.
+//! When to hold back: circuit breaker, flapping, contention, probation, backoff, tries, rate limits.
 
 pub mod backoff;
 pub mod circuit_breaker;
@@ -6,3 +6,5 @@ pub mod contention;
 pub mod flapping;
 pub mod probation;
 pub mod rate_limit;
+pub mod retry;
+pub mod tries;

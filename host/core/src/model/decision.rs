@@ -297,6 +297,14 @@ pub struct OwnedKind {
     pub fields: Vec<String>,
 }
 
+impl OwnedKind {
+    /// Returns whether the plugin asks to create such children and not to change them, as one does whose children are
+    /// Jobs: what is there is left as it is.
+    pub fn is_created_once(&self) -> bool {
+        self.verbs.contains(&WriteVerb::Create) && !self.verbs.contains(&WriteVerb::Update)
+    }
+}
+
 /// How an object that is read but not owned belongs to a parent of the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -35,6 +35,22 @@ impl Kind {
         (&*self.group, &*self.kind) == (group, kind)
     }
 
+    /// Whether it is a kind of Kubernetes itself, which has controllers of its own that write its status.
+    pub fn is_builtin(&self) -> bool {
+        const GROUPS: [&str; 8] = [
+            "discovery.k8s.io",
+            "events.k8s.io",
+            "flowcontrol.apiserver.k8s.io",
+            "networking.k8s.io",
+            "node.k8s.io",
+            "resource.k8s.io",
+            "scheduling.k8s.io",
+            "storage.k8s.io",
+        ];
+        // Groups without a dot are reserved for it; `*.k8s.io` is also that of custom kinds, such as Gateways.
+        !self.group.contains('.') || GROUPS.contains(&&*self.group)
+    }
+
     /// Whether objects of this kind are objects of the other, if in another version.
     pub fn is_served_as(&self, other: &Self) -> bool {
         self.is(&other.group, &other.kind)
@@ -59,6 +75,12 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
+    /// The namespace that is its own: the one that it is in, or, where it is a Namespace, the one that it is.
+    pub fn own_namespace(&self) -> Option<&Arc<str>> {
+        let is_one = self.namespace.is_none() && self.kind.is("", "Namespace");
+        self.namespace.as_ref().or(is_one.then_some(&self.name))
+    }
+
     /// Whether this is the name of that object, in whatever version.
     pub fn is(&self, kind: &Kind, key: &Key) -> bool {
         self.kind.kind == kind.kind
@@ -74,5 +96,33 @@ impl fmt::Display for ObjectRef {
             Some(namespace) => write!(f, "{} {namespace}/{}", self.kind, self.name),
             None => write!(f, "{} {}", self.kind, self.name),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_of_kubernetes_itself_is_told_from_a_custom_one_by_its_group() {
+        for group in ["", "apps", "batch", "policy", "networking.k8s.io", "storage.k8s.io"] {
+            assert!(Kind::new(group, "v1", "Any").is_builtin(), "{group}");
+        }
+        for group in ["example.com", "gateway.networking.k8s.io", "snapshot.storage.k8s.io", "cluster.x-k8s.io"] {
+            assert!(!Kind::new(group, "v1", "Any").is_builtin(), "{group}");
+        }
+    }
+
+    #[test]
+    fn the_own_namespace_of_a_namespace_is_itself() {
+        let own = |group: &str, kind: &str, namespace: Option<&str>| {
+            let kind = Kind::new(group, "v1", kind);
+            let object = ObjectRef { kind, namespace: namespace.map(Into::into), name: "a".into() };
+            object.own_namespace().map(|own| own.to_string())
+        };
+        assert_eq!(own("", "Namespace", None).as_deref(), Some("a"));
+        assert_eq!(own("", "ConfigMap", Some("n")).as_deref(), Some("n"));
+        assert_eq!(own("example.com", "Namespace", None), None);
+        assert_eq!(own("example.com", "Tenant", None), None);
     }
 }

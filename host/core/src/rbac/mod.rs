@@ -26,6 +26,8 @@ pub struct Plugin<'a> {
     pub grant: &'a Grant,
     /// What it is.
     pub descriptor: &'a Descriptor,
+    /// Whether it removes the finalizers of plugins that it takes over from.
+    pub removes_finalizers: bool,
 }
 
 /// Where and as whom the host runs.
@@ -88,6 +90,7 @@ pub fn rights(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
     let comment = "What the host does itself: it watches, adds and removes finalizers of parents, and reports results. It cannot write a workload.";
     rights.manifests.extend(host.into_manifests(&installation.account, &installation.account, comment, installation));
     rights.notes.extend(plugins.iter().filter_map(|plugin| secrets_of_host(plugin, installation)));
+    rights.notes.extend(plugins.iter().filter_map(|plugin| finalizers_of_host(plugin, installation)));
     for plugin in plugins {
         let rules = plugin_rules(plugin, installation, served, &mut rights.notes);
         let name = format!("{}-{}", installation.account, plugin.name);
@@ -149,16 +152,18 @@ fn impersonation(plugins: &[Plugin<'_>], installation: &Installation) -> Vec<Man
 fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rules {
     let mut rules = Rules::default();
     let mut events: BTreeSet<Option<String>> = installation.watched_namespaces();
-    for Plugin { grant, descriptor, .. } in plugins {
+    for Plugin { grant, descriptor, removes_finalizers, .. } in plugins {
         let parent = served(&descriptor.parent);
-        let holds = if descriptor.finalizer.is_some() { &["patch"][..] } else { &[] };
+        let holds = if descriptor.finalizer.is_some() || *removes_finalizers { &["patch"][..] } else { &[] };
         for scope in installation.scopes(parent.namespaced) {
             let mut add = |resource: &str, verbs: &[&'static str]| {
                 rules.add(&scope, &descriptor.parent, resource, &[], verbs);
             };
             add(&parent.plural, &["get", "list", "watch"]);
             add(&parent.plural, holds);
-            add(&format!("{}/status", parent.plural), &["patch"]);
+            if !descriptor.parent.is_builtin() {
+                add(&format!("{}/status", parent.plural), &["patch"]);
+            }
         }
         if !parent.namespaced && !installation.watched.is_empty() {
             events.insert(Some(DEFAULT_NAMESPACE.into()));
@@ -206,6 +211,17 @@ fn secrets_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Option<S
     ))
 }
 
+/// Who may add a finalizer may change the whole object, and RBAC knows no labels.
+fn finalizers_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Option<String> {
+    let Descriptor { parent, finalizer, .. } = plugin.descriptor;
+    finalizer.as_ref().filter(|_| parent.is_builtin())?;
+    let account = &installation.account;
+    Some(format!(
+        "{}: {parent}: the plugin has a finalizer on its parents, so the host's own account {account} may change every {parent}, whatever spec.parent.selector says",
+        plugin.name
+    ))
+}
+
 fn plugin_rules(
     plugin: &Plugin<'_>,
     installation: &Installation,
@@ -228,7 +244,9 @@ fn plugin_rules(
         let mut add = |sub: &str, verb| {
             rules.add(&scope, &plugin.descriptor.parent, &format!("{}/{sub}", parent.plural), &[], &[verb]);
         };
-        add("status", "patch");
+        if !plugin.descriptor.parent.is_builtin() {
+            add("status", "patch");
+        }
         // A child that holds up its parent's deletion is a right over the parent, where a cluster
         // asks.
         add("finalizers", "update");
@@ -245,7 +263,9 @@ fn grant_rule(
     served: &dyn Fn(&Kind) -> Served,
 ) {
     let Served { plural, namespaced } = served(kind);
-    let parents = served(&plugin.descriptor.parent).namespaced;
+    // What is written for a Namespace is written in that one, as far as the grant says `own`.
+    let are_namespaces = plugin.descriptor.parent.is("", "Namespace") && rule.namespaces == Namespaces::Word(Word::Own);
+    let parents = served(&plugin.descriptor.parent).namespaced || are_namespaces;
     let exact = if rule.names.iter().any(|name| name.contains('*')) { &[][..] } else { &rule.names };
     for verb in &rule.verbs {
         let verbs = written(*verb, rule);

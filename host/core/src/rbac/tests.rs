@@ -50,9 +50,12 @@ fn served(kind: &Kind) -> Served {
 }
 
 impl World {
+    fn plugin(&self) -> Plugin<'_> {
+        Plugin { name: "demo", grant: &self.grant, descriptor: &self.descriptor, removes_finalizers: false }
+    }
+
     fn rights(&self) -> (Vec<Value>, Vec<String>) {
-        let plugin = Plugin { name: "demo", grant: &self.grant, descriptor: &self.descriptor };
-        let Rights { manifests, notes } = rights(&[plugin], &self.installation, &served);
+        let Rights { manifests, notes } = rights(&[self.plugin()], &self.installation, &served);
         (manifests.iter().map(|one| serde_json::to_value(one).unwrap()).collect(), notes)
     }
 
@@ -186,6 +189,46 @@ fn a_parent_without_a_namespace_is_watched_everywhere_and_its_events_are_in_defa
 }
 
 #[test]
+fn a_plugin_of_namespaces_writes_in_each_and_nothing_of_their_status() {
+    let mut world = one(json!({}));
+    world.descriptor.parent = Kind::new("", "v1", "Namespace");
+    world.descriptor.finalizer = None;
+    assert_eq!(
+        world.rules_of("demo"),
+        ["*: /configmaps create,delete,get,patch", "*: /namespaces/finalizers update"],
+        "its own namespace is any that is a parent"
+    );
+    let host = world.rules_of("host");
+    assert!(host.contains(&"*: /namespaces get,list,watch".to_owned()), "{host:?}");
+    assert!(!host.iter().any(|rule| rule.contains("status")), "{host:?}");
+    world.grant.rules[0].namespaces = Namespaces::Named(vec!["x".into()]);
+    assert_eq!(world.rules_of("demo"), ["*: /namespaces/finalizers update", "x: /configmaps create,delete,get,patch"]);
+}
+
+#[test]
+fn a_finalizer_on_a_kind_of_kubernetes_itself_is_told_for_the_host_may_change_all_of_them() {
+    let mut world = one(json!({ "kind": "LimitRange" }));
+    world.descriptor.parent = Kind::new("", "v1", "ConfigMap");
+    world.descriptor.finalizer = Some("plugin.hotshoe.dev/demo".into());
+    let (_, notes) = world.rights();
+    assert!(notes.iter().any(|note| note.contains("may change every ConfigMap")), "{notes:?}");
+    world.descriptor.finalizer = None;
+    assert!(!world.rights().1.iter().any(|note| note.contains("may change every")));
+}
+
+#[test]
+fn a_plugin_that_removes_the_finalizers_of_another_has_the_host_change_its_parents() {
+    let mut world = world(json!([]));
+    world.descriptor.finalizer = None;
+    let plugin = Plugin { removes_finalizers: true, ..world.plugin() };
+    let Rights { manifests, .. } = rights(&[plugin], &world.installation, &served);
+    let patches = |one: &Manifest| {
+        serde_json::to_string(one).unwrap().contains(r#"["caches"],"verbs":["get","list","patch","watch"]"#)
+    };
+    assert!(manifests.iter().any(patches), "{}", serde_json::to_string(&manifests).unwrap());
+}
+
+#[test]
 fn verbs_are_what_the_host_does_in_the_plugins_name() {
     for (verb, expected) in [("get", "get"), ("create", "create,patch"), ("update", "patch"), ("delete", "delete")] {
         assert_eq!(one(json!({ "verbs": [verb] })).granted(), [format!("*: /configmaps {expected}")]);
@@ -312,7 +355,7 @@ fn all_kinds_are_asked_about_once() {
         { "kind": "Secret", "verbs": ["get"] },
         { "group": "hotshoe.dev", "kind": "Plugin", "verbs": ["get"] },
     ]));
-    let plugin = Plugin { name: "demo", grant: &world.grant, descriptor: &world.descriptor };
+    let plugin = world.plugin();
     let kinds: Vec<String> = kinds(&plugin).iter().map(ToString::to_string).collect();
     assert_eq!(kinds, ["Secret", "Pod", "Deployment.apps", "Cache.c.example.com"]);
 }
@@ -321,7 +364,7 @@ fn all_kinds_are_asked_about_once() {
 fn yaml_has_its_comment_above() {
     let (installation, world) =
         (Installation { namespace: "system".into(), account: "host".into(), watched: Vec::new() }, world(json!([])));
-    let plugin = Plugin { name: "demo", grant: &world.grant, descriptor: &world.descriptor };
+    let plugin = world.plugin();
     let text = rights(&[plugin], &installation, &served).manifests[1].to_yaml().unwrap();
     assert_eq!(
         text,

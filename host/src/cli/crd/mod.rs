@@ -160,12 +160,22 @@ fn print(definitions: &BTreeMap<String, Found>, output: Output) -> anyhow::Resul
 fn write(definitions: &BTreeMap<String, Found>, out: &Path) -> anyhow::Result<()> {
     for Found { definition, source } in definitions.values() {
         let path = out.join(definition.file_name());
-        let text = format!(
-            "# Generated from {source} by `hotshoe crd`; change it there.\n{}",
-            serde_saphyr::to_string(&definition.value)?
-        );
+        let text = text(definition, source)?;
         project::write(&path, text.as_bytes())?;
         terminal::line(format_args!("{}", shown(&path).display()))?;
     }
     Ok(())
+}
+
+/// Returns the text of the file for a definition that stands in this text and comes from there.
+///
+/// # Errors
+/// Where the API server would refuse it.
+pub(super) fn generated(definition: &str, source: &str) -> anyhow::Result<String> {
+    text(&Definition::read(serde_saphyr::from_str(definition)?)?, source)
+}
+
+fn text(definition: &Definition, source: &str) -> anyhow::Result<String> {
+    let yaml = serde_saphyr::to_string(&definition.value)?;
+    Ok(format!("# Generated from {source} by `hotshoe crd`; change it there.\n{yaml}"))
 }

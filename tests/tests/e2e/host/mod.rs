@@ -12,5 +12,6 @@ mod orphaned;
 mod reporting;
 mod restart;
 mod rights;
+mod stalled;
 mod timers;
 mod unserved;

@@ -9,6 +9,7 @@ mod foreign;
 mod identity;
 mod names;
 mod refused;
+mod scale;
 mod schema;
 mod status;
 

@@ -21,6 +21,8 @@ fn what_the_schema_does_not_allow_is_rejected_with_its_words() {
             (MEMCACHED, json!({ "size": 0 }), "spec.size in body should be greater than or equal to 1"),
             (MEMCACHED, json!({ "size": -1 }), "spec.size in body should be greater than or equal to 1"),
             (MEMCACHED, json!({ "size": 4 }), "spec.size in body should be less than or equal to 3"),
+            // What other tutorials have; the error names the version to write.
+            (MEMCACHED, json!({ "size": 5 }), "write apiVersion: cache.example.com/v1, which takes sizes up to 10"),
             (MEMCACHED, json!({ "size": "2" }), "spec.size in body must be of type integer"),
             (MEMCACHED, json!({ "size": 1.5 }), "spec.size in body must be of type int32"),
             (
@@ -98,6 +100,7 @@ fn the_resource_is_found_under_its_names() {
             assert_eq!(resource["shortNames"], json!(["mc"]));
             assert_eq!(resource["namespaced"], true);
             named("memcacheds/status");
+            assert_eq!(named("memcacheds/scale")["kind"], "Scale");
         }
         let list = scene
             .person

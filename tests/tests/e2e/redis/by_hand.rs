@@ -6,7 +6,7 @@ use hotshoe_tests::kinds::{REDIS, STATEFUL_SET};
 use hotshoe_tests::{Scene, repository, run};
 use serde_json::json;
 
-use super::{images, redis, scene, serves};
+use super::{images, redis, rolled_out, scene, serves};
 
 /// Runs kubectl as a person would.
 fn kubectl(scene: &Scene, arguments: &[&str]) {
@@ -44,9 +44,7 @@ fn a_set_that_is_rolled_back_by_hand_is_put_back() {
         scene.create(redis(json!({ "replicas": 2 }))).await;
         serves(&scene, 2).await;
         scene.merge(&REDIS, "redis", json!({ "spec": { "image": "redis:7.0" } })).await;
-        let is_updated = |object: &serde_json::Value| object["status"]["updatedReplicas"] == 2;
-        scene.until_object(&REDIS, "redis", "is rolled out", is_updated).await;
-        serves(&scene, 2).await;
+        rolled_out(&scene, 2).await;
         kubectl(&scene, &["rollout", "undo", "statefulset/redis"]);
         scene.event("redis", "TemplateChangedByHand", "edit spec of Redis redis instead, for example spec.image").await;
         scene

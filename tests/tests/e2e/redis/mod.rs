@@ -35,16 +35,30 @@ fn redis(spec: Value) -> Value {
 async fn serves(scene: &Scene, replicas: usize) -> Value {
     let is_right = |object: &Value| {
         let status = &object["status"];
-        let generation = &object["metadata"]["generation"];
-        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
         status["readyReplicas"] == replicas
             && status["replicas"] == replicas
             && status["ordinals"].as_array().map(Vec::len) == Some(replicas)
             && said(object, "Available").0 == "True"
             && said(object, "Progressing").0 == "False"
-            && conditions.iter().all(|condition| condition["observedGeneration"] == *generation)
+            && is_current(object)
     };
     scene.until_object(&REDIS, "redis", &format!("serves with {replicas}"), is_right).await
+}
+
+/// Waits until so many servers run what the spec says now, and the rollout has ended.
+async fn rolled_out(scene: &Scene, replicas: usize) -> Value {
+    let is_right = |object: &Value| {
+        let is_over = said(object, "Progressing").1 == "RolledOut";
+        is_current(object) && is_over && object["status"]["updatedReplicas"] == replicas
+    };
+    scene.until_object(&REDIS, "redis", "is rolled out", is_right).await
+}
+
+/// Whether the status is about the spec as it stands.
+fn is_current(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let generation = &object["metadata"]["generation"];
+    conditions.iter().all(|condition| condition["observedGeneration"] == *generation)
 }
 
 /// Waits until an ordinal is told to be held up by this, and returns what is said.

@@ -6,11 +6,7 @@ use hotshoe_tests::run;
 use hotshoe_tests::scene::said;
 use serde_json::{Value, json};
 
-use super::{images, redis, scene, serves};
-
-fn is_rolled_out(object: &Value) -> bool {
-    object["status"]["updatedReplicas"] == 3 && said(object, "Progressing").1 == "RolledOut"
-}
+use super::{images, redis, rolled_out, scene, serves};
 
 #[test]
 fn the_partition_goes_down_as_servers_are_ready() {
@@ -20,7 +16,7 @@ fn the_partition_goes_down_as_servers_are_ready() {
         serves(&scene, 3).await;
         let changes = scene.watch(&STATEFUL_SET).await;
         scene.merge(&REDIS, "redis", json!({ "spec": { "image": "redis:7.0" } })).await;
-        scene.until_object(&REDIS, "redis", "is rolled out", is_rolled_out).await;
+        rolled_out(&scene, 3).await;
         assert_eq!(images(&scene).await, ["redis:7.0"; 3]);
         // In each state of the set, the servers below the partition were not updated.
         let states = changes.map(|(_, set)| {
@@ -73,7 +69,7 @@ fn a_partition_holds_servers_back_until_it_is_lowered() {
         scene.until_said_of(&REDIS, "redis", "Progressing", "False", "PartitionHolds").await;
         assert_eq!(images(&scene).await, ["redis:6.0", "redis:6.0", "redis:7.0"]);
         scene.merge(&REDIS, "redis", json!({ "spec": { "updateStrategy": { "partition": 0 } } })).await;
-        scene.until_object(&REDIS, "redis", "is rolled out", is_rolled_out).await;
+        rolled_out(&scene, 3).await;
         assert_eq!(images(&scene).await, ["redis:7.0"; 3]);
     });
 }

@@ -9,6 +9,9 @@ use crate::check::grant::{Grant, Rule};
 use crate::check::violation::{Checked, Denial, Violation, all};
 use crate::model::kind::{Kind, ObjectRef};
 
+/// The rule that keeps a plugin out of namespaces in which no grant holds.
+pub const NAMESPACE_NOT_GRANTED: &str = "namespace-not-granted";
+
 impl Grant {
     /// Makes sure that the plugin may do this. Every read and every write passes here.
     ///
@@ -45,7 +48,7 @@ impl Grant {
 
     /// Lists what the body needs beyond the verbs, so that one edit of `plugin.yaml` opens all of it.
     fn check_body_without_grant(&self, request: &Request<'_>) -> Checked {
-        let (Access::Apply(body), kind) = (request.access, &request.object.kind) else { return Ok(()) };
+        let (Some(body), kind) = (request.access.body(), &request.object.kind) else { return Ok(()) };
         let place = self.rules.iter().position(|rule| kind.is(&rule.group, &rule.kind));
         let checked = match place.and_then(|place| self.rules.get(place)) {
             Some(rule) => rule.check_body(request, body),
@@ -86,7 +89,7 @@ impl Grant {
             let nearest = self.rules.iter().position(|rule| passed(rule) == furthest);
             return Err(why_not(nearest).into());
         }
-        let Access::Apply(body) = access else { return Ok(()) };
+        let Some(body) = access.body() else { return Ok(()) };
         let mut giving = self.rules.iter().enumerate().filter(|(_, rule)| passed(rule) == steps.len());
         if !opens.is_some_and(|opens| giving.clone().any(|(_, rule)| std::ptr::eq(rule, opens))) {
             *opens = check_body(&mut giving, request, body)?;
@@ -175,7 +178,7 @@ fn other_namespace(verb: Verb, request: &Request<'_>) -> Violation {
     let (verb, kind) = (verb.as_str(), &object.kind);
     let (place, namespaces) = match &object.namespace {
         None => ("objects without a namespace".to_owned(), Value::from("cluster")),
-        Some(namespace) if parent.namespace.as_ref() == Some(namespace) => {
+        Some(namespace) if parent.own_namespace() == Some(namespace) => {
             (format!("the namespace {namespace}"), Value::from("own"))
         }
         Some(namespace) => (format!("the namespace {namespace}"), vec![&**namespace].into()),
@@ -183,7 +186,7 @@ fn other_namespace(verb: Verb, request: &Request<'_>) -> Violation {
     let message = format!("no grant of `{verb}` on this kind covers {place}");
     let items = vec![("verbs", vec![verb].into()), ("namespaces", namespaces)];
     let fix = Fix::Grant(Box::new(Opening { kind: kind.clone(), rule: None, items }));
-    refused("namespace-not-granted", object, &message).fixed_by(fix)
+    refused(NAMESPACE_NOT_GRANTED, object, &message).fixed_by(fix)
 }
 
 fn holds_data(object: &ObjectRef, rule: Option<usize>) -> Violation {

@@ -17,6 +17,7 @@ use crate::check::denied;
 use crate::model::decision::Descriptor;
 use crate::model::kind::Kind;
 
+pub use crate::check::grant::authorise::NAMESPACE_NOT_GRANTED;
 pub use crate::check::grant::rule::{Namespaces, Rule, Selector, Word};
 
 /// Everything that a plugin may do.

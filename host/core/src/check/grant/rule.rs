@@ -62,7 +62,7 @@ pub enum Namespaces {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Word {
-    /// The parent's.
+    /// The parent's; of a parent that is a Namespace, that one.
     Own,
     /// All, and objects without a namespace.
     Cluster,
@@ -201,7 +201,7 @@ impl Namespaces {
         let Some(namespace) = &object.namespace else { return *self == Namespaces::Word(Word::Cluster) };
         match self {
             Namespaces::Word(Word::Cluster) => true,
-            Namespaces::Word(Word::Own) => parent.namespace.as_ref() == Some(namespace),
+            Namespaces::Word(Word::Own) => parent.own_namespace() == Some(namespace),
             Namespaces::Named(names) => names.iter().any(|name| **name == **namespace),
             Namespaces::Selected(Selector { match_labels }) => {
                 let mut labels = match_labels.iter();

@@ -74,6 +74,7 @@ fn each_access_needs_its_own_verbs_and_an_apply_needs_two() {
     for (access, needed) in [
         (Access::Read, vec!["get"]),
         (Access::Apply(&json!({})), vec!["create", "update"]),
+        (Access::Create(&json!({})), vec!["create"]),
         (Access::Delete, vec!["delete"]),
     ] {
         assert_eq!(broken(&maps(json!({ "verbs": needed })), access, &map("n/a")), None);
@@ -101,6 +102,16 @@ fn what_is_opened_for_one_verb_is_not_opened_for_another() {
         let grant = grant(rules.clone());
         assert_eq!(broken(&grant, apply, &pod).is_some(), breaks, "{rules}");
     }
+}
+
+#[test]
+fn what_is_created_once_is_judged_as_what_is_applied() {
+    let body = json!({ "spec": { "automountServiceAccountToken": false, "hostNetwork": true } });
+    let grant = grant(json!([{ "kind": "Pod", "verbs": ["create"] }]));
+    assert_eq!(broken(&grant, Access::Create(&body), &object("", "Pod", "n/a")), Some("pod-host-network"));
+    let token = json!({ "type": "kubernetes.io/service-account-token" });
+    let secrets = self::grant(json!([{ "kind": "Secret", "verbs": ["create"], "names": ["a"] }]));
+    assert_eq!(broken(&secrets, Access::Create(&token), &object("", "Secret", "n/a")), Some("secret-type"));
 }
 
 #[test]

@@ -88,6 +88,8 @@ async function bundled(main, sdk) {
     sourcemap: "external",
     sourcesContent: false,
     legalComments: "none",
+    // The SDK says it in better words.
+    logOverride: { "import-is-undefined": "silent" },
     charset: "utf8",
     plugins: [{ name: "no-node", setup: refuseNode }],
   });
@@ -149,11 +151,13 @@ async function componentized(jsSource, sources) {
   }
 }
 
-/** Words of QuickJS with the author's files and lines in them. */
+/** What QuickJS says, from the error on, with the author's files and lines, and without frames of others. */
 function placed(message, { files, places }) {
   const known = places.split(";").map((place) => place.split(",").map(Number));
-  return message.replace(FRAME, (frame, line, column) => {
+  const told = message.slice(message.lastIndexOf(" JavaScript module")).replace(/^.*?: /, "");
+  const lines = told.replace(FRAME, (frame, line, column) => {
     const before = known.filter(([l, c]) => l === Number(line) && c < Number(column)).at(-1);
     return before === undefined ? frame : `${files[before[2]]}:${before[3]}`;
   });
+  return lines.split("\n").filter((line) => !/^ +at .*(componentize-qjs:|hotshoe:|\(native\))/.test(line)).join("\n").trim();
 }

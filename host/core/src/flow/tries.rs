@@ -1,0 +1,102 @@
+//! How often one parent was tried since it was reconciled last or changed, and whether that was the last try. Pure.
+
+/// The tries of one parent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tries {
+    made: u32,
+    /// Fingerprint of what is tried: the parent but its status, the plugin, its configuration and its grant.
+    about: u64,
+    stalled: Option<Stalled>,
+}
+
+/// A parent that is not tried again before it changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stalled {
+    /// Why the last try failed, in one word.
+    pub reason: &'static str,
+    /// Fingerprint of the labels and annotations at that time. To touch one is how a person asks for another try.
+    marks: u64,
+}
+
+impl Tries {
+    /// Begins anew where what is tried has changed. Returns whether the parent was stalled until now.
+    pub fn begin(&mut self, about: u64, marks: u64) -> bool {
+        let is_touched = self.stalled.is_some_and(|stalled| stalled.marks != marks);
+        if self.about == about && !is_touched {
+            return false;
+        }
+        let before = std::mem::replace(self, Self { about, ..Self::default() });
+        before.stalled.is_some()
+    }
+
+    /// Counts a try that failed.
+    pub fn count(&mut self) {
+        self.made = self.made.saturating_add(1);
+    }
+
+    /// Returns how many failed.
+    pub fn made(&self) -> u32 {
+        self.made
+    }
+
+    /// Notes whether the last try was the last, and why it failed.
+    pub fn stall(&mut self, reason: Option<&'static str>, marks: u64) {
+        self.stalled = reason.map(|reason| Stalled { reason, marks });
+    }
+
+    /// Returns why the parent is not tried again, if so.
+    pub fn stalled(&self) -> Option<Stalled> {
+        self.stalled
+    }
+
+    /// Forgets the failures: the parent was reconciled.
+    pub fn succeed(&mut self) {
+        (self.made, self.stalled) = (0, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(times: u32) -> Tries {
+        let mut tries = Tries::default();
+        assert!(!tries.begin(1, 1), "it is new, and was never stalled");
+        (0..times).for_each(|_| tries.count());
+        tries
+    }
+
+    #[test]
+    fn tries_begin_anew_when_the_object_or_its_plugin_changes_and_after_a_success() {
+        let mut tries = tried(3);
+        assert!(!tries.begin(1, 1));
+        assert_eq!(tries.made(), 3);
+        assert!(!tries.begin(2, 1));
+        assert_eq!(tries.made(), 0);
+        tries.count();
+        tries.succeed();
+        assert_eq!(tries.made(), 0);
+    }
+
+    #[test]
+    fn to_touch_a_label_or_annotation_asks_a_stalled_object_for_another_try_and_no_other() {
+        let mut tries = tried(3);
+        assert!(!tries.begin(1, 2), "others may touch it every second");
+        assert_eq!(tries.made(), 3);
+        tries.stall(Some("Trapped"), 2);
+        assert!(!tries.begin(1, 2));
+        assert_eq!(tries.stalled().map(|stalled| stalled.reason), Some("Trapped"));
+        assert!(tries.begin(1, 3), "it was stalled");
+        assert_eq!((tries.made(), tries.stalled()), (0, None));
+    }
+
+    #[test]
+    fn what_was_stalled_is_so_no_more_after_a_change_or_a_success() {
+        let mut tries = tried(1);
+        tries.stall(Some("Rejected"), 1);
+        assert!(tries.begin(2, 1));
+        tries.stall(Some("Rejected"), 1);
+        tries.succeed();
+        assert!(tries.stalled().is_none() && !tries.begin(3, 1));
+    }
+}

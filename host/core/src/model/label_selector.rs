@@ -1,0 +1,223 @@
+//! Which objects are meant by their labels, as Kubernetes' `LabelSelector` says it. Pure.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::names::{is_plain, is_qualified};
+
+/// The most requirements of one selector: it becomes a part of a request's address.
+const REQUIREMENTS: usize = 32;
+/// The most values of one requirement.
+const VALUES: usize = 32;
+
+/// What the labels of an object must fulfil, all of it; an empty selector means every object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct LabelSelector {
+    /// Labels with these values.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub match_labels: BTreeMap<String, String>,
+    /// Requirements beyond equality.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub match_expressions: Vec<LabelRequirement>,
+}
+
+/// What one label must fulfil.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct LabelRequirement {
+    /// The key of the label.
+    pub key: String,
+    /// How it is compared.
+    pub operator: LabelOperator,
+    /// With which values: some for `In` and `NotIn`, none otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+/// How a label is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+pub enum LabelOperator {
+    /// It has one of the values.
+    In,
+    /// It has none of the values, or is not there.
+    NotIn,
+    /// It is there.
+    Exists,
+    /// It is not there.
+    DoesNotExist,
+}
+
+impl LabelSelector {
+    /// Whether every object is meant.
+    pub fn is_empty(&self) -> bool {
+        self.match_labels.is_empty() && self.match_expressions.is_empty()
+    }
+
+    /// The keys of all labels that it looks at.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        let expressions = self.match_expressions.iter().map(|requirement| requirement.key.as_str());
+        self.match_labels.keys().map(String::as_str).chain(expressions)
+    }
+
+    /// Whether labels fulfil it; `label` gives the value of one.
+    pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.match_labels.iter().all(|(key, value)| label(key) == Some(value))
+            && self.match_expressions.iter().all(|requirement| requirement.is_met(label(&requirement.key)))
+    }
+
+    /// Whether the API server accepts it.
+    ///
+    /// # Errors
+    /// What is wrong, in words for the administrator.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.match_labels.len() + self.match_expressions.len() > REQUIREMENTS {
+            return Err(format!("selector has more than {REQUIREMENTS} requirements"));
+        }
+        if let Some((key, value)) = self.match_labels.iter().find(|(key, value)| !is_qualified(key) || !is_value(value))
+        {
+            return Err(format!("selector.matchLabels has {key:?}: {value:?}, which is no label"));
+        }
+        self.match_expressions.iter().try_for_each(LabelRequirement::validate)
+    }
+}
+
+impl LabelRequirement {
+    fn is_met(&self, label: Option<&str>) -> bool {
+        let is_among = |label: &str| self.values.iter().any(|value| value == label);
+        match self.operator {
+            LabelOperator::In => label.is_some_and(is_among),
+            LabelOperator::NotIn => !label.is_some_and(is_among),
+            LabelOperator::Exists => label.is_some(),
+            LabelOperator::DoesNotExist => label.is_none(),
+        }
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        let Self { key, operator, values } = self;
+        if !is_qualified(key) {
+            return Err(format!("selector.matchExpressions has {key:?}, which is no key of a label"));
+        }
+        if let Some(value) = values.iter().find(|value| !is_value(value)) {
+            return Err(format!("selector.matchExpressions has {value:?} for {key}, which is no value of a label"));
+        }
+        let takes_values = matches!(operator, LabelOperator::In | LabelOperator::NotIn);
+        match values.len() {
+            0 if takes_values => Err(format!("selector.matchExpressions has no values for {key}; name some")),
+            1.. if !takes_values => {
+                Err(format!("selector.matchExpressions has values for {key}, which {operator:?} does not take"))
+            }
+            count if count > VALUES => {
+                Err(format!("selector.matchExpressions has more than {VALUES} values for {key}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_value(value: &str) -> bool {
+    value.is_empty() || is_plain(value)
+}
+
+/// As a request has it: `a=b,c in (d,e),f,!g`.
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels = self.match_labels.iter().map(|(key, value)| format!("{key}={value}"));
+        let expressions = self.match_expressions.iter().map(ToString::to_string);
+        f.write_str(&labels.chain(expressions).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl fmt::Display for LabelRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, operator, values } = self;
+        let values = values.join(",");
+        match operator {
+            LabelOperator::In => write!(f, "{key} in ({values})"),
+            LabelOperator::NotIn => write!(f, "{key} notin ({values})"),
+            LabelOperator::Exists => f.write_str(key),
+            LabelOperator::DoesNotExist => write!(f, "!{key}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::model::names::is_selector;
+
+    fn selector(value: Value) -> LabelSelector {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn expression(key: &str, operator: &str, values: Value) -> LabelSelector {
+        selector(json!({ "matchExpressions": [{ "key": key, "operator": operator, "values": values }] }))
+    }
+
+    fn matches(selector: &LabelSelector, labels: &[(&str, &'static str)]) -> bool {
+        selector.matches(|key| labels.iter().find(|(known, _)| *known == key).map(|(_, value)| *value))
+    }
+
+    #[test]
+    fn an_empty_selector_means_every_object() {
+        let empty = LabelSelector::default();
+        assert!(empty.is_empty() && matches(&empty, &[]) && matches(&empty, &[("a", "b")]));
+        assert_eq!(empty.to_string(), "");
+    }
+
+    #[test]
+    fn all_of_it_must_hold() {
+        let both = selector(json!({
+            "matchLabels": { "a": "1" },
+            "matchExpressions": [{ "key": "b", "operator": "Exists" }],
+        }));
+        assert!(matches(&both, &[("a", "1"), ("b", "")]));
+        for labels in [&[("a", "1")][..], &[("b", "")], &[("a", "2"), ("b", "")], &[]] {
+            assert!(!matches(&both, labels), "{labels:?}");
+        }
+        assert_eq!(both.to_string(), "a=1,b");
+        assert_eq!(both.keys().collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn each_operator_means_what_it_means_to_kubernetes() {
+        let none: &[(&str, &str)] = &[];
+        for (operator, values, there, other, absent, text) in [
+            ("In", json!(["x", "y"]), true, false, false, "k in (x,y)"),
+            ("NotIn", json!(["x", "y"]), false, true, true, "k notin (x,y)"),
+            ("Exists", json!([]), true, true, false, "k"),
+            ("DoesNotExist", json!([]), false, false, true, "!k"),
+        ] {
+            let selector = expression("k", operator, values);
+            assert_eq!(matches(&selector, &[("k", "y")]), there, "{operator}");
+            assert_eq!(matches(&selector, &[("k", "z")]), other, "{operator}");
+            assert_eq!(matches(&selector, none), absent, "{operator}");
+            assert_eq!(selector.to_string(), text);
+            assert!(selector.validate().is_ok() && is_selector(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_api_server_would_refuse_is_said_before() {
+        let many: Vec<_> = (0..40).map(|n| format!("v{n}")).collect();
+        let labels: BTreeMap<_, _> = (0..40).map(|n| (format!("k{n}"), "v")).collect();
+        for (wrong, says) in [
+            (selector(json!({ "matchLabels": { "a b": "c" } })), "no label"),
+            (selector(json!({ "matchLabels": { "a": "b,c=d" } })), "no label"),
+            (selector(json!({ "matchLabels": labels })), "more than 32 requirements"),
+            (expression("a/b/c", "Exists", json!([])), "no key"),
+            (expression("a", "In", json!([])), "name some"),
+            (expression("a", "NotIn", json!(["(x"])), "no value"),
+            (expression("a", "Exists", json!(["x"])), "Exists does not take"),
+            (expression("a", "In", json!(many)), "more than 32 values"),
+        ] {
+            let error = wrong.validate().unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        assert!(serde_json::from_value::<LabelSelector>(json!({ "matchLabel": {} })).is_err());
+    }
+}

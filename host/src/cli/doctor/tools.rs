@@ -1,0 +1,242 @@
+//! The tools that plugins are made and run with: how each is found, which version will do, and how to get it.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::probe::{Version, ask};
+use crate::cli::project::Language;
+
+/// What a tool is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Building and testing plugins in this language.
+    Language(Language),
+    /// Running plugins, and the recipes of a project.
+    Run,
+}
+
+/// A tool.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tool {
+    pub(super) name: &'static str,
+    pub(super) purpose: Purpose,
+    /// Whether the purpose cannot be had without it.
+    is_needed: bool,
+    way: Way,
+    /// How to get it.
+    get: &'static str,
+}
+
+/// How a tool is found.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// A program, or what a variable names in its place, that prints its version; the oldest that will do.
+    Program { program: &'static str, variable: &'static str, arguments: &'static [&'static str], oldest: &'static str },
+    /// The standard library of Rust for WebAssembly.
+    Target,
+    /// A module of Python, which is there where this code runs.
+    Python(&'static str),
+    /// The folder that the first build installs it into, below the project.
+    Installed(&'static str),
+    /// The cluster of the current context.
+    Cluster,
+}
+
+const TARGET: &str = "wasm32-unknown-unknown";
+const RUST: Purpose = Purpose::Language(Language::Rust);
+const PYTHON: Purpose = Purpose::Language(Language::Python);
+const JAVASCRIPT: Purpose = Purpose::Language(Language::JavaScript);
+
+const fn program(program: &'static str, arguments: &'static [&'static str], oldest: &'static str) -> Way {
+    Way::Program { program, variable: "", arguments, oldest }
+}
+
+const fn needed(name: &'static str, purpose: Purpose, way: Way, get: &'static str) -> Tool {
+    Tool { name, purpose, is_needed: true, way, get }
+}
+
+const fn useful(name: &'static str, purpose: Purpose, way: Way, get: &'static str) -> Tool {
+    Tool { name, purpose, is_needed: false, way, get }
+}
+
+impl Tool {
+    /// All of them, those of a purpose beside each other.
+    pub(super) const ALL: &[Tool] = &[
+        useful("rustup", RUST, program("rustup", &["--version"], ""), "install Rust by it, from https://rustup.rs"),
+        needed(
+            "rustc",
+            RUST,
+            Way::Program {
+                program: "rustc",
+                variable: "RUSTC",
+                arguments: &["--version"],
+                oldest: env!("CARGO_PKG_RUST_VERSION"),
+            },
+            "install Rust from https://rustup.rs, or bring it up to date: `rustup update`",
+        ),
+        needed(
+            "cargo",
+            RUST,
+            Way::Program { program: "cargo", variable: "CARGO", arguments: &["--version"], oldest: "" },
+            "install Rust from https://rustup.rs",
+        ),
+        needed(TARGET, RUST, Way::Target, "run `rustup target add wasm32-unknown-unknown`"),
+        needed(
+            "cc",
+            RUST,
+            program("cc", &["--version"], ""),
+            "install a C compiler, with which Rust links: gcc or clang of your system",
+        ),
+        needed(
+            "python3",
+            PYTHON,
+            Way::Program { program: "python3", variable: "PYTHON", arguments: &["--version"], oldest: "3.10" },
+            "install Python from https://python.org or your system's packages, or name one with the variable PYTHON",
+        ),
+        needed(
+            "venv",
+            PYTHON,
+            Way::Python("import ensurepip, venv"),
+            "install it: Debian and Ubuntu have it in python3-venv",
+        ),
+        useful(
+            "componentize",
+            PYTHON,
+            Way::Installed("python"),
+            "the first build installs componentize-py, 20 MB from PyPI",
+        ),
+        needed("node", JAVASCRIPT, program("node", &["--version"], "20"), "install Node.js from https://nodejs.org"),
+        needed(
+            "npm",
+            JAVASCRIPT,
+            program("npm", &["--version"], ""),
+            "install it with Node.js, from https://nodejs.org",
+        ),
+        useful(
+            "componentize",
+            JAVASCRIPT,
+            Way::Installed("js"),
+            "the first build installs esbuild and componentize-qjs, 50 MB from npm",
+        ),
+        useful(
+            "just",
+            Purpose::Run,
+            program("just", &["--version"], ""),
+            "install it from https://just.systems, or by `cargo install --locked just`",
+        ),
+        useful(
+            "kubectl",
+            Purpose::Run,
+            program("kubectl", &["version", "--client"], ""),
+            "install it from https://kubernetes.io/docs/tasks/tools",
+        ),
+        useful(
+            "cluster",
+            Purpose::Run,
+            Way::Cluster,
+            "set a current context (`kubectl config use-context NAME`), or start a cluster: kind, minikube, or `./justw up` in the \
+             repository of Hotshoe",
+        ),
+        useful(
+            "go",
+            Purpose::Run,
+            program("go", &["version"], "1.26"),
+            "only the local control plane of the repository of Hotshoe is built with it: install it from https://go.dev/dl",
+        ),
+    ];
+
+    pub(super) fn is_needed_for(self, language: Language) -> bool {
+        self.is_needed && self.purpose == Purpose::Language(language)
+    }
+
+    /// Returns its version, or where it has none that it is there.
+    ///
+    /// # Errors
+    /// What is wrong, and how to get it right.
+    pub(super) async fn find(self) -> Result<String, String> {
+        let found = match self.way {
+            Way::Program { program, variable, arguments, oldest } => {
+                version(program, variable, arguments, oldest).await
+            }
+            Way::Target => target().await,
+            Way::Python(code) => {
+                let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
+                ask(&python, &["-c", code]).await.map(|_| "there".to_owned())
+            }
+            Way::Installed(folder) => installed(folder),
+            Way::Cluster => cluster().await,
+        };
+        found.map_err(|why| format!("{why}; {}", self.get))
+    }
+}
+
+async fn version(program: &str, variable: &str, arguments: &[&str], oldest: &str) -> Result<String, String> {
+    let named = std::env::var(variable).ok().filter(|named| !variable.is_empty() && !named.is_empty());
+    let said = ask(&named.unwrap_or_else(|| program.to_owned()), arguments).await?;
+    let found = Version::in_text(&said)
+        .ok_or_else(|| format!("it says no version but {:?}", said.lines().next().unwrap_or_default()))?;
+    match Version::in_text(oldest) {
+        Some(oldest) if found < oldest => Err(format!("it is {found}, and {oldest} or newer is needed")),
+        _ => Ok(found.to_string()),
+    }
+}
+
+async fn target() -> Result<String, String> {
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let folder = ask(&rustc, &["--print", "target-libdir", "--target", TARGET]).await?;
+    if Path::new(folder.trim()).is_dir() { Ok("there".to_owned()) } else { Err("it is not installed".to_owned()) }
+}
+
+fn installed(folder: &str) -> Result<String, String> {
+    let mark = Path::new("target/tools").join(folder).join("installed");
+    if mark.is_file() { Ok("there".to_owned()) } else { Err("it is not installed here yet".to_owned()) }
+}
+
+async fn cluster() -> Result<String, String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Server {
+        server_version: Git,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Git {
+        git_version: String,
+    }
+    let context =
+        ask("kubectl", &["config", "current-context"]).await.map_err(|_| "no current context is set".to_owned())?;
+    let context = context.trim();
+    let said = ask("kubectl", &["version", "--output", "json", "--request-timeout", "5s"]).await;
+    let said = said.map_err(|why| format!("the current context, {context}, does not answer ({why})"))?;
+    let server: Server =
+        serde_json::from_str(&said).map_err(|_| format!("the current context, {context}, says no version"))?;
+    Ok(format!("{context}, Kubernetes {}", server.server_version.git_version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::runtime;
+
+    #[test]
+    fn a_program_that_is_missing_or_old_is_told_with_the_way_to_get_it() {
+        let find = |way| runtime().unwrap().block_on(needed("tool", RUST, way, "install it from there").find());
+        let missing = find(program("no-such-program-is-there", &[], "")).unwrap_err();
+        assert_eq!(missing, "it is not installed; install it from there");
+        let old = find(program("echo", &["tool 1.2.3 (abc 2026-01-01)"], "1.10")).unwrap_err();
+        assert_eq!(old, "it is 1.2.3, and 1.10 or newer is needed; install it from there");
+        assert_eq!(find(program("echo", &["v22.1.0"], "20")).unwrap(), "22.1.0");
+        let mute = find(program("echo", &["hello"], "")).unwrap_err();
+        assert!(mute.starts_with("it says no version but \"hello\""), "{mute}");
+        let broken = find(program("false", &[], "")).unwrap_err();
+        assert!(broken.starts_with("it ends with exit code 1"), "{broken}");
+    }
+
+    #[test]
+    fn each_language_needs_something() {
+        for language in Language::ALL {
+            assert!(Tool::ALL.iter().any(|tool| tool.is_needed_for(language)), "{language}");
+        }
+    }
+}

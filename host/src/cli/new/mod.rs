@@ -1,0 +1,144 @@
+//! `hotshoe new`: a complete project of a plugin, or another plugin in a project.
+
+mod answers;
+mod container;
+mod files;
+mod names;
+mod place;
+mod plan;
+mod sdk;
+mod templates;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::cli::doctor;
+use crate::cli::project::{Language, shown};
+use crate::cli::terminal;
+use answers::{Person, with_person};
+use container::Container;
+use names::Names;
+use place::Place;
+use plan::Plan;
+
+/// Make a new plugin: a complete project in an empty folder, or one kind more in a project
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    mkdir operator && cd operator && hotshoe new cache     # a project in this folder, which is empty\n  \
+    hotshoe new cache --into operator --lang python        # the same in another folder, in Python\n  \
+    hotshoe new web --into operator --kind WebServer       # one kind more in a project\n  \
+    hotshoe new memcached --group cache --domain example.com --image memcached:1.6-alpine \\\n      \
+      --image-container-command memcached,-m=64,-v --image-container-port 11211 --run-as-user 1001\n\n\
+    The new operator makes a Deployment of each object of its kind, and builds, passes its tests and runs as it is. Names\n\
+    that are not given are asked for on a terminal, and else taken by default. Where something is in the way, nothing is\n\
+    written.\n\n\
+    A project depends on released versions of the SDK (hotshoe-sdk on crates.io and PyPI, @hotshoe/sdk on npm), unless it\n\
+    has the SDK itself, as the repository of Hotshoe does, or --sdk names a copy. Before the first release there are none:\n\
+    name a copy then.")]
+pub struct Args {
+    /// The plugin's name: of its folder, its component and its ServiceAccount
+    #[arg(value_name = "NAME", value_parser = names::plugin)]
+    name: String,
+    /// The language of its logic
+    #[arg(long, value_name = "LANGUAGE", default_value = "rust")]
+    lang: Language,
+    /// The first part of the API group, GROUP.DOMAIN [default: NAME]
+    #[arg(long, value_parser = names::group)]
+    group: Option<String>,
+    /// The rest of the API group [default: example.com]
+    #[arg(long, value_parser = names::domain)]
+    domain: Option<String>,
+    /// The version of the kind [default: v1alpha1]
+    #[arg(long, value_parser = names::version)]
+    version: Option<String>,
+    /// The kind [default: NAME, as in MyCache for my-cache]
+    #[arg(long, value_parser = names::kind)]
+    kind: Option<String>,
+    /// The plural of the kind [default: by rule]
+    #[arg(long, value_parser = names::plural)]
+    plural: Option<String>,
+    #[command(flatten)]
+    container: Container,
+    /// A project, or an empty or new folder [default: this one]
+    #[arg(long, value_name = "DIR", default_value = ".", hide_default_value = true)]
+    into: PathBuf,
+    /// A local copy of the SDK to depend on instead of the released one: plugins/sdk, sdk-python or sdk-js of Hotshoe
+    #[arg(long, value_name = "DIR")]
+    sdk: Option<PathBuf>,
+    /// Ask nothing, and take the defaults
+    #[arg(short, long)]
+    yes: bool,
+}
+
+impl Args {
+    /// Makes it, and prints what to do next.
+    ///
+    /// # Errors
+    /// Where a name will not do, or something is in the way. Nothing is written then.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let place = Place::of(&self.into)?;
+        let sdk = self.sdk.as_deref().map(|path| sdk::local(path, self.lang)).transpose()?;
+        let names = with_person(!self.yes, |person| self.names(person))?;
+        names.check()?;
+        let plan = Plan::new(&place, names, self.lang, &self.container, sdk)?;
+        plan.files.write(place.folder())?;
+        if self.lang == Language::Rust {
+            lock(&plan);
+        }
+        terminal::print(self.next(&place, &plan))?;
+        for missing in doctor::missing_for(self.lang) {
+            terminal::note(format_args!("note: {missing}"));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn names(&self, person: &mut Person<'_>) -> anyhow::Result<Names> {
+        let said = |name: &Option<String>| name.clone();
+        let plugin = self.name.clone();
+        let kind = person.answer(said(&self.kind), "Kind", &names::kind_of(&plugin), names::kind)?;
+        let group = person.answer(said(&self.group), "Group", &plugin, names::group)?;
+        let domain = person.answer(said(&self.domain), "Domain", names::DOMAIN, names::domain)?;
+        let version = person.answer(said(&self.version), "Version", names::VERSION, names::version)?;
+        let plural = said(&self.plural).unwrap_or_else(|| names::plural_of(&kind));
+        Ok(Names { plugin, group, domain, version, kind, plural })
+    }
+
+    /// What was made, and what to type next.
+    fn next(&self, place: &Place, plan: &Plan) -> String {
+        let context = &plan.context;
+        let (name, kind, api_version) = (&context.name, &context.kind, &context.api_version);
+        let folder = place.folder();
+        let is_here = std::env::current_dir().is_ok_and(|here| here == folder);
+        let cd = if is_here { String::new() } else { format!("  cd {}\n", shown(folder).display()) };
+        let just = if folder.join("justw").is_file() { "./justw" } else { "just" };
+        let (test, run) = match place {
+            Place::Project(_) if just == "./justw" => (format!("test-plugin {name}"), format!("run {name}")),
+            _ => ("test".to_owned(), "run".to_owned()),
+        };
+        let sdk = match (&context.sdk_path, place) {
+            (Some(_), _) | (None, Place::Project(_)) if self.sdk.is_none() => String::new(),
+            (Some(path), _) => format!("note: it depends on the SDK in {path}, and not on a released one\n"),
+            (None, _) => format!(
+                "note: it depends on version {} of the SDK, which must be released: before that, make it with --sdk\n",
+                context.sdk_version
+            ),
+        };
+        format!(
+            "made the plugin {name}, of {kind} in {api_version}, in {}\n{sdk}next:\n{cd}  {just} {test:<24} # its logic natively, \
+             and the component on its cases\n  {just} {run:<24} # a host here, with a cluster\n  kubectl apply -f {}\n",
+            shown(&folder.join("plugins").join(name)).display(),
+            plan.sample.display()
+        )
+    }
+}
+
+/// Has the file of exact versions know the new crate, so that the next build needs no change of it. Without Cargo the
+/// first build does that.
+fn lock(plan: &Plan) {
+    let Some(manifest) = &plan.locked else { return };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut update = Command::new(cargo);
+    update.args(["update", "--quiet", "--offline", "--workspace", "--manifest-path"]).arg(manifest);
+    drop(update.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status());
+}

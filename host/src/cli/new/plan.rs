@@ -1,0 +1,157 @@
+//! What is written for a new plugin: worked out as a whole before anything is.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::ensure;
+
+use super::container::Container;
+use super::files::Files;
+use super::names::{self, Names};
+use super::place::Place;
+use super::templates::{self, Context};
+use super::{sdk, workspace::Workspace};
+use crate::cli::crd;
+use crate::cli::project::Language;
+
+/// What is written for a new plugin.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) context: Context,
+    pub(super) files: Files,
+    /// A sample of the kind, from the project's folder.
+    pub(super) sample: PathBuf,
+    /// The manifest of the workspace whose file of exact versions is to know the new crate.
+    pub(super) locked: Option<PathBuf>,
+}
+
+impl Plan {
+    /// Works it out.
+    ///
+    /// # Errors
+    /// Where the project cannot take one plugin more.
+    pub(super) fn new(
+        place: &Place,
+        names: Names,
+        language: Language,
+        container: &Container,
+        local_sdk: Option<PathBuf>,
+    ) -> anyhow::Result<Self> {
+        let context = context(place, &names, language, container, local_sdk);
+        let sample = format!("crds/samples/{}_{}_{}.yaml", names.group, names.version, names.singular());
+        let mut plan = Self { context, files: Files::default(), sample: sample.into(), locked: None };
+        plan.add_plugin(place, language)?;
+        plan.add_kind()?;
+        if let Place::Empty(_) = place {
+            for (path, text) in templates::PROJECT {
+                plan.files.add(path, text);
+            }
+            plan.files.add("README.md", plan.context.render(templates::README)?);
+        }
+        if language == Language::Rust {
+            plan.add_to_workspace(place)?;
+        }
+        Ok(plan)
+    }
+
+    fn add_plugin(&mut self, place: &Place, language: Language) -> anyhow::Result<()> {
+        let name = &self.context.name;
+        let folder = Path::new("plugins").join(name);
+        ensure!(
+            !place.folder().join(&folder).exists(),
+            "{} is there already; nothing was written. Take another name, or remove it",
+            folder.display()
+        );
+        let language_files = templates::of(language);
+        let mut told = Vec::new();
+        for (path, _, about) in &language_files {
+            if !about.is_empty() {
+                told.push((self.context.render(path)?, *about));
+            }
+        }
+        self.context.files = told;
+        for (path, template, _) in language_files {
+            let (path, text) = (self.context.render(path)?, self.context.render(template)?);
+            self.files.add(folder.join(path), text);
+        }
+        Ok(())
+    }
+
+    /// Adds the CRD as `hotshoe crd` writes it, and a sample.
+    fn add_kind(&mut self) -> anyhow::Result<()> {
+        let context = &self.context;
+        let source = match self.files.paths().any(|path| path.ends_with("crd.yaml")) {
+            true => format!("plugins/{}/crd.yaml", context.name),
+            false => format!("plugins/{}", context.name),
+        };
+        let text = crd::generated(&context.render(templates::CRD)?, &source)?;
+        let file = format!("crds/{}_{}.yaml", context.api_group, context.plural);
+        let sample = context.render(templates::SAMPLE)?;
+        self.files.add(file, text);
+        self.files.add(self.sample.clone(), sample);
+        Ok(())
+    }
+
+    fn add_to_workspace(&mut self, place: &Place) -> anyhow::Result<()> {
+        let project = place.folder();
+        let manifest = match Workspace::of(project)? {
+            Some(workspace) => {
+                ensure!(
+                    self.context.sdk_path.is_none(),
+                    "the crates of this project take the SDK that {} names; change it there, and leave --sdk out",
+                    workspace.manifest
+                );
+                let text = workspace.with_member(&self.context.name)?;
+                self.files.change(workspace.manifest, text);
+                project.join(workspace.manifest)
+            }
+            None => {
+                self.files.add("Cargo.toml", self.context.render(templates::WORKSPACE)?);
+                for (path, text) in templates::CRATES {
+                    self.files.add_missing(project, path, text);
+                }
+                project.join("Cargo.toml")
+            }
+        };
+        self.locked = Some(manifest);
+        Ok(())
+    }
+}
+
+fn context(
+    place: &Place,
+    names: &Names,
+    language: Language,
+    container: &Container,
+    local_sdk: Option<PathBuf>,
+) -> Context {
+    let sdk_path = match (local_sdk, place, language) {
+        (Some(path), ..) => Some(path.display().to_string()),
+        // A crate takes it from its workspace.
+        (None, Place::Project(project), Language::Python | Language::JavaScript) => sdk::beside(project, language),
+        (None, ..) => None,
+    };
+    let folder = place.folder().file_name().unwrap_or_default().to_string_lossy();
+    Context {
+        name: names.plugin.clone(),
+        module: names.plugin.replace('-', "_"),
+        file: format!("{}.wasm", names.plugin),
+        title: folder.chars().filter(|letter| !letter.is_control()).collect(),
+        api_group: names.api_group(),
+        api_version: format!("{}/{}", names.api_group(), names.version),
+        version: names.version.clone(),
+        kind: names.kind.clone(),
+        plural: names.plural.clone(),
+        plural_by_rule: names::plural_of(&names.kind),
+        singular: names.singular(),
+        image: container.image.clone(),
+        command: container.image_container_command.clone(),
+        port: container.image_container_port,
+        run_as_user: container.run_as_user,
+        sdk_version: sdk::released(),
+        sdk_path,
+        files: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

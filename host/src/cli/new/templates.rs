@@ -1,0 +1,147 @@
+//! The texts of a new project: templates in `host/templates/new`, and what is put into them.
+
+use anyhow::Context as _;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, UndefinedBehavior};
+use serde::Serialize;
+
+use crate::cli::project::Language;
+
+/// A file below a plugin's folder, its template, and what is said of it.
+type Template = (&'static str, &'static str, &'static str);
+
+macro_rules! template {
+    ($path:literal) => {
+        include_str!(concat!("../../../templates/new/", $path))
+    };
+}
+
+const RUST: [Template; 5] = [
+    ("Cargo.toml", template!("rust/Cargo.toml.j2"), ""),
+    ("src/lib.rs", template!("rust/lib.rs.j2"), "the logic"),
+    ("src/api.rs", template!("rust/api.rs.j2"), "the kind and the configuration; the CRD is made from these types"),
+    ("src/bin/crd.rs", template!("rust/crd.rs.j2"), ""),
+    ("tests/operator.rs", template!("rust/tests.rs.j2"), "the logic, tested natively"),
+];
+const PYTHON: [Template; 4] = [
+    ("pyproject.toml", template!("python/pyproject.toml.j2"), ""),
+    ("src/{{ module }}.py", template!("python/plugin.py.j2"), "the logic"),
+    ("tests/test_operator.py", template!("python/test.py.j2"), "the logic, tested natively"),
+    ("crd.yaml", template!("plugin/crd.yaml.j2"), "the CRD of the kind"),
+];
+const JAVASCRIPT: [Template; 4] = [
+    ("package.json", template!("javascript/package.json.j2"), ""),
+    ("plugin.js", template!("javascript/plugin.js.j2"), "the logic"),
+    ("test/operator.test.js", template!("javascript/test.js.j2"), "the logic, tested natively"),
+    ("crd.yaml", template!("plugin/crd.yaml.j2"), "the CRD of the kind"),
+];
+const EVERY: [Template; 6] = [
+    ("plugin.yaml", template!("plugin/plugin.yaml.j2"), ""),
+    ("README.md", template!("plugin/README.md.j2"), ""),
+    ("cases/first-sight.yaml", template!("plugin/cases/first-sight.yaml.j2"), ""),
+    ("cases/becoming-ready.yaml", template!("plugin/cases/becoming-ready.yaml.j2"), ""),
+    ("cases/available.yaml", template!("plugin/cases/available.yaml.j2"), ""),
+    ("cases/refused.yaml", template!("plugin/cases/refused.yaml.j2"), ""),
+];
+
+/// The CRD, also where a crate makes it.
+pub(super) const CRD: &str = template!("plugin/crd.yaml.j2");
+pub(super) const SAMPLE: &str = template!("plugin/sample.yaml.j2");
+pub(super) const README: &str = template!("project/README.md.j2");
+/// The workspace of a project's crates.
+pub(super) const WORKSPACE: &str = template!("rust/workspace.toml.j2");
+
+/// What every project has, whatever it is called.
+pub(super) const PROJECT: [(&str, &str); 7] = [
+    ("justfile", template!("project/justfile")),
+    (".gitignore", template!("project/gitignore")),
+    (".github/workflows/ci.yaml", template!("project/ci.yaml")),
+    ("wit/log.wit", include_str!("../../../../wit/log.wit")),
+    ("wit/reconciler.wit", include_str!("../../../../wit/reconciler.wit")),
+    ("wit/types.wit", include_str!("../../../../wit/types.wit")),
+    ("wit/world.wit", include_str!("../../../../wit/world.wit")),
+];
+
+/// What a project with crates has beside its workspace. The versions of dependencies are those that the SDK was tested
+/// with; Cargo takes of them what is needed.
+pub(super) const CRATES: [(&str, &str); 4] = [
+    ("Cargo.lock", include_str!("../../../../plugins/Cargo.lock")),
+    ("rust-toolchain.toml", include_str!("../../../../rust-toolchain.toml")),
+    ("rustfmt.toml", template!("project/rustfmt.toml")),
+    (".cargo/config.toml", include_str!("../../../../plugins/.cargo/config.toml")),
+];
+
+/// The files of a plugin in this language, with what is said of them.
+pub(super) fn of(language: Language) -> Vec<Template> {
+    let own: &[Template] = match language {
+        Language::Rust => &RUST,
+        Language::Python => &PYTHON,
+        Language::JavaScript => &JAVASCRIPT,
+    };
+    own.iter().chain(&EVERY).copied().collect()
+}
+
+/// What is put into the templates.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Context {
+    /// Of the plugin.
+    pub(super) name: String,
+    /// The name as one of a crate in code, or of a module.
+    pub(super) module: String,
+    /// The component's file.
+    pub(super) file: String,
+    /// Of the project, in its README.
+    pub(super) title: String,
+    pub(super) api_group: String,
+    pub(super) api_version: String,
+    pub(super) version: String,
+    pub(super) kind: String,
+    pub(super) plural: String,
+    pub(super) plural_by_rule: String,
+    pub(super) singular: String,
+    pub(super) image: String,
+    pub(super) command: Vec<String>,
+    pub(super) port: Option<u16>,
+    pub(super) run_as_user: Option<u32>,
+    /// The released version of the SDK.
+    pub(super) sdk_version: String,
+    /// Where a copy of the SDK is that takes its place.
+    pub(super) sdk_path: Option<String>,
+    /// The files that the plugin's README tells of.
+    pub(super) files: Vec<(String, &'static str)>,
+}
+
+impl Context {
+    /// Puts all this into a template.
+    ///
+    /// # Errors
+    /// Where the template says something that is not here.
+    pub(super) fn render(&self, template: &str) -> anyhow::Result<String> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.set_syntax(SyntaxConfig::builder().keep_trailing_newline(true).build()?);
+        environment.add_filter("quoted", quoted);
+        let rendered = environment.render_str(template, Serde(self));
+        rendered.context("a template of this program cannot be used; that is a defect of it")
+    }
+}
+
+/// A text between quotes, as YAML, TOML, Rust, Python and JavaScript read it alike: there are no control characters in
+/// it, so only quotes and backslashes are escaped.
+fn quoted(text: String) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_between_quotes_is_read_back_by_yaml() {
+        for text in ["a", "say \"hi\"", r"C:\temp\new", "{{ a }} #: &", "ä"] {
+            assert_eq!(serde_saphyr::from_str::<String>(&quoted(text.to_owned())).unwrap(), text);
+            assert_eq!(serde_json::from_str::<String>(&quoted(text.to_owned())).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Lists all objects of a kind past the watches, for what no watch shows: objects without the labels that it selects.
+
+use kube::api::{Api, ListParams};
+
+use crate::cluster::client::chain;
+use crate::cluster::discovery::Resource;
+use crate::cluster::raw_object::RawObject;
+use crate::cluster::shared_watch::SharedWatch;
+use crate::cluster::watch::{Watches, api};
+use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::object::{Key, Lens, Object};
+use hotshoe_core::model::projection::Projection;
+
+/// Objects in one page: of each only the metadata is sent, and nothing is kept.
+const PAGE: u32 = 500;
+
+impl Watches {
+    /// Returns the keys of the objects of a kind with such finalizers, in the namespaces that are watch.
+    ///
+    /// # Errors
+    /// What the API server answered, if no list.
+    pub async fn holders(&self, resource: &Resource, holds: impl Fn(&[Box<str>]) -> bool) -> Result<Vec<Key>, String> {
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let all: Api<RawObject> = api(&self.cluster.metadata_client, resource, self.namespace());
+        let (mut page, mut holders) = (ListParams::default().limit(PAGE), Vec::new());
+        loop {
+            let list = all.list(&page).await.map_err(|error| chain(&error))?;
+            let objects = list.items.iter().filter_map(|raw| Object::read(raw.json(), &lens).ok());
+            holders.extend(objects.filter(|object| holds(&object.finalizers)).map(|object| object.key));
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(holders),
+            }
+        }
+    }
+
+    /// Whether an object is among the parents of another plugin.
+    pub fn is_parent_of_another(&self, plugin: &str, kind: &Kind, key: &Key) -> bool {
+        let has_it = |watch: &SharedWatch| {
+            watch.scope.kind.is_served_as(kind) && watch.has_other_parents(plugin) && watch.cache.get(key).is_some()
+        };
+        self.all().iter().any(|watch| has_it(watch))
+    }
+}

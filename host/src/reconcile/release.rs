@@ -1,0 +1,181 @@
+//! Releases what is no longer a parent: an object that lost the labels of `spec.parent.selector`, or that another
+//! selector does not select.
+//!
+//! ```text
+//! gone from the watch ─▶ read it: not there ─▶ nothing to do
+//!                                 with the labels ─▶ it is a parent again
+//!                                 without them ─▶ children (where `pruneAll` says so), finalizer, our condition
+//! ```
+//!
+//! What happened while no host ran, or before another `plugin.yaml`, is found by [`find_left`].
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cluster::apply::{Parent, WriteError};
+use crate::cluster::parent::was_overtaken;
+use crate::cluster::watch::Watches;
+use crate::reconcile::Reconciled;
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::acts;
+use crate::reconcile::acts::Act;
+use crate::reconcile::apply::may_prune;
+use crate::reconcile::controller::Controller;
+use crate::reconcile::error::Error;
+use crate::reconcile::finalize::our_finalizer;
+use crate::reconcile::observe::context_of;
+use crate::reconcile::pass::Pass;
+use crate::reconcile::requeue::Requeue;
+use crate::reconcile::triggers::owner_of;
+use hotshoe_core::diff::{Plan, status};
+use hotshoe_core::model::object::{Key, Object};
+
+/// The pause before another try.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// One pass over a key of which the watch has no parent.
+pub async fn release_left(controller: &Controller, active: &ActiveRevision, key: &Key) -> Reconciled {
+    let done = Reconciled { requeue: Requeue::OnChange, failed: false };
+    if !controller.has_left(key) {
+        controller.forget(key);
+        return done;
+    }
+    let watch = &active.parents.watch;
+    let released = match controller.writer.read_parent(&active.resource, key, &watch.lens()).await {
+        Ok(live) if watch.selects(&live) => {
+            watch.store(live);
+            Ok(())
+        }
+        Ok(live) => release(Pass::begin(controller, active, Arc::new(live))).await,
+        Err(error) if error.is_gone() => Ok(()),
+        Err(error) => Err(error.into()),
+    };
+    match released {
+        Ok(()) => {
+            controller.forget(key);
+            done
+        }
+        Err(error) => {
+            let (plugin, digest) = (&*controller.name, active.revision.digest());
+            tracing::warn!(plugin, %digest, object = %key, retry = ?AGAIN, "the object is no longer selected and is not released yet: {error}");
+            Reconciled { requeue: Requeue::After(AGAIN), failed: true }
+        }
+    }
+}
+
+/// Removes from an object what was written while it was a parent.
+async fn release(mut pass: Pass<'_>) -> Result<(), Error> {
+    prune(&pass).await?;
+    while let Some(finalizer) = our_finalizer(pass.active, &pass.parent) {
+        pass.parent = remove_finalizer(&pass, &pass.parent, finalizer).await?;
+    }
+    let Pass { controller, active, parent, .. } = &pass;
+    if active.resource.has_status && status::has_host_condition(parent) {
+        controller.writer.remove_host_conditions(&active.resource, parent, &controller.permit()).await?;
+    }
+    acts::log(&pass, Act::Released(pass.children.len()));
+    Ok(())
+}
+
+/// Deletes the children where the grant has `pruneAll`; otherwise they stay, and are deleted with the object.
+async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
+    let Pass { controller, active, parent, children, .. } = pass;
+    if !active.plugin.grant.prune_all {
+        return Ok(());
+    }
+    let reference = pass.reference();
+    let context = context_of(controller, active, &reference, &parent.uid);
+    let is_due = |kind, child: &Arc<Object>| {
+        !child.deleting && may_prune(pass, &crate::cluster::view::reference(kind, &child.key), &context)
+    };
+    let prune = children.iter().filter(|(kind, child)| is_due(kind, child)).cloned().collect();
+    let plan = Plan { apply: Vec::new(), prune };
+    let owner = Parent { reference: &reference, uid: &parent.uid, predecessors: &active.plugin.predecessors };
+    for child in controller.writer.write(plan, &active.owned, owner, &controller.permit()).await {
+        match child.result {
+            Ok(_) => acts::log(pass, Act::Deleted(&child.reference)),
+            Err(WriteError::Api(error)) => return Err(Error::Api(error)),
+            Err(WriteError::Conflict { .. } | WriteError::Collecting) => {}
+        }
+    }
+    Ok(())
+}
+
+async fn remove_finalizer(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> Result<Arc<Object>, Error> {
+    let (controller, active) = (pass.controller, pass.active);
+    let reply = controller.writer.remove_finalizer(&active.resource, parent, finalizer, &controller.permit()).await;
+    let reply = controller.writer.learn_parent(&active.parents.watch, &active.resource, parent, reply).await?;
+    acts::log(pass, Act::FinalizerRemoved(finalizer));
+    Ok(reply)
+}
+
+/// Removes from a parent the finalizers of plugins that this one takes over from. None where another writer changed
+/// them meanwhile.
+///
+/// # Errors
+/// The API server's.
+pub async fn drop_predecessors_finalizers(
+    pass: &Pass<'_>,
+    mut parent: Arc<Object>,
+) -> Result<Option<Arc<Object>>, Error> {
+    let now = pass.active.revision.descriptor().finalizer.as_ref();
+    for finalizer in pass.active.plugin.predecessors.finalizers().iter().filter(|former| Some(*former) != now) {
+        if !parent.finalizers.iter().any(|present| **present == **finalizer) {
+            continue;
+        }
+        parent = match remove_finalizer(pass, &parent, finalizer).await {
+            Ok(parent) => parent,
+            Err(_) if was_overtaken(&pass.active.parents.watch, &parent) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(Some(parent))
+}
+
+/// Requeues the objects that are no longer parents and may have what was written while they were: after a start, and
+/// when another `plugin.yaml` selects others.
+pub async fn find_left(controller: Arc<Controller>, watches: Arc<Watches>) {
+    let Some(active) = controller.active() else { return };
+    if active.plugin.parent_selector().is_empty() {
+        return;
+    }
+    let mut left: BTreeSet<Key> = controller.remembered().into_iter().collect();
+    let parent = &active.revision.descriptor().parent;
+    let of_plugin = |child: &Object| active.plugin.has_made(child.label(hotshoe_core::model::object::PLUGIN_LABEL));
+    let children = active.owned.iter().flat_map(|view| view.watch.cache.all(of_plugin));
+    left.extend(children.filter_map(|child| owner_of(&controller, parent, &child)));
+    left.extend(holders(&controller, &watches, &active).await);
+    let parents = &active.parents.watch.cache;
+    for key in left.into_iter().filter(|key| parents.get(key).is_none()) {
+        controller.note_left(key.clone());
+        controller.queue.add(key);
+    }
+}
+
+/// Returns the objects of the parents' kind that have a finalizer of this plugin, whatever their labels are, without those that
+/// another plugin of this host has as its parents.
+async fn holders(controller: &Controller, watches: &Watches, active: &ActiveRevision) -> Vec<Key> {
+    let ours: Vec<&str> =
+        active.revision.descriptor().finalizer.as_deref().into_iter().chain(active.earlier_finalizers()).collect();
+    if ours.is_empty() {
+        return Vec::new();
+    }
+    let holds = |finalizers: &[Box<str>]| finalizers.iter().any(|present| ours.contains(&&**present));
+    loop {
+        match watches.holders(&active.resource, holds).await {
+            Ok(mut keys) => {
+                keys.retain(|key| !watches.is_parent_of_another(&controller.name, &active.resource.kind, key));
+                return keys;
+            }
+            Err(error) => {
+                let (plugin, digest) = (&*controller.name, active.revision.digest());
+                tracing::warn!(plugin, %digest, retry = ?AGAIN, "objects that are no longer selected cannot be looked for: {error}");
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+        if controller.active().is_none_or(|now| now.basis != active.basis) {
+            return Vec::new();
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What the backup plugin does, seen by a plain client: real Jobs of the real Job controller, with short intervals.
+
+use std::collections::BTreeSet;
+
+use hotshoe_tests::guests;
+use hotshoe_tests::kinds::{BACKUP, CLAIM, JOB, POD};
+use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+const INTERVAL: i64 = 4;
+
+async fn scene(name: &str) -> Scene {
+    static READY: OnceCell<()> = OnceCell::const_new();
+    let plane = ControlPlane::shared().await;
+    READY.get_or_init(|| install(plane)).await;
+    Scene::new(plane, name).await
+}
+
+/// The rights are those that `hotshoe rbac` prints for the grant.
+async fn install(plane: &ControlPlane) {
+    plane.install_definition(&repository("crds/batch.example.com_backups.yaml")).await;
+    plane.create_account("backup").await;
+    let group = json!(["batch.example.com"]);
+    let of_plugin = json!([
+        { "apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create", "patch", "delete"] },
+        { "apiGroups": group, "resources": ["backups/status"], "verbs": ["patch"] },
+        { "apiGroups": group, "resources": ["backups/finalizers"], "verbs": ["update"] },
+    ]);
+    let of_host = json!([
+        { "apiGroups": group, "resources": ["backups"], "verbs": ["get", "list", "watch"] },
+        { "apiGroups": group, "resources": ["backups/status"], "verbs": ["patch"] },
+        { "apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch"] },
+    ]);
+    plane.grant("backup", "tests-backup", &of_plugin).await;
+    plane.grant("hotshoe", "tests-backup-host", &of_host).await;
+    plane.allow_impersonation("backup").await;
+}
+
+async fn start(scene: &mut Scene) -> Host {
+    let host = scene.start().await.plugins(&[&guests::backup()]).ready().await;
+    scene.watch_log(&host);
+    host
+}
+
+fn backup(spec: Value) -> Value {
+    json!({ "apiVersion": BACKUP.api_version(), "kind": BACKUP.kind, "metadata": { "name": "shop" }, "spec": spec })
+}
+
+fn claim(name: &str) -> Value {
+    let resources = json!({ "requests": { "storage": "1Mi" } });
+    json!({
+        "apiVersion": "v1", "kind": CLAIM.kind, "metadata": { "name": name },
+        "spec": { "accessModes": ["ReadWriteOnce"], "resources": resources },
+    })
+}
+
+/// The times of all runs whose Jobs were ever created here.
+fn times(scene: &Scene) -> BTreeSet<i64> {
+    let created = scene.writes().into_iter().filter(|write| write.is_about("jobs") && write.verb == "patch");
+    created.filter_map(|write| write.name.strip_prefix("shop-")?.parse().ok()).collect()
+}
+
+async fn until_runs(scene: &Scene, least: usize) -> BTreeSet<i64> {
+    scene
+        .until(&format!("{least} runs have begun"), async || match times(scene) {
+            times if times.len() >= least => Ok(times),
+            times => Err(format!("{times:?}")),
+        })
+        .await
+}
+
+async fn ready(scene: &Scene) -> Value {
+    scene.until_said_of(&BACKUP, "shop", "Ready", "True", "RunSucceeded").await
+}
+
+fn is_in_step(times: &BTreeSet<i64>) -> bool {
+    let pairs = times.iter().zip(times.iter().skip(1));
+    pairs.clone().all(|(first, second)| (second - first) % INTERVAL == 0)
+}
+
+#[test]
+fn a_backup_runs_at_its_interval_as_jobs_of_its_own_and_keeps_a_few_of_them() {
+    run(async {
+        let mut scene = scene("backup").await;
+        let _host = start(&mut scene).await;
+        scene.create(claim("data")).await;
+        scene.create(claim("backups")).await;
+        let limit = json!({ "successful": 2 });
+        let parent = scene
+            .create(backup(json!({
+                "intervalSeconds": INTERVAL, "historyLimit": limit,
+                "source": { "claimName": "data" }, "target": { "claimName": "backups" },
+            })))
+            .await;
+        let status = ready(&scene).await["status"].clone();
+        assert!(status["lastSuccessfulTime"].is_string() && status["lastRunTime"].is_string(), "{status:#}");
+        let times = until_runs(&scene, 4).await;
+        assert!(is_in_step(&times), "{times:?}");
+        scene
+            .until("no more Jobs are kept than the spec says, and the one that runs", async || {
+                let jobs = scene.list(&JOB).await;
+                let names: Vec<_> = jobs.iter().map(|job| &job["metadata"]["name"]).collect();
+                if jobs.len() <= 3 { Ok(()) } else { Err(format!("{names:?}")) }
+            })
+            .await;
+        let jobs = scene.list(&JOB).await;
+        let job = jobs.first().expect("a Job is kept");
+        let owner = &job["metadata"]["ownerReferences"][0];
+        assert_eq!((&owner["uid"], &owner["controller"]), (&parent["metadata"]["uid"], &json!(true)));
+        let template = &job["spec"]["template"]["spec"];
+        assert_eq!(template["volumes"][0]["persistentVolumeClaim"]["claimName"], "data", "{template:#}");
+        let written = scene.recorded_writes().await;
+        let changed = written.iter().filter(|write| write.is_about("jobs") && write.verb == "patch").count();
+        assert_eq!(changed, self::times(&scene).len(), "each Job is written once and never changed: {written:#?}");
+
+        scene.delete(&BACKUP, "shop").await;
+        scene.gone(&BACKUP, "shop").await;
+        for kind in [JOB, POD] {
+            scene
+                .until(&format!("each {} is gone", kind.kind), async || match scene.list(&kind).await {
+                    left if left.is_empty() => Ok(()),
+                    left => Err(format!("{} are left", left.len())),
+                })
+                .await;
+        }
+    });
+}
+
+#[test]
+fn a_host_that_is_killed_and_started_again_doubles_no_run() {
+    run(async {
+        let mut scene = scene("backup-restart").await;
+        let mut host = start(&mut scene).await;
+        scene.create(backup(json!({ "command": ["true"], "intervalSeconds": INTERVAL }))).await;
+        for least in [1, 2, 3, 4] {
+            until_runs(&scene, least).await;
+            host.kill();
+            host = start(&mut scene).await;
+        }
+        let times = until_runs(&scene, 5).await;
+        assert!(is_in_step(&times), "{times:?}");
+        ready(&scene).await;
+    });
+}
+
+#[test]
+fn runs_that_fail_are_tried_again_and_after_the_last_try_the_backup_is_stalled_until_its_spec_changes() {
+    run(async {
+        let mut scene = scene("backup-failing").await;
+        let _host = start(&mut scene).await;
+        let retry = json!({ "baseDelaySeconds": 1, "maxTries": 2 });
+        // A Pod waits for ever for a claim that is not there, so that the Job controller ends the Job at its deadline.
+        scene
+            .create(backup(json!({
+                "command": ["true"], "source": { "claimName": "missing" },
+                "failure": { "deadlineSeconds": 1, "retry": retry },
+            })))
+            .await;
+        let object = scene.until_said_of(&BACKUP, "shop", "Stalled", "True", "TriesExhausted").await;
+        assert!(said(&object, "Stalled").2.contains("2 tries in a row failed"), "{object:#}");
+        assert!(said(&object, "Ready").2.contains("DeadlineExceeded"), "{object:#}");
+        assert!(object["status"]["nextRunTime"].is_null() && object["status"]["failedTries"] == 2, "{object:#}");
+        assert!(object["status"]["lastSuccessfulTime"].is_null(), "{object:#}");
+        scene.event("shop", "RunFailed", "DeadlineExceeded").await;
+        scene.event("shop", "TriesExhausted", "2 tries in a row failed").await;
+        assert_eq!(times(&scene).len(), 2);
+
+        scene.merge(&BACKUP, "shop", json!({ "spec": { "source": null } })).await;
+        let object = ready(&scene).await;
+        assert!(condition(&object, "Stalled").is_none() && object["status"]["failedTries"] == 0, "{object:#}");
+        assert_eq!(times(&scene).len(), 3);
+    });
+}
+
+#[test]
+fn while_it_is_suspended_no_run_begins() {
+    run(async {
+        let mut scene = scene("backup-suspended").await;
+        let _host = start(&mut scene).await;
+        scene.create(backup(json!({ "command": ["true"], "intervalSeconds": INTERVAL }))).await;
+        ready(&scene).await;
+        scene.merge(&BACKUP, "shop", json!({ "spec": { "suspend": true } })).await;
+        scene.until_said_of(&BACKUP, "shop", "Running", "False", "Suspended").await;
+        let before = times(&scene);
+        assert!(scene.get(&BACKUP, "shop").await["status"]["nextRunTime"].is_null());
+        let two = u64::try_from(2 * INTERVAL).expect("a short time");
+        tokio::time::sleep(std::time::Duration::from_secs(two)).await;
+        assert_eq!(times(&scene), before);
+        scene.merge(&BACKUP, "shop", json!({ "spec": { "suspend": false } })).await;
+        let after = until_runs(&scene, before.len() + 1).await;
+        assert!(is_in_step(&after), "{before:?} {after:?}");
+    });
+}
+
+#[test]
+fn the_schema_refuses_intervals_that_are_none_and_a_backup_that_does_nothing() {
+    run(async {
+        let scene = scene("backup-schema").await;
+        for (spec, says) in [
+            (json!({ "command": ["true"], "intervalSeconds": -5 }), "spec.intervalSeconds"),
+            (json!({ "command": ["true"], "intervalSeconds": 0 }), "spec.intervalSeconds"),
+            (json!({ "command": ["true"], "intervalSeconds": 1e12 }), "spec.intervalSeconds"),
+            (json!({ "command": ["true"], "intervalSeconds": "1h" }), "spec.intervalSeconds"),
+            (json!({ "command": ["true"], "historyLimit": { "failed": 0 } }), "spec.historyLimit.failed"),
+            (json!({ "command": ["true"], "failure": { "retry": { "maxTries": 0 } } }), "spec.failure.retry.maxTries"),
+            (json!({ "source": { "claimName": "data" } }), "Name a command"),
+            (json!({}), "Name a command"),
+        ] {
+            let refused = scene.try_create(backup(spec.clone())).await.expect_err(&spec.to_string());
+            assert!(refused.code == 422 && refused.message.contains(says), "{spec}: {refused:?}");
+        }
+        let stored = scene.create(backup(json!({ "command": ["true"] }))).await;
+        assert_eq!(stored["spec"]["intervalSeconds"], 3600);
+        assert_eq!(stored["spec"]["failure"]["retry"]["maxTries"], 5, "{stored:#}");
+    });
+}

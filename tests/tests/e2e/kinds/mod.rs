@@ -1,0 +1,71 @@
+//! Kinds of parents, each with a plugin of its own: kinds of Kubernetes itself, kinds without a namespace, and objects
+//! that are parents by their labels. And a plugin that takes over from another.
+
+mod default_deny;
+mod labelled;
+mod pdb;
+mod taken_over;
+mod tenant;
+
+use std::process::Command;
+
+use hotshoe_tests::control_plane::SYSTEM;
+use hotshoe_tests::guests::Folder;
+use hotshoe_tests::host::{Start, program};
+use hotshoe_tests::kube::documents;
+use hotshoe_tests::{ControlPlane, Host};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A host for one plugin in all namespaces, under an account of its own with exactly the rights that `hotshoe rbac`
+/// prints.
+pub(crate) struct OnlyHost {
+    pub(crate) host: Host,
+    _folder: Folder,
+    start: Start,
+    _cache: TempDir,
+}
+
+impl OnlyHost {
+    pub(crate) async fn start(plane: &ControlPlane, folder: Folder, account: &str) -> Self {
+        install_rights(plane, &folder, account).await;
+        let cache = TempDir::new().expect("a folder");
+        let kubeconfig = plane.kubeconfig_of(SYSTEM, account).await;
+        let start = Start::new(plane).await.plugins(&[folder.path()]).kubeconfig(&kubeconfig).cache(cache.path());
+        let host = start.ready().await;
+        Self { host, _folder: folder, start, _cache: cache }
+    }
+
+    /// Ends the host, and starts it again after something has happened.
+    pub(crate) async fn restart_after(&mut self, happens: impl AsyncFnOnce()) {
+        self.host.stop();
+        happens().await;
+        self.host = self.start.ready().await;
+    }
+}
+
+/// Applies what `hotshoe rbac` prints, but for what closes the namespace of the host to other hosts.
+async fn install_rights(plane: &ControlPlane, folder: &Folder, account: &str) {
+    let mut command = Command::new(program());
+    command.arg("rbac").arg(folder.path()).args(["--host-account", account]);
+    command.arg("--kubeconfig").arg(plane.file("kubeconfig"));
+    let output = command.output().expect("the program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for manifest in documents(&String::from_utf8_lossy(&output.stdout)) {
+        let kind = manifest["kind"].as_str().unwrap_or_default();
+        if kind != "Namespace" && !kind.starts_with("Validating") {
+            plane.person.apply("tests", &manifest).await.expect("a right");
+        }
+    }
+}
+
+/// An object of a kind of Kubernetes itself with these labels.
+pub(crate) fn labelled(mut object: Value, labels: &Value) -> Value {
+    object["metadata"]["labels"] = labels.clone();
+    object
+}
+
+/// A patch of labels.
+pub(crate) fn labels(labels: &Value) -> Value {
+    json!({ "metadata": { "labels": labels } })
+}

@@ -1,0 +1,108 @@
+//! What `hotshoe new` makes, from nothing to Pods that run, with nothing of this repository but the program and the SDK.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+
+use hotshoe_tests::host::program;
+use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MADE_JS, MADE_PYTHON, MADE_RUST};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{ControlPlane, Scene, repository, run};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// What the projects of all tests compile, and the tools that they install.
+const TARGET: &str = "target/tests/new";
+const TOOLS: &str = "target/tools";
+
+/// A project with one plugin, in a folder of its own.
+struct Project {
+    folder: TempDir,
+    plugin: String,
+}
+
+impl Project {
+    /// Makes, builds and tests a project in another group and domain than any plugin of this repository has.
+    fn new(language: &str, sdk: &str) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let project = Self { folder, plugin: format!("made-{language}") };
+        let sdk = repository("plugins").join(sdk).display().to_string();
+        let names = ["--group", "made", "--domain", "example.org", "--lang", language, "--sdk", &sdk];
+        project.hotshoe(&[&["new", &project.plugin], &names[..]].concat());
+        for folder in [TARGET, TOOLS] {
+            fs::create_dir_all(repository(folder)).expect("a folder for products");
+        }
+        // Whichever test is first makes it.
+        drop(symlink(repository(TOOLS), repository(TARGET).join("tools")));
+        symlink(repository(TARGET), project.folder.path().join("target")).expect("a link to the products");
+        project.hotshoe(&["build"]);
+        let tested = project.hotshoe(&["test"]);
+        assert!(tested.contains("4 passed, 0 failed"), "{tested}");
+        project
+    }
+
+    fn hotshoe(&self, arguments: &[&str]) -> String {
+        let output = Command::new(program()).args(arguments).current_dir(self.folder.path()).output();
+        let output = output.expect("the program runs");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(output.status.success(), "hotshoe {arguments:?}: {said}");
+        said
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+}
+
+/// The sample becomes available, is scaled, and goes with all that was made for it.
+async fn serves(project: &Project, kind: Kind) {
+    let plane = ControlPlane::shared().await;
+    let folder = project.path("plugins").join(&project.plugin);
+    let crd = project.path(&format!("crds/made.example.org_{}.yaml", kind.plural));
+    let kubeconfig = plane.install_plugin(&folder, crd.to_str().expect("a path in UTF-8")).await;
+    let mut scene = Scene::new(plane, &project.plugin).await;
+    let host = scene.start().await.plugins(&[&folder]).kubeconfig(&kubeconfig).ready().await;
+    scene.watch_log(&host);
+
+    let singular = kind.kind.to_lowercase();
+    let sample = fs::read_to_string(project.path(&format!("crds/samples/made_v1alpha1_{singular}.yaml")));
+    let sample: Value = serde_saphyr::from_str(&sample.expect("the sample is read")).expect("the sample is YAML");
+    let name = format!("{singular}-sample");
+    scene.create(sample).await;
+    let object = scene.until_said_of(&kind, &name, "Available", "True", "PodsReady").await;
+    assert_eq!(said(&object, "Degraded"), ("False", "AsDesired", "every write was taken"));
+
+    // As `kubectl scale` does it.
+    let scale = json!({ "spec": { "replicas": 3 } });
+    let path = kind.path(&scene.namespace, Some(&format!("{name}/scale")));
+    let patched = scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &scale).await;
+    patched.expect("it can be scaled");
+    let is_scaled = |object: &Value| said(object, "Available").2 == "3 of 3 Pods are ready";
+    let object = scene.until_object(&kind, &name, "has three Pods", is_scaled).await;
+    let selector = object["status"]["selector"].as_str().unwrap_or_default();
+    assert!(selector.contains(&format!("app.kubernetes.io/instance={name}")), "{selector}");
+
+    scene.delete(&kind, &name).await;
+    scene.gone(&kind, &name).await;
+    scene.gone(&DEPLOYMENT, &name).await;
+}
+
+#[test]
+fn a_project_in_rust_goes_from_nothing_to_available() {
+    let project = Project::new("rust", "sdk");
+    run(serves(&project, MADE_RUST));
+}
+
+#[test]
+fn a_project_in_python_goes_from_nothing_to_available() {
+    let project = Project::new("python", "sdk-python");
+    run(serves(&project, MADE_PYTHON));
+}
+
+#[test]
+fn a_project_in_javascript_goes_from_nothing_to_available() {
+    let project = Project::new("js", "sdk-js");
+    run(serves(&project, MADE_JS));
+}
