@@ -137,5 +137,6 @@ def _verbs(owned: Any) -> list[Any]:
 
 
 def _read(key: str, read: Any) -> Any:
-    rule = wit.MatchRule_ParentField(read.name_from) if read.label is None else wit.MatchRule_ParentLabel(read.label)
+    # An empty label stands for every object in the parent's namespace.
+    rule = wit.MatchRule_ParentField(read.name_from) if read.name_from else wit.MatchRule_ParentLabel(read.label or "")
     return wit.ReadKind(key, wire.ResourceKind(read), read.selector, rule, list(read.fields))

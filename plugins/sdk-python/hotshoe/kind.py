@@ -58,20 +58,23 @@ class Reads(Kind):
     """A kind that is read and not owned.
 
     An object belongs to a parent in its namespace by `label`, the key of a label whose value is
-    `parent_label(parent's name)`, or by `name_from`, the dotted path of the parent's field that
-    names it. `selector` is a label selector that all of them fulfil.
+    `parent_label(parent's name)`, by `name_from`, the dotted path of the parent's field that names
+    it, or, with `same_namespace`, whatever its labels: a change of it wakes every parent there.
+    `selector` is a label selector that all of them fulfil.
     """
 
     label: str | None = None
     name_from: str | None = None
+    same_namespace: bool = False
     selector: str = ""
     fields: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_fields(self.fields)
-        if (self.label is None) == (self.name_from is None):
-            raise ValueError(f"say how a {self.kind} belongs to a parent: by label=KEY, or by name_from=FIELD of it")
+        if [bool(self.label), bool(self.name_from), self.same_namespace].count(True) != 1:
+            how = "by label=KEY, by name_from=FIELD of it, or by same_namespace=True"
+            raise ValueError(f"say how a {self.kind} belongs to a parent: {how}")
 
 
 def _check_fields(fields: Sequence[str]) -> None:

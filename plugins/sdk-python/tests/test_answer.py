@@ -130,8 +130,10 @@ def test_a_kind_that_cannot_be_is_refused_at_once():
             Kind(*wrong)
     with pytest.raises(ValueError, match="'patch' is no verb"):
         Owns("v1", "ConfigMap", verbs=["patch"])
-    with pytest.raises(ValueError, match="say how a Pod belongs to a parent"):
-        Reads("v1", "Pod")
+    for rules in ({}, {"label": "app", "name_from": "spec.pod"}, {"label": "app", "same_namespace": True}):
+        with pytest.raises(ValueError, match="say how a Pod belongs to a parent"):
+            Reads("v1", "Pod", **rules)
+    assert Reads("v1", "ResourceQuota", same_namespace=True).label is None
     with pytest.raises(TypeError, match=r"fields=\['spec'\]"):
         Owns("v1", "ConfigMap", fields="spec")
 
