@@ -13,7 +13,7 @@ use crate::faults::fault;
 const CRD: &str = "tests/fixtures/faulty/crd.yaml";
 
 /// What is wrong, the reason that the host has for it, and words of the message.
-const FAULTS: [(&str, &str, &str); 11] = [
+const FAULTS: [(&str, &str, &str); 10] = [
     ("throw", "PluginFailed", "TypeError: cannot read property 'name' of undefined (owner.js:4)"),
     (
         "throw a class",
@@ -28,7 +28,6 @@ const FAULTS: [(&str, &str, &str); 11] = [
     ("chance", "PluginFailed", "Math.random is not there: a plugin has no randomness"),
     ("network", "PluginFailed", "fetch is not there: a plugin has no network"),
     ("loop", "DeadlineExceeded", "it may loop"),
-    ("memory", "LimitExceeded", "memory"),
 ];
 
 async fn scene(name: &str) -> (Scene, Host) {
