@@ -72,7 +72,7 @@ async fn release(mut pass: Pass<'_>) -> Result<(), Error> {
     }
     let Pass { controller, active, parent, .. } = &pass;
     if active.resource.has_status && status::has_host_condition(parent) {
-        controller.writer.remove_host_condition(&active.resource, parent, &controller.permit()).await?;
+        controller.writer.remove_host_conditions(&active.resource, parent, &controller.permit()).await?;
     }
     acts::log(&pass, Act::Released(pass.children.len()));
     Ok(())
