@@ -146,9 +146,11 @@ mod tests {
             finding("just", false, Some("install it")),
         ];
         let text = text(&findings, &[Language::Rust], false);
-        for line in
-            ["  ok      cargo                  1.2.3", "  MISSING rustc                  install it", "  -       just                   install it"]
-        {
+        for line in [
+            "  ok      cargo                  1.2.3",
+            "  MISSING rustc                  install it",
+            "  -       just                   install it",
+        ] {
             assert!(text.contains(line), "{text}");
         }
         assert!(text.starts_with("rust\n") && text.contains("cannot be built and tested here yet"), "{text}");
