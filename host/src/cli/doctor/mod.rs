@@ -110,7 +110,7 @@ fn text(findings: &[Finding], languages: &[Language], is_complete: bool) -> Stri
             (false, false) => "-      ",
         };
         let words = finding.found.as_deref().or(finding.problem.as_deref()).unwrap_or_default();
-        text += &format!("  {mark} {:<12} {words}\n", finding.tool);
+        text += &format!("  {mark} {:<22} {words}\n", finding.tool);
     }
     let names: Vec<_> = languages.iter().map(ToString::to_string).collect();
     let names = names.join(" and ");
@@ -146,9 +146,11 @@ mod tests {
             finding("just", false, Some("install it")),
         ];
         let text = text(&findings, &[Language::Rust], false);
-        for line in
-            ["  ok      cargo        1.2.3", "  MISSING rustc        install it", "  -       just         install it"]
-        {
+        for line in [
+            "  ok      cargo                  1.2.3",
+            "  MISSING rustc                  install it",
+            "  -       just                   install it",
+        ] {
             assert!(text.contains(line), "{text}");
         }
         assert!(text.starts_with("rust\n") && text.contains("cannot be built and tested here yet"), "{text}");

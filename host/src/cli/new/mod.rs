@@ -30,11 +30,11 @@ use plan::Plan;
     hotshoe new web --into operator --kind WebServer       # one kind more in a project\n  \
     hotshoe new memcached --group cache --domain example.com --image memcached:1.6-alpine \\\n      \
       --image-container-command memcached,-m=64,-v --image-container-port 11211 --run-as-user 1001\n\n\
-    The new operator makes a Deployment of each object of its kind, and builds, passes its tests and runs as it is. Names\n\
-    that are not given are asked for on a terminal, and else taken by default. Where something is in the way, nothing is\n\
+    The new operator makes a Deployment of each object of its kind, and builds, passes its tests and runs as it is. Names \
+    that are not given are asked for on a terminal, and else taken by default. Where something is in the way, nothing is \
     written.\n\n\
-    A project depends on released versions of the SDK (hotshoe-sdk on crates.io and PyPI, @hotshoe/sdk on npm), unless it\n\
-    has the SDK itself, as the repository of Hotshoe does, or --sdk names a copy. Before the first release there are none:\n\
+    A project depends on released versions of the SDK (hotshoe-sdk on crates.io and PyPI, @hotshoe/sdk on npm), unless it \
+    has the SDK itself, as the repository of Hotshoe does, or --sdk names a copy. Before the first release there are none: \
     name a copy then.")]
 pub struct Args {
     /// The plugin's name: of its folder, its component and its ServiceAccount
