@@ -100,8 +100,12 @@ mod tests {
             owns: vec![OwnedKind { kind, verbs: Vec::new(), fields: Vec::new() }],
             ..Descriptor::default()
         };
+        let one = document("Test", "one");
         let observation = Observation {
-            parent: document("Test", "one"),
+            parent: Document {
+                reference: ObjectRef { kind: descriptor.parent.clone(), ..one.reference.clone() },
+                ..one
+            },
             children: vec![document("ConfigMap", "old")],
             related: Vec::new(),
             refusals: Vec::new(),

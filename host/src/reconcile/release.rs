@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::cluster::apply::{Parent, WriteError};
 use crate::cluster::parent::was_overtaken;
+use crate::cluster::view;
 use crate::cluster::watch::Watches;
 use crate::reconcile::Reconciled;
 use crate::reconcile::active_revision::ActiveRevision;
@@ -29,7 +30,7 @@ use crate::reconcile::pass::Pass;
 use crate::reconcile::requeue::Requeue;
 use crate::reconcile::triggers::owner_of;
 use hotshoe_core::diff::{Plan, status};
-use hotshoe_core::model::object::{Key, Object};
+use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
 
 /// The pause before another try.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -86,16 +87,20 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
     }
     let reference = pass.reference();
     let context = context_of(controller, active, &reference, &parent.uid);
-    let is_due = |kind, child: &Arc<Object>| {
-        !child.deleting && may_prune(pass, &crate::cluster::view::reference(kind, &child.key), &context)
-    };
+    let is_due =
+        |kind, child: &Arc<Object>| !child.deleting && may_prune(pass, &view::reference(kind, &child.key), &context);
     let prune = children.iter().filter(|(kind, child)| is_due(kind, child)).cloned().collect();
     let plan = Plan { apply: Vec::new(), prune };
     let owner = Parent { reference: &reference, uid: &parent.uid, predecessors: &active.plugin.predecessors };
     for child in controller.writer.write(plan, &active.owned, owner, &controller.permit()).await {
         match child.result {
             Ok(_) => acts::log(pass, Act::Deleted(&child.reference)),
-            Err(WriteError::Api(error)) => return Err(Error::Api(error)),
+            Err(WriteError::Api(error)) if error.is_transient() => return Err(Error::Api(error)),
+            // One that cannot be deleted goes with the object, and does not hold up the rest.
+            Err(WriteError::Api(error)) => {
+                let (plugin, digest) = (&*controller.name, active.revision.digest());
+                tracing::warn!(plugin, %digest, child = %child.reference, "a child of an object that is no longer selected stays: {error}");
+            }
             Err(WriteError::Conflict { .. } | WriteError::Collecting) => {}
         }
     }
@@ -142,8 +147,8 @@ pub async fn find_left(controller: Arc<Controller>, watches: Arc<Watches>) {
     }
     let mut left: BTreeSet<Key> = controller.remembered().into_iter().collect();
     let parent = &active.revision.descriptor().parent;
-    let of_plugin = |child: &Object| active.plugin.has_made(child.label(hotshoe_core::model::object::PLUGIN_LABEL));
-    let children = active.owned.iter().flat_map(|view| view.watch.cache.all(of_plugin));
+    let of_plugin = |child: &Object| active.plugin.has_made(child.label(PLUGIN_LABEL));
+    let children = active.owned.iter().flat_map(|owned| owned.watch.cache.all(of_plugin));
     left.extend(children.filter_map(|child| owner_of(&controller, parent, &child)));
     left.extend(holders(&controller, &watches, &active).await);
     let parents = &active.parents.watch.cache;

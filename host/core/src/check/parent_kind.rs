@@ -56,9 +56,7 @@ impl ParentKind {
             None => self.selector.as_ref().map_or(Ok(()), LabelSelector::validate),
         }
     }
-}
 
-impl ParentKind {
     /// Returns whether every object of a kind of Kubernetes itself is a parent only because no selector is there.
     pub fn takes_all_unasked(&self) -> bool {
         self.selector.is_none() && self.as_kind().is_builtin()

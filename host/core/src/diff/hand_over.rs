@@ -45,8 +45,8 @@ fn add(kept: &mut Vec<Value>, entry: &Value, to: &str) {
         }
         None => {
             let mut entry = entry.clone();
-            if let Some(entry) = entry.as_object_mut() {
-                entry.insert("manager".to_owned(), to.into());
+            if let Some(members) = entry.as_object_mut() {
+                members.insert("manager".to_owned(), to.into());
             }
             kept.push(entry);
         }
