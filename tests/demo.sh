@@ -312,6 +312,39 @@ await 'its children are gone' '' kubectl get deployment,service,pod --output nam
 await 'its Event is there' '*is being deleted from the namespace*' kubectl get events --field-selector involvedObject.kind=Memcached -o 'jsonpath={.items[*].message}'
 run kubectl get events --field-selector involvedObject.kind=Memcached
 
+step 'Three operators in one host: Rust, Python and JavaScript'
+say 'Beside Memcached, the nginx operator in Python, and one in JavaScript that is not there yet: `hotshoe new`' \
+    'makes a complete project of it. One process runs all three; each writes as an account of its own.'
+kill "$host"
+wait "$host" || true
+host=
+operator=$demo/operator
+run hotshoe new shop --yes --lang js --kind Shop --image nginx:1.27 --into "$operator" --sdk plugins/sdk-js
+run hotshoe build "$operator/plugins/shop"
+run kubectl apply -f "$operator/crds"
+kubectl wait --for=condition=Established --timeout=${patience}s --recursive=false -f "$operator/crds" >/dev/null
+cp target/plugins/memcached.wasm "$plugin/memcached.wasm"
+folders=("$plugin" plugins/nginx-python "$operator/plugins/shop")
+show hotshoe rbac "${folders[@]}"
+hotshoe rbac "${folders[@]}" >"$demo/rbac.yaml"
+run deploy/local-account.sh "$KUBECONFIG" "$demo/hotshoe.kubeconfig" "$demo/rbac.yaml"
+log=$demo/operators.log
+command=(hotshoe run --namespace $namespace --kubeconfig "$demo/hotshoe.kubeconfig" --cache "$demo/cache" --listen 127.0.0.1:0 "${folders[@]}")
+show "${command[@]}"
+"${command[@]}" >"$log" 2>&1 &
+host=$!
+await 'the host serves its status' '*http://*' grep -o 'on http://.*' "$log"
+HOTSHOE_LISTEN=$(sed -n 's|.* on http://||p' "$log" | head -n 1)
+run kubectl apply -f crds/samples/cache_v1alpha1_memcached.yaml -f crds/samples/web_v1_nginxserver.yaml -f "$operator/crds/samples"
+for object in memcached/$sample nginxserver/example-nginx shop/shop-sample; do
+    run kubectl wait "$object" --for=condition=Available --timeout=${patience}s
+done
+run kubectl get memcacheds,nginxservers,shops,deployments
+run hotshoe status
+say 'Each object is deleted by its operator too.'
+run kubectl delete memcached,nginxserver,shop --all --timeout=${patience}s
+await 'their children are gone' '' kubectl get deployment,service,pod --output name
+
 step 'What is left'
 if [ -n "${KEEP:-}" ]; then
     say "The host runs on (its log: $log). To look around:" \
