@@ -13,6 +13,9 @@ use crate::host::program;
 use crate::repository;
 
 const PRODUCTS: &str = "target/tests/plugins";
+/// Where the host keeps what it has compiled, in a folder of its name. A build fills it, so that no host compiles a
+/// large component while others are at work beside it, which they slow down as they should.
+pub(crate) const CACHES: &str = "target/tests/caches";
 
 /// The folder of the Memcached plugin, its component built.
 pub fn memcached() -> PathBuf {
@@ -78,7 +81,9 @@ fn build(source: &str, name: &str) -> PathBuf {
     lock.lock().expect("the lock");
     let source = repository(source);
     let out = folder.join(format!("{name}.wasm"));
-    let output = Command::new(program()).arg("build").arg(&source).arg("--out").arg(out).output();
+    let mut build = Command::new(program());
+    build.arg("build").arg(&source).arg("--out").arg(out).env("XDG_CACHE_HOME", repository(CACHES));
+    let output = build.output();
     let output = output.expect("the program runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "hotshoe build {} failed: {said}", source.display());

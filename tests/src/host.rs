@@ -54,7 +54,7 @@ impl Start {
             kubeconfig: plane.kubeconfig_of(SYSTEM, "hotshoe").await,
             namespace: None,
             image: Some(IMAGE.to_owned()),
-            cache: repository("target/tests/cache"),
+            cache: repository(guests::CACHES).join("hotshoe"),
             listen: "127.0.0.1:0",
             follow: true,
         }
