@@ -1,6 +1,8 @@
 //! Servers that cannot start: which one, and why.
 
-use hotshoe_tests::kinds::{QUOTA, REDIS, STATEFUL_SET, STORAGE_CLASS};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hotshoe_tests::kinds::{POD, QUOTA, REDIS, STATEFUL_SET, STORAGE_CLASS};
 use hotshoe_tests::run;
 use hotshoe_tests::scene::said;
 use serde_json::{Value, json};
@@ -54,13 +56,26 @@ fn a_quota_is_named_until_it_has_room() {
             "metadata": { "name": "two-pods" }, "spec": { "hard": { "pods": "2" } },
         });
         scene.create(quota).await;
+        // Until it has been counted, the API server does not hold Pods against it.
+        scene.until_object(&QUOTA, "two-pods", "is counted", |quota| quota["status"]["used"]["pods"] == "0").await;
         scene.create(redis(json!({}))).await;
         let message = held_up(&scene, 2, "QuotaExceeded").await;
         assert!(message.contains("the ResourceQuota two-pods leaves no room: of pods 2 of 2 is used"), "{message}");
         scene.until_said_of(&REDIS, "redis", "Degraded", "True", "QuotaExceeded").await;
         scene.merge(&QUOTA, "two-pods", json!({ "spec": { "hard": { "pods": "5" } } })).await;
-        // The StatefulSet controller backs off; a change of the set has it look again.
-        scene.merge(&STATEFUL_SET, "redis", json!({ "metadata": { "annotations": { "look": "again" } } })).await;
+        // The StatefulSet controller backs off, for longer each time; each change of the set has it look again.
+        let looks = AtomicUsize::new(0);
+        scene
+            .until("the third server is there", async || match scene.find(&POD, "redis-2").await {
+                Some(_) => Ok(()),
+                None => {
+                    let look = looks.fetch_add(1, Ordering::Relaxed).to_string();
+                    let annotations = json!({ "metadata": { "annotations": { "look": look } } });
+                    scene.merge(&STATEFUL_SET, "redis", annotations).await;
+                    Err(format!("{look} looks"))
+                }
+            })
+            .await;
         serves(&scene, 3).await;
     });
 }
@@ -78,7 +93,7 @@ fn a_pod_that_no_node_takes_is_named_with_the_way_out() {
             object["status"]["ordinals"][0]["message"].to_string().contains("kubectl delete pod redis-0")
         };
         scene.until_object(&REDIS, "redis", "says what to delete", is_told).await;
-        scene.delete(&hotshoe_tests::kinds::POD, "redis-0").await;
+        scene.delete(&POD, "redis-0").await;
         serves(&scene, 3).await;
     });
 }
