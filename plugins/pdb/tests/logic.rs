@@ -1,5 +1,11 @@
 //! Which budget a Deployment gets.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test says what broke by breaking")]
+#![allow(
+    missing_docs,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what broke by breaking"
+)]
 
 use hotshoe_sdk::{Answer, Children, Decision, Failure, Object, ObjectRef, Observation, ResourceKind, reconcile};
 use pdb::Pdb;

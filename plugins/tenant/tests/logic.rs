@@ -1,5 +1,11 @@
 //! What a Tenant's namespaces get.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test says what broke by breaking")]
+#![allow(
+    missing_docs,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what broke by breaking"
+)]
 
 use hotshoe_sdk::{Answer, Children, Decision, Object, ObjectRef, Observation, ResourceKind, Status, reconcile};
 use serde_json::{Value, json};
