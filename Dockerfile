@@ -3,7 +3,8 @@
 # `just image` builds it; `just image-root FOLDER` lays out the same files without an engine.
 
 FROM docker.io/library/rust:1.95.0-bookworm AS build
-# For the plugins in JavaScript.
+# For the plugins in Python and in JavaScript.
+RUN apt-get update && apt-get install --yes --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*
 COPY --from=docker.io/library/node:22-bookworm-slim /usr/local/ /usr/local/
 # The image's own toolchain, whatever else rust-toolchain.toml names for developers.
 ENV RUSTUP_TOOLCHAIN=1.95.0 \

@@ -16,12 +16,20 @@ fn printed(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The paths that `.dockerignore` lets through: it keeps out everything, and then names what may come in.
+/// The paths that `.dockerignore` lets through: it keeps out everything, and then names what may come in. What it keeps
+/// out below these is nothing that is committed.
 fn let_through() -> Vec<String> {
     let text = fs::read_to_string(repository().join(".dockerignore")).unwrap();
     let mut rules = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     assert_eq!(rules.next(), Some("*"), "this test knows a list of what may come in only");
-    rules.map(|rule| rule.strip_prefix('!').unwrap_or_else(|| panic!("{rule:?} keeps something out")).into()).collect()
+    let (inside, outside): (Vec<_>, Vec<_>) = rules.partition(|rule| rule.starts_with('!'));
+    for rule in outside {
+        let name = rule.strip_prefix("**/").unwrap_or_else(|| panic!("{rule:?} is not the name of folders"));
+        let committed =
+            printed(Command::new("git").current_dir(repository()).args(["ls-files", &format!("**/{name}/*")]));
+        assert_eq!(committed, "", "{rule:?} keeps out what is committed");
+    }
+    inside.into_iter().map(|rule| rule.trim_start_matches('!').to_owned()).collect()
 }
 
 /// Copies what is in the build context to an empty folder.
