@@ -72,7 +72,8 @@ fn printed(folder: &Folder) -> anyhow::Result<Value> {
         .stderr(Stdio::inherit())
         .output()
         .context("cannot run cargo: install Rust from https://rustup.rs")?;
-    ensure!(output.status.success(), "`cargo run --features crd --bin crd` fails; its words are above");
+    let status = output.status;
+    ensure!(status.success(), "`cargo run --features crd --bin crd` ended with {status}; what it said is above");
     serde_json::from_slice(&output.stdout)
         .or_else(|_| serde_saphyr::from_slice(&output.stdout))
         .context("what its binary `crd` prints is neither JSON nor YAML; let it print the definition alone, by hotshoe_sdk::crd::print")
