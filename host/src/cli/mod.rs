@@ -29,6 +29,7 @@ pub mod target;
 pub mod terminal;
 pub mod test;
 pub mod version;
+mod wit;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -44,8 +44,8 @@ fn as_applied(controller: &Controller, children: &ObservedChildren) -> Vec<u64> 
     children.iter().map(|(_, child)| of_child(child)).collect()
 }
 
-/// Returns what must change for the tries of a parent to begin anew. Not its children: whoever edits one again and again would
-/// have a parent tried for ever.
+/// Returns what must change for the tries of a parent to begin anew. Not its children: an edit of one
+/// again and again would have the parent tried for ever.
 pub fn try_basis(controller: &Controller, active: &ActiveRevision, parent: &Object) -> u64 {
     let relabelled = controller.relabelled.load(Ordering::Acquire);
     controller.hasher.hash_one((churn_basis(controller, active, parent), relabelled))

@@ -205,7 +205,7 @@ fn swap_times() -> Histogram {
     Histogram::new(exponential_buckets(0.000_02, 2.0, 20))
 }
 
-/// What tells the series of a family apart.
+/// The labels of a family.
 trait Labels: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static {}
 
 impl<L: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static> Labels for L {}

@@ -1,4 +1,4 @@
-//! What the plugin promises, row by row, against a cluster that does as it is told.
+//! What the plugin promises, row by row, against a simulated cluster.
 #![allow(
     missing_docs,
     unreachable_pub,

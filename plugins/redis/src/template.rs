@@ -21,8 +21,8 @@ pub(crate) const PORT: i32 = 6379;
 /// Named although it is the default, because it is part of the key of a port.
 pub(crate) const PROTOCOL: &str = "TCP";
 
-/// The annotation of the Pods that tells one template from another: with it, a template that was put there by hand,
-/// as `kubectl rollout undo` does, is known by the one that it names.
+/// The annotation of the Pods that identifies their template: by it, a template that was put there by hand,
+/// as `kubectl rollout undo` does, is recognised.
 pub(crate) const TEMPLATE: &str = "cache.example.com/template";
 
 const DATA: &str = "/data";
@@ -30,7 +30,7 @@ const DATA: &str = "/data";
 /// The user and the group of Redis in its image.
 const USER: i32 = 999;
 
-/// The template, and what tells it from others.
+/// The template, and the digest that identifies it.
 pub(crate) struct Template {
     pub(crate) digest: String,
     pub(crate) pods: PodTemplateSpec,

@@ -1,6 +1,6 @@
-"""What a plugin does not have, said in words.
+"""Clear errors for what a plugin does not have.
 
-In a component a clock, a file or an environment is a trap: the call ends, and nobody learns where. So what Python
+In a component a clock, a file or an environment is a trap: the call ends without a line number. So what Python
 code usually reaches them by raises `SandboxError` there. While a plugin is built, and outside of a component,
 everything works as ever: what a module does as it is imported happens once, when the plugin is built.
 """

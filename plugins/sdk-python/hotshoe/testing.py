@@ -163,8 +163,8 @@ def _refusal(refusal: Mapping[str, Any]) -> Any:
     group, version = refusal.get("group", ""), refusal["version"]
     kind = Kind(f"{group}/{version}" if group else version, refusal["kind"])
     ref = wire.ObjectRef(wire.ResourceKind(kind), refusal.get("namespace"), refusal["name"])
-    told = {key: refusal[key] for key in ("code", "reason", "message")}
-    return SimpleNamespace(ref=ref, **told)
+    fields = {key: refusal[key] for key in ("code", "reason", "message")}
+    return SimpleNamespace(ref=ref, **fields)
 
 
 def _expectation(answered: Decision | Needs) -> dict[str, Any]:

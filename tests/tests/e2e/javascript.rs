@@ -1,4 +1,4 @@
-//! What a plugin in JavaScript does wrong is told where a person looks, with the line.
+//! Errors of a plugin in JavaScript are in the condition and the Event, with their line.
 
 use std::process::Command;
 

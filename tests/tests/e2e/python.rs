@@ -41,7 +41,7 @@ fn an_exception_stands_in_the_condition_and_in_an_event_with_its_type_message_an
         }
         for (number, (what, reason, words)) in FAULTS.iter().enumerate() {
             let name = format!("fault-{number}");
-            // So many faults open the circuit, and whoever has to wait for long to be tried is told that first.
+            // So many faults open the circuit, and a parent whose next try is far away has that in its condition first.
             let is_tried = |object: &Value| {
                 let (truth, reason, _) = said(object, "Reconciled");
                 truth == "False" && reason != "CircuitOpen"

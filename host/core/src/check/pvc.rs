@@ -110,7 +110,7 @@ fn ensure_source(name: &Cursor<'_>, open: &Pods) -> Checked {
 }
 
 /// The claims of a template are named `TEMPLATE-SET-NUMBER`, and one that is there already is used
-/// as it is, whoever owns it. So that name must be granted, or contain the parent's. A
+/// as it is, whichever object owns it. So that name must be granted, or contain the parent's. A
 /// template with `-` could have the beginning of another set's name in its own.
 fn check_name(request: &Request<'_>, template: &Cursor<'_>, open: &Pods) -> Checked {
     let Some(name) = template.descendant(&["metadata", "name"])? else {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::model::managed_fields::FieldSet;
 
-/// The most pairs of list elements that are compared: the plugin chooses the length of its lists, and whoever edits
+/// The most pairs of list elements that are compared: the plugin chooses the length of its lists, and an editor of
 /// the object the number of keys.
 const PAIRS: usize = 4096;
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::cli::project::{Folder, shown};
 use crate::cli::terminal;
+use crate::cli::wit;
 
 /// The oldest version of Node.js that the tools run on.
 const NODE: u32 = 20;
@@ -25,13 +26,6 @@ const FILES: [(&str, &str); 3] = [
     ("package.json", include_str!("javascript/package.json")),
     ("package-lock.json", LOCK),
     ("componentize.mjs", include_str!("javascript/componentize.mjs")),
-];
-/// The contract that the component is made for.
-const CONTRACT: [(&str, &str); 4] = [
-    ("wit/world.wit", include_str!("../../../../wit/world.wit")),
-    ("wit/reconciler.wit", include_str!("../../../../wit/reconciler.wit")),
-    ("wit/types.wit", include_str!("../../../../wit/types.wit")),
-    ("wit/log.wit", include_str!("../../../../wit/log.wit")),
 ];
 
 /// Makes a component of the folder's modules, and says where it is.
@@ -79,11 +73,12 @@ fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(tools.join("wit")).with_context(cannot_write)?;
     let lock = File::create(tools.join("lock")).with_context(cannot_write)?;
     lock.lock().with_context(cannot_write)?;
-    for (name, text) in FILES.iter().chain(&CONTRACT) {
-        if fs::read_to_string(tools.join(name)).is_ok_and(|there| there == *text) {
+    let contract = wit::FILES.map(|(name, text)| (tools.join("wit").join(name), text));
+    for (path, text) in FILES.map(|(name, text)| (tools.join(name), text)).into_iter().chain(contract) {
+        if fs::read_to_string(&path).is_ok_and(|there| there == text) {
             continue;
         }
-        fs::write(tools.join(name), text).with_context(cannot_write)?;
+        fs::write(&path, text).with_context(cannot_write)?;
     }
     if fs::read_to_string(tools.join(INSTALLED)).is_ok_and(|installed| installed == LOCK) {
         return Ok(tools);

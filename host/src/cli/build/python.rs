@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::cli::project::{Folder, shown};
 use crate::cli::terminal;
+use crate::cli::wit;
 use hotshoe_core::model::digest::Digest;
 
 /// The version of componentize-py, the one place where it stands. It brings its own Python, 3.14, for the component.
@@ -34,13 +35,6 @@ const STAGE: &str = include_str!("python/stage.py");
 /// and people move their projects.
 const SCRIPT: &str =
     "import sys; from componentize_py import script; sys.argv[0] = 'componentize-py'; sys.exit(script())";
-/// The contract that the component is made for.
-const CONTRACT: [(&str, &str); 4] = [
-    ("world.wit", include_str!("../../../../wit/world.wit")),
-    ("reconciler.wit", include_str!("../../../../wit/reconciler.wit")),
-    ("types.wit", include_str!("../../../../wit/types.wit")),
-    ("log.wit", include_str!("../../../../wit/log.wit")),
-];
 
 /// Makes a component of the folder's module, and says where it is. It is made anew only where something that it is made
 /// of has changed.
@@ -134,7 +128,7 @@ struct Staged {
 impl Staged {
     /// Everything that the component is made of, in short.
     fn inputs(&self) -> String {
-        let contract = CONTRACT.map(|(_, text)| text).concat();
+        let contract = wit::FILES.map(|(_, text)| text).concat();
         let contract = Digest::of(contract.as_bytes());
         let requires = self.requires.join("\n");
         format!("{COMPONENTIZE_PY}\n{contract}\n{}\n{requires}\n{}\n", entry(&self.module), self.digest)
@@ -212,7 +206,7 @@ impl Work {
 
     /// Has componentize-py make the component, without WASI.
     fn componentize(&self, tools: &Path, module: &str, component: &Path) -> anyhow::Result<()> {
-        for (name, text) in CONTRACT {
+        for (name, text) in wit::FILES {
             self.write(&format!("wit/{name}"), text)?;
         }
         self.write(&format!("entry/{ENTRY}.py"), &entry(module))?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::structural;
 use hotshoe_core::model::names;
 
-/// One that the API server takes, as far as can be told without asking it.
+/// A definition that the API server accepts, as far as can be checked without it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Definition {
     /// PLURAL.GROUP.

@@ -9,9 +9,9 @@ const TRIES: usize = 3;
 
 /// Whom to ask.
 pub(super) enum Person<'a> {
-    /// Nobody: defaults are taken.
+    /// No terminal: the defaults are used.
     Absent,
-    /// Somebody who reads the one and writes the other.
+    /// A person at a terminal, with its input and output.
     Present { input: &'a mut dyn BufRead, output: &'a mut dyn Write },
 }
 

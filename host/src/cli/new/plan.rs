@@ -12,6 +12,7 @@ use super::templates::{self, Context};
 use super::{sdk, workspace::Workspace};
 use crate::cli::crd;
 use crate::cli::project::Language;
+use crate::cli::wit;
 
 /// What is written for a new plugin.
 #[derive(Debug)]
@@ -45,6 +46,9 @@ impl Plan {
             for (path, text) in templates::PROJECT {
                 plan.files.add(path, text);
             }
+            for (name, text) in wit::FILES {
+                plan.files.add(Path::new("wit").join(name), text);
+            }
             plan.files.add("README.md", plan.context.render(templates::README)?);
         }
         if language == Language::Rust {
@@ -62,13 +66,13 @@ impl Plan {
             folder.display()
         );
         let language_files = templates::of(language);
-        let mut told = Vec::new();
+        let mut listed = Vec::new();
         for (path, _, about) in &language_files {
             if !about.is_empty() {
-                told.push((self.context.render(path)?, *about));
+                listed.push((self.context.render(path)?, *about));
             }
         }
-        self.context.files = told;
+        self.context.files = listed;
         for (path, template, _) in language_files {
             let (path, text) = (self.context.render(path)?, self.context.render(template)?);
             self.files.add(folder.join(path), text);

@@ -52,15 +52,11 @@ pub(super) const README: &str = template!("project/README.md.j2");
 /// The workspace of a project's crates.
 pub(super) const WORKSPACE: &str = template!("rust/workspace.toml.j2");
 
-/// What every project has, whatever it is called.
-pub(super) const PROJECT: [(&str, &str); 7] = [
+/// What every project has, whatever it is called, beside the contract.
+pub(super) const PROJECT: [(&str, &str); 3] = [
     ("justfile", template!("project/justfile")),
     (".gitignore", template!("project/gitignore")),
     (".github/workflows/ci.yaml", template!("project/ci.yaml")),
-    ("wit/log.wit", include_str!("../../../../wit/log.wit")),
-    ("wit/reconciler.wit", include_str!("../../../../wit/reconciler.wit")),
-    ("wit/types.wit", include_str!("../../../../wit/types.wit")),
-    ("wit/world.wit", include_str!("../../../../wit/world.wit")),
 ];
 
 /// What a project with crates has beside its workspace. The versions of dependencies are those that the SDK was tested
@@ -108,7 +104,7 @@ pub(super) struct Context {
     pub(super) sdk_version: String,
     /// Where a copy of the SDK is that takes its place.
     pub(super) sdk_path: Option<String>,
-    /// The files that the plugin's README tells of.
+    /// The files that the plugin's README lists, with what each is for.
     pub(super) files: Vec<(String, &'static str)>,
 }
 

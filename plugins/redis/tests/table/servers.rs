@@ -115,7 +115,7 @@ fn a_claim_that_waits_is_a_problem_after_a_minute() {
     }
     world.now = 0;
     let again = world.decide().requeue_after().map(|after| after.as_secs());
-    assert_eq!(again, Some(60), "a clock that jumped back lets nobody wait longer");
+    assert_eq!(again, Some(60), "a clock that jumped back makes no wait longer");
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn is_int_or_string(list: &[Map<String, Value>]) -> bool {
 }
 
 /// Merges the fields of alternatives into one list, and returns what is left of each: which fields must be there, and
-/// which values the field has that tells them apart.
+/// which values the field has that distinguishes them.
 fn merge_objects(
     schema: &mut Map<String, Value>,
     list: Vec<Map<String, Value>>,
@@ -114,7 +114,7 @@ fn merge_objects(
     Ok(left)
 }
 
-/// Adds a field of an alternative. Where it is one value of several, as that which tells variants apart, it returns
+/// Adds a field of an alternative. Where it is one value of several, as the field that distinguishes variants, it returns
 /// what this alternative says of it.
 fn add_field(schema: &mut Map<String, Value>, name: &str, field: &Value, path: &str) -> Result<Option<Value>, Error> {
     let fields = schema.entry("properties").or_insert_with(|| json!({}));

@@ -96,7 +96,7 @@ fn tidy(schema: &mut Map<String, Value>) {
         schema.remove("default");
     }
     if let Some(Value::String(description)) = schema.get_mut("description") {
-        // Whoever shows it wraps it.
+        // Doc comments are wrapped in the source; kubectl wraps by itself.
         *description = description.replace('\n', " ");
     }
     // `nullable` says it, and the API server holds no null against an enum.

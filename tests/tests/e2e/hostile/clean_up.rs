@@ -1,5 +1,5 @@
-//! A plugin whose clean-up does not end: its parent stays, with a reason where there is one, until somebody
-//! mends it; and what clean-up may not do, it does not get done.
+//! A plugin whose clean-up does not end: its parent stays, with a reason where there is one, until the
+//! plugin is mended; and what clean-up may not do, it does not get done.
 
 use std::time::Duration;
 

@@ -61,7 +61,7 @@ fn is_current(object: &Value) -> bool {
     conditions.iter().all(|condition| condition["observedGeneration"] == *generation)
 }
 
-/// Waits until an ordinal is told to be held up by this, and returns what is said.
+/// Waits until an ordinal has this reason, and returns its message.
 async fn held_up(scene: &Scene, ordinal: usize, reason: &str) -> String {
     let what = format!("says of redis-{ordinal}: {reason}");
     let object = scene
