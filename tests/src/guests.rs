@@ -15,7 +15,7 @@ use crate::repository;
 const PRODUCTS: &str = "target/tests/plugins";
 /// Where the host keeps what it has compiled, in a folder of its name. A build fills it, so that no host compiles a
 /// large component while others are at work beside it, which they slow down as they should.
-pub(crate) const CACHES: &str = "target/tests/caches";
+pub const CACHES: &str = "target/tests/caches";
 
 /// The folder of the Memcached plugin, its component built.
 pub fn memcached() -> PathBuf {

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
+use hotshoe_tests::guests::CACHES;
 use hotshoe_tests::host::program;
 use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MADE_JS, MADE_PYTHON, MADE_RUST};
 use hotshoe_tests::scene::said;
@@ -43,7 +44,9 @@ impl Project {
     }
 
     fn hotshoe(&self, arguments: &[&str]) -> String {
-        let output = Command::new(program()).args(arguments).current_dir(self.folder.path()).output();
+        let mut command = Command::new(program());
+        command.args(arguments).current_dir(self.folder.path()).env("XDG_CACHE_HOME", repository(CACHES));
+        let output = command.output();
         let output = output.expect("the program runs");
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said).into_owned();

@@ -154,8 +154,8 @@ async function componentized(jsSource, sources) {
 /** What QuickJS says, from the error on, with the author's files and lines, and without frames of others. */
 function placed(message, { files, places }) {
   const known = places.split(";").map((place) => place.split(",").map(Number));
-  const told = message.slice(message.lastIndexOf(" JavaScript module")).replace(/^.*?: /, "");
-  const lines = told.replace(FRAME, (frame, line, column) => {
+  const reported = message.slice(message.lastIndexOf(" JavaScript module")).replace(/^.*?: /, "");
+  const lines = reported.replace(FRAME, (frame, line, column) => {
     const before = known.filter(([l, c]) => l === Number(line) && c < Number(column)).at(-1);
     return before === undefined ? frame : `${files[before[2]]}:${before[3]}`;
   });
