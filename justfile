@@ -426,6 +426,12 @@ bench-hostile *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench
     @"target/{{ target }}/release/hotshoe-bench" hostile "$@"
 
+# Measure the nginx plugin in Python beside kopf; each figure is printed with its target
+[group('test')]
+bench-kopf *arguments: build control-plane
+    cargo build {{ cargo }} -p hotshoe-bench
+    @"target/{{ target }}/release/hotshoe-bench" kopf "$@"
+
 # Measure what another component costs while the host runs, and that nothing is lost; each figure is printed with its target
 [group('test')]
 bench-swap *arguments: build control-plane

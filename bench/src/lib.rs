@@ -14,6 +14,7 @@
 //! | `main.rs` | the command line |
 //! | `quick.rs`, `swap.rs` | which cells are run, in which order, and what is made of them |
 //! | `hostile.rs` | another run by itself: the host with a plugin that attacks the others |
+//! | `kopf.rs` | another run by itself: the nginx plugin in Python beside kopf |
 //! | `rig.rs` | the host with converged CRs, to which components are offered |
 //! | `trickle.rs` | CRs changed steadily, and how long each change takes |
 //! | `record.rs` | what must hold of every write while components are swapped |
@@ -33,6 +34,7 @@ pub mod cells;
 pub mod client;
 pub mod figure;
 pub mod hostile;
+pub mod kopf;
 pub mod load;
 pub mod native;
 pub mod plane;

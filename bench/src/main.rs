@@ -14,6 +14,7 @@ enum Args {
     Quick(hotshoe_bench::quick::Args),
     Hostile(hotshoe_bench::hostile::Args),
     Swap(hotshoe_bench::swap::Args),
+    Kopf(hotshoe_bench::kopf::Args),
 }
 
 /// A figure that is short of its target is a fact and no failure; a run without a result is one.
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
             Args::Quick(quick) => quick.run().await,
             Args::Hostile(hostile) => hostile.run().await,
             Args::Swap(swap) => swap.run().await,
+            Args::Kopf(kopf) => kopf.run().await,
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -106,6 +106,11 @@ impl Plane {
         Ok(path)
     }
 
+    /// The kubeconfig of its administrator.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.up.kubeconfig
+    }
+
     /// Where the API server records requests.
     pub fn audit_log(&self) -> &Path {
         &self.up.audit_log
