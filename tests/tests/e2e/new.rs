@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -9,9 +10,11 @@ use hotshoe_tests::guests::CACHES;
 use hotshoe_tests::host::program;
 use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MADE_JS, MADE_PYTHON, MADE_RUST};
 use hotshoe_tests::scene::said;
-use hotshoe_tests::{ControlPlane, Scene, repository, run};
+use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::alone::run_alone;
 
 /// What the projects of all tests compile, and the tools that they install.
 const TARGET: &str = "target/tests/new";
@@ -57,6 +60,12 @@ impl Project {
     fn path(&self, path: &str) -> PathBuf {
         self.folder.path().join(path)
     }
+
+    fn sample(&self, kind: &Kind) -> Value {
+        let singular = kind.kind.to_lowercase();
+        let sample = fs::read_to_string(self.path(&format!("crds/samples/made_v1alpha1_{singular}.yaml")));
+        serde_saphyr::from_str(&sample.expect("the sample is read")).expect("the sample is YAML")
+    }
 }
 
 /// The sample becomes available, is scaled, and goes with all that was made for it.
@@ -69,11 +78,8 @@ async fn serves(project: &Project, kind: Kind) {
     let host = scene.start().await.plugins(&[&folder]).kubeconfig(&kubeconfig).ready().await;
     scene.watch_log(&host);
 
-    let singular = kind.kind.to_lowercase();
-    let sample = fs::read_to_string(project.path(&format!("crds/samples/made_v1alpha1_{singular}.yaml")));
-    let sample: Value = serde_saphyr::from_str(&sample.expect("the sample is read")).expect("the sample is YAML");
-    let name = format!("{singular}-sample");
-    scene.create(sample).await;
+    let name = format!("{}-sample", kind.kind.to_lowercase());
+    scene.create(project.sample(&kind)).await;
     let object = scene.until_said_of(&kind, &name, "Available", "True", "PodsReady").await;
     assert_eq!(said(&object, "Degraded"), ("False", "AsDesired", "every write was taken"));
 
@@ -108,4 +114,43 @@ fn a_project_in_python_goes_from_nothing_to_available() {
 fn a_project_in_javascript_goes_from_nothing_to_available() {
     let project = Project::new("js", "sdk-js");
     run(serves(&project, MADE_JS));
+}
+
+/// A recipe that runs a host, with all processes of it. They end with this value.
+struct Recipe(Host);
+
+impl Recipe {
+    /// Runs a recipe of a project as its author does, who is the administrator of the cluster.
+    fn run(project: &Project, plane: &ControlPlane, words: &[&str]) -> Self {
+        let programs = [repository("target/control-plane/bin"), repository("target/tools/bin")];
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&path)));
+        let mut just = Command::new("just");
+        just.arg("--justfile").arg(project.path("justfile")).args(words).process_group(0);
+        just.env("PATH", path.expect("folders without colons")).env("HOTSHOE", program());
+        just.env("XDG_CACHE_HOME", repository(CACHES)).env("KUBECONFIG", plane.file("kubeconfig"));
+        Self(Host::spawn(just))
+    }
+}
+
+impl Drop for Recipe {
+    fn drop(&mut self) {
+        // Whatever fails here, they have ended.
+        drop(Command::new("kill").args(["-9", "--", &format!("-{}", self.0.process())]).status());
+    }
+}
+
+#[test]
+fn the_recipe_run_of_a_project_applies_its_crds_and_rights_and_serves_its_samples() {
+    let project = Project::new("rust", "sdk");
+    run_alone(async {
+        let plane = ControlPlane::alone().await;
+        let scene = Scene::new(plane, "recipe").await;
+        let host = Recipe::run(&project, plane, &["run", "--listen", "127.0.0.1:0"]);
+        host.0.ready().await;
+        scene.create(project.sample(&MADE_RUST)).await;
+        scene.until_said_of(&MADE_RUST, "maderust-sample", "Available", "True", "PodsReady").await;
+        scene.delete(&MADE_RUST, "maderust-sample").await;
+        scene.gone(&MADE_RUST, "maderust-sample").await;
+    });
 }

@@ -11,7 +11,7 @@ use hotshoe_tests::ControlPlane;
 use hotshoe_tests::wait::run_at_once;
 
 /// Runs a test when no other of them runs, with the accounts as they are deployed.
-fn run_alone<T>(test: impl Future<Output = T>) -> T {
+pub(crate) fn run_alone<T>(test: impl Future<Output = T>) -> T {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     run_at_once(async {
