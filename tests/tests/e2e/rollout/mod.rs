@@ -1,8 +1,8 @@
 //! Another component while the host runs. Each test has a host of its own, which watches a namespace of its own.
 
 mod activation;
+mod blocked;
 mod followed;
 mod reload;
 mod rollback;
 mod shadow;
-mod unwatchable;
