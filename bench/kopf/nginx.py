@@ -8,12 +8,11 @@ INSTANCE = "app.kubernetes.io/instance"
 
 @kopf.on.startup()
 def configure(settings, **_):
-    # Neither operator pays for what the other does not do.
+    # Without kopf's Event for each handler: fewer writes, in its favour.
     settings.posting.enabled = False
 
 
 @kopf.on.create("web.example.com", "v1", "nginxservers")
-@kopf.on.resume("web.example.com", "v1", "nginxservers")
 def create(spec, name, namespace, patch, **_):
     labels = {"app": "nginx", INSTANCE: name}
     container = {

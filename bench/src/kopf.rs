@@ -2,7 +2,8 @@
 //! and its status.
 //!
 //! kopf's operator is `bench/kopf/nginx.py`; kopf itself is installed with pip into `target/bench/kopf`. It runs as the
-//! control plane's administrator, the host under its own account, as it must.
+//! control plane's administrator, the host under its own account, as it must. It also does less: it follows neither
+//! Deployments nor Pods.
 
 use std::collections::HashSet;
 use std::fs;
@@ -60,6 +61,13 @@ enum Operator {
     Kopf,
 }
 
+/// What both are started from.
+struct Programs {
+    kopf: PathBuf,
+    plugin: PathBuf,
+    setup: Setup,
+}
+
 /// What one operator took. Seconds and megabytes.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Took {
@@ -86,38 +94,47 @@ impl Args {
         let setup = self.under_test.setup(self.count, "bench-kopf")?;
         let machine = report::on(self.count, self.runs);
         println!("{machine}");
-        let (kopf, plugin) = (install_kopf()?, guests::plugin("nginx-python"));
-        let (mut of_kopf, mut of_host) = (Vec::new(), Vec::new());
+        let programs = Programs { kopf: install_kopf()?, plugin: guests::plugin("nginx-python"), setup };
+        let (mut kopf, mut host) = (Vec::new(), Vec::new());
         for round in 0..self.runs {
-            let mut turns = [Operator::Kopf, Operator::Host];
+            let mut turns = [(Operator::Kopf, &mut kopf), (Operator::Host, &mut host)];
             if round % 2 == 1 {
                 turns.reverse();
             }
-            for operator in turns {
-                let plane = Plane::up(&setup.manifests).await?;
-                plane.apply(&repository("plugins/nginx-python/crd.yaml")).await?;
-                let process = match operator {
-                    Operator::Kopf => start_kopf(&plane, &kopf)?,
-                    Operator::Host => start_host(&plane, &setup, &plugin).await?,
-                };
-                let took = measure(&plane, &process, self.count).await?;
-                eprintln!("{operator:?}: {took:?}");
-                match operator {
-                    Operator::Kopf => of_kopf.push(took),
-                    Operator::Host => of_host.push(took),
-                }
-                process.stop()?;
-                plane.down().await?;
+            for (operator, runs) in turns {
+                runs.push(operator.measure(&programs).await?);
             }
         }
-        let figures = figures(&of_kopf, &of_host);
-        figures.iter().for_each(|figure| println!("{figure} ({})", figure.range()));
-        let file = repository("target/bench/kopf.json");
-        let report = Report { machine: &machine, figures: &figures, kopf: &of_kopf, host: &of_host };
-        fs::write(&file, serde_json::to_vec_pretty(&report)?)?;
-        println!("report {}", file.canonicalize()?.display());
-        Ok(())
+        write(&machine, &kopf, &host)
     }
+}
+
+impl Operator {
+    /// Runs it on a control plane of its own.
+    async fn measure(self, programs: &Programs) -> Result<Took> {
+        let plane = Plane::up(&programs.setup.manifests).await?;
+        plane.apply(&repository("plugins/nginx-python/crd.yaml")).await?;
+        let process = match self {
+            Self::Kopf => start_kopf(&plane, &programs.kopf)?,
+            Self::Host => start_host(&plane, &programs.setup, &programs.plugin).await?,
+        };
+        let took = measure(&plane, &process, programs.setup.count).await?;
+        eprintln!("{self:?}: {took:?}");
+        process.stop()?;
+        plane.down().await?;
+        Ok(took)
+    }
+}
+
+/// Prints the figures and writes the report.
+fn write(machine: &str, kopf: &[Took], host: &[Took]) -> Result<()> {
+    let figures = figures(kopf, host);
+    figures.iter().for_each(|figure| println!("{figure} ({})", figure.range()));
+    let file = repository("target/bench/kopf.json");
+    let report = Report { machine, figures: &figures, kopf, host };
+    fs::write(&file, serde_json::to_vec_pretty(&report)?)?;
+    println!("report {}", file.canonicalize()?.display());
+    Ok(())
 }
 
 /// Creates a first NginxServer, which shows that the operator is at work, and then the others.
@@ -255,7 +272,7 @@ impl Board {
     }
 }
 
-/// An NginxServer, or its Deployment, whose status nobody reads.
+/// An NginxServer, or its Deployment, whose status is not read.
 #[derive(Clone, Deserialize)]
 struct Server {
     metadata: Metadata,
