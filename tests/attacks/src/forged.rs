@@ -306,10 +306,39 @@ pub fn host_path_writing_pod(place: &Place<'_>) -> Vec<Forged> {
 
 /// A container that an add-on puts into the Pod as the annotation says.
 pub fn annotated_pod(place: &Place<'_>) -> Vec<Forged> {
+    let volumes = "[{\"name\":\"root\",\"hostPath\":{\"path\":\"/\"}}]";
+    pod_with_annotation(place, "sidecar.istio.io/userVolume", volumes)
+}
+
+fn pod_with_annotation(place: &Place<'_>, key: &str, value: &str) -> Vec<Forged> {
     let mut forged = pod(place, |_| {});
-    let annotation = json!({ "sidecar.istio.io/userVolume": "[{\"name\":\"root\",\"hostPath\":{\"path\":\"/\"}}]" });
-    forged.iter_mut().for_each(|one| one.body["metadata"]["annotations"] = annotation.clone());
+    forged.iter_mut().for_each(|one| one.body["metadata"]["annotations"] = json!({ key: value }));
     forged
+}
+
+/// A device of the node, where CRI-O admits this annotation.
+pub fn pod_with_cri_o_device(place: &Place<'_>) -> Vec<Forged> {
+    pod_with_annotation(place, "io.kubernetes.cri-o.Devices", "/dev/kvm")
+}
+
+/// A file of the node that crun writes the output of its hooks to.
+pub fn pod_with_crun_hook_output(place: &Place<'_>) -> Vec<Forged> {
+    pod_with_annotation(place, "run.oci.hooks.stdout", "/etc/cron.d/hotshoe")
+}
+
+/// Parameters of the virtual machine's kernel, where Kata Containers runs the Pod.
+pub fn pod_with_kata_parameters(place: &Place<'_>) -> Vec<Forged> {
+    pod_with_annotation(place, "io.katacontainers.config.hypervisor.kernel_params", "agent.debug_console")
+}
+
+/// A flag of gVisor's own process on the node.
+pub fn pod_with_gvisor_flag(place: &Place<'_>) -> Vec<Forged> {
+    pod_with_annotation(place, "dev.gvisor.flag.debug", "true")
+}
+
+/// A setting of the virtual machine of a Windows node.
+pub fn pod_with_hcsshim_setting(place: &Place<'_>) -> Vec<Forged> {
+    pod_with_annotation(place, "io.microsoft.virtualmachine.lcow.kernelbootoptions", "init=/bin/sh")
 }
 
 /// An address that another tenant's traffic goes to.

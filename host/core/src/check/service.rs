@@ -24,7 +24,7 @@ pub struct Services {
     /// A certain address inside the cluster, rather than a free one.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: bool,
-    /// Annotations with a prefix, such as `service.beta.kubernetes.io/*`: those mean something to
+    /// Annotations whose key has a dot or a slash, such as `service.beta.kubernetes.io/*`: those mean something to
     /// another component, which may do for them what is closed here. One `*` in each.
     pub annotations: Vec<String>,
 }

@@ -36,7 +36,7 @@ pub struct Pods {
     /// To write there, too, to have the kubelet make what is missing, and to ask for sockets and devices. It
     /// is as much as the node: through a link that a Pod makes there, the next one mounts whatever it likes.
     pub host_path_writable: bool,
-    /// Annotations with a prefix, such as `prometheus.io/scrape`, on Pods and claims and in what those
+    /// Annotations whose key has a dot or a slash, such as `prometheus.io/scrape`, on Pods and claims and in what those
     /// are made of: they mean something to another component, which may do for them what is closed here.
     pub annotations: Vec<String>,
     /// Other types of volumes, by their field: `csi`, `nfs`, `ephemeral`, `image`…, and the

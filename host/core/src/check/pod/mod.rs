@@ -102,10 +102,11 @@ fn template_of(kind: &Kind) -> Option<&'static [&'static str]> {
     of_kind.map(|(_, _, path)| *path)
 }
 
-/// Returns whether an annotation is meant for a program, and not for people alone. The host's own is not a
-/// plugin's, and was checked as such.
+/// Returns whether an annotation may be meant for a program, and not for people alone: its key has a dot or a slash.
+/// Container runtimes obey keys without a slash, such as `io.kubernetes.cri-o.Devices` and `run.oci.hooks.stdout`. The
+/// host's own is not a plugin's, and was checked as such.
 pub fn has_meaning(annotation: &str) -> bool {
-    annotation.contains('/') && !annotation.starts_with(HOST_PREFIX)
+    annotation.contains(['/', '.']) && !annotation.starts_with(HOST_PREFIX)
 }
 
 impl Pods {

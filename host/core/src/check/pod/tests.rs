@@ -486,16 +486,23 @@ fn an_annotation_that_other_controllers_act_on_is_opened_by_its_own_item() {
             "vault.hashicorp.com/agent-inject",
             "hotshoe.device/a",
             "/a",
+            "io.kubernetes.cri-o.Devices",
+            "cpu-quota.crio.io",
+            "run.oci.hooks.stdout",
+            "io.katacontainers.config.hypervisor.kernel_params",
+            "dev.gvisor.flag.debug",
+            "io.microsoft.virtualmachine.computetopology.memory.sizeinmb",
+            "sidecar.istio.io",
         ] {
             let with = |open: &Pods| annotated(&kind, key, json!("x"), open);
             let opened = |pattern: &str| Pods { annotations: vec![pattern.to_owned()], ..Pods::default() };
             assert_eq!(with(&Pods::default()), Some("pod-annotation"), "{key}");
             assert_eq!(with(&everything_else), Some("pod-annotation"), "{key}");
             assert_eq!(with(&opened(key)), None, "{key}");
-            assert_eq!(with(&opened(&format!("{}/*", key.split_once('/').unwrap().0))), None, "{key}");
+            assert_eq!(with(&opened(&format!("{}*", key.split(['/', '.']).next().unwrap()))), None, "{key}");
             assert_eq!(with(&opened("checksum/*")), Some("pod-annotation"), "{key}");
         }
-        for key in ["note", "sidecar.istio.io", "checksum-config"] {
+        for key in ["note", "checksum-config", "checksum_config"] {
             assert_eq!(annotated(&kind, key, json!("x"), &Pods::default()), None, "{key}");
         }
     }

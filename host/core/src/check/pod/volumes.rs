@@ -187,11 +187,19 @@ fn check_mount(mount: &Cursor<'_>, of_node: &[&str]) -> Checked {
         Some(read_only) => read_only.flag()?,
         None => false,
     };
-    if read_only {
-        return Ok(());
+    let refuse = |why| Err(mount.refuse_unless("pod-host-path-writable", why, "pods.hostPathWritable", true.into()));
+    if !read_only {
+        return refuse(
+            "must say readOnly: true, as it is of the node's files; with pods.hostPathWritable it would be as much as the node",
+        );
     }
-    let why = "must say readOnly: true, as it is of the node's files; with pods.hostPathWritable it would be as much as the node";
-    Err(mount.refuse_unless("pod-host-path-writable", why, "pods.hostPathWritable", true.into()))
+    // The kubelet creates a missing sub path as the node's root, also below a mount that is read-only.
+    if mount.child("subPath")?.is_some() || mount.child("subPathExpr")?.is_some() {
+        return refuse(
+            "may name no subPath, as the kubelet creates a missing one among the node's files; name the folder in the volume's path",
+        );
+    }
+    Ok(())
 }
 
 fn parts(path: &str) -> impl Iterator<Item = &str> {
