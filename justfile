@@ -432,6 +432,12 @@ bench-kopf *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench
     @"target/{{ target }}/release/hotshoe-bench" kopf "$@"
 
+# Measure one decision of the plugins in each language; each figure is printed with its target
+[group('test')]
+bench-decisions *arguments: build
+    cargo build {{ cargo }} -p hotshoe-bench
+    @"target/{{ target }}/release/hotshoe-bench" decisions "$@"
+
 # Measure what another component costs while the host runs, and that nothing is lost; each figure is printed with its target
 [group('test')]
 bench-swap *arguments: build control-plane

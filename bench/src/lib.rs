@@ -15,6 +15,7 @@
 //! | `quick.rs`, `swap.rs` | which cells are run, in which order, and what is made of them |
 //! | `hostile.rs` | another run by itself: the host with a plugin that attacks the others |
 //! | `kopf.rs` | another run by itself: the nginx plugin in Python beside kopf |
+//! | `decisions.rs` | another run by itself: one decision of the plugins in each language |
 //! | `rig.rs` | the host with converged CRs, to which components are offered |
 //! | `trickle.rs` | CRs changed steadily, and how long each change takes |
 //! | `record.rs` | what must hold of every write while components are swapped |
@@ -32,6 +33,7 @@ pub mod audit;
 pub mod behaviour;
 pub mod cells;
 pub mod client;
+pub mod decisions;
 pub mod figure;
 pub mod hostile;
 pub mod kopf;

@@ -15,6 +15,7 @@ enum Args {
     Hostile(hotshoe_bench::hostile::Args),
     Swap(hotshoe_bench::swap::Args),
     Kopf(hotshoe_bench::kopf::Args),
+    Decisions(hotshoe_bench::decisions::Args),
 }
 
 /// A figure that is short of its target is a fact and no failure; a run without a result is one.
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
             Args::Hostile(hostile) => hostile.run().await,
             Args::Swap(swap) => swap.run().await,
             Args::Kopf(kopf) => kopf.run().await,
+            Args::Decisions(decisions) => decisions.run().await,
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -270,6 +270,14 @@ async fn bench(revision: &Arc<Revision>, cases: &[CaseFile], calls: usize) -> an
         "{calls} calls of each case, each in a fresh instance, after {} to warm up",
         calls / 10
     ))?;
+    let mut floor = Vec::new();
+    for call in 0..calls + calls / 10 {
+        let elapsed = revision.time_describe().await?;
+        if call >= calls / 10 {
+            floor.push(elapsed);
+        }
+    }
+    terminal::line(format_args!("floor, `describe`, which looks at no input: call {}", quantiles(floor)))?;
     for file in cases {
         let observation = file.case.observation(revision.descriptor()).map_err(anyhow::Error::msg)?;
         let observation = Arc::new(observation);

@@ -79,6 +79,20 @@ impl Revision {
         on_thread(&self.engine, self.lane, work).await
     }
 
+    /// Calls `describe` in a fresh instance, and returns how long it ran: the floor of a decision, which looks at its
+    /// input besides.
+    ///
+    /// # Errors
+    /// If the plugin traps or exceeds a limit.
+    pub async fn time_describe(&self) -> Result<Duration, CallError> {
+        let (engine, linked, limits) = (self.engine.clone(), Arc::clone(&self.linked), Arc::clone(self.limits()));
+        let work = move || {
+            let described = FinishedCall::describing(&engine, &linked, &limits);
+            described.result.map(|_| described.elapsed)
+        };
+        self.engine.executor().run(self.lane, work).await.unwrap_or(Err(CallError::Stopped))
+    }
+
     /// Drops the calls that wait for a thread: they return [`CallError::Stopped`].
     pub fn forget_waiting(&self) {
         self.engine.executor().clear(self.lane);
@@ -96,10 +110,7 @@ pub(super) async fn describe(
     limits: &Arc<Limits>,
 ) -> Result<Descriptor, CallError> {
     let (worker, linked, limits) = (engine.clone(), Arc::clone(linked), Arc::clone(limits));
-    let work = move || {
-        let answer = |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.describe(store);
-        FinishedCall::of(&worker, &linked, &limits, answer).result
-    };
+    let work = move || FinishedCall::describing(&worker, &linked, &limits).result;
     engine.executor().run(lane, work).await.unwrap_or(Err(CallError::Stopped))
 }
 
@@ -146,6 +157,12 @@ impl<T> FinishedCall<T> {
             Ok(result) => Ok(Outcome { result, logs, logs_dropped, elapsed, memory }),
             Err(error) => Err(Aborted { error, logs, logs_dropped, elapsed, memory }),
         }
+    }
+}
+
+impl FinishedCall<Descriptor> {
+    fn describing(engine: &Engine, linked: &Linked, limits: &Arc<Limits>) -> Self {
+        Self::of(engine, linked, limits, |store, instance| instance.describe(store))
     }
 }
 

@@ -456,6 +456,16 @@ fn no_calls_are_no_measurement() {
 }
 
 #[test]
+fn a_measurement_prints_the_floor_beside_the_decisions() {
+    let dir = plugin(&Guest::default(), CASE);
+    let output = hotshoe(dir.path(), &["test", ".", "--bench", "2"]);
+    let text = stdout(&output);
+    let timed: Vec<_> = text.lines().filter(|line| line.contains("p50")).collect();
+    assert_eq!(timed.len(), 2, "{text}{}", stderr(&output));
+    assert!(timed.first().is_some_and(|line| line.starts_with("floor")), "{text}");
+}
+
+#[test]
 fn results_are_printed_for_scripts_in_two_forms() {
     let dir = plugin(&Guest::default(), &format!("{CASE}{EXPECTED}"));
     for (output, begins) in [("json", "["), ("yaml", "- ")] {
