@@ -304,6 +304,15 @@ pub fn host_path_writing_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, |spec| mount(spec, json!({ "hostPath": { "path": "/var/log" } })))
 }
 
+/// A folder that the kubelet makes on the node as root, although the mount is read-only.
+pub fn host_path_making_pod(place: &Place<'_>) -> Vec<Forged> {
+    pod(place, |spec| {
+        mount(spec, json!({ "hostPath": { "path": "/var/log" } }));
+        let mount = &mut spec["containers"][0]["volumeMounts"][0];
+        (mount["readOnly"], mount["subPath"]) = (json!(true), json!("made/by/plugin"));
+    })
+}
+
 /// A container that an add-on puts into the Pod as the annotation says.
 pub fn annotated_pod(place: &Place<'_>) -> Vec<Forged> {
     let volumes = "[{\"name\":\"root\",\"hostPath\":{\"path\":\"/\"}}]";

@@ -50,6 +50,7 @@ const RULES: [(&str, &str); 65] = [
     ("a Deployment of privileged Pods", "pod-privileged"),
     ("a Deployment of Pods that mount the node's files", "pod-host-path"),
     ("a Pod that writes where it may read the node's files", "pod-host-path-writable"),
+    ("a Pod that makes a folder where it may read the node's files", "pod-host-path-writable"),
     ("a Pod with an annotation for an add-on", "pod-annotation"),
     ("a Pod with a device by an annotation of CRI-O", "pod-annotation"),
     ("a Pod with a file of the node by an annotation of crun", "pod-annotation"),
