@@ -330,6 +330,15 @@ pub fn pod_with_cri_o_device(place: &Place<'_>) -> Vec<Forged> {
     pod_with_annotation(place, "io.kubernetes.cri-o.Devices", "/dev/kvm")
 }
 
+/// The same in what makes Pods.
+pub fn deployment_with_cri_o_device(place: &Place<'_>) -> Vec<Forged> {
+    let mut forged = deployment(place, |_| {});
+    for one in &mut forged {
+        one.body["spec"]["template"]["metadata"]["annotations"] = json!({ "io.kubernetes.cri-o.Devices": "/dev/kvm" });
+    }
+    forged
+}
+
 /// A file of the node that crun writes the output of its hooks to.
 pub fn pod_with_crun_hook_output(place: &Place<'_>) -> Vec<Forged> {
     pod_with_annotation(place, "run.oci.hooks.stdout", "/etc/cron.d/hotshoe")

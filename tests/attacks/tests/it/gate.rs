@@ -53,6 +53,7 @@ const RULES: [(&str, &str); 65] = [
     ("a Pod that makes a folder where it may read the node's files", "pod-host-path-writable"),
     ("a Pod with an annotation for an add-on", "pod-annotation"),
     ("a Pod with a device by an annotation of CRI-O", "pod-annotation"),
+    ("a Deployment of Pods with a device by an annotation of CRI-O", "pod-annotation"),
     ("a Pod with a file of the node by an annotation of crun", "pod-annotation"),
     ("a Pod with kernel parameters by an annotation of Kata Containers", "pod-annotation"),
     ("a Pod with a flag of gVisor", "pod-annotation"),
