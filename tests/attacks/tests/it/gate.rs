@@ -21,7 +21,7 @@ const PLACE: Place<'_> = Place { namespace: "theirs", name: "forged" };
 
 /// The rule that each of them breaks. One that breaks another, by what it lacks beside, would pass as soon as
 /// that is granted.
-const RULES: [(&str, &str); 65] = [
+const RULES: [(&str, &str); 67] = [
     ("a ClusterRole", "kind-not-owned"),
     ("a ClusterRole that claims a namespace", "kind-not-owned"),
     ("a ClusterRoleBinding", "kind-not-owned"),
