@@ -178,7 +178,7 @@ tar -C plugins --exclude=./target -cf - . | tar -C "$demo/plugins" -xf -
 cp -R wit "$demo/wit"
 cp -a target/guests/release target/guests/wasm32-unknown-unknown "$demo/plugins/target/guests/"
 cp target/plugins/memcached.wasm "$plugin/memcached.wasm"
-export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.4.36-alpine}"
+export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.6-alpine}"
 # A cache of its own: the host remembers there what it rolled back, and would not activate it again.
 command=(hotshoe run --namespace $namespace --kubeconfig "$demo/hotshoe.kubeconfig" --cache "$demo/cache" --listen 127.0.0.1:0 "$plugin")
 show "${command[@]}"

@@ -32,7 +32,10 @@ export interface DesiredObject {
 export interface PluginDefinition<Parent extends object = KubernetesObject, Config extends object = Record<string, any>> {
   name: string;
   version: string;
-  /** The kind of its parents, and the fields of them to be shown beside `spec`, as `metadata.annotations`. */
+  /**
+   * The kind of its parents, and the fields of them to be shown beside `spec`, as `metadata.annotations`. A key with
+   * other characters is quoted, here and wherever a field is named: `metadata.annotations['example.com/size']`.
+   */
   parent: { apiVersion: string; kind: string; fields?: string[] };
   /** The kinds of its children, and the fields of them to be shown, as `status.availableReplicas`. */
   owns?: OwnedKind[];

@@ -269,6 +269,18 @@ impl ControlPlane {
         control_plane(&["start", "kube-apiserver"], &self.dir);
     }
 
+    /// Ends all of it but the folder, does something to what etcd has stored, and starts it again.
+    pub fn while_stopped(&self, change: impl FnOnce(&Path)) {
+        let components = ["kwok", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"];
+        for component in components {
+            control_plane(&["stop", component], &self.dir);
+        }
+        change(&self.dir.join("etcd"));
+        for component in components.into_iter().rev() {
+            control_plane(&["start", component], &self.dir);
+        }
+    }
+
     /// Starts the controllers anew, which would otherwise back off for up to a minute after the API
     /// server was away.
     pub fn restart_controllers(&self) {

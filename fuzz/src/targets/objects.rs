@@ -4,7 +4,10 @@ use serde_json::{Map, Value};
 
 use super::sections;
 use hotshoe_core::diff::repair::repairs;
+use hotshoe_core::diff::associative_lists::AssociativeLists;
 use hotshoe_core::diff::{covers, exceeds};
+use hotshoe_core::model::field_path;
+use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::{Lens, Object};
 use hotshoe_core::model::projection::Projection;
 
@@ -27,7 +30,7 @@ pub fn pruning(bytes: &[u8]) {
     // Where keys are unique, all that is kept was there and was asked for.
     if has_unique_keys(json) {
         is_part_of(&kept, &whole);
-        let mut asked: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
+        let mut asked: Vec<Vec<&str>> = paths.iter().filter_map(|path| field_path::keys(path).ok()).collect();
         asked.push(vec!["metadata"]);
         was_asked_for(&kept, &asked, 0);
     }
@@ -117,6 +120,8 @@ pub fn ownership(bytes: &[u8]) {
     let [fields, desired, live] = sections[..] else { return };
     let read = |json: &str| serde_json::from_str::<Value>(json).ok();
     let (Some(desired), Some(live)) = (read(desired), read(live)) else { return };
+    let kind = Kind::new("example.com", "v1", "Demo");
+    let covers = |fields: &str, desired: &Value| covers(fields, desired, &kind, &AssociativeLists::default());
     let covered = covers(fields, &desired);
     let exceeding = exceeds(fields, &desired);
     if let Ok(naive) = serde_json::from_str::<Naive>(fields) {

@@ -45,7 +45,7 @@ const BLOCK: usize = 4 << 20;
 /// Run plugins against a cluster
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example: MEMCACHED_IMAGE=memcached:1.4.36-alpine hotshoe run plugins/memcached\n\nLog lines go to standard error. RUST_LOG=hotshoe=debug shows more of the host, RUST_LOG=plugin=debug the plugins' own debug lines; a comma joins both."
+    after_help = "Example: MEMCACHED_IMAGE=memcached:1.6-alpine hotshoe run plugins/memcached\n\nLog lines go to standard error. RUST_LOG=hotshoe=debug shows more of the host, RUST_LOG=plugin=debug the plugins' own debug lines; a comma joins both."
 )]
 pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files

@@ -1,6 +1,6 @@
 //! An apply, and what it cannot do by itself: an apply never removes what another field manager added, so an edit
 //! of a list key leaves two elements where one is desired, or an object that the API server refuses. Such an edit is
-//! undone by a JSON patch of that place, and then applied over.
+//! undone by a JSON patch of that place, and then applied over. So is what is to be empty.
 //!
 //! Fields of other field managers are left alone. If they make what is desired invalid, the refusal names them and
 //! their owners, and people decide.
@@ -16,7 +16,7 @@ use hotshoe_core::diff;
 use hotshoe_core::diff::hand_over::hand_over;
 use hotshoe_core::diff::repair::Repair;
 use hotshoe_core::diff::{Apply, Precondition};
-use hotshoe_core::diff::{conflict, own_edits, renamed_elements};
+use hotshoe_core::diff::{conflict, emptied, own_edits, renamed_elements};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::{FieldManager, Object, PLUGIN_LABEL};
 
@@ -38,12 +38,13 @@ impl Writer {
         let taken_over = self.take_over(apply, known, target).await?;
         let known = taken_over.as_deref().unwrap_or(known);
         let renamed = self.rename_back(apply, known, target).await?;
+        let emptied = self.empty_before(apply, known, target).await?;
         match self.try_apply(apply, target).await {
             // In what was never applied there is nothing of ours to restore.
             Err(refusal) if refusal.is_of_fields() && self.has_applied(known) => {
                 self.repair(apply, refusal, target).await
             }
-            Ok(applied) if renamed => {
+            Ok(applied) if renamed || emptied => {
                 self.forget_edits(apply, target).await;
                 Ok(applied)
             }
@@ -87,6 +88,19 @@ impl Writer {
             return Ok(self.put_back(apply, find, target).await?.is_some());
         }
         Ok(false)
+    }
+
+    /// Empties what is desired to be empty and holds what we applied before: an apply alone would leave no value there.
+    /// Returns whether there was any.
+    async fn empty_before(&self, apply: &Apply, known: &Object, target: Target<'_>) -> Result<bool, ApiError> {
+        let (manager, desired) = (&self.manager, &*apply.desired.body);
+        if !known.owned_fields(manager, false).is_some_and(|fields| emptied::is_needed(fields, desired)) {
+            return Ok(false);
+        }
+        let find = |object: &Object, live: &Value| {
+            emptied::repairs(object.owned_fields(manager, false).unwrap_or("{}"), desired, live)
+        };
+        Ok(self.put_back(apply, find, target).await?.is_some())
     }
 
     /// Puts back elements of ours that lost their keys, and applies again. Only after a refusal: if it is unknown

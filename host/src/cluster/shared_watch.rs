@@ -265,7 +265,8 @@ impl SharedWatch {
     pub(super) fn observe(&self, event: watcher::Event<RawObject>) {
         match event {
             watcher::Event::Init => self.cache.begin_list(),
-            watcher::Event::InitApply(raw) | watcher::Event::Apply(raw) => self.observe_applied(&raw),
+            watcher::Event::InitApply(raw) => self.observe_applied(&raw, |object| self.cache.list(object)),
+            watcher::Event::Apply(raw) => self.observe_applied(&raw, |object| self.cache.apply(object)),
             watcher::Event::Delete(raw) => self.observe_deleted(&raw),
             watcher::Event::InitDone => {
                 for gone in self.cache.end_list() {
@@ -276,7 +277,7 @@ impl SharedWatch {
         }
     }
 
-    fn observe_applied(&self, raw: &RawObject) {
+    fn observe_applied(&self, raw: &RawObject, store: impl FnOnce(Object) -> Option<Update>) {
         let key = raw.key();
         if self.is_closed(&key) {
             self.closed_logged.call_once(|| {
@@ -287,7 +288,7 @@ impl SharedWatch {
         if self.cache.is_echo(&key, raw.version()) {
             return;
         }
-        if let Some(applied) = self.read(raw).and_then(|object| self.cache.apply(object)) {
+        if let Some(applied) = self.read(raw).and_then(store) {
             self.notify(&Change::Applied(applied));
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Watch events and the replies to our own writes both land here, so a decision never rests on a view older than our
 //! own writes (read-your-own-writes). Older versions are ignored, and so are echoes of our own writes: they wake no
-//! reconcile.
+//! reconcile. Only a list may show an older version than what was known when it began: then the API server's data went
+//! back, as after a restore of etcd.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -32,14 +33,28 @@ struct Inner {
     /// Memory of the objects of each plugin, bytes.
     held: HashMap<Box<str>, usize>,
     tombstones: VecDeque<(Arc<str>, u64)>,
-    /// Keys seen since the running list began; absent while none runs.
-    listing: Option<HashSet<Key>>,
+    /// Absent while no list runs.
+    listing: Option<Listing>,
+}
+
+/// What has come since the running list began.
+#[derive(Default)]
+struct Listing {
+    /// Keys that it has shown, or that were written.
+    seen: HashSet<Key>,
+    /// The uids of what was deleted.
+    deleted: HashSet<Arc<str>>,
 }
 
 impl Store {
     /// Stores an object of a watch event or of the reply to a write. Returns the change, if it is one.
     pub fn apply(&self, object: impl Into<Arc<Object>>) -> Option<Update> {
         self.lock().apply(object.into())
+    }
+
+    /// Stores an object of the running list. Returns the change, if it is one.
+    pub fn list(&self, object: impl Into<Arc<Object>>) -> Option<Update> {
+        self.lock().list(object.into())
     }
 
     /// Whether this version of an object, or a newer one, is known. False while a list runs: every object of it is
@@ -56,13 +71,13 @@ impl Store {
 
     /// Begins a list: objects that it does not show by its end are gone.
     pub fn begin_list(&self) {
-        self.lock().listing = Some(HashSet::new());
+        self.lock().listing = Some(Listing::default());
     }
 
     /// Ends the list. Returns the objects that are gone.
     pub fn end_list(&self) -> Vec<Arc<Object>> {
         let mut inner = self.lock();
-        let Some(seen) = inner.listing.take() else { return Vec::new() };
+        let Some(Listing { seen, .. }) = inner.listing.take() else { return Vec::new() };
         let gone: Vec<_> = inner.objects.keys().filter(|key| !seen.contains(*key)).cloned().collect();
         gone.iter().filter_map(|key| inner.forget(key)).collect()
     }
@@ -144,11 +159,32 @@ impl Inner {
         if self.tombstones.iter().any(buried) {
             return None;
         }
-        if let Some(seen) = &mut self.listing {
-            seen.insert(new.key.clone());
+        if self.objects.get(&new.key).is_some_and(|known| known.resource_version > new.resource_version) {
+            return None;
         }
-        let known = self.objects.get(&new.key);
-        if known.is_some_and(|known| known.resource_version > new.resource_version || *known == new) {
+        if let Some(listing) = &mut self.listing {
+            listing.seen.insert(new.key.clone());
+        }
+        self.put(new)
+    }
+
+    /// The list was asked for after everything that was known when it began, and the API server reads it from etcd: what it
+    /// shows is so, even of an older version and of an object that was deleted. Only what was written meanwhile may be
+    /// newer.
+    fn list(&mut self, new: Arc<Object>) -> Option<Update> {
+        let is_as_listed = self
+            .listing
+            .as_mut()
+            .is_some_and(|listing| !listing.deleted.contains(&new.uid) && listing.seen.insert(new.key.clone()));
+        if !is_as_listed {
+            return self.apply(new);
+        }
+        self.tombstones.retain(|(uid, _)| *uid != new.uid);
+        self.put(new)
+    }
+
+    fn put(&mut self, new: Arc<Object>) -> Option<Update> {
+        if self.objects.get(&new.key).is_some_and(|known| *known == new) {
             return None;
         }
         let old = self.forget(&new.key);
@@ -162,6 +198,9 @@ impl Inner {
             self.tombstones.pop_front();
         }
         self.tombstones.push_back((object.uid.clone(), object.resource_version.max(1)));
+        if let Some(listing) = &mut self.listing {
+            listing.deleted.insert(object.uid.clone());
+        }
         let known = self.objects.get(&object.key)?;
         // A new object of this name may be known already, from our own write.
         if known.uid != object.uid {
@@ -282,6 +321,59 @@ mod tests {
         let gone: Vec<_> = cache.end_list().iter().map(|object| object.key.name.to_string()).collect();
         assert_eq!(gone, ["old"]);
         assert_eq!(cache.len(), 2);
+    }
+
+    fn listed(cache: &Store, objects: impl IntoIterator<Item = Object>) -> usize {
+        cache.begin_list();
+        let changes = objects.into_iter().filter_map(|object| cache.list(object)).count();
+        changes + cache.end_list().len()
+    }
+
+    #[test]
+    fn a_list_takes_the_store_back_to_versions_and_objects_that_were_restored() {
+        let cache = Store::default();
+        let version = |name| cache.get(&Key::new(Some("n"), name)).map(|object| object.resource_version);
+        cache.apply(object("changed", "1", 9));
+        cache.apply(object("deleted", "2", 3));
+        cache.delete(&object("deleted", "2", 8));
+        cache.apply(object("new", "3", 7));
+        assert_eq!(listed(&cache, [object("changed", "1", 2), object("deleted", "2", 3)]), 3);
+        assert_eq!(["changed", "deleted", "new"].map(version), [Some(2), Some(3), None]);
+        assert!(cache.apply(object("changed", "1", 4)).is_some(), "what comes after it is news again");
+        assert!(cache.apply(object("deleted", "2", 5)).is_some());
+        assert!(cache.apply(object("changed", "1", 3)).is_none());
+    }
+
+    #[test]
+    fn what_was_written_while_a_list_runs_is_newer_than_the_list() {
+        let cache = Store::default();
+        cache.apply(object("written", "1", 5));
+        cache.apply(object("deleted", "2", 5));
+        cache.begin_list();
+        cache.apply(object("written", "1", 9));
+        cache.delete(&object("deleted", "2", 8));
+        assert!(cache.list(object("written", "1", 5)).is_none());
+        assert!(cache.list(object("deleted", "2", 5)).is_none());
+        assert!(cache.end_list().is_empty());
+        assert_eq!(cache.get(&Key::new(Some("n"), "written")).unwrap().resource_version, 9);
+        assert_eq!(cache.len(), 1);
+    }
+
+    #[test]
+    fn a_late_reply_while_a_list_runs_hides_nothing_that_it_shows() {
+        let cache = Store::default();
+        cache.apply(object("a", "1", 9));
+        cache.begin_list();
+        assert!(cache.apply(object("a", "1", 4)).is_none(), "of before the restore or after: the list will tell");
+        assert!(cache.list(object("a", "1", 3)).is_some());
+        assert!(cache.end_list().is_empty());
+    }
+
+    #[test]
+    fn a_list_of_what_is_known_is_no_news() {
+        let cache = Store::default();
+        cache.apply(object("a", "1", 9));
+        assert_eq!(listed(&cache, [object("a", "1", 9)]), 0);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::cluster::shared_watch::SharedWatch;
 use hotshoe_core::model::decision::{Document, MatchRule, ReadKind, Related};
+use hotshoe_core::model::field_path;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::ObservedChildren;
 use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
@@ -109,11 +110,10 @@ fn find(read: &ReadView, parent: &Object) -> Vec<Arc<Object>> {
     }
 }
 
-/// Returns the name in a field of the parent, given by its dotted path.
+/// Returns the name in a field of the parent, given by its path.
 pub fn named_by(parent: &Object, path: &str) -> Option<Arc<str>> {
     let body: Value = serde_json::from_str(&parent.body).ok()?;
-    let pointer = format!("/{}", path.replace('.', "/"));
-    body.pointer(&pointer)?.as_str().map(Arc::from)
+    field_path::find(&body, path)?.as_str().map(Arc::from)
 }
 
 #[cfg(test)]

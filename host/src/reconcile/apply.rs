@@ -203,7 +203,9 @@ fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written
     let plugin = &pass.active.plugin;
     let makers: Vec<&str> =
         std::iter::once(&*plugin.name).chain(plugin.predecessors.names().iter().map(String::as_str)).collect();
-    let mut plan = diff::plan(desired, &observed.children, &makers, pass.manager());
+    let lists = pass.controller.associative_lists.read();
+    let mut plan = diff::plan(desired, &observed.children, &makers, pass.manager(), &lists);
+    drop(lists);
     let context = context(pass.controller, pass.active, observed);
     plan.prune.retain(|(kind, child)| may_prune(pass, &reference(kind, &child.key), &context));
     written.relieved = pass.state.refused.keep_planned(&plan);
@@ -298,10 +300,16 @@ fn note_applied(pass: &mut Pass<'_>, observed: &Observed, object: &Object, wante
     state.contention.applied(desired, Instant::now(), &controller.hasher);
     let kind = &desired.reference.kind;
     state.unsettled.retain(|(k, n, _)| k != kind || *n != object.key);
-    if diff::in_sync(desired, object, manager) {
+    let fields = object.owned_fields(manager, false);
+    let mut lists = controller.associative_lists.write();
+    if let Some(fields) = fields {
+        lists.learn(kind, &desired.body, fields);
+    }
+    if diff::in_sync(desired, object, manager, &lists) {
         return;
     }
-    let fields = object.owned_fields(manager, false).map(Box::from);
+    drop(lists);
+    let fields = fields.map(Box::from);
     let tried = Unsettled { digest: desired.digest.clone(), fields };
     state.unsettled.push((kind.clone(), object.key.clone(), tried));
     let (plugin, digest, child) = (&*controller.name, pass.active.revision.digest(), &desired.reference);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use hashbrown::{HashMap, HashSet};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tracing::field::{DisplayValue, display};
@@ -25,6 +25,7 @@ use crate::reconcile::slot::Slot;
 use crate::sandbox::revision::Revision;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::swap_timer::FirstDecision;
+use hotshoe_core::diff::associative_lists::AssociativeLists;
 use hotshoe_core::flow::circuit_breaker::{Breaker, Trial, Turned};
 use hotshoe_core::flow::probation::{Probation, Relapse};
 use hotshoe_core::flow::rate_limit::OutputLimit;
@@ -70,6 +71,8 @@ pub struct Controller {
     /// Whether the parents' conditions are one value to the API server, and so have one owner: what others said
     /// there leaves no room for the host's.
     pub whole_conditions: AtomicBool,
+    /// What replies to applies have shown of the lists of children.
+    pub associative_lists: RwLock<AssociativeLists>,
     /// How often labels of namespaces have changed that a rule of the grant looks at.
     pub relabelled: AtomicU64,
     states: Mutex<HashMap<Key, ParentState>>,
@@ -99,6 +102,7 @@ impl Controller {
             relapsed: Notify::new(),
             hasher: RandomState::new(),
             whole_conditions: AtomicBool::new(false),
+            associative_lists: RwLock::default(),
             relabelled: AtomicU64::new(0),
             states: Mutex::default(),
             left: Mutex::default(),

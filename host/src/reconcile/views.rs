@@ -335,7 +335,7 @@ fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor, plugin: &Plugi
     projection.add("spec");
     let selector = plugin.parent_selector();
     let lens = Lens {
-        projection: projection.clone(),
+        projection: with_naming_fields(&projection, descriptor),
         labels: selector.keys().map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect(),
         // What its own controller writes there all the time is no news, unless the plugin asks for it.
         status: !descriptor.parent.is_builtin(),
@@ -351,6 +351,17 @@ fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor, plugin: &Plugi
         controller.queue.add(key);
     });
     View { watch: subscribe(interest, &scope, &lens, Role::Parent, subscriber), projection }
+}
+
+/// The fields that a plugin is shown of its parents, and those that name an object that it reads.
+fn with_naming_fields(shown: &Projection, descriptor: &Descriptor) -> Projection {
+    let mut kept = shown.clone();
+    for read in &descriptor.reads {
+        if let MatchRule::ParentField(path) = &read.rule {
+            kept.add(path);
+        }
+    }
+    kept
 }
 
 fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fields: &[String]) -> View {

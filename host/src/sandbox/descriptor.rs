@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use hotshoe_core::check::pod;
 use hotshoe_core::model::decision::{Descriptor, MatchRule};
+use hotshoe_core::model::field_path::{self, WrongPath};
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::names;
 use hotshoe_core::model::{json_guard, sanitize};
@@ -123,7 +124,10 @@ fn check_fields(of: &str, fields: &[String]) -> Result<(), String> {
 }
 
 fn check_path(of: &str, path: &str) -> Result<(), String> {
-    ensure(names::is_path(path), || format!("{} is no dotted path to a field of {of}", shown(path)))
+    let wrong = |error: WrongPath| {
+        format!("{} is no path to a field of {of}: {}", shown(path), sanitize::clean(error.to_string(), 2 * WORD))
+    };
+    field_path::keys(path).map(drop).map_err(wrong)
 }
 
 fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
@@ -228,7 +232,10 @@ mod tests {
     fn each_part_is_checked() {
         assert!(refused(|d| d.name.clear()).contains("no name"));
         assert!(refused(|d| d.parent.kind = "".into()).contains("no kind"));
-        assert!(refused(|d| d.parent_fields.push("a..b".into())).contains("no dotted path"));
+        assert!(refused(|d| d.parent_fields.push("a..b".into())).contains("a key is missing"));
+        let unquoted = "metadata.annotations.example.com/size";
+        let message = refused(|d| d.owns[0].fields.push(unquoted.into()));
+        assert!(message.contains("the key \"com/size\" needs quotes, as in metadata.annotations['"), "{message}");
         assert!(refused(|d| d.owns.extend(d.owns.clone())).contains("twice"));
         assert!(refused(|d| d.owns[0].kind = d.parent.clone()).contains("the kind of its own parents"));
         assert!(refused(|d| d.reads.extend(d.reads.clone())).contains("twice"));
@@ -239,7 +246,10 @@ mod tests {
         let mut around = descriptor();
         around.reads[0].rule = MatchRule::ParentLabel(String::new());
         assert!(validate(around).is_ok(), "all in the parent's namespace");
-        assert!(refused(|d| d.reads[0].rule = MatchRule::ParentField(String::new())).contains("no dotted path"));
+        assert!(refused(|d| d.reads[0].rule = MatchRule::ParentField(String::new())).contains("no path"));
+        let mut quoted = descriptor();
+        quoted.reads[0].rule = MatchRule::ParentField("metadata.annotations['example.com/pod']".into());
+        assert!(validate(quoted).is_ok());
         assert!(refused(|d| d.config_schema = Some("[]".into())).contains("schema"));
         assert!(refused(|d| d.owns = vec![d.owns[0].clone(); 33]).contains("more than 32"));
     }

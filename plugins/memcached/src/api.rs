@@ -101,7 +101,7 @@ pub const CONFIG_SCHEMA: &str = r#"{
   "properties": {
     "image": {
       "type": ["string", "null"],
-      "description": "The image that the servers run, for example memcached:1.4.36-alpine."
+      "description": "The image that the servers run, for example memcached:1.6-alpine."
     }
   }
 }"#;

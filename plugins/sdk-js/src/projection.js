@@ -3,7 +3,7 @@
 
 const ALWAYS = ["name", "namespace", "uid", "generation", "deletionTimestamp"].map((field) => `metadata.${field}`);
 
-/** The part of an object at these dotted paths; a path through a list means every element of it. */
+/** The part of an object at these paths; a path through a list means every element of it. */
 export function projected(object, fields) {
   return kept(object, tree([...ALWAYS, ...fields])) ?? {};
 }
@@ -12,7 +12,7 @@ export function projected(object, fields) {
 function tree(paths) {
   const root = {};
   for (const path of paths) {
-    const keys = path.split(".");
+    const keys = keysOf(path);
     const last = keys.pop();
     let node = root;
     for (const key of keys) {
@@ -22,6 +22,11 @@ function tree(paths) {
     if (node !== true) node[last] = true;
   }
   return root;
+}
+
+/** The keys of a path: those between dots, and those in brackets and quotes. */
+function keysOf(path) {
+  return Array.from(path.matchAll(/\['([^']+)'\]|([^.[]+)/g), ([, quoted, plain]) => quoted ?? plain);
 }
 
 function kept(value, node) {

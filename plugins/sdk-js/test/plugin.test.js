@@ -23,6 +23,14 @@ function answer(value, observation = { parent: PARENT }) {
   return reconcile(plugin({ reconcile: typeof value === "function" ? value : () => value }), observation);
 }
 
+test("a key with a dot or a slash is quoted in a path to a field", () => {
+  const annotations = { "example.com/size": "3", "example.com/other": "4" };
+  const parent = { ...PARENT, metadata: { ...PARENT.metadata, annotations } };
+  const fields = ["metadata.annotations['example.com/size']"];
+  const shown = request(plugin({ parent: { ...DEFINITION.parent, fields } }), { parent }).parent;
+  assert.deepEqual(shown.metadata.annotations, { "example.com/size": "3" });
+});
+
 test("a definition is turned into what the contract asks for", () => {
   const { descriptor } = plugin({ wantsNow: true, configSchema: { type: "object" } });
   assert.deepEqual(descriptor, {

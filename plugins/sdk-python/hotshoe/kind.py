@@ -39,7 +39,8 @@ class Owns(Kind):
     """A kind of children.
 
     `verbs` says what the plugin wants to do with them; `fields` which of their fields it is shown,
-    as dotted paths, for example `status.availableReplicas`.
+    as paths, for example `status.availableReplicas`. A key with other characters is quoted:
+    `metadata.annotations['example.com/size']`.
     """
 
     verbs: Sequence[str] = VERBS
@@ -58,7 +59,7 @@ class Reads(Kind):
     """A kind that is read and not owned.
 
     An object belongs to a parent in its namespace by `label`, the key of a label whose value is
-    `parent_label(parent's name)`, by `name_from`, the dotted path of the parent's field that names
+    `parent_label(parent's name)`, by `name_from`, the path of the parent's field that names
     it, or, with `same_namespace`, whatever its labels: a change of it wakes every parent there.
     `selector` is a label selector that all of them fulfil.
     """

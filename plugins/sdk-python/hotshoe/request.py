@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -187,15 +188,21 @@ class Request:
 
 
 def field(of: Any, path: str, default: Any = None) -> Any:
-    """Return the field of an object at a dotted path, or `default` where it, or anything above it, is missing.
+    """Return the field of an object at a path, or `default` where it, or anything above it, is missing.
 
-    `field(deployment, "status.availableReplicas", 0)`; the object itself may be missing too.
+    `field(deployment, "status.availableReplicas", 0)`; the object itself may be missing too. A key with other
+    characters is quoted: `field(pod, "metadata.annotations['example.com/size']")`.
     """
-    for name in path.split("."):
+    for name in path_keys(path):
         if not isinstance(of, Mapping):
             return default
         of = of.get(name)
     return default if of is None else of
+
+
+def path_keys(path: str) -> list[str]:
+    """Return the keys of a path: those between dots, and those in brackets and quotes."""
+    return [quoted or plain for quoted, plain in re.findall(r"\['([^']+)'\]|([^.\[]+)", path)]
 
 
 def _is(raw: Any, kind: str | Kind) -> bool:

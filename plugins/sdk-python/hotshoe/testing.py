@@ -28,7 +28,7 @@ from hotshoe import trace, wire
 from hotshoe.answer import Decision, Done, Needs, Reject, Retry, Waiting
 from hotshoe.kind import Kind
 from hotshoe.plugin import Plugin
-from hotshoe.request import Request
+from hotshoe.request import Request, path_keys
 
 # Every plugin is shown these of every object.
 _ALWAYS = ("metadata.name", "metadata.namespace", "metadata.uid", "metadata.generation", "metadata.deletionTimestamp")
@@ -131,7 +131,7 @@ def _object(whole: Object, fields: Iterable[str]) -> Any:
     ref = wire.ObjectRef(wire.ResourceKind(kind), metadata.get("namespace"), metadata["name"])
     shown: dict[str, Any] = {}
     for path in (*_ALWAYS, *fields):
-        _show(whole, path.split("."), shown)
+        _show(whole, path_keys(path), shown)
     return wire.Object(ref, json.dumps(shown))
 
 

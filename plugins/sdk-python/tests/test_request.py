@@ -74,6 +74,13 @@ def test_a_field_that_is_missing_anywhere_is_the_default():
         assert field(of, "status.availableReplicas", 0) == 0
 
 
+def test_a_key_with_a_dot_or_a_slash_is_quoted():
+    annotated = {"metadata": {"annotations": {"example.com/size": "3", "a": {"b.c": 1}}}}
+    assert field(annotated, "metadata.annotations['example.com/size']") == "3"
+    assert field(annotated, "metadata.annotations.a['b.c']") == 1
+    assert field(annotated, "metadata.annotations.example.com/size") is None
+
+
 def test_a_label_is_what_the_host_compares_with():
     vectors = Path(__file__).parents[3] / "tests/vectors/parent-label.json"
     for name, label in json.loads(vectors.read_text()):

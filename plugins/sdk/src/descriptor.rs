@@ -34,7 +34,8 @@ pub struct Owned {
     pub kind: ResourceKind,
     /// What the plugin wants to do with them.
     pub verbs: Vec<Verb>,
-    /// The fields to be shown, as dotted paths.
+    /// The fields to be shown, as paths such as `spec.replicas`. A key with other characters is quoted, here and
+    /// wherever a field is named: `metadata.annotations['example.com/size']`.
     pub fields: Vec<String>,
 }
 
@@ -61,7 +62,7 @@ pub struct Read {
     pub selector: String,
     /// How one of them belongs to a parent.
     pub rule: MatchRule,
-    /// The fields to be shown, as dotted paths.
+    /// The fields to be shown, as paths.
     pub fields: Vec<String>,
 }
 
@@ -72,7 +73,7 @@ pub enum MatchRule {
     /// The label of this key carries [`parent_label`](crate::parent_label) of the parent's name; an empty key stands
     /// for every object in the parent's namespace.
     ParentLabel(String),
-    /// The field of the parent at this dotted path names it.
+    /// The field of the parent at this path names it.
     ParentField(String),
 }
 
@@ -169,7 +170,7 @@ impl MatchRule {
         Self::ParentLabel(String::new())
     }
 
-    /// The field of the parent at this dotted path names it.
+    /// The field of the parent at this path names it.
     pub fn parent_field(path: &str) -> Self {
         Self::ParentField(path.to_owned())
     }

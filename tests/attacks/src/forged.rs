@@ -304,6 +304,15 @@ pub fn host_path_writing_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, |spec| mount(spec, json!({ "hostPath": { "path": "/var/log" } })))
 }
 
+/// A folder that the kubelet makes on the node as root, although the mount is read-only.
+pub fn host_path_making_pod(place: &Place<'_>) -> Vec<Forged> {
+    pod(place, |spec| {
+        mount(spec, json!({ "hostPath": { "path": "/var/log" } }));
+        let mount = &mut spec["containers"][0]["volumeMounts"][0];
+        (mount["readOnly"], mount["subPath"]) = (json!(true), json!("made/by/plugin"));
+    })
+}
+
 /// A container that an add-on puts into the Pod as the annotation says.
 pub fn annotated_pod(place: &Place<'_>) -> Vec<Forged> {
     let volumes = "[{\"name\":\"root\",\"hostPath\":{\"path\":\"/\"}}]";
@@ -319,6 +328,15 @@ fn pod_with_annotation(place: &Place<'_>, key: &str, value: &str) -> Vec<Forged>
 /// A device of the node, where CRI-O admits this annotation.
 pub fn pod_with_cri_o_device(place: &Place<'_>) -> Vec<Forged> {
     pod_with_annotation(place, "io.kubernetes.cri-o.Devices", "/dev/kvm")
+}
+
+/// The same in what makes Pods.
+pub fn deployment_with_cri_o_device(place: &Place<'_>) -> Vec<Forged> {
+    let mut forged = deployment(place, |_| {});
+    for one in &mut forged {
+        one.body["spec"]["template"]["metadata"]["annotations"] = json!({ "io.kubernetes.cri-o.Devices": "/dev/kvm" });
+    }
+    forged
 }
 
 /// A file of the node that crun writes the output of its hooks to.

@@ -38,6 +38,7 @@ kinds! {
     STATUSLESS_FAULT = "statless.example.com" / "v1" "Fault" "faults";
     BACKUP = "batch.example.com" / "v1alpha1" "Backup" "backups";
     ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
+    DOOR = "fixtures.example.com" / "v1" "Door" "doors";
     MADE_RUST = "made.example.org" / "v1alpha1" "MadeRust" "maderusts";
     MADE_PYTHON = "made.example.org" / "v1alpha1" "MadePython" "madepythons";
     MADE_JS = "made.example.org" / "v1alpha1" "MadeJs" "madejses";

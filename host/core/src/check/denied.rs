@@ -148,6 +148,18 @@ mod tests {
         }
     }
 
+    /// Those of k8s.io/api 0.36, apiextensions and kube-aggregator.
+    #[test]
+    fn every_group_of_kubernetes_itself_is_known_as_one_or_closed() {
+        let groups = "admissionregistration apiextensions apiregistration authentication authorization certificates
+            coordination discovery events flowcontrol.apiserver internal.apiserver networking node rbac.authorization
+            resource scheduling storage storagemigration";
+        for group in groups.split_ascii_whitespace() {
+            let kind = Kind::new(&format!("{group}.k8s.io"), "v1", "Any");
+            assert!(kind.is_builtin() || why(&kind).is_some(), "{group}");
+        }
+    }
+
     #[test]
     fn plugins_are_closed_to_plugins() {
         closed("hotshoe.dev", "Plugin");

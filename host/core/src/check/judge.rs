@@ -233,19 +233,26 @@ mod tests {
     fn the_status_of_a_kind_of_kubernetes_itself_is_not_a_plugins_to_write() {
         let stating = Decision { status: Some("{}".into()), ..exactly(&[]) };
         let condition =
-            Condition { name: "Ready".into(), status: Truth::True, reason: "R".into(), message: String::new() };
+            Condition { name: "example.com/Ready".into(), status: Truth::True, reason: "R".into(), message: String::new() };
         let claiming = Decision { conditions: vec![condition], ..exactly(&[]) };
-        for (kind, decision, denied) in [
-            ("Parent", &stating, false),
-            ("ConfigMap", &stating, true),
-            ("ConfigMap", &claiming, true),
-            ("ConfigMap", &exactly(&[]), false),
-        ] {
-            let group = if kind == "Parent" { "c.example.com" } else { "" };
+        let checked = |(group, kind), decision: &Decision| {
             let checked = status::check_owner(decision, &Kind::new(group, "v1", kind));
-            assert_eq!(checked.is_err(), denied, "{kind} {decision:?}");
-            if let Err(violation) = checked {
-                assert!(violation.message.contains("ConfigMap") && violation.rule == "status", "{violation:?}");
+            assert!(checked.as_ref().is_err_and(|why| why.message.contains(kind)) || checked.is_ok(), "{checked:?}");
+            checked.err().map(|violation| violation.rule)
+        };
+        for decision in [&stating, &claiming] {
+            assert_eq!(checked(("c.example.com", "Parent"), decision), None);
+            for own in [
+                ("", "ConfigMap"),
+                ("", "Service"),
+                ("", "Pod"),
+                ("", "Node"),
+                ("apps", "Deployment"),
+                ("networking.k8s.io", "Ingress"),
+                ("storagemigration.k8s.io", "StorageVersionMigration"),
+            ] {
+                assert_eq!(checked(own, decision), Some("status"), "{own:?}");
+                assert_eq!(checked(own, &exactly(&[])), None, "{own:?}");
             }
         }
     }

@@ -221,8 +221,8 @@ fn read_body(json: &str, reference: &ObjectRef, violations: &mut Violations) -> 
     if depth(&value) > MAX_DEPTH {
         return Err(broken("json-depth", format!("{reference}: its JSON nests deeper than {MAX_DEPTH}")));
     }
-    let value = if says_nothing_somewhere(&value) { without_empty(value) } else { Some(value) };
-    let Some(Value::Object(mut body)) = value else {
+    let value = if has_null(&value) { without_nulls(value) } else { value };
+    let Value::Object(mut body) = value else {
         return Err(broken("json", format!("{reference}: its JSON is no object")));
     };
     violations.note(check_identity(&body, reference));
@@ -242,28 +242,27 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-fn says_nothing_somewhere(value: &Value) -> bool {
+fn has_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::Array(elements) => elements.is_empty() || elements.iter().any(says_nothing_somewhere),
-        Value::Object(members) => members.values().any(says_nothing_somewhere),
+        Value::Array(elements) => elements.iter().any(has_null),
+        Value::Object(members) => members.values().any(has_null),
         _ => false,
     }
 }
 
-/// Drops nulls and empty values: server-side apply would own a field without content.
-fn without_empty(value: Value) -> Option<Value> {
+/// Drops nulls, which many languages write for what is not set: server-side apply would own a field without content. An
+/// empty list or object says something, which may be the contrary of nothing.
+fn without_nulls(value: Value) -> Value {
     match value {
-        Value::Null => None,
         Value::Array(elements) => {
-            let kept: Vec<Value> = elements.into_iter().filter_map(without_empty).collect();
-            (!kept.is_empty()).then_some(Value::Array(kept))
+            elements.into_iter().filter(|element| !element.is_null()).map(without_nulls).collect()
         }
         Value::Object(members) => {
-            let kept = members.into_iter().filter_map(|(key, value)| Some((key, without_empty(value)?)));
-            Some(Value::Object(kept.collect()))
+            let kept = members.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(key, value)| (key, without_nulls(value))).collect())
         }
-        other => Some(other),
+        other => other,
     }
 }
 
@@ -738,27 +737,30 @@ mod tests {
     }
 
     #[test]
-    fn empty_values_are_left_out() {
+    fn nulls_are_left_out_and_what_is_empty_stays() {
         let body = maps().body(&map(
             r#"{"a":null,"b":[],"c":{},"d":[null,1,[],{"e":null,"f":0}],"g":[[[]]],"h":"","i":{"j":[null]}}"#,
         ));
         let mut members = body.as_object().unwrap().clone();
         members.retain(|key, _| !["apiVersion", "kind", "metadata"].contains(&key.as_str()));
-        assert_eq!(Value::Object(members), json!({ "c": {}, "d": [1, { "f": 0 }], "h": "", "i": {} }));
+        assert_eq!(
+            Value::Object(members),
+            json!({ "b": [], "c": {}, "d": [1, [], { "f": 0 }], "g": [[[]]], "h": "", "i": { "j": [] } })
+        );
         assert_eq!(maps().body(&map(r#"{"c":[1],"d":{"e":[{}]}}"#))["d"], json!({ "e": [{}] }));
     }
 
     #[test]
-    fn empty_values_are_found_at_any_depth() {
+    fn nulls_are_found_at_any_depth() {
         for (said, left) in [
             (json!(null), None),
-            (json!([]), None),
-            (json!([null]), None),
+            (json!([]), Some(json!([]))),
+            (json!([null]), Some(json!([]))),
             (json!([1, null]), Some(json!([1]))),
             (json!([1, { "a": null }]), Some(json!([1, {}]))),
             (json!({ "a": null }), Some(json!({}))),
-            (json!({ "a": [[]] }), Some(json!({}))),
-            (json!({ "a": { "b": [] } }), Some(json!({ "a": {} }))),
+            (json!({ "a": [[null]] }), Some(json!({ "a": [[]] }))),
+            (json!({ "a": { "b": [] } }), Some(json!({ "a": { "b": [] } }))),
             (json!([0, false, "", {}]), Some(json!([0, false, "", {}]))),
         ] {
             let body = maps().body(&map(&json!({ "field": said }).to_string()));

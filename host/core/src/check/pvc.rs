@@ -290,6 +290,7 @@ mod tests {
         assert_eq!(claim(import, json!({})), Some("pod-annotation"));
         assert_eq!(claim(import, json!({ "annotations": ["cdi.kubevirt.io/*"] })), None);
         assert_eq!(claim("note", json!({})), None);
+        assert_eq!(claim("io.kubernetes.cri-o.Devices", json!({})), Some("pod-annotation"));
         assert_eq!(claim("hotshoe.dev/applied", json!({})), None, "the host's own");
         assert_eq!(judged("apps", "StatefulSet", import, json!({})), None, "a set is no claim");
         let mut filled = annotated("note");

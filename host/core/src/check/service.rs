@@ -183,6 +183,7 @@ mod tests {
             assert_eq!(annotated(key, opened(&format!("{}/*", key.split_once('/').unwrap().0))), None, "{key}");
         }
         assert_eq!(annotated("note", Services::default()), None);
+        assert_eq!(annotated("io.kubernetes.cri-o.Devices", Services::default()), Some("service-annotation"));
         assert_eq!(annotated("hotshoe.dev/applied", Services::default()), None, "it is the host that set it");
         assert_eq!(with(json!({ "labels": { "a.io/b": "c" } }), Services::default()), None);
         assert_eq!(with(json!("x"), Services::default()), Some("field-shape"));

@@ -35,7 +35,9 @@ pub fn check(status: Option<&str>, conditions: &[Condition]) -> Result<Map<Strin
     violations.finish(members)
 }
 
-/// Checks that a plugin states something only of parents whose status is not that of Kubernetes' own controllers.
+/// Checks that a plugin states something only of parents whose status is not that of Kubernetes' own controllers. No
+/// condition of its own either: RBAC cannot narrow the right to it, and who may write the status of a Service or a Pod
+/// may lead its traffic elsewhere.
 ///
 /// # Errors
 /// When it states something of others.

@@ -50,18 +50,31 @@ impl DesiredBefore {
     }
 }
 
-/// The desired leaves that another field manager took over, by its edit.
+/// The desired leaves that another field manager took over, by its edit. An empty list without an owner is among them
+/// only where it is all that was taken: if its elements have owners, it never has one.
 pub fn taken_over(fields: Option<&str>, desired: &Value) -> Vec<String> {
-    let mut taken = Vec::new();
-    match fields.and_then(|fields| FieldSet::read(fields).ok()) {
-        Some(fields) => walk_owned(&fields, desired, "", &mut taken),
-        None => return taken,
+    let mut taken = Taken::default();
+    if let Some(fields) = fields.and_then(|fields| FieldSet::read(fields).ok()) {
+        walk_owned(&fields, desired, "", &mut taken);
     }
-    named(taken)
+    named(if taken.leaves.is_empty() { taken.empty_lists } else { taken.leaves })
 }
 
-fn walk_owned(node: &FieldSet<'_>, desired: &Value, path: &str, taken: &mut Vec<String>) {
-    if node.is_leaf() || taken.len() > NAMED {
+#[derive(Default)]
+struct Taken {
+    leaves: Vec<String>,
+    empty_lists: Vec<String>,
+}
+
+impl Taken {
+    fn add(&mut self, value: &Value, path: String) {
+        let is_empty_list = value.as_array().is_some_and(Vec::is_empty);
+        if is_empty_list { &mut self.empty_lists } else { &mut self.leaves }.push(path);
+    }
+}
+
+fn walk_owned(node: &FieldSet<'_>, desired: &Value, path: &str, taken: &mut Taken) {
+    if node.is_leaf() || taken.leaves.len() > NAMED {
         return;
     }
     match desired {
@@ -84,7 +97,7 @@ fn walk_owned(node: &FieldSet<'_>, desired: &Value, path: &str, taken: &mut Vec<
                 let below = element_path(path, index, element);
                 match node.element(element) {
                     Some(node) => walk_owned(node, element, &below, taken),
-                    None => taken.push(below),
+                    None => taken.leaves.push(below),
                 }
             }
         }
@@ -93,12 +106,12 @@ fn walk_owned(node: &FieldSet<'_>, desired: &Value, path: &str, taken: &mut Vec<
 }
 
 /// Names the members of an object of which nothing is ours any more, or the field itself where it is no object.
-fn name_members(value: &Value, path: String, taken: &mut Vec<String>) {
+fn name_members(value: &Value, path: String, taken: &mut Taken) {
     match value {
         Value::Object(members) if !members.is_empty() => {
             members.iter().for_each(|(key, value)| name_members(value, member(&path, key), taken));
         }
-        _ => taken.push(path),
+        _ => taken.add(value, path),
     }
 }
 
@@ -206,6 +219,15 @@ mod tests {
         found.sort();
         assert_eq!(found, taken);
         assert!(taken_over(None, &desired.body).is_empty());
+    }
+
+    #[test]
+    fn an_empty_list_is_named_only_where_nothing_else_was_taken_over() {
+        let taken = |fields: &str| {
+            taken_over(Some(fields), &json!({ "spec": { "args": [], "replicas": 1, "volumes": [] } }))
+        };
+        assert_eq!(taken(r#"{"f:spec":{"f:args":{}}}"#), ["spec.replicas"]);
+        assert_eq!(taken(r#"{"f:spec":{"f:replicas":{}}}"#), ["spec.args", "spec.volumes"]);
     }
 
     #[test]

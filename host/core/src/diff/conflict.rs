@@ -62,6 +62,9 @@ fn find(own: Option<&FieldSet<'_>>, others: &Others<'_, '_>, desired: &Value, pa
     if found.len() >= NAMED {
         return;
     }
+    if own.is_none() && is_empty_list(desired) && !others.iter().any(|(_, fields)| fields.is_leaf()) {
+        return; // A list whose elements have owners has none itself.
+    }
     let Some(own) = own else { return find_owned(others, desired, path, found) };
     match desired {
         _ if own.is_leaf() => {}
@@ -80,6 +83,10 @@ fn find(own: Option<&FieldSet<'_>>, others: &Others<'_, '_>, desired: &Value, pa
         desired if !diff::node_covers(own, desired) => found.push(words(&path, others)),
         _ => {}
     }
+}
+
+fn is_empty_list(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty)
 }
 
 /// Names what others own of a part of which nothing is ours; all of it, if they own it as one or it has no owner.
@@ -265,6 +272,17 @@ mod tests {
         let updated = manager(MANAGER, false, json!({ "f:spec": { "f:replicas": {} } }));
         assert_eq!(undone(&[updated], MANAGER, &desired()).as_deref(), Some("spec.replicas by hotshoe/demo"));
         assert_eq!(undone(&[], MANAGER, &desired()).as_deref(), Some("all of it"));
+    }
+
+    #[test]
+    fn an_empty_list_is_undone_where_another_owns_it_as_one_value_and_never_where_its_elements_have_owners() {
+        let desired = json!({ "spec": { "args": [], "volumes": [] } });
+        let own = manager(MANAGER, true, json!({ "f:spec": { "f:x": {} } }));
+        let volume = json!({ "f:spec": { "f:volumes": { "k:{\"name\":\"a\"}": { ".": {}, "f:name": {} } } } });
+        let added = manager("other", false, volume);
+        assert_eq!(undone(&[own.clone(), added.clone()], MANAGER, &desired), None);
+        let edited = manager("editor", false, json!({ "f:spec": { "f:args": {} } }));
+        assert_eq!(undone(&[own, added, edited], MANAGER, &desired).as_deref(), Some("spec.args by editor"));
     }
 
     #[test]

@@ -6,8 +6,10 @@
 //! `hotshoe.dev/applied` equals the digest of what is desired. No defaults and no quantities are
 //! compared, and what others add stays.
 
+pub mod associative_lists;
 pub mod changed_fields;
 pub mod conflict;
+pub mod emptied;
 pub mod hand_over;
 pub mod own_edits;
 pub mod renamed_elements;
@@ -18,9 +20,10 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::check::Desired;
+use crate::diff::associative_lists::{AssociativeLists, Path};
 use crate::model::kind::Kind;
 use crate::model::managed_fields::{FieldSet, Step};
 use crate::model::object::{Object, ObservedChildren, PLUGIN_LABEL};
@@ -64,7 +67,13 @@ pub struct Unsettled {
 
 /// What is desired against what is observed. Only what one of `plugins` made is pruned: the plugin itself, and those
 /// whose children it takes over.
-pub fn plan(desired: Vec<Desired>, observed: &ObservedChildren, plugins: &[&str], manager: &str) -> Plan {
+pub fn plan(
+    desired: Vec<Desired>,
+    observed: &ObservedChildren,
+    plugins: &[&str],
+    manager: &str,
+    lists: &AssociativeLists,
+) -> Plan {
     let mut plan = Plan::default();
     for (kind, child) in observed {
         let wanted = desired.iter().any(|desired| desired.reference.is(kind, &child.key));
@@ -76,7 +85,7 @@ pub fn plan(desired: Vec<Desired>, observed: &ObservedChildren, plugins: &[&str]
         let live = observed.iter().find(|(kind, child)| desired.reference.is(kind, &child.key));
         let precondition = match live {
             None => Precondition::Absent,
-            Some((_, live)) if live.deleting || in_sync(&desired, live, manager) => continue,
+            Some((_, live)) if live.deleting || in_sync(&desired, live, manager, lists) => continue,
             Some((_, live)) => Precondition::Uid(live.uid.clone()),
         };
         plan.apply.push(Apply { desired, precondition });
@@ -85,30 +94,66 @@ pub fn plan(desired: Vec<Desired>, observed: &ObservedChildren, plugins: &[&str]
 }
 
 /// Whether the child is as desired; one that is created once is, whatever became of it.
-pub fn in_sync(desired: &Desired, live: &Object, manager: &str) -> bool {
+pub fn in_sync(desired: &Desired, live: &Object, manager: &str, lists: &AssociativeLists) -> bool {
     if desired.is_created_once {
         return true;
     }
     live.applied.as_deref() == Some(&*desired.digest)
-        && live.owned_fields(manager, false).is_some_and(|fields| covers(fields, &desired.body))
+        && live
+            .owned_fields(manager, false)
+            .is_some_and(|fields| covers(fields, &desired.body, &desired.reference.kind, lists))
 }
 
-/// Whether `fieldsV1` holds every leaf of `desired`.
-///
-/// `apiVersion`, `kind`, `metadata.name` and `metadata.namespace` identify the object; no manager
-/// owns them.
-pub fn covers(fields: &str, desired: &Value) -> bool {
-    FieldSet::read(fields).is_ok_and(|fields| covers_members(&fields, desired, &["apiVersion", "kind"]))
+/// Whether `fieldsV1` holds every leaf of a desired object of this kind that can have an owner.
+/// What identifies the object has none.
+pub fn covers(fields: &str, desired: &Value, kind: &Kind, lists: &AssociativeLists) -> bool {
+    walk_covered(fields, desired, &|path, is_owned| is_owned || lists.has(kind, path))
 }
 
-fn covers_members(node: &FieldSet<'_>, desired: &Value, identity: &[&str]) -> bool {
-    let Some(members) = desired.as_object() else { return node_covers(node, desired) };
+/// What identifies an object.
+const OF_OBJECT: [&str; 2] = ["apiVersion", "kind"];
+const OF_METADATA: [&str; 2] = ["name", "namespace"];
+
+/// Is asked about each empty list, with whether it has a node of its own: whether it is covered.
+type EmptyList<'a> = &'a dyn Fn(&Path<'_>, bool) -> bool;
+
+fn walk_covered(fields: &str, desired: &Value, empty: EmptyList<'_>) -> bool {
+    let Some(members) = desired.as_object() else { return false };
+    FieldSet::read(fields).is_ok_and(|fields| covers_members(Some(&fields), members, &Path::ROOT, &OF_OBJECT, empty))
+}
+
+fn covers_members(
+    node: Option<&FieldSet<'_>>,
+    members: &Map<String, Value>,
+    path: &Path<'_>,
+    identity: &[&str],
+    empty: EmptyList<'_>,
+) -> bool {
     members.iter().filter(|(key, _)| !identity.contains(&key.as_str())).all(|(key, value)| {
-        node.member(key).is_some_and(|below| match key.as_str() {
-            "metadata" => covers_members(below, value, &["name", "namespace"]),
-            _ => node_covers(below, value),
-        })
+        let (below, path) = (node.and_then(|node| node.member(key)), path.member(key));
+        match value {
+            Value::Object(metadata) if identity == OF_OBJECT && key == "metadata" => {
+                below.is_some() && covers_members(below, metadata, &path, &OF_METADATA, empty)
+            }
+            _ => covers_value(below, value, &path, empty),
+        }
     })
+}
+
+/// A leaf covers its whole subtree. Where there is no node, nothing is covered but lists that never have one.
+fn covers_value(node: Option<&FieldSet<'_>>, desired: &Value, path: &Path<'_>, empty: EmptyList<'_>) -> bool {
+    match desired {
+        Value::Array(elements) if elements.is_empty() => empty(path, node.is_some()),
+        _ if node.is_some_and(FieldSet::is_leaf) => true,
+        Value::Object(members) if !members.is_empty() => covers_members(node, members, path, &[], empty),
+        Value::Array(elements) => {
+            let path = path.element();
+            node.is_some_and(|node| {
+                node.all_elements(elements, |element, below| covers_value(Some(below), element, &path, empty))
+            })
+        }
+        _ => node.is_some(),
+    }
 }
 
 /// Whether `fieldsV1` holds a leaf that `desired` has not.
@@ -119,16 +164,7 @@ pub fn exceeds(fields: &str, desired: &Value) -> bool {
 /// Whether a node covers all that is desired there. A leaf covers its whole subtree: a value, or a map or list that
 /// is replaced as one.
 pub fn node_covers(node: &FieldSet<'_>, desired: &Value) -> bool {
-    if node.is_leaf() {
-        return true;
-    }
-    match desired {
-        Value::Object(members) => {
-            members.iter().all(|(key, value)| node.member(key).is_some_and(|below| node_covers(below, value)))
-        }
-        Value::Array(elements) => node.all_elements(elements, |element, below| node_covers(below, element)),
-        _ => true,
-    }
+    covers_value(Some(node), desired, &Path::ROOT, &|_, is_owned| is_owned)
 }
 
 fn node_exceeds(node: &FieldSet<'_>, desired: &Value) -> bool {

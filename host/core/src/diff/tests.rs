@@ -2,6 +2,11 @@ use super::*;
 use crate::diff::repair::{Repair, repairs};
 use serde_json::json;
 
+/// Whether that is covered, where nothing is known of lists.
+fn covers(fields: &str, desired: &Value) -> bool {
+    super::covers(fields, desired, &Kind::new(KIND.0, "v1", KIND.1), &AssociativeLists::default())
+}
+
 const FIELDS: &str = r#"{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:replicas":{},"f:selector":{},
     "f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"memcached\"}":{".":{},"f:args":{},"f:image":{},"f:name":{},
     "f:ports":{"k:{\"containerPort\":11211,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{}}}}}}}}}"#;
@@ -99,7 +104,7 @@ fn child(name: &str, change: impl FnOnce(&mut Value)) -> (Kind, Arc<Object>) {
 }
 
 fn planned(desired: Vec<Desired>, observed: ObservedChildren) -> (Vec<(String, Precondition)>, Vec<String>) {
-    let plan = plan(desired, &observed, &["demo"], MANAGER);
+    let plan = plan(desired, &observed, &["demo"], MANAGER, &AssociativeLists::default());
     let applied = plan.apply.into_iter().map(|apply| (apply.desired.reference.name.to_string(), apply.precondition));
     (applied.collect(), plan.prune.iter().map(|(_, child)| child.key.name.to_string()).collect())
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::field_path;
 use crate::model::kind::{Kind, ObjectRef};
 use crate::model::projection::Projection;
 
@@ -268,7 +269,7 @@ impl Descriptor {
 
     /// What the plugin is shown of what it says itself of a parent.
     pub fn own_status(&self) -> Option<Projection> {
-        let is_status = |path: &&String| *path == "status" || path.starts_with("status.");
+        let is_status = |path: &&String| field_path::keys(path).is_ok_and(|keys| keys.first() == Some(&"status"));
         let read: Vec<&String> = self.parent_fields.iter().filter(is_status).collect();
         (!read.is_empty()).then(|| Projection::new(&read))
     }
@@ -293,7 +294,7 @@ pub struct OwnedKind {
     pub kind: Kind,
     /// What the plugin wants to do with them.
     pub verbs: Vec<WriteVerb>,
-    /// The fields to be shown, as dotted paths.
+    /// The fields to be shown, as [paths](field_path).
     pub fields: Vec<String>,
 }
 
@@ -311,7 +312,7 @@ impl OwnedKind {
 pub enum MatchRule {
     /// The label of this key carries the parent's name; an empty key stands for every object in its namespace.
     ParentLabel(String),
-    /// The field of the parent at this dotted path names it.
+    /// The field of the parent at this [path](field_path) names it.
     ParentField(String),
 }
 
@@ -327,7 +328,7 @@ pub struct ReadKind {
     /// How they belong to a parent.
     #[serde(rename = "match")]
     pub rule: MatchRule,
-    /// The fields to be shown, as dotted paths.
+    /// The fields to be shown, as [paths](field_path).
     pub fields: Vec<String>,
 }
 

@@ -37,15 +37,17 @@ impl Kind {
 
     /// Whether it is a kind of Kubernetes itself, which has controllers of its own that write its status.
     pub fn is_builtin(&self) -> bool {
-        const GROUPS: [&str; 8] = [
+        const GROUPS: [&str; 10] = [
             "discovery.k8s.io",
             "events.k8s.io",
             "flowcontrol.apiserver.k8s.io",
+            "internal.apiserver.k8s.io",
             "networking.k8s.io",
             "node.k8s.io",
             "resource.k8s.io",
             "scheduling.k8s.io",
             "storage.k8s.io",
+            "storagemigration.k8s.io",
         ];
         // Groups without a dot are reserved for it; `*.k8s.io` is also that of custom kinds, such as Gateways.
         !self.group.contains('.') || GROUPS.contains(&&*self.group)

@@ -2,6 +2,7 @@
 
 pub mod decision;
 pub mod digest;
+pub mod field_path;
 pub mod json_guard;
 pub mod kind;
 pub mod label_selector;

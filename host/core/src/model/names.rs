@@ -65,14 +65,6 @@ pub fn is_visible(name: &str, limit: usize) -> bool {
     (1..=limit).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
 }
 
-/// A dotted path into an object, such as `spec.replicas`.
-pub fn is_path(path: &str) -> bool {
-    let segment = |segment: &str| {
-        !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_$/".contains(&byte))
-    };
-    path.len() <= 512 && path.split('.').count() <= 16 && path.split('.').all(segment)
-}
-
 /// A label selector as `kubectl -l` accepts it: `a=b,c!=d,e in (x,y),f,!g`. Empty selects all.
 pub fn is_selector(selector: &str) -> bool {
     selector.is_empty() || split_requirements(selector).into_iter().all(|text| is_requirement(text.trim()))
@@ -129,14 +121,6 @@ mod tests {
         }
         for name in ["", "/", "a/", "/a", "a/b/c", "Bad_Prefix/a", "a b", "-a"] {
             assert!(!is_qualified(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn paths() {
-        assert!(is_path("spec.replicas") && is_path("metadata.annotations") && is_path("status"));
-        for path in ["", ".", "a..b", "a.", "a[0]", "a b"] {
-            assert!(!is_path(path), "{path}");
         }
     }
 

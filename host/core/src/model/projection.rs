@@ -10,12 +10,14 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::model::field_path;
+
 /// Metadata that every plugin is shown. Not `resourceVersion`: it changes with every write of
 /// any plugin and would make equal observations differ.
 const ALWAYS: [&str; 5] =
     ["metadata.name", "metadata.namespace", "metadata.uid", "metadata.generation", "metadata.deletionTimestamp"];
 
-/// A set of dotted paths into an object. A path through a list means every element of it.
+/// A set of [paths](field_path) into an object. A path through a list means every element of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Projection {
     root: Fields,
@@ -44,9 +46,11 @@ impl Projection {
         projection
     }
 
-    /// Adds one path.
+    /// Adds one path; a text that is none shows nothing.
     pub fn add(&mut self, path: &str) {
-        insert(&mut self.root, path);
+        if let Ok(keys) = field_path::keys(path) {
+            insert(&mut self.root, &keys);
+        }
     }
 
     /// What either of two shows.
@@ -85,16 +89,13 @@ impl Projection {
     }
 }
 
-fn insert(fields: &mut Fields, path: &str) {
-    let (head, rest) = match path.split_once('.') {
-        Some((head, rest)) => (head, Some(rest)),
-        None => (path, None),
-    };
-    let node = fields.entry(head.into()).or_insert_with(|| Node::Only(Fields::new()));
-    match (rest, node) {
-        (None, node) => *node = Node::Whole,
-        (Some(rest), Node::Only(below)) => insert(below, rest),
-        (Some(_), Node::Whole) => {}
+fn insert(fields: &mut Fields, keys: &[&str]) {
+    let Some((head, rest)) = keys.split_first() else { return };
+    let node = fields.entry((*head).into()).or_insert_with(|| Node::Only(Fields::new()));
+    match node {
+        node if rest.is_empty() => *node = Node::Whole,
+        Node::Only(below) => insert(below, rest),
+        Node::Whole => {}
     }
 }
 
@@ -296,7 +297,8 @@ mod tests {
             (&["metadata"], true),
             (&["metadata.labels", "spec.replicas"], false),
             (&["kind"], false),
-            (&[""], false),
+            (&["metadata.annotations['example.com/size']"], true),
+            (&["metadata['x']", "spec['x']"], false),
         ] {
             assert_eq!(Projection::new(paths).is_of_metadata(), enough, "{paths:?}");
         }
@@ -324,6 +326,16 @@ mod tests {
             project(&["spec.containers.image"], json),
             r#"{"spec":{"containers":[{"image":"i"},{"image":"j"}]}}"#
         );
+    }
+
+    #[test]
+    fn a_key_with_dots_and_slashes_is_kept_where_it_is_quoted() {
+        let json = r#"{"metadata":{"annotations":{"example.com/size":"3","example":"x"}},"data":{"a.b":"1","a":{"b":2}}}"#;
+        assert_eq!(
+            project(&["metadata.annotations['example.com/size']", "data['a.b']"], json),
+            r#"{"metadata":{"annotations":{"example.com/size":"3"}},"data":{"a.b":"1"}}"#
+        );
+        assert_eq!(project(&["metadata.annotations.example.com/size"], json), r#"{"metadata":{}}"#);
     }
 
     #[test]

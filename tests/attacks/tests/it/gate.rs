@@ -21,7 +21,7 @@ const PLACE: Place<'_> = Place { namespace: "theirs", name: "forged" };
 
 /// The rule that each of them breaks. One that breaks another, by what it lacks beside, would pass as soon as
 /// that is granted.
-const RULES: [(&str, &str); 65] = [
+const RULES: [(&str, &str); 67] = [
     ("a ClusterRole", "kind-not-owned"),
     ("a ClusterRole that claims a namespace", "kind-not-owned"),
     ("a ClusterRoleBinding", "kind-not-owned"),
@@ -50,8 +50,10 @@ const RULES: [(&str, &str); 65] = [
     ("a Deployment of privileged Pods", "pod-privileged"),
     ("a Deployment of Pods that mount the node's files", "pod-host-path"),
     ("a Pod that writes where it may read the node's files", "pod-host-path-writable"),
+    ("a Pod that makes a folder where it may read the node's files", "pod-host-path-writable"),
     ("a Pod with an annotation for an add-on", "pod-annotation"),
     ("a Pod with a device by an annotation of CRI-O", "pod-annotation"),
+    ("a Deployment of Pods with a device by an annotation of CRI-O", "pod-annotation"),
     ("a Pod with a file of the node by an annotation of crun", "pod-annotation"),
     ("a Pod with kernel parameters by an annotation of Kata Containers", "pod-annotation"),
     ("a Pod with a flag of gVisor", "pod-annotation"),

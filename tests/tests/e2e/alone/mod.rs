@@ -3,6 +3,7 @@
 mod in_cluster;
 mod outage;
 mod rbac;
+mod restored;
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};

@@ -596,6 +596,13 @@ fn files_of_the_node_are_only_read_unless_writing_is_opened() {
             assert_eq!(mounted(mount.clone(), &others), Some("pod-host-path-writable"), "{containers} {mount}");
             assert_eq!(mounted(mount.clone(), &writing), None, "{containers} {mount}");
         }
+        for sub_path in [json!({ "subPath": "a/b" }), json!({ "subPath": "" }), json!({ "subPathExpr": "$(NAME)" })] {
+            let mut mount = merged(json!({ "name": "v", "readOnly": true }), sub_path);
+            assert_eq!(mounted(mount.clone(), &reading), Some("pod-host-path-writable"), "{containers} {mount}");
+            assert_eq!(mounted(mount.clone(), &writing), None, "{containers} {mount}");
+            mount["name"] = json!("e");
+            assert_eq!(mounted(mount.clone(), &reading), None, "{containers} {mount}: it is not the node's");
+        }
         for odd in [json!({ "name": "v", "readOnly": "true" }), json!({ "readOnly": true }), json!("v")] {
             assert_eq!(mounted(odd.clone(), &reading), Some("field-shape"), "{odd}");
         }

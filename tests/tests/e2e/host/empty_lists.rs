@@ -1,0 +1,169 @@
+//! Children with empty lists: they stay empty, and are not written over and over. The plugin desires what its parent dictates.
+
+use futures::StreamExt;
+use hotshoe_tests::guests::{Folder, reworded};
+use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, DEPLOYMENT, DOOR, Kind, NETWORK_POLICY};
+use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+const PLUGIN: &str = "lists";
+
+/// A host with the plugin, which may own this kind, too.
+async fn host(name: &str, kind: &Kind) -> (Scene, Folder, Host) {
+    static READY: OnceCell<()> = OnceCell::const_new();
+    let plane = ControlPlane::shared().await;
+    READY.get_or_init(|| install(plane)).await;
+    let mut scene = Scene::new(plane, name).await;
+    let folder = Folder::of_hostile();
+    let before = "owns too: v1 Service                                                    ";
+    let after = format!("{:<width$}", format!("owns too: {} {}", kind.api_version(), kind.kind), width = before.len());
+    folder.put(&reworded(folder.original(), before, &after));
+    folder.edit("name: hostile\n", &format!("name: {PLUGIN}\n"));
+    folder.edit(
+        "group: \"\"\n      kind: Service\n",
+        &format!("group: {}\n      kind: {}\n", kind.group, kind.kind),
+    );
+    let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+    scene.watch_log(&host);
+    (scene, folder, host)
+}
+
+async fn install(plane: &ControlPlane) {
+    for fixture in ["hostile", "lists"] {
+        plane.install_definition(&repository(&format!("tests/fixtures/{fixture}/crd.yaml"))).await;
+    }
+    plane.create_account(PLUGIN).await;
+    plane.allow_impersonation(PLUGIN).await;
+    let everything = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
+    plane.grant(PLUGIN, "tests-lists", &everything).await;
+    let all = |group: &str, resources: &[&str], verbs: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": verbs });
+    let watch = ["get", "list", "watch"];
+    let of_host = json!([
+        all("fixtures.example.com", &["attacks"], &["get", "list", "watch", "patch"]),
+        all("fixtures.example.com", &["attacks/status"], &["patch"]),
+        all("fixtures.example.com", &["doors"], &watch),
+        all("networking.k8s.io", &["networkpolicies"], &watch),
+        all("", &["configmaps", "persistentvolumeclaims", "pods"], &watch),
+        all("apps", &["replicasets", "statefulsets"], &watch),
+    ]);
+    plane.grant("hotshoe", "tests-lists-host", &of_host).await;
+}
+
+fn child(kind: &Kind, name: &str, body: &Value) -> Value {
+    json!({ "group": kind.group, "version": kind.version, "kind": kind.kind, "name": name, "body": body.to_string() })
+}
+
+fn dictating(children: &[Value]) -> Value {
+    json!({ "spec": { "attack": "dictated", "children": children } })
+}
+
+/// Creates the parent `one`, which dictates these children.
+async fn create(scene: &Scene, children: &[Value]) {
+    let mut parent = dictating(children);
+    parent["apiVersion"] = ATTACK.api_version().into();
+    parent["kind"] = ATTACK.kind.into();
+    parent["metadata"] = json!({ "name": "one" });
+    scene.create(parent).await;
+}
+
+/// Has the parent decided again with another child beside these, and counts the writes of each kind in that pass.
+async fn written_with_another(scene: &Scene, children: &[Value], resources: [&str; 2]) -> [usize; 2] {
+    let before = scene.recorded_writes().await;
+    let another = child(&CONFIG_MAP, "another", &json!({ "data": { "a": "b" } }));
+    let all: Vec<Value> = children.iter().cloned().chain([another]).collect();
+    scene.merge(&ATTACK, "one", dictating(&all)).await;
+    scene.until_object(&CONFIG_MAP, "another", "is there", |_| true).await;
+    // Once more without it: what is written is gone, and so all that was to be written before.
+    scene.merge(&ATTACK, "one", dictating(children)).await;
+    scene.gone(&CONFIG_MAP, "another").await;
+    let writes = scene.recorded_writes().await;
+    resources.map(|resource| writes.iter().skip(before.len()).filter(|write| write.is_about(resource)).count())
+}
+
+#[test]
+fn an_empty_list_of_a_custom_kind_stays_empty_whatever_its_type_and_its_default() {
+    run(async {
+        let (scene, _folder, _host) = host("empty-custom", &DOOR).await;
+        let full = json!({
+            "hosts": ["a"], "plain": ["a"], "guests": ["a"], "rooms": [{ "name": "a" }], "options": { "a": "b" },
+        });
+        let empty = json!({ "hosts": [], "plain": [], "guests": [], "rooms": [], "options": {} });
+        let desired = |spec: &Value| [child(&DOOR, "front", &json!({ "spec": spec }))];
+        create(&scene, &desired(&full)).await;
+        scene.until_object(&DOOR, "front", "is as desired", |door| door["spec"] == full).await;
+        let mut changes = scene.watch(&DOOR).await;
+        scene.merge(&ATTACK, "one", dictating(&desired(&empty))).await;
+        scene.until_object(&DOOR, "front", "is empty", |door| door["spec"] == empty).await;
+        // At no time is it open.
+        loop {
+            let (_, door) = changes.next().await.expect("the watch goes on");
+            assert!(!door["spec"].to_string().contains('*'), "{door:#}");
+            if door["spec"] == empty {
+                break;
+            }
+        }
+        assert_eq!(written_with_another(&scene, &desired(&empty), ["doors", "pods"]).await, [0, 0]);
+        assert_eq!(scene.get(&DOOR, "front").await["spec"], empty);
+        scene.merge(&DOOR, "front", json!({ "spec": { "hosts": ["*"], "plain": null } })).await;
+        scene.until_object(&DOOR, "front", "is put back", |door| door["spec"] == empty).await;
+    });
+}
+
+#[test]
+fn nothing_but_a_list_without_an_owner_is_desired_once_and_stays() {
+    run(async {
+        let (scene, _folder, _host) = host("empty-alone", &DOOR).await;
+        let desired = |spec: Value| [child(&DOOR, "front", &json!({ "spec": spec }))];
+        create(&scene, &desired(json!({ "rooms": [{ "name": "a" }] }))).await;
+        scene.until_object(&DOOR, "front", "has a room", |door| door["spec"]["rooms"][0]["name"] == "a").await;
+        let empty = desired(json!({ "rooms": [] }));
+        scene.merge(&ATTACK, "one", dictating(&empty)).await;
+        scene.until_object(&DOOR, "front", "has none", |door| door["spec"]["rooms"] == json!([])).await;
+        assert_eq!(written_with_another(&scene, &empty, ["doors", "pods"]).await, [0, 0]);
+        // All of the spec is the plugin's, and goes.
+        let nothing = desired(json!({}));
+        scene.merge(&ATTACK, "one", dictating(&nothing)).await;
+        scene.until_object(&DOOR, "front", "says nothing of rooms", |door| door["spec"]["rooms"].is_null()).await;
+        assert_eq!(written_with_another(&scene, &nothing, ["doors", "pods"]).await, [0, 0]);
+        assert_eq!(scene.events("one", "Invalid").await, [Value::Null; 0]);
+    });
+}
+
+#[test]
+fn an_empty_list_of_a_kind_of_kubernetes_itself_is_the_plugins_and_is_written_once() {
+    run(async {
+        let (scene, _folder, _host) = host("empty-known", &NETWORK_POLICY).await;
+        let labels = json!({ "app": "one" });
+        let security = json!({
+            "allowPrivilegeEscalation": false, "runAsNonRoot": true, "runAsUser": 1000,
+            "capabilities": { "add": [], "drop": ["ALL"] }, "seccompProfile": { "type": "RuntimeDefault" },
+        });
+        let container = json!({
+            "name": "main", "image": "registry.example.com/main:1", "securityContext": security,
+            "args": [], "env": [], "ports": [], "volumeMounts": [],
+        });
+        let pod = json!({
+            "automountServiceAccountToken": false, "containers": [container], "volumes": [], "tolerations": [],
+            "imagePullSecrets": [],
+        });
+        let template = json!({ "metadata": { "labels": labels }, "spec": pod });
+        let deployment = json!({ "spec": { "replicas": 0, "selector": { "matchLabels": labels }, "template": template } });
+        let policy = json!({ "spec": { "podSelector": {}, "policyTypes": ["Ingress"], "ingress": [] } });
+        let children = [child(&DEPLOYMENT, "one", &deployment), child(&NETWORK_POLICY, "closed", &policy)];
+        create(&scene, &children).await;
+        for (kind, name) in [(&DEPLOYMENT, "one"), (&NETWORK_POLICY, "closed")] {
+            scene.until_object(kind, name, "is there", |_| true).await;
+        }
+        assert_eq!(written_with_another(&scene, &children, ["deployments", "networkpolicies"]).await, [0, 0]);
+        // What others put there is undone: it is the plugin's that it is empty.
+        scene.merge(&NETWORK_POLICY, "closed", json!({ "spec": { "ingress": [{}] } })).await;
+        let is_closed = |policy: &Value| policy["spec"]["ingress"].is_null();
+        scene.until_object(&NETWORK_POLICY, "closed", "is closed again", is_closed).await;
+        let args = "/spec/template/spec/containers/0/args";
+        scene.json_patch(&DEPLOYMENT, "one", json!([{ "op": "add", "path": args, "value": ["--open"] }])).await;
+        let has_none = |deployment: &Value| deployment.pointer(args).is_none();
+        scene.until_object(&DEPLOYMENT, "one", "has no arguments again", has_none).await;
+        assert_eq!(written_with_another(&scene, &children, ["deployments", "networkpolicies"]).await, [0, 0]);
+    });
+}
