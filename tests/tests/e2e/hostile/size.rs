@@ -1,9 +1,12 @@
 //! Answers that are small enough for the host and cost the API server, or the host, more than their bytes.
 
+use std::net::TcpListener;
+
 use hotshoe_tests::attacks::named;
-use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP};
+use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, MUTATING_WEBHOOK};
 use hotshoe_tests::run;
 use hotshoe_tests::scene::said;
+use serde_json::json;
 
 use super::rig::{Rig, attack};
 
@@ -72,5 +75,46 @@ fn a_plugin_that_asks_again_and_again_for_children_that_are_invalid_is_not_calle
             rig.scene.delete(&ATTACK, &format!("invalid-{number}")).await;
         }
         rig.is_well(row.name).await;
+    });
+}
+
+#[test]
+fn a_plugin_whose_writes_have_no_answer_while_those_of_others_have_is_not_called_for_a_while() {
+    run(async {
+        let rig = Rig::new("unanswered").await;
+        // An admission webhook that accepts connections and says nothing.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let name = format!("{}.example.com", rig.scene.namespace);
+        let webhook = json!({
+            "apiVersion": MUTATING_WEBHOOK.api_version(), "kind": MUTATING_WEBHOOK.kind,
+            "metadata": { "name": name },
+            "webhooks": [{
+                "name": name, "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
+                "clientConfig": { "url": format!("https://{address}/") },
+                "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": rig.scene.namespace } },
+                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"] }],
+            }],
+        });
+        rig.scene.plane.admin.create(&webhook).await.expect("the webhook is there");
+        for number in 0..8 {
+            rig.scene.create(attack(&format!("one-{number}"), "")).await;
+        }
+        rig.host
+            .until("the circuit is open", async || {
+                // The other plugin's writes have answers meanwhile.
+                rig.is_well("writes without an answer").await;
+                let plugin = rig.plugin().await;
+                if plugin["breaker"]["state"] == "open" { Ok(()) } else { Err(format!("{plugin:#}")) }
+            })
+            .await;
+        let plugin = rig.plugin().await;
+        let last = plugin["unanswered"]["last"].as_str().unwrap_or_default();
+        assert!(last.contains("ConfigMap") && last.contains("one-"), "{plugin:#}");
+        assert!(rig.metric("hotshoe_plugin_writes_unanswered_total{controller=\"hostile\"} ").await >= 2);
+        let (_, words) = rig.host.ask(&["status"]);
+        assert!(words.contains("had no answer in time while the API server answers others"), "{words}");
+        rig.scene.plane.admin.delete(&MUTATING_WEBHOOK, "", &name).await.expect("the webhook goes");
+        drop(listener);
     });
 }
