@@ -12,7 +12,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use hotshoe_tests::attacks::components::Offered;
+use hotshoe_tests::attacks::components::{Offered, reading_by_field};
 use hotshoe_tests::attacks::{How, markdown, named};
 use hotshoe_tests::guests::Folder;
 use http::Method;
@@ -31,7 +31,7 @@ use crate::watcher::Watcher;
 use crate::{NAMESPACE, report, repository};
 
 /// One of each class, by its row in the table of attacks.
-const CLASSES: [(&str, &str); 12] = [
+const CLASSES: [(&str, &str); 16] = [
     ("loop", "endless loop"),
     ("memory", "memory bomb"),
     ("recursion", "recursion on the guest's stack"),
@@ -44,7 +44,19 @@ const CLASSES: [(&str, &str); 12] = [
     ("flip", "another decision at every call"),
     ("denied", "the host's own condition"),
     ("compile-bomb", "compile bomb: one huge function"),
+    ("many-keys", "child of 110,000 keys"),
+    ("large-children", "many children of as many keys as may be"),
+    ("invalid", "children that the API server finds invalid, again and again"),
+    (STORM, "changes of what a field of the parents might name"),
 ];
+
+/// No attack in an answer: the plugin reads what a field of its many large parents names, and there are many changes.
+const STORM: &str = "parent-field";
+/// The parents in the storm, and the bytes of each.
+const STORM_PARENTS: usize = 400;
+const STORM_BYTES: usize = 20_000;
+/// Between two changes of an object that no parent names.
+const CHANGES: Duration = Duration::from_millis(10);
 
 /// Between two changes of healthy parents.
 const TRICKLE: Duration = Duration::from_millis(25);
@@ -183,6 +195,9 @@ impl Bench {
     }
 
     async fn attacked(&self, class: &str, row: &str, folder: &Folder) -> Result<Attacked> {
+        if class == STORM {
+            return self.stormed().await;
+        }
         let host = self.host(Some(folder)).await?;
         self.provoked("warm-up", "", WARM_UP).await?;
         let before = self.resident(&host).await?;
@@ -194,6 +209,46 @@ impl Bench {
         let rss = [before, self.resident(&host).await?];
         host.stop()?;
         Ok(Attacked { class: class.to_owned(), run, rss })
+    }
+
+    async fn stormed(&self) -> Result<Attacked> {
+        let folder = Folder::of_hostile();
+        folder.put(&reading_by_field(folder.original()));
+        let host = self.host(Some(&folder)).await?;
+        for number in 0..STORM_PARENTS {
+            let large = json!([{ "group": "", "version": "v1", "kind": "ConfigMap", "name": "a", "body": "x".repeat(STORM_BYTES) }]);
+            self.create_attacker(number, json!({ "attack": "silence", "children": large })).await?;
+        }
+        let before = self.resident(&host).await?;
+        let run = tokio::select! {
+            run = self.trickle(STORM, self.lasts) => run?,
+            error = self.change_unnamed() => return Err(error),
+        };
+        self.delete_attackers(STORM_PARENTS).await?;
+        let rss = [before, self.resident(&host).await?];
+        host.stop()?;
+        Ok(Attacked { class: STORM.to_owned(), run, rss })
+    }
+
+    /// Changes a ConfigMap that no parent names again and again; ends only with an error.
+    async fn change_unnamed(&self) -> anyhow::Error {
+        let list = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
+        let path = format!("{list}/unnamed");
+        let body = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "unnamed" } });
+        if let Err(error) = self.plane.admin.send(Method::POST, &list, JSON, body.to_string().into_bytes()).await {
+            return error;
+        }
+        let mut pace = interval(CHANGES);
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        for round in 0_usize.. {
+            pace.tick().await;
+            let patch = json!({ "metadata": { "annotations": { "round": round.to_string() } } });
+            if let Err(error) = self.plane.admin.send(Method::PATCH, &path, MERGE, patch.to_string().into_bytes()).await
+            {
+                return error;
+            }
+        }
+        anyhow::anyhow!("there were no more rounds")
     }
 
     async fn resident(&self, host: &Process) -> Result<f64> {
@@ -236,19 +291,23 @@ impl Bench {
             error = self.provoke() => return Err(error),
         };
         self.heal_attackers().await?;
-        self.delete_attackers().await?;
+        self.delete_attackers(ATTACKERS).await?;
         Ok(run)
     }
 
     async fn create_attackers(&self, word: &str) -> Result<()> {
         for number in 0..ATTACKERS {
-            let body = json!({
-                "apiVersion": "fixtures.example.com/v1", "kind": "Attack",
-                "metadata": { "name": attacker(number), "namespace": NAMESPACE }, "spec": { "attack": word },
-            });
-            self.plane.admin.send(Method::POST, LIST, JSON, body.to_string().into_bytes()).await?;
+            self.create_attacker(number, json!({ "attack": word })).await?;
         }
         Ok(())
+    }
+
+    async fn create_attacker(&self, number: usize, spec: Value) -> Result<()> {
+        let body = json!({
+            "apiVersion": "fixtures.example.com/v1", "kind": "Attack",
+            "metadata": { "name": attacker(number), "namespace": NAMESPACE }, "spec": spec,
+        });
+        self.plane.admin.send(Method::POST, LIST, JSON, body.to_string().into_bytes()).await.map(drop)
     }
 
     async fn patch_attacker(&self, number: usize, spec: Value) -> Result<()> {
@@ -276,8 +335,8 @@ impl Bench {
         Ok(())
     }
 
-    async fn delete_attackers(&self) -> Result<()> {
-        for number in 0..ATTACKERS {
+    async fn delete_attackers(&self, count: usize) -> Result<()> {
+        for number in 0..count {
             let path = format!("{LIST}/{}", attacker(number));
             self.plane.admin.send(Method::DELETE, &path, JSON, Vec::new()).await?;
         }

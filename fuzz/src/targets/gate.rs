@@ -52,6 +52,7 @@ pub fn gate(bytes: &[u8]) {
         grant: &grant,
         descriptor: &descriptor,
         most_children: 500,
+        most_fields: 10_000,
         namespaced: Box::new(|kind| Some(known(kind)?.3)),
         label_of: Box::new(|_, _| None),
     };

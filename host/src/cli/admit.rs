@@ -58,6 +58,7 @@ fn judge(
         grant: &config.grant,
         descriptor,
         most_children: config.limits.children as usize,
+        most_fields: config.limits.fields_per_child as usize,
         namespaced: Box::new(|kind| Some(discovery::conventional(kind).namespaced)),
         label_of: Box::new(|_, _| None),
     };

@@ -11,6 +11,7 @@ use crate::reconcile::slot::Refused;
 use crate::rollout::status::{PluginStatus, Trouble};
 use crate::server::HostStatus;
 use hotshoe_core::flow::circuit_breaker::{BreakerStatus, State};
+use hotshoe_core::flow::unanswered::HeldStatus;
 use hotshoe_core::model::digest::Digest;
 
 /// Show the state of a running host and its plugins
@@ -76,6 +77,11 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
         let left = seconds.map(|seconds| format!(" for another {seconds} s")).unwrap_or_default();
         let state = state.as_str();
         notes.push(format!("circuit {state}{left}: it failed too often to be called; another component closes it"));
+    }
+    if let Some(HeldStatus { count, last, seconds }) = &plugin.unanswered {
+        notes.push(format!(
+            "{count} writes of the last ten minutes had no answer in time while the API server answers others, which counts against the plugin; the last was {last}, {seconds} s ago: write less, or smaller objects"
+        ));
     }
     if let Some(why) = &plugin.unable {
         notes.push(format!("nothing is written, for the host may not impersonate its account: {why}; {APPLY_RIGHTS}"));
@@ -154,6 +160,14 @@ mod tests {
         let noted = notes(&plugin(json!({ "parents": 5, "trouble": trouble })));
         assert!(noted[0].starts_with("fails on 2 of 5") && noted[1].contains("children of 1 of 5"), "{noted:?}");
         assert!(notes(&plugin(json!({ "parents": 5 }))).is_empty());
+    }
+
+    #[test]
+    fn writes_without_an_answer_are_noted_with_the_last_of_them() {
+        let unanswered = json!({ "count": 3, "last": "ConfigMap shop/bulk", "seconds": 5 });
+        let noted = notes(&plugin(json!({ "unanswered": unanswered })));
+        assert!(noted[0].starts_with("3 writes of the last ten minutes had no answer"), "{noted:?}");
+        assert!(noted[0].contains("the last was ConfigMap shop/bulk, 5 s ago"), "{noted:?}");
     }
 
     #[test]

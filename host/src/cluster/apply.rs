@@ -19,7 +19,9 @@ use crate::cluster::rate_limit::RateLimit;
 use crate::cluster::shared_watch::Role;
 use crate::cluster::view::View;
 use hotshoe_core::check;
+use hotshoe_core::check::fields;
 use hotshoe_core::diff::{Apply, Plan, Precondition};
+use hotshoe_core::flow::unanswered::Unanswered;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL, plugin_manager};
 use hotshoe_core::model::predecessors::Predecessors;
@@ -102,6 +104,11 @@ impl Writer {
     /// Returns why the host may not act as the plugin, if so: then nothing of the plugin is written.
     pub fn unable(&self) -> Option<String> {
         self.unable.lock().clone()
+    }
+
+    /// Returns whether a write without an answer is held against the plugin.
+    pub fn is_to_blame(&self, write: Unanswered) -> bool {
+        self.cluster.outage.blame(&self.plugin, write)
     }
 
     /// Returns the plugin's field manager.
@@ -188,7 +195,7 @@ impl Writer {
             content_type,
             body: patch.to_string().into_bytes(),
         };
-        self.rate_limit.write().await;
+        self.rate_limit.write(call.body.len(), fields::count(patch)).await;
         let reply = self.send(call, &self.identity, target.permit).await?;
         self.learn(target.view, &reply).map_err(|error| unreadable(reference, &error))
     }
@@ -203,7 +210,7 @@ impl Writer {
             content_type: APPLY,
             body: apply_body::conditional(&apply.desired.body, &apply.precondition),
         };
-        self.rate_limit.write().await;
+        self.rate_limit.write(call.body.len(), fields::count(&apply.desired.body)).await;
         let reply = self.send(call, &self.identity, target.permit).await?;
         self.learn(target.view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
     }

@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
@@ -92,11 +93,13 @@ impl Cluster {
         let Some(timeout) = permit.timeout() else {
             return Err(call.unanswered("PermitExpired", "the permit to write has ended".into()));
         };
+        let (sent, bytes) = (Instant::now(), call.body.len());
         let result = match tokio::time::timeout(timeout, self.exchange(&mut call, identity)).await {
             Ok(result) => result,
             Err(_) => Err(call.unanswered("Timeout", format!("no answer within {timeout:?}"))),
         };
-        result.map_err(|error| self.outage.judge(error))
+        let written = (call.method != Method::GET).then_some((&self.plugin, sent, bytes));
+        self.outage.note_answer(result, written).map_err(|error| self.outage.judge(error))
     }
 
     async fn exchange(&self, call: &mut ApiCall<'_>, identity: &Identity) -> Result<String, ApiError> {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use hotshoe_core::flow::unanswered::Unanswered;
+
 /// What to do if a right is missing.
 pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac` prints for all plugins of this host";
 
@@ -39,6 +41,8 @@ pub struct ApiError {
     pub after_outage: bool,
     /// Its kind, version or subresource is not served at the moment.
     pub unserved: bool,
+    /// It is a write that had no answer in time.
+    pub unanswered: Option<Unanswered>,
 }
 
 impl ApiError {
@@ -57,6 +61,7 @@ impl ApiError {
             fields: Vec::new(),
             after_outage: false,
             unserved: false,
+            unanswered: None,
         }
     }
 
@@ -88,6 +93,11 @@ impl ApiError {
     /// There is no such object, or its kind is not served.
     pub fn is_not_found(&self) -> bool {
         self.code == 404
+    }
+
+    /// The API server did not answer in time, or says that it could not. That it cannot be reached is another matter.
+    pub fn is_late(&self) -> bool {
+        self.code == 504 || self.reason == "Timeout"
     }
 
     /// The object is gone. A kind, version or subresource that is not served at the moment says nothing about it.

@@ -11,6 +11,7 @@ pub mod discovery;
 pub mod error;
 pub mod events;
 pub mod fair_queue;
+mod field_index;
 pub mod holders;
 pub mod identity;
 pub mod namespace;

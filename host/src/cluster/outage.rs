@@ -4,6 +4,7 @@
 //! will allow, because it has not read all RBAC objects yet, and answers 429 or 503, because it has not read the CRDs
 //! or filled its caches; [watches](crate::cluster::watch) and writes treat such answers as transient.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -11,15 +12,17 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::cluster::error::ApiError;
+use hotshoe_core::flow::unanswered::{Answers, Unanswered};
 
 /// How long after an outage the API server may still answer wrongly.
 const WAKING_UP: Duration = Duration::from_secs(30);
 
-/// When the API server last did not answer, and whether that is logged.
+/// When the API server last did not answer, whether that is logged, and whom it answered.
 #[derive(Default)]
 pub struct Outage {
     last: Mutex<Option<Instant>>,
     logged: AtomicBool,
+    answers: Mutex<Answers>,
 }
 
 impl Outage {
@@ -37,6 +40,36 @@ impl Outage {
     /// Notes an answer. Returns whether to log the end of an outage.
     pub(super) fn ends(&self) -> bool {
         self.logged.load(Ordering::Relaxed) && self.logged.swap(false, Ordering::Relaxed)
+    }
+
+    /// Notes whether a request was answered; a write with its plugin, when it was sent and its bytes.
+    pub(super) fn note_answer<T>(
+        &self,
+        result: Result<T, ApiError>,
+        written: Option<(&Arc<str>, Instant, usize)>,
+    ) -> Result<T, ApiError> {
+        let (now, mut answers) = (Instant::now().into_std(), self.answers.lock());
+        match (result, written) {
+            (Err(error), Some((plugin, sent, bytes))) if error.is_late() => {
+                answers.missed(plugin, now);
+                let unanswered = Some(Unanswered { sent: sent.into_std(), ended: now, bytes });
+                return Err(ApiError { unanswered, ..error });
+            }
+            (Err(error), _) if error.code == 0 => return Err(error),
+            (result, Some((plugin, ..))) => {
+                answers.wrote(plugin, now);
+                result
+            }
+            (result, None) => {
+                answers.read(now);
+                result
+            }
+        }
+    }
+
+    /// Returns whether a write without an answer is held against its plugin.
+    pub(super) fn blame(&self, plugin: &str, write: Unanswered) -> bool {
+        self.answers.lock().blame(plugin, write)
     }
 
     /// Marks an error as [`ApiError::after_outage`] if it comes soon after an outage.
@@ -83,6 +116,21 @@ mod tests {
         assert!(!outage.judge(answer(422)).is_transient(), "that is no matter of rights");
         tokio::time::advance(WAKING_UP).await;
         assert!(!outage.judge(answer(403)).is_transient(), "by now it means it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_is_late_is_held_against_its_plugin_once_the_api_server_answers_again() {
+        let (outage, plugin, sent) = (Outage::default(), Arc::from("a"), Instant::now());
+        let late = ApiError::new("apply", "a ConfigMap".into(), 0, "Timeout", String::new());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        let written = Some((&plugin, sent, 1 << 20));
+        let unanswered = outage.note_answer::<()>(Err(late), written).unwrap_err().unanswered.unwrap();
+        assert!(!outage.blame("a", unanswered), "nobody was answered since");
+        let away = outage.note_answer::<()>(Err(answer(0)), Some((&plugin, sent, 1 << 20))).unwrap_err();
+        assert_eq!(away.unanswered, None, "it could not be reached");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(outage.note_answer(Ok(()), None).is_ok());
+        assert!(outage.blame("a", unanswered));
     }
 
     #[tokio::test(start_paused = true)]

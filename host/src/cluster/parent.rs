@@ -13,6 +13,7 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::shared_watch::{Role, SharedWatch};
+use hotshoe_core::check::fields;
 use hotshoe_core::diff::status;
 use hotshoe_core::model::object::{HOST_MANAGER, Key, Lens, Object};
 
@@ -147,7 +148,6 @@ impl Writer {
         identity: &Identity,
         permit: &Permit,
     ) -> Result<String, ApiError> {
-        self.rate_limit.write().await;
         let target = resource.reference(&parent.key);
         if let Some(members) = body.as_object_mut() {
             members.insert("apiVersion".into(), resource.kind.api_version().into());
@@ -162,6 +162,7 @@ impl Writer {
             content_type: APPLY,
             body: apply_body::write(&body),
         };
+        self.rate_limit.write(call.body.len(), fields::count(&body)).await;
         self.send(call, identity, permit).await
     }
 
@@ -290,7 +291,7 @@ mod tests {
         drop(said.apply_host_conditions(&resource, &parent, json!({}), &permit).await);
         drop(removed.remove_host_conditions(&resource, &parent, &permit).await);
         for writer in [stated, said, removed] {
-            assert!(writer.rate_limit.write().now_or_never().is_none(), "the one write of this second is made");
+            assert!(writer.rate_limit.write(0, 0).now_or_never().is_none(), "the one write of this second is made");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! host's condition on its parents, and before each object that it asks for by name.
 //!
 //! A plugin that is too fast waits, and delays no other plugin: it waits before it asks for a
-//! [write slot](crate::cluster::write_slots).
+//! [write slot](crate::cluster::write_slots). A large write costs [more](hotshoe_core::flow::write_cost) than a small one.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -13,10 +13,13 @@ use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
 use crate::telemetry::metrics::Metrics;
+use hotshoe_core::flow::write_cost::tokens;
 use hotshoe_core::model::limits::Limits;
 
 /// The largest burst after a rest.
 const AT_ONCE: u32 = 100;
+
+const ONE: NonZeroU32 = NonZeroU32::MIN;
 
 /// The rate limits of one plugin.
 pub struct RateLimit {
@@ -35,6 +38,8 @@ struct Limiters {
 
 struct Limiter {
     governor: DefaultDirectRateLimiter,
+    /// The most tokens that there are at once.
+    at_once: NonZeroU32,
     /// Locked by the first waiter. The others queue behind it, in order: thousands that each looked at the clock, as
     /// with `until_ready`, would keep the thread busy that serves all plugins.
     first: Mutex<()>,
@@ -45,7 +50,24 @@ impl Limiter {
         let per_second = NonZeroU32::new(per_second).unwrap_or(NonZeroU32::MIN);
         let at_once = NonZeroU32::new(AT_ONCE).map_or(per_second, |most| most.min(per_second));
         let governor = RateLimiter::direct(Quota::per_second(per_second).allow_burst(at_once));
-        Self { governor, first: Mutex::default() }
+        Self { governor, at_once, first: Mutex::default() }
+    }
+
+    /// Takes tokens if they are there.
+    fn take(&self, tokens: NonZeroU32) -> bool {
+        matches!(self.governor.check_n(tokens), Ok(Ok(())))
+    }
+
+    /// Takes tokens one burst after the other, for a write may cost more than there ever are at once.
+    async fn wait_for(&self, tokens: NonZeroU32) {
+        let mut left = tokens.get();
+        while let Some(part) = NonZeroU32::new(left.min(self.at_once.get())) {
+            match self.governor.check_n(part) {
+                Ok(Err(early)) => tokio::time::sleep(early.wait_time_from(DefaultClock::default().now())).await,
+                // No part is larger than a burst.
+                Ok(Ok(())) | Err(_) => left -= part.get(),
+            }
+        }
     }
 }
 
@@ -78,42 +100,41 @@ impl RateLimit {
 
     /// Waits until the plugin may read one more object by name.
     pub async fn read(&self) {
-        self.wait(&self.limiters().reads, Metrics::delayed_read).await;
+        self.wait(&self.limiters().reads, ONE, Metrics::delayed_read).await;
     }
 
-    /// Waits until the plugin may write once more.
-    pub async fn write(&self) {
-        self.wait(&self.limiters().writes, Metrics::delayed_write).await;
+    /// Waits until the plugin may make a write of so many bytes and fields.
+    pub async fn write(&self, bytes: usize, fields: usize) {
+        self.wait(&self.limiters().writes, tokens(bytes, fields), Metrics::delayed_write).await;
     }
 
     /// Waits until the plugin may delete once more; a deletion counts as a write, too.
     pub async fn delete(&self) {
         let limiters = self.limiters();
-        self.wait(&limiters.deletions, Metrics::delayed_write).await;
-        self.wait(&limiters.writes, Metrics::delayed_write).await;
+        self.wait(&limiters.deletions, ONE, Metrics::delayed_write).await;
+        self.wait(&limiters.writes, ONE, Metrics::delayed_write).await;
     }
 
     fn limiters(&self) -> Arc<Limiters> {
         self.limiters.read().clone()
     }
 
-    async fn wait(&self, limiter: &Limiter, count: fn(&Metrics, &str)) {
+    async fn wait(&self, limiter: &Limiter, tokens: NonZeroU32, count: fn(&Metrics, &str)) {
         if let Ok(_first) = limiter.first.try_lock()
-            && limiter.governor.check().is_ok()
+            && limiter.take(tokens)
         {
             return;
         }
         count(&self.metrics, &self.plugin);
         let _first = limiter.first.lock().await;
-        while let Err(early) = limiter.governor.check() {
-            tokio::time::sleep(early.wait_time_from(DefaultClock::default().now())).await;
-        }
+        limiter.wait_for(tokens).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hotshoe_core::model::limits::FIELDS_PER_TOKEN;
 
     fn limit(limits: &Limits) -> RateLimit {
         RateLimit::new(&"memcached".into(), limits, Arc::default())
@@ -124,7 +145,7 @@ mod tests {
         let limit = limit(&Limits { writes_per_second: 1_000, deletions_per_second: 20, ..Limits::default() });
         let start = std::time::Instant::now();
         for _ in 0..50 {
-            limit.write().await;
+            limit.write(0, 0).await;
         }
         for _ in 0..25 {
             limit.delete().await;
@@ -135,11 +156,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_large_write_costs_more_than_there_are_at_once_and_still_goes_through() {
+        let limit = limit(&Limits { writes_per_second: 100, ..Limits::default() });
+        let start = std::time::Instant::now();
+        // 1 and 119 for its fields.
+        limit.write(0, 119 * FIELDS_PER_TOKEN).await;
+        let took = start.elapsed().as_millis();
+        // 100 at once, and 20 more after a fifth of a second.
+        assert!((200..2_000).contains(&took), "{took} ms");
+        limit.write(0, 0).await;
+        assert!(limit.metrics.encode().contains("hotshoe_plugin_writes_delayed_total{controller=\"memcached\"} 2"));
+    }
+
+    #[tokio::test]
+    async fn a_large_write_delays_no_other_plugin() {
+        let slow = Limits { writes_per_second: 1, ..Limits::default() };
+        let (large, other) = (limit(&slow), limit(&slow));
+        let mut waiting = Box::pin(large.write(1 << 20, 10_000));
+        assert!(futures::FutureExt::now_or_never(&mut waiting).is_none());
+        assert!(futures::FutureExt::now_or_never(Box::pin(other.write(0, 0))).is_some());
+    }
+
+    #[tokio::test]
     async fn reads_have_a_limit_of_their_own() {
         let limit = limit(&Limits { reads_per_second: 20, ..Limits::default() });
         for _ in 0..25 {
             limit.read().await;
-            limit.write().await;
+            limit.write(0, 0).await;
         }
         let metrics = limit.metrics.encode();
         assert!(metrics.contains("hotshoe_plugin_reads_delayed_total{controller=\"memcached\"} 5"), "{metrics}");
@@ -153,7 +196,7 @@ mod tests {
         let write = |n: u32| {
             let (limit, order) = (&limit, &order);
             async move {
-                limit.write().await;
+                limit.write(0, 0).await;
                 order.lock().unwrap().push(n);
             }
         };

@@ -1,4 +1,4 @@
-//! The newest known version of each object of one watch, indexed by controlling owner and by label.
+//! The newest known version of each object of one watch, indexed by controlling owner, by label and by what it names.
 //!
 //! Watch events and the replies to our own writes both land here, so a decision never rests on a view older than our
 //! own writes (read-your-own-writes). Older versions are ignored, and so are echoes of our own writes: they wake no
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::cluster::field_index::FieldIndex;
 use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
 
 /// How many deletions are remembered, so that a late reply to a write does not bring a deleted object back.
@@ -30,6 +31,7 @@ struct Inner {
     objects: HashMap<Key, Arc<Object>>,
     by_owner: HashMap<Arc<str>, HashSet<Key>>,
     by_label: LabelIndex,
+    by_field: Vec<FieldIndex>,
     /// Memory of the objects of each plugin, bytes.
     held: HashMap<Box<str>, usize>,
     tombstones: VecDeque<(Arc<str>, u64)>,
@@ -106,6 +108,32 @@ impl Store {
     pub fn labelled_anywhere(&self, label: &str, value: &str) -> Vec<Arc<Object>> {
         let inner = self.lock();
         inner.collect(inner.by_label.get(&(label.into(), value.into())).into_iter().flatten())
+    }
+
+    /// Keeps the objects by the name in this field, for as long as the returned path is held.
+    pub fn index_by(&self, path: &str) -> Arc<str> {
+        let Inner { objects, by_field, .. } = &mut *self.lock();
+        by_field.retain(|index| index.path().is_some());
+        let known = by_field.iter().filter_map(FieldIndex::path).find(|known| **known == *path);
+        known.unwrap_or_else(|| {
+            let path = path.into();
+            by_field.push(FieldIndex::new(&path, objects.values()));
+            path
+        })
+    }
+
+    /// Returns the objects that name another of their namespace in this field, sorted by key; `path` is one by which
+    /// they are [kept](Self::index_by).
+    pub fn naming(&self, path: &Arc<str>, other: &Key) -> Vec<Key> {
+        let inner = self.lock();
+        let index = inner.by_field.iter().find(|index| index.path().as_ref() == Some(path));
+        index.map(|index| index.naming(other)).unwrap_or_default()
+    }
+
+    /// Counts the fields by which objects are kept.
+    #[cfg(test)]
+    pub(super) fn indexes(&self) -> usize {
+        self.lock().by_field.len()
     }
 
     /// Returns all keys, in no order.
@@ -214,6 +242,7 @@ impl Inner {
         if let Some(owner) = &object.controller {
             remove(&mut self.by_owner, &owner.uid, key);
         }
+        self.by_field.iter_mut().for_each(|index| index.remove(key));
         for (label, value) in object.indexed_labels() {
             let entry = (label.clone(), value.clone());
             if let Some(keys) = self.by_label.get_mut(&entry) {
@@ -240,6 +269,7 @@ impl Inner {
         if let Some(owner) = &object.controller {
             self.by_owner.entry(owner.uid.clone()).or_default().insert(key.clone());
         }
+        self.by_field.iter_mut().for_each(|index| index.add(object));
         for (label, value) in object.indexed_labels() {
             let entry = (label.clone(), value.clone());
             self.by_label.entry(entry).or_default().insert(key.clone());

@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::cluster::shared_watch::SharedWatch;
 use hotshoe_core::model::decision::{Document, MatchRule, ReadKind, Related};
-use hotshoe_core::model::field_path;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::ObservedChildren;
 use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
@@ -42,11 +39,19 @@ pub struct ReadView {
     pub read: ReadKind,
     /// Its objects.
     pub view: View,
+    /// The field of the parents that names them, if one does. While this is held, the parents are indexed by it.
+    pub field: Option<Arc<str>>,
 }
 
 /// Returns the reference of an object of a kind.
 pub fn reference(kind: &Kind, key: &Key) -> ObjectRef {
     ObjectRef { kind: kind.clone(), namespace: key.namespace.clone(), name: key.name.clone() }
+}
+
+/// Returns the value of a label of a namespace, as far as it is known.
+pub fn label_of(namespaces: Option<&SharedWatch>, namespace: &str, key: &str) -> Option<String> {
+    let namespace = namespaces?.cache.get(&Key::new(None, namespace))?;
+    namespace.label(key).map(str::to_owned)
 }
 
 /// Returns the children that a plugin made for a parent, or takes over, desired or not yet pruned, sorted by kind and
@@ -104,16 +109,10 @@ fn find(read: &ReadView, parent: &Object) -> Vec<Arc<Object>> {
             }
         }
         MatchRule::ParentField(path) => {
-            let named = named_by(parent, path);
+            let named = parent.name_at(path);
             named.and_then(|name| cache.get(&Key { name, ..parent.key.clone() })).into_iter().collect()
         }
     }
-}
-
-/// Returns the name in a field of the parent, given by its path.
-pub fn named_by(parent: &Object, path: &str) -> Option<Arc<str>> {
-    let body: Value = serde_json::from_str(&parent.body).ok()?;
-    field_path::find(&body, path)?.as_str().map(Arc::from)
 }
 
 #[cfg(test)]

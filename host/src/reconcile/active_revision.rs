@@ -8,7 +8,7 @@ use crate::cluster::view;
 use crate::cluster::view::{ReadView, View};
 use crate::config::PluginConfig;
 use crate::sandbox::revision::Revision;
-use hotshoe_core::model::object::{Key, Object, ObservedChildren};
+use hotshoe_core::model::object::{Object, ObservedChildren};
 
 /// A revision with its `plugin.yaml` and the views that its descriptor asked for: what one
 /// reconcile works with from beginning to end, even if another is published meanwhile.
@@ -51,7 +51,6 @@ impl ActiveRevision {
 
     /// The value of a label of a namespace, as far as it is known.
     pub fn label_of(&self, namespace: &str, key: &str) -> Option<String> {
-        let namespace = self.namespaces.as_ref()?.cache.get(&Key::new(None, namespace))?;
-        namespace.label(key).map(str::to_owned)
+        view::label_of(self.namespaces.as_deref(), namespace, key)
     }
 }

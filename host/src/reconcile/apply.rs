@@ -8,14 +8,14 @@ use crate::cluster::error::ApiError;
 use crate::cluster::events as time;
 use crate::cluster::view::reference;
 use crate::config::REQUEUE;
-use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::acts;
 use crate::reconcile::acts::Act;
-use crate::reconcile::controller::Controller;
+use crate::reconcile::check::{Checked, Planned};
+use crate::reconcile::decide;
 use crate::reconcile::decide::LINE;
 use crate::reconcile::error::Error;
 use crate::reconcile::events;
-use crate::reconcile::fingerprint::{refusal_basis, sync_fingerprint};
+use crate::reconcile::fingerprint::{InSync, refusal_basis, sync_fingerprint};
 use crate::reconcile::observe::{Observed, context};
 use crate::reconcile::pass::Pass;
 use crate::reconcile::rivals;
@@ -25,6 +25,7 @@ use hotshoe_core::diff;
 use hotshoe_core::diff::changed_fields;
 use hotshoe_core::diff::status;
 use hotshoe_core::diff::{Apply, Plan, Unsettled};
+use hotshoe_core::flow::circuit_breaker::Trial;
 use hotshoe_core::model::decision::{Decision, Event, Refusal, Severity};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::{Key, Object, ObservedChildren};
@@ -36,13 +37,7 @@ pub enum Target {
     /// Nothing: desired and observed children were in sync, and neither has changed.
     InSync,
     /// Apply these, and prune all others.
-    Exactly(Vec<Desired>),
-}
-
-impl From<Option<Vec<Desired>>> for Target {
-    fn from(checked: Option<Vec<Desired>>) -> Self {
-        checked.map_or(Target::Keep, Target::Exactly)
-    }
+    Exactly(Planned),
 }
 
 /// After so many tries, more than half a minute, a leftover child of an earlier object of the same name does not wait
@@ -66,6 +61,8 @@ pub struct WriteOutcome {
     pub again: bool,
     /// Whether the namespace is being deleted.
     pub terminating: bool,
+    /// The writes of children without an answer in time.
+    pub unanswered: Vec<ApiError>,
     /// Whether a child was malformed, so that the API server accepts it from no client.
     invalid: bool,
 }
@@ -95,44 +92,43 @@ pub fn requeue(decision: &Decision) -> Option<Duration> {
     decision.requeue_after.map(|after| after.clamp(soonest, latest))
 }
 
-/// Returns whether desired and observed children are those that were found in sync (`in_sync`). Checking and comparing
-/// them again would have the same result.
-pub fn is_in_place(
-    controller: &Controller,
-    active: &ActiveRevision,
-    children: &ObservedChildren,
-    decision: &Decision,
-    in_sync: Option<u64>,
-) -> bool {
-    in_sync.is_some()
-        && in_sync == sync_fingerprint(controller, active, children, decision)
-        // All or nothing: a status that may not be written denies the children too.
-        && check::status::check(decision.status.as_deref(), &decision.conditions).is_ok()
-        && check::status::check_owner(decision, &active.resource.kind).is_ok()
-}
-
-/// Applies a checked decision.
+/// Applies a checked decision, and settles its trial.
 ///
 /// # Errors
 /// When the API server does not answer, or refuses a write of the host's own.
 pub async fn apply(
     pass: &mut Pass<'_>,
+    trial: Trial<'_>,
     observed: &Observed,
-    decision: &Decision,
-    target: Target,
+    checked: Checked,
 ) -> Result<WriteOutcome, Error> {
+    let written = write(pass, observed, checked).await;
+    let unanswered = match &written {
+        Ok(written) => &written.unanswered[..],
+        Err(Error::Api(error)) => std::slice::from_ref(&**error),
+        Err(_) => &[],
+    };
+    decide::settle_written(pass, trial, unanswered);
+    written
+}
+
+async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Result<WriteOutcome, Error> {
+    let Checked { decision, target, intent, .. } = checked;
     let mut written = WriteOutcome::default();
-    pass.state.set_timer(requeue(decision));
+    pass.state.set_timer(requeue(&decision));
     match target {
-        Target::Exactly(desired) => {
-            write_children(pass, observed, desired, &mut written).await;
+        Target::Exactly(planned) => {
+            write_children(pass, observed, planned, &mut written).await;
             let left = written.left(observed);
             let state = &mut pass.state;
             let in_sync = state.refused.is_empty() && state.unsettled.is_empty() && state.contention.is_over();
-            state.in_sync = match in_sync && !written.again {
-                true => sync_fingerprint(pass.controller, pass.active, &left, decision),
-                false => None,
+            let about = InSync {
+                basis: pass.active.basis,
+                manager: pass.controller.writer.manager(),
+                desired: intent.children,
             };
+            state.in_sync =
+                (in_sync && !written.again).then(|| sync_fingerprint(&pass.controller.hasher, about, &left));
             pass.children = left;
         }
         // Nothing is applied, so earlier refusals and delays are over.
@@ -146,7 +142,7 @@ pub async fn apply(
     // If children or refusals change in each pass, the status is written in every other one.
     pass.state.silent = !pass.state.silent && is_outdated(pass, observed, &written);
     if !pass.state.silent {
-        write_status(pass, observed, decision, &mut written).await?;
+        write_status(pass, observed, &decision, &mut written).await?;
     }
     Ok(written)
 }
@@ -162,11 +158,11 @@ fn is_outdated(pass: &Pass<'_>, observed: &Observed, written: &WriteOutcome) -> 
     has_status && comes_again && (has_changed || pass.state.refused.shown() != observed.shown.refusals)
 }
 
-async fn write_children(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut WriteOutcome) {
+async fn write_children(pass: &mut Pass<'_>, observed: &Observed, planned: Planned, written: &mut WriteOutcome) {
+    let Planned { mut plan, changed, desired } = planned;
     let hasher = &pass.controller.hasher;
-    let changed = pass.state.desired.replace(&desired, hasher);
-    let changed: Vec<_> = desired.iter().map(|one| one.reference.clone()).zip(changed).collect();
-    let mut plan = plan(pass, observed, desired, written);
+    pass.state.desired = desired;
+    narrow(pass, observed, &mut plan, written);
     let delayed = pass.state.contention.delay(&mut plan, Instant::now(), hasher);
     rivals::report(pass, delayed).await;
     if plan.apply.is_empty() && plan.prune.is_empty() {
@@ -197,25 +193,18 @@ fn wanted(pass: &Pass<'_>, observed: &Observed, apply: &Apply, changed: &[(Objec
     Wanted { desired, fields }
 }
 
-/// Plans the writes of this pass, without children that may not be pruned, writes that are not due, and applies that
-/// had no effect before.
-fn plan(pass: &mut Pass<'_>, observed: &Observed, desired: Vec<Desired>, written: &mut WriteOutcome) -> Plan {
-    let plugin = &pass.active.plugin;
-    let makers: Vec<&str> =
-        std::iter::once(&*plugin.name).chain(plugin.predecessors.names().iter().map(String::as_str)).collect();
-    let lists = pass.controller.associative_lists.read();
-    let mut plan = diff::plan(desired, &observed.children, &makers, pass.manager(), &lists);
-    drop(lists);
+/// Removes from the plan children that may not be pruned, writes that are not due, and applies that had no effect
+/// before.
+fn narrow(pass: &mut Pass<'_>, observed: &Observed, plan: &mut Plan, written: &mut WriteOutcome) {
     let context = context(pass.controller, pass.active, observed);
     plan.prune.retain(|(kind, child)| may_prune(pass, &reference(kind, &child.key), &context));
-    written.relieved = pass.state.refused.keep_planned(&plan);
+    written.relieved = pass.state.refused.keep_planned(plan);
     let is_due = |child: &ObjectRef| pass.state.refused.is_due(child, || refusal_basis(pass, observed, child));
     plan.prune.retain(|(kind, child)| is_due(&reference(kind, &child.key)));
     plan.apply.retain(|apply| {
         is_due(&apply.desired.reference)
             && !was_tried_in_vain(observed, &apply.desired, &pass.state.unsettled, pass.manager())
     });
-    plan
 }
 
 pub(super) fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_>) -> bool {
@@ -256,6 +245,11 @@ fn note_child(
     written: &mut WriteOutcome,
 ) {
     let (state, reference) = (&mut pass.state, child.reference);
+    if let Err(WriteError::Api(error)) = &child.result
+        && error.unanswered.is_some()
+    {
+        written.unanswered.push(ApiError::clone(error));
+    }
     match child.result {
         Ok(object) => {
             if state.refused.lift(&reference) {

@@ -4,7 +4,7 @@
 use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
@@ -14,6 +14,7 @@ use tracing::field::{DisplayValue, display};
 
 use crate::cluster::apply::Writer;
 use crate::cluster::discovery::Kinds;
+use crate::cluster::error::ApiError;
 use crate::cluster::events;
 use crate::cluster::events::Recorder;
 use crate::cluster::identity::Permit;
@@ -29,6 +30,8 @@ use hotshoe_core::diff::associative_lists::AssociativeLists;
 use hotshoe_core::flow::circuit_breaker::{Breaker, Trial, Turned};
 use hotshoe_core::flow::probation::{Probation, Relapse};
 use hotshoe_core::flow::rate_limit::OutputLimit;
+use hotshoe_core::flow::unanswered::Held;
+use hotshoe_core::flow::write_verdict::Written;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND, LOGGED_AT_ONCE, LOGGED_PER_SECOND};
 use hotshoe_core::model::object::{Key, Object};
@@ -66,13 +69,15 @@ pub struct Controller {
     /// Whether the active revision does worse than the one before it.
     pub probation: Probation,
     relapsed: Notify,
+    /// The writes without an answer that are held against it.
+    pub held: Mutex<Held>,
     /// Keys the fingerprints, so that no object of the cluster can be made to collide.
     pub hasher: RandomState,
     /// Whether the parents' conditions are one value to the API server, and so have one owner: what others said
     /// there leaves no room for the host's.
     pub whole_conditions: AtomicBool,
     /// What replies to applies have shown of the lists of children.
-    pub associative_lists: RwLock<AssociativeLists>,
+    pub associative_lists: Arc<RwLock<AssociativeLists>>,
     /// How often labels of namespaces have changed that a rule of the grant looks at.
     pub relabelled: AtomicU64,
     states: Mutex<HashMap<Key, ParentState>>,
@@ -100,9 +105,10 @@ impl Controller {
             breaker: Breaker::default(),
             probation: Probation::default(),
             relapsed: Notify::new(),
+            held: Mutex::default(),
             hasher: RandomState::new(),
             whole_conditions: AtomicBool::new(false),
-            associative_lists: RwLock::default(),
+            associative_lists: Arc::default(),
             relabelled: AtomicU64::new(0),
             states: Mutex::default(),
             left: Mutex::default(),
@@ -144,14 +150,33 @@ impl Controller {
 
     /// Counts a good call with the circuit breaker.
     pub fn passed(&self, trial: Trial<'_>) {
-        if trial.passed() == Turned::Closed {
-            tracing::info!(
-                plugin = &*self.name,
-                digest = self.deciding(),
-                "the plugin decides again: the circuit is closed"
-            );
-            self.decide_all_again();
-        }
+        self.turned(trial.passed());
+    }
+
+    /// Counts what became of a decision's writes with the circuit breaker.
+    pub fn written(&self, trial: Trial<'_>, written: Written) {
+        self.turned(written.verdict().report(trial, Instant::now()));
+    }
+
+    /// Holds a write without an answer against the plugin.
+    pub fn hold(&self, error: &ApiError) {
+        let (plugin, object) = (&*self.name, &*error.target);
+        tracing::warn!(
+            plugin,
+            object,
+            "a write had no answer in time while the API server answers others; it counts against the plugin"
+        );
+        self.metrics.unanswered(plugin);
+        self.held.lock().add(object, Instant::now());
+    }
+
+    fn closed(&self) {
+        tracing::info!(
+            plugin = &*self.name,
+            digest = self.deciding(),
+            "the plugin decides again: the circuit is closed"
+        );
+        self.decide_all_again();
     }
 
     /// Counts a bad call with the circuit breaker.
@@ -165,18 +190,24 @@ impl Controller {
     }
 
     fn turned(&self, turned: Turned) {
-        if let Turned::Open(period) = turned {
-            tracing::error!(
-                plugin = &*self.name,
-                digest = self.deciding(),
-                ?period,
-                "the plugin fails too often and is not called for a while: the circuit is open"
-            );
-            self.metrics.opened(&self.name);
-            if let Some(active) = self.active() {
-                self.judged(self.probation.shut_off(Instant::now(), active.revision.digest()));
-                active.revision.forget_waiting();
-            }
+        match turned {
+            Turned::No => {}
+            Turned::Closed => self.closed(),
+            Turned::Open(period) => self.opened(period),
+        }
+    }
+
+    fn opened(&self, period: Duration) {
+        tracing::error!(
+            plugin = &*self.name,
+            digest = self.deciding(),
+            ?period,
+            "the plugin fails too often and is not called for a while: the circuit is open"
+        );
+        self.metrics.opened(&self.name);
+        if let Some(active) = self.active() {
+            self.judged(self.probation.shut_off(Instant::now(), active.revision.digest()));
+            active.revision.forget_waiting();
         }
     }
 

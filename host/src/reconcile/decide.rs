@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use std::time::Instant;
 
+use crate::cluster::error::ApiError;
 use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::check::{Check, Checked};
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::fingerprint::{backoff_basis, churn_basis, others};
+use crate::reconcile::fingerprint::{backoff_basis, churn_basis};
 use crate::reconcile::observe::Observed;
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requirements;
@@ -17,30 +19,32 @@ use crate::sandbox::call::{Aborted, Outcome};
 use crate::sandbox::error::CallError;
 use crate::sandbox::{Level, LogLine};
 use crate::telemetry::by_revision::End;
+use hotshoe_core::check::Inadmissible;
 use hotshoe_core::flow::circuit_breaker::{Standing, Trial};
 use hotshoe_core::flow::flapping::Intent;
-use hotshoe_core::model::decision::{Answer, Call, Decision, Observation};
+use hotshoe_core::flow::write_verdict::Written;
+use hotshoe_core::model::decision::{Answer, Call, Observation, Requirement};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::ObjectRef;
 
 /// The bytes of a log line beside its message: time, level, plugin, revision and object.
 pub const LINE: usize = 200;
 
-/// A final answer.
-pub struct Final<'a> {
-    /// Settled with the circuit breaker once the answer is checked.
+/// A final answer that is admitted.
+pub struct Admitted<'a> {
+    /// The answer.
+    pub checked: Checked,
+    /// Settled with the circuit breaker by what becomes of its [writes](settle_written).
     pub trial: Trial<'a>,
-    /// The answer; never `needs`.
-    pub answer: Answer,
 }
 
-/// Calls the plugin until it has decided.
+/// Calls the plugin until it has decided, and checks the answer.
 ///
 /// # Errors
-/// When the circuit is open, the call fails, the plugin says that it cannot decide, or it needs what
-/// it may not see.
-pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Observed) -> Result<Final<'a>, Error> {
-    let Observed { parent, children, .. } = observed;
+/// When the circuit is open, the call fails, the plugin says that it cannot decide, it needs what it may not see, or
+/// its answer is denied.
+pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Arc<Observed>) -> Result<Admitted<'a>, Error> {
+    let Observed { parent, children, .. } = &**observed;
     let basis = || backoff_basis(pass.controller, pass.active, parent, &parent.finalizers, children);
     let failed = pass.state.backoff.is_some_and(|(_, failed)| failed == basis());
     let mut trial = admit(pass, failed)?;
@@ -51,11 +55,12 @@ pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Observed) ->
         trial = admit(pass, failed)?;
         decided = call_once(pass, call, observed).await;
     }
-    match decided {
-        Ok(answer) => {
-            pass.controller.answered(&pass.active.revision);
-            Ok(Final { trial, answer })
-        }
+    let admitted = decided.and_then(|checked| {
+        pass.controller.answered(&pass.active.revision);
+        Ok(checked?)
+    });
+    match admitted {
+        Ok(checked) => Ok(Admitted { checked, trial }),
         Err(error) => {
             settle_failed(pass, trial, &error);
             Err(error)
@@ -71,8 +76,13 @@ fn admit<'a>(pass: &mut Pass<'a>, failed: bool) -> Result<Trial<'a>, CallError> 
     admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
 }
 
-/// Asks the plugin, and counts and logs each call.
-async fn call_once(pass: &mut Pass<'_>, call: Call, observed: &Observed) -> Result<Answer, Error> {
+/// Asks the plugin, checks its answer, and counts and logs each call.
+async fn call_once(
+    pass: &mut Pass<'_>,
+    call: Call,
+    observed: &Arc<Observed>,
+) -> Result<Result<Checked, Inadmissible>, Error> {
+    let check = Arc::new(Check::of(pass, call, observed));
     let (controller, active) = (pass.controller, pass.active);
     let digest = active.revision.digest();
     let heard = |heard: Heard<'_>| {
@@ -82,7 +92,8 @@ async fn call_once(pass: &mut Pass<'_>, call: Call, observed: &Observed) -> Resu
         log(controller, active, &observed.shown.parent.reference, heard.logs);
         note_dropped(controller, digest, heard.dropped);
     };
-    ask(controller, active, call, observed.shown.clone(), &mut pass.state.fetched, heard).await
+    let check = move |answer| check.run(answer);
+    ask(controller, active, (call, check), observed.shown.clone(), &mut pass.state.fetched, heard).await
 }
 
 /// Counts a failure of a call with the circuit breaker, and against the revision.
@@ -101,27 +112,22 @@ fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
     }
 }
 
-/// Counts the result of the checks with the circuit breaker, and against the revision.
-///
-/// # Errors
-/// The denial.
-pub fn settle<T>(pass: &Pass<'_>, trial: Trial<'_>, checked: Result<T, Error>) -> Result<T, Error> {
-    match &checked {
-        Ok(_) => pass.controller.passed(trial),
-        Err(error) => settle_failed(pass, trial, error),
-    }
-    checked
+/// Counts what became of a decision's writes with the circuit breaker. `unanswered` are those without an answer in time.
+pub fn settle_written(pass: &Pass<'_>, trial: Trial<'_>, unanswered: &[ApiError]) {
+    let controller = pass.controller;
+    let late = unanswered.iter().filter_map(|error| Some((error, error.unanswered?)));
+    let held: Vec<&ApiError> =
+        late.filter(|(_, write)| controller.writer.is_to_blame(*write)).map(|(error, _)| error).collect();
+    held.iter().for_each(|error| controller.hold(error));
+    let written =
+        Written { is_held: !held.is_empty(), is_own_time: pass.is_due, invalid: pass.state.refused.invalid_tries() };
+    controller.written(trial, written);
 }
 
 /// Records the desired state: a revision whose answers for an unchanged parent keep changing flaps.
-pub fn note(pass: &mut Pass<'_>, observed: &Observed, decision: &Decision) {
+pub fn note(pass: &mut Pass<'_>, observed: &Observed, answer: Intent) {
     let (now, controller, active) = (Instant::now(), pass.controller, pass.active);
     let basis = churn_basis(controller, active, &observed.parent);
-    let answer = Intent {
-        children: decision.desired_children(&controller.hasher),
-        feedback: decision.feedback(active.revision.own_status(), &controller.hasher),
-        about: others(&controller.hasher, &observed.shown),
-    };
     let churn = match pass.is_due {
         true => pass.state.churn.then_on_time(basis, answer, now),
         false => pass.state.churn.then(basis, answer, now),
@@ -153,8 +159,8 @@ pub struct Heard<'a> {
     pub memory: usize,
 }
 
-impl<'a> From<&'a Result<Outcome, Aborted>> for Heard<'a> {
-    fn from(called: &'a Result<Outcome, Aborted>) -> Self {
+impl<'a, T> From<&'a Result<Outcome<T>, Aborted>> for Heard<'a> {
+    fn from(called: &'a Result<Outcome<T>, Aborted>) -> Self {
         match called {
             Ok(Outcome { logs, logs_dropped, elapsed, memory, .. }) => {
                 Self { logs, dropped: *logs_dropped, failed: false, elapsed: *elapsed, memory: *memory }
@@ -166,33 +172,44 @@ impl<'a> From<&'a Result<Outcome, Aborted>> for Heard<'a> {
     }
 }
 
-/// Asks a revision until it answers finally. Sets `fetched` if the answer or failure is based on objects that were
-/// fetched for it; calls `heard` after each call.
+/// A call's result: what is done with a final answer, or what is needed for one.
+enum Round<T> {
+    Final(T),
+    Needs(Vec<Requirement>),
+}
+
+/// Asks a revision until it answers finally, and does `then` with that answer on the thread of the call. Sets `fetched`
+/// if the answer or failure is based on objects that were fetched for it; calls `heard` after each call.
 ///
 /// # Errors
 /// When a call fails, the plugin says that it cannot decide, or it needs what it may not see.
-pub async fn ask(
+pub async fn ask<T: Send + 'static>(
     controller: &Controller,
     active: &ActiveRevision,
-    call: Call,
+    (call, then): (Call, impl Fn(Answer) -> T + Clone + Send + 'static),
     mut shown: Arc<Observation>,
     fetched: &mut bool,
     mut heard: impl FnMut(Heard<'_>),
-) -> Result<Answer, Error> {
+) -> Result<T, Error> {
     *fetched = false;
     let rounds = active.plugin.limits.request_rounds;
     let mut room = Room::new(active.plugin.limits.fetched_bytes);
     for _ in 0..=rounds {
-        let called = active.revision.decide(call, shown.clone()).await;
+        let then = then.clone();
+        let round = move |answer| match answer {
+            Answer::Needs(requirements) => Round::Needs(requirements),
+            answer => Round::Final(then(answer)),
+        };
+        let called = active.revision.decide_then(call, shown.clone(), round).await;
         if !matches!(&called, Err(Aborted { error: CallError::Stopped, .. })) {
             heard(Heard::from(&called));
         }
         match called?.result.map_err(Error::Plugin)? {
-            Answer::Needs(requirements) => {
+            Round::Needs(requirements) => {
                 shown = Arc::new(requirements::fetch(controller, active, &shown, requirements, &mut room).await?);
                 *fetched = true;
             }
-            answer => return Ok(answer),
+            Round::Final(done) => return Ok(done),
         }
     }
     Err(CallError::TooManyRounds(usize::try_from(rounds).unwrap_or(usize::MAX)).into())
@@ -243,7 +260,7 @@ mod tests {
     #[test]
     fn the_lines_that_a_call_lost_are_counted_whether_it_ended_well_or_not() {
         let (logs, elapsed, memory) = (Vec::new(), Duration::ZERO, 0);
-        let result = Err(Failure::Other(String::new()));
+        let result: Result<Answer, _> = Err(Failure::Other(String::new()));
         let well = Ok(Outcome { result, logs: logs.clone(), logs_dropped: 3, elapsed, memory });
         let ill = Err(Aborted { error: CallError::Stopped, logs, logs_dropped: 4, elapsed, memory });
         for (called, dropped, failed) in [(well, 3, false), (ill, 4, true)] {

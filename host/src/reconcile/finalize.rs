@@ -13,6 +13,8 @@
 //! A plugin that fails here keeps the finalizer, visibly: the host's condition and an Event say
 //! why.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use crate::cluster::parent::was_overtaken;
@@ -21,15 +23,19 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::acts;
 use crate::reconcile::acts::Act;
 use crate::reconcile::apply;
+use crate::reconcile::apply::Target;
+use crate::reconcile::check::Checked;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::decide;
+use crate::reconcile::decide::Admitted;
 use crate::reconcile::error::Error;
 use crate::reconcile::events;
-use crate::reconcile::observe::{Observed, judge, observe};
+use crate::reconcile::observe::{Observed, observe};
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::pass::Pass;
 use crate::sandbox::descriptor::finalizer_domain;
-use hotshoe_core::check::{Desired, Judged, Stage};
+use hotshoe_core::check::Stage;
+use hotshoe_core::flow::circuit_breaker::Trial;
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::Object;
@@ -43,10 +49,8 @@ pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     if !asks_for_clean_up(pass.active, &pass.parent) {
         return release(pass, &pass.parent, finalizer).await;
     }
-    let observed = observe(pass)?;
-    let decided = decide::decide(pass, Call::Finalize, &observed).await?;
-    let checked = judge(pass.controller, pass.active, Call::Finalize, &observed, decided.answer).map_err(Error::from);
-    let cleanup = decide::settle(pass, decided.trial, checked)?;
+    let observed = Arc::new(observe(pass)?);
+    let Admitted { checked: cleanup, trial } = decide::decide(pass, Call::Finalize, &observed).await?;
     if pass.state.cleaning_up.is_none() {
         // Once its status says that it was begun, a plugin emits nothing of that any more, and nor does the
         // host where it ends before it has written these.
@@ -55,8 +59,8 @@ pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
         acts::log(pass, Act::DeletionBegun);
     }
     match cleanup.stage {
-        Stage::Decided | Stage::Waiting => wait(pass, &observed, cleanup).await,
-        Stage::Done => finish(pass, &observed, cleanup, finalizer).await,
+        Stage::Decided | Stage::Waiting => wait(pass, trial, &observed, cleanup).await,
+        Stage::Done => finish(pass, trial, &observed, cleanup, finalizer).await,
     }
 }
 
@@ -94,9 +98,8 @@ fn first_of_domain<'a>(finalizers: &'a [Box<str>], domain: &str) -> Option<&'a s
     finalizers.iter().map(|finalizer| &**finalizer).find(is_of_domain)
 }
 
-async fn wait(pass: &mut Pass<'_>, observed: &Observed, cleanup: Judged) -> Result<Outcome, Error> {
-    let Judged { decision, desired, .. } = cleanup;
-    apply::apply(pass, observed, &decision, desired.into()).await?;
+async fn wait(pass: &mut Pass<'_>, trial: Trial<'_>, observed: &Observed, cleanup: Checked) -> Result<Outcome, Error> {
+    apply::apply(pass, trial, observed, cleanup).await?;
     let Some(parent) = pass.live() else { return Ok(Outcome::Released) };
     Ok(match parent.resource_version != observed.parent.resource_version {
         true => Outcome::Changed,
@@ -104,10 +107,15 @@ async fn wait(pass: &mut Pass<'_>, observed: &Observed, cleanup: Judged) -> Resu
     })
 }
 
-async fn finish(pass: &mut Pass<'_>, observed: &Observed, cleanup: Judged, finalizer: &str) -> Result<Outcome, Error> {
-    let Judged { decision, desired, .. } = cleanup;
-    let left_behind = left_behind(observed, &desired);
-    let written = apply::apply(pass, observed, &decision, desired.into()).await?;
+async fn finish(
+    pass: &mut Pass<'_>,
+    trial: Trial<'_>,
+    observed: &Observed,
+    cleanup: Checked,
+    finalizer: &str,
+) -> Result<Outcome, Error> {
+    let left_behind = left_behind(observed, &cleanup.target);
+    let written = apply::apply(pass, trial, observed, cleanup).await?;
     if !left_behind.is_empty() {
         let what = left_behind.join(", ") + " must go first, and something still keeps what is left";
         return Ok(Outcome::CleaningUp(what));
@@ -146,9 +154,9 @@ fn released(pass: &Pass<'_>, parent: &Object) -> Outcome {
 }
 
 /// The children that are still observed and must go first.
-fn left_behind(observed: &Observed, desired: &Option<Vec<Desired>>) -> Vec<String> {
-    let Some(desired) = desired else { return Vec::new() };
-    let stays = |kind: &Kind, child: &Object| desired.iter().any(|one| one.reference.is(kind, &child.key));
+fn left_behind(observed: &Observed, target: &Target) -> Vec<String> {
+    let Target::Exactly(planned) = target else { return Vec::new() };
+    let stays = |kind: &Kind, child: &Object| planned.changed.iter().any(|(one, _)| one.is(kind, &child.key));
     let gone = observed.children.iter().filter(|(kind, child)| !stays(kind, child));
     gone.map(|(kind, child)| reference(kind, &child.key).to_string()).collect()
 }

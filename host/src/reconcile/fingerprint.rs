@@ -18,7 +18,7 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::observe::Observed;
 use crate::reconcile::pass::Pass;
-use hotshoe_core::model::decision::{Children, Decision, Document, Observation};
+use hotshoe_core::model::decision::{Document, Observation};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 use hotshoe_core::model::object::ObservedChildren;
@@ -92,23 +92,27 @@ pub fn others(hasher: &RandomState, shown: &Observation) -> u64 {
     hasher.hash_one((texts(&shown.children), related, refusals, &shown.config))
 }
 
-/// Desired and observed children that were found to agree; `None` where children are left alone.
-pub fn sync_fingerprint(
-    controller: &Controller,
-    active: &ActiveRevision,
-    children: &ObservedChildren,
-    decision: &Decision,
-) -> Option<u64> {
-    let Children::Exactly(desired) = &decision.children else { return None };
-    let desired: Vec<_> = desired.iter().map(|child| (&child.reference, &child.json)).collect();
-    let manager = controller.writer.manager();
+/// What the observed children agree with.
+#[derive(Clone, Copy, Debug)]
+pub struct InSync<'a> {
+    /// The component and its `plugin.yaml`.
+    pub basis: u64,
+    /// The plugin's field manager.
+    pub manager: &'a str,
+    /// The fingerprint of the [desired children](hotshoe_core::model::decision::Decision::desired_children).
+    pub desired: u64,
+}
+
+/// Desired and observed children that were found to agree.
+pub fn sync_fingerprint(hasher: &RandomState, about: InSync<'_>, children: &ObservedChildren) -> u64 {
+    let InSync { basis, manager, desired } = about;
     let children: Vec<_> = children
         .iter()
         .map(|(kind, child)| {
             (kind, &child.key, &child.uid, child.deleting, &child.applied, child.owned_fields(manager, false))
         })
         .collect();
-    Some(controller.hasher.hash_one((active.basis, desired, children)))
+    hasher.hash_one((basis, desired, children))
 }
 
 /// The fingerprint for which a refused write is tried again before its time: the parent, the plugin or the child.

@@ -6,6 +6,7 @@
 pub mod active_revision;
 pub mod acts;
 pub mod apply;
+pub mod check;
 pub mod controller;
 pub mod decide;
 pub mod error;
@@ -33,17 +34,15 @@ use std::time::Duration;
 
 use crate::cluster::parent::was_overtaken;
 use crate::reconcile::acts::Act;
-use crate::reconcile::apply::Target;
 use crate::reconcile::controller::Controller;
-use crate::reconcile::decide::Final;
+use crate::reconcile::decide::Admitted;
 use crate::reconcile::error::Error;
 use crate::reconcile::fingerprint::{backoff_basis, churn_basis, fingerprint};
 use crate::reconcile::observe::{Observed, shown_parent};
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requeue::Requeue;
-use hotshoe_core::check::Judged;
-use hotshoe_core::model::decision::{Answer, Call, Decision, Observation};
+use hotshoe_core::model::decision::{Call, Observation};
 use hotshoe_core::model::object::{Key, Object};
 
 /// The result of one reconcile, and when the parent is looked at again.
@@ -79,33 +78,14 @@ async fn converge(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     let Some(parent) = release::drop_predecessors_finalizers(pass, parent).await? else {
         return Ok(Outcome::Overtaken);
     };
-    let observed = observe::observe_parent(pass, parent)?;
+    let observed = Arc::new(observe::observe_parent(pass, parent)?);
     if is_settled(pass, &observed) {
         return Ok(Outcome::Settled);
     }
-    let Final { answer, trial } = decide::decide(pass, Call::Reconcile, &observed).await?;
-    let checked = judge(pass, &observed, answer);
-    let (decision, target) = decide::settle(pass, trial, checked)?;
-    decide::note(pass, &observed, &decision);
-    let written = apply::apply(pass, &observed, &decision, target).await?;
+    let Admitted { checked, trial } = decide::decide(pass, Call::Reconcile, &observed).await?;
+    decide::note(pass, &observed, checked.intent);
+    let written = apply::apply(pass, trial, &observed, checked).await?;
     Ok(conclude(pass, &observed, written))
-}
-
-/// Checks an answer.
-fn judge(pass: &Pass<'_>, observed: &Observed, answer: Answer) -> Result<(Decision, Target), Error> {
-    let (controller, active) = (pass.controller, pass.active);
-    match answer {
-        Answer::Decided(decision)
-            if apply::is_in_place(controller, active, &observed.children, &decision, pass.state.in_sync) =>
-        {
-            Ok((decision, Target::InSync))
-        }
-        answer => {
-            let Judged { decision, desired, .. } =
-                observe::judge(controller, active, Call::Reconcile, observed, answer)?;
-            Ok((decision, desired.into()))
-        }
-    }
 }
 
 /// Adds the finalizer before any other write. Returns none if another writer changed the parent meanwhile.

@@ -7,19 +7,21 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
+use crate::cluster::discovery::Kinds;
+use crate::cluster::shared_watch::SharedWatch;
 use crate::cluster::view;
+use crate::config::PluginConfig;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::pass::Pass;
-use hotshoe_core::check;
+use crate::sandbox::revision::Revision;
 use hotshoe_core::check::access_request::{Access, Request, Verb};
 use hotshoe_core::check::fix::Fix;
 use hotshoe_core::check::grant::NAMESPACE_NOT_GRANTED;
-use hotshoe_core::check::memory_quota::Quota;
-use hotshoe_core::check::{Context, Denial, Inadmissible, Judged, Present};
-use hotshoe_core::model::decision::{Answer, Call, Document, Observation};
+use hotshoe_core::check::{Context, Denial};
+use hotshoe_core::model::decision::{Document, Observation};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 use hotshoe_core::model::object::ObservedChildren;
@@ -146,45 +148,49 @@ fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
     Value::Object(members).to_string().into()
 }
 
-/// Returns an answer with its children completed, if it may be carried out.
-///
-/// # Errors
-/// Why it may not.
-pub fn judge(
-    controller: &Controller,
-    active: &ActiveRevision,
-    call: Call,
-    observed: &Observed,
-    answer: Answer,
-) -> Result<Judged, Inadmissible> {
-    let limits = &active.plugin.limits;
-    let held = active.owned.iter().map(|view| view.watch.cache.held_of(&active.plugin.name)).sum();
-    let room = Quota { held, most: limits.held_bytes.bytes(), answer: limits.boundary_bytes.bytes() };
-    let present = Present { children: &observed.references(), room: Some((room, &observed.children)) };
-    check::judge(call, answer, present, &context(controller, active, observed))
+/// The rules that answers are checked by.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    /// `plugin.yaml`.
+    pub plugin: &'a PluginConfig,
+    /// The component.
+    pub revision: &'a Revision,
+    /// What is known of kinds.
+    pub kinds: &'a Kinds,
+    /// The namespaces, where a rule of the grant selects them by label.
+    pub namespaces: Option<&'a SharedWatch>,
+}
+
+impl<'a> Rules<'a> {
+    /// Returns those of a revision.
+    pub fn of(controller: &'a Controller, active: &'a ActiveRevision) -> Self {
+        Self {
+            plugin: &active.plugin,
+            revision: &active.revision,
+            kinds: &controller.kinds,
+            namespaces: active.namespaces.as_deref(),
+        }
+    }
 }
 
 /// What the checks need to know.
 pub fn context<'a>(controller: &'a Controller, active: &'a ActiveRevision, observed: &'a Observed) -> Context<'a> {
-    context_of(controller, active, &observed.shown.parent.reference, &observed.parent.uid)
+    context_of(Rules::of(controller, active), &observed.shown.parent.reference, &observed.parent.uid)
 }
 
 /// The same, of a parent that was not observed.
-pub fn context_of<'a>(
-    controller: &'a Controller,
-    active: &'a ActiveRevision,
-    parent: &'a ObjectRef,
-    uid: &'a str,
-) -> Context<'a> {
+pub fn context_of<'a>(rules: Rules<'a>, parent: &'a ObjectRef, uid: &'a str) -> Context<'a> {
+    let Rules { plugin, revision, kinds, namespaces } = rules;
     Context {
         parent,
         uid,
-        plugin: &controller.name,
-        grant: &active.plugin.grant,
-        descriptor: active.revision.descriptor(),
-        most_children: active.plugin.limits.children as usize,
-        namespaced: Box::new(|kind| Some(controller.kinds.get(kind)?.namespaced)),
-        label_of: Box::new(|namespace, key| active.label_of(namespace, key)),
+        plugin: &plugin.name,
+        grant: &plugin.grant,
+        descriptor: revision.descriptor(),
+        most_children: plugin.limits.children as usize,
+        most_fields: plugin.limits.fields_per_child as usize,
+        namespaced: Box::new(move |kind| Some(kinds.get(kind)?.namespaced)),
+        label_of: Box::new(move |namespace, key| view::label_of(namespaces, namespace, key)),
     }
 }
 

@@ -45,7 +45,7 @@ pub struct ParentState {
     /// Children that another writer keeps reverting.
     pub contention: Contention,
     /// Fingerprints of the desired fields of each child.
-    pub desired: DesiredBefore,
+    pub desired: Arc<DesiredBefore>,
     /// Children whose last apply did not own all fields that it set.
     pub unsettled: Vec<(Kind, Key, Unsettled)>,
     /// Whether the last pass skipped the status because the result of its child writes was not observed yet.

@@ -31,6 +31,8 @@ struct Refused {
     shown: Refusal,
     /// The digest of what was to be applied; empty if the child was to be deleted.
     digest: Box<str>,
+    /// Whether it is invalid from every client and at any time.
+    is_invalid: bool,
     basis: u64,
     due: Instant,
     tries: u32,
@@ -91,11 +93,12 @@ impl Refusals {
     /// row.
     pub fn add(&mut self, child: &ObjectRef, digest: Box<str>, error: WriteError, basis: u64) -> Option<Refusal> {
         let tries = self.of(child).map_or(0, |refused| refused.tries);
+        let is_invalid = matches!(&error, WriteError::Api(error) if error.is_invalid());
         let (shown, pause) = judge(child, error, tries);
         self.lift(child);
         let due = Instant::now() + pause;
         let said = (tries == 0).then(|| shown.clone());
-        self.0.push(Refused { shown, digest, basis, due, tries: tries.saturating_add(1) });
+        self.0.push(Refused { shown, digest, is_invalid, basis, due, tries: tries.saturating_add(1) });
         said
     }
 
@@ -107,6 +110,11 @@ impl Refusals {
     /// Returns whether the last write of a child was refused.
     pub fn has(&self, child: &ObjectRef) -> bool {
         self.of(child).is_some()
+    }
+
+    /// Returns how often in a row a child was refused as invalid, of that which was so most often.
+    pub fn invalid_tries(&self) -> u32 {
+        self.0.iter().filter(|refused| refused.is_invalid).map(|refused| refused.tries).max().unwrap_or_default()
     }
 
     fn of(&self, child: &ObjectRef) -> Option<&Refused> {
@@ -178,6 +186,22 @@ mod tests {
         let error = ApiError::new("apply", "Service n/web".into(), 422, "Invalid", message);
         let said = Refusals::default().add(&child(), "digest".into(), WriteError::Api(Box::new(error)), 1).unwrap();
         assert_eq!(said.message, ".data.a 2026-01-01T00:00:00Z ERROR forged : field not declared");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn how_often_a_child_was_refused_as_invalid_is_counted_and_other_refusals_are_not() {
+        let mut refusals = Refusals::default();
+        let invalid = || WriteError::Api(Box::new(ApiError::new("apply", "a".into(), 400, "BadRequest", "no".into())));
+        for tries in 1..=3 {
+            refusals.add(&child(), "digest".into(), name_in_use(), 1);
+            assert_eq!(refusals.invalid_tries(), 0);
+            refusals.lift(&child());
+            for _ in 0..tries {
+                refusals.add(&child(), "digest".into(), invalid(), 1);
+            }
+            assert_eq!(refusals.invalid_tries(), tries);
+            refusals.lift(&child());
+        }
     }
 
     #[tokio::test(start_paused = true)]

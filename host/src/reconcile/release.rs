@@ -25,7 +25,7 @@ use crate::reconcile::apply::may_prune;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::finalize::our_finalizer;
-use crate::reconcile::observe::context_of;
+use crate::reconcile::observe::{Rules, context_of};
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requeue::Requeue;
 use crate::reconcile::triggers::owner_of;
@@ -86,7 +86,7 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let reference = pass.reference();
-    let context = context_of(controller, active, &reference, &parent.uid);
+    let context = context_of(Rules::of(controller, active), &reference, &parent.uid);
     let is_due =
         |kind, child: &Arc<Object>| !child.deleting && may_prune(pass, &view::reference(kind, &child.key), &context);
     let prune = children.iter().filter(|(kind, child)| is_due(kind, child)).cloned().collect();

@@ -1,7 +1,8 @@
 //! Requeues the parents that a change concerns.
 
+use std::sync::Arc;
+
 use crate::cluster::shared_watch::{Change, SharedWatch};
-use crate::cluster::view::named_by;
 use crate::reconcile::controller::Controller;
 use hotshoe_core::model::decision::MatchRule;
 use hotshoe_core::model::kind::Kind;
@@ -44,8 +45,13 @@ fn has_namespaces(controller: &Controller, kind: &Kind) -> bool {
     controller.kinds.get(kind).is_none_or(|known| known.namespaced)
 }
 
-/// Wakes the parents that read an object.
-pub fn wake_readers(controller: &Controller, parents: &SharedWatch, rule: &MatchRule, object: &Object) {
+/// Wakes the parents that read an object; `field` is that by which they are indexed, if they name it in one.
+pub fn wake_readers(
+    controller: &Controller,
+    parents: &SharedWatch,
+    (rule, field): (&MatchRule, Option<&Arc<str>>),
+    object: &Object,
+) {
     match rule {
         MatchRule::ParentLabel(key) if key.is_empty() => {
             wake_all(controller, parents, |parent| parent.key.namespace == object.key.namespace);
@@ -60,9 +66,10 @@ pub fn wake_readers(controller: &Controller, parents: &SharedWatch, rule: &Match
                 wake_all(controller, parents, |parent| parent_label::parent_label(&parent.key.name) == value);
             }
         }
-        MatchRule::ParentField(path) => wake_all(controller, parents, |parent| {
-            parent.key.namespace == object.key.namespace && named_by(parent, path).as_ref() == Some(&object.key.name)
-        }),
+        MatchRule::ParentField(_) => {
+            let naming = field.map(|field| parents.cache.naming(field, &object.key));
+            naming.into_iter().flatten().for_each(|key| controller.queue.add(key));
+        }
     }
 }
 

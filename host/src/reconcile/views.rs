@@ -387,15 +387,20 @@ fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadVi
     };
     let lens = Lens { projection: projection.clone(), labels, status: false };
     let scope = Scope::new(read.kind.clone(), &read.selector);
+    let field = match &read.rule {
+        MatchRule::ParentField(path) => Some(parents.watch.cache.index_by(path)),
+        MatchRule::ParentLabel(_) => None,
+    };
     let (woken, parents, rule) = (interest.woken.clone(), parents.watch.clone(), read.rule.clone());
+    let indexed = field.clone();
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };
         for object in objects_of(change) {
-            wake_readers(&controller, &parents, &rule, object);
+            wake_readers(&controller, &parents, (&rule, indexed.as_ref()), object);
         }
     });
     let watch = subscribe(interest, &scope, &lens, Role::Read(read.key.clone()), subscriber);
-    ReadView { read: read.clone(), view: View { watch, projection } }
+    ReadView { read: read.clone(), view: View { watch, projection }, field }
 }
 
 /// Watches namespaces if a rule selects them, and keeps no more than the labels in question.

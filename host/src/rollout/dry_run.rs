@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::cluster::shared_watch::Viewer;
 use crate::reconcile::active_revision::ActiveRevision;
-use crate::reconcile::observe::{context_of, unix_millis};
+use crate::reconcile::observe::{Rules, context_of, unix_millis};
 use crate::reconcile::slot::Refused;
 use crate::reconcile::views;
 use crate::reconcile::views::Views;
@@ -194,7 +194,7 @@ impl Shadow {
         );
         run.overdue += usize::from(new.is_overdue());
         let is_same = old.is_as(&new) && self.has_the_same_rules();
-        let new = new.judged(controller, &self.new);
+        let new = new.judged(controller, &self.new).await;
         let mut found = Found::of(controller, &self.new, key, &memory, &new);
         if is_same {
             run.survey.add(&found);
@@ -202,13 +202,13 @@ impl Shadow {
             run.counts.count(&side, &side, None);
             return None;
         }
-        let old = old.judged(controller, &self.old);
+        let old = old.judged(controller, &self.old).await;
         found.excuse(impact::is_failure(&old, &memory));
         run.survey.add(&found);
         let (old, new) = (evaluate::side(old), evaluate::side(new));
         let there = evaluate::there(&self.new, &parent);
         let reference = self.new.resource.reference(key);
-        let context = context_of(controller, &self.new, &reference, &parent.uid);
+        let context = context_of(Rules::of(controller, &self.new), &reference, &parent.uid);
         let may_prune = |child: &ObjectRef| check::check_prune(child, &context).is_ok();
         let difference = compare::compare(&reference, &old, &new, &there, may_prune);
         run.counts.count(&old, &new, difference.as_ref());

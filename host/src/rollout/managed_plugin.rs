@@ -333,6 +333,7 @@ impl ManagedPlugin {
             running,
             unable: self.controller.writer.unable(),
             breaker: self.controller.breaker.shown(std::time::Instant::now()),
+            unanswered: self.controller.held.lock().shown(std::time::Instant::now()),
             watches,
         }
     }

@@ -6,6 +6,7 @@ use crate::reconcile::controller::{Deleting, Stalled};
 use crate::reconcile::slot::Refused;
 use crate::rollout::history::Entry;
 use hotshoe_core::flow::circuit_breaker::BreakerStatus;
+use hotshoe_core::flow::unanswered::HeldStatus;
 use hotshoe_core::model::digest::Digest;
 
 /// The status of a plugin.
@@ -53,6 +54,9 @@ pub struct PluginStatus {
     pub unable: Option<String>,
     /// The circuit breaker.
     pub breaker: BreakerStatus,
+    /// Writes without an answer in time that are held against it.
+    #[serde(default)]
+    pub unanswered: Option<HeldStatus>,
     /// Its watches.
     pub watches: Vec<WatchStatus>,
 }

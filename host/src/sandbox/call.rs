@@ -23,14 +23,14 @@ use hotshoe_core::model::sanitize;
 
 /// The outcome of a call that answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// The plugin's answer.
-    pub result: Result<Answer, Failure>,
+pub struct Outcome<T = Answer> {
+    /// The plugin's answer, or what was made of it.
+    pub result: Result<T, Failure>,
     /// The lines that it logged.
     pub logs: Vec<LogLine>,
     /// How many lines were dropped.
     pub logs_dropped: u32,
-    /// How long it ran, with its instantiation and without waiting for a thread.
+    /// How long it ran, with its instantiation and all that was done with its answer, and without waiting for a thread.
     pub elapsed: Duration,
     /// The peak of its linear memory, bytes.
     pub memory: usize,
@@ -65,16 +65,33 @@ impl Revision {
     /// If the plugin traps, exceeds a limit, or answers something unusable. A [`Failure`] that the plugin returns is no
     /// error here.
     pub async fn decide(self: &Arc<Self>, call: Call, observation: Arc<Observation>) -> Result<Outcome, Aborted> {
+        self.decide_then(call, observation, |answer| answer).await
+    }
+
+    /// Does the same, and `then` with the answer, on the same thread and against the time of the call: the plugin chooses
+    /// how much there is to do.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn decide_then<T: Send + 'static>(
+        self: &Arc<Self>,
+        call: Call,
+        observation: Arc<Observation>,
+        then: impl FnOnce(Answer) -> T + Send + 'static,
+    ) -> Result<Outcome<T>, Aborted> {
         let revision = Arc::clone(self);
         let work = move || {
             let limits = revision.limits();
             let answer =
                 |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.decide(store, call, &observation);
             let run = FinishedCall::of(&revision.engine, &revision.linked, limits, answer);
-            run.finish(|answered| match answered {
-                Ok(answer) => Ok(Ok(answer::measure(answer, limits)?)),
-                Err(failure) => Ok(Err(answer::clean(failure))),
-            })
+            run.finish(
+                |answered| match answered {
+                    Ok(answer) => Ok(Ok(answer::measure(answer, limits)?)),
+                    Err(failure) => Ok(Err(answer::clean(failure))),
+                },
+                then,
+            )
         };
         on_thread(&self.engine, self.lane, work).await
     }
@@ -86,11 +103,16 @@ impl Revision {
     /// If the plugin traps or exceeds a limit.
     pub async fn time_describe(&self) -> Result<Duration, CallError> {
         let (engine, linked, limits) = (self.engine.clone(), Arc::clone(&self.linked), Arc::clone(self.limits()));
-        let work = move || {
-            let described = FinishedCall::describing(&engine, &linked, &limits);
-            described.result.map(|_| described.elapsed)
-        };
-        self.engine.executor().run(self.lane, work).await.unwrap_or(Err(CallError::Stopped))
+        let described = self.work(move || FinishedCall::describing(&engine, &linked, &limits)).await?;
+        described.result.map(|_| described.elapsed)
+    }
+
+    /// Does other work for the plugin on a decision thread, when its turn comes as if it were a call.
+    ///
+    /// # Errors
+    /// [`CallError::Stopped`], if it was not done.
+    pub async fn work<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, CallError> {
+        self.engine.executor().run(self.lane, work).await.map_err(|_| CallError::Stopped)
     }
 
     /// Drops the calls that wait for a thread: they return [`CallError::Stopped`].
@@ -114,11 +136,11 @@ pub(super) async fn describe(
     engine.executor().run(lane, work).await.unwrap_or(Err(CallError::Stopped))
 }
 
-async fn on_thread(
+async fn on_thread<T: Send + 'static>(
     engine: &Engine,
     lane: Lane,
-    work: impl FnOnce() -> Result<Outcome, Aborted> + Send + 'static,
-) -> Result<Outcome, Aborted> {
+    work: impl FnOnce() -> Result<Outcome<T>, Aborted> + Send + 'static,
+) -> Result<Outcome<T>, Aborted> {
     let stopped =
         Aborted { error: CallError::Stopped, logs: Vec::new(), logs_dropped: 0, elapsed: Duration::ZERO, memory: 0 };
     engine.executor().run(lane, work).await.unwrap_or(Err(stopped))
@@ -128,7 +150,7 @@ async fn on_thread(
 struct FinishedCall<T> {
     result: Result<T, CallError>,
     sandbox: Sandbox,
-    elapsed: Duration,
+    start: Instant,
 }
 
 impl<T> FinishedCall<T> {
@@ -147,13 +169,26 @@ impl<T> FinishedCall<T> {
         };
         let sandbox = store.into_data();
         let result = result.map_err(|(phase, error)| explain(&error, phase, &sandbox, limits));
-        Self { result, sandbox, elapsed: start.elapsed() }
+        Self { result, sandbox, start }
     }
 
-    fn finish(self, measure: impl FnOnce(T) -> Result<Result<Answer, Failure>, CallError>) -> Result<Outcome, Aborted> {
-        let (elapsed, memory) = (self.elapsed, self.sandbox.peak_memory());
-        let Sandbox { logs, logs_dropped, .. } = self.sandbox;
-        match self.result.and_then(measure) {
+    /// Measures the answer and does `then` with it, as a part of the call.
+    fn finish<R>(
+        self,
+        measure: impl FnOnce(T) -> Result<Result<Answer, Failure>, CallError>,
+        then: impl FnOnce(Answer) -> R,
+    ) -> Result<Outcome<R>, Aborted> {
+        let Self { result, mut sandbox, start } = self;
+        let time = sandbox.call_time();
+        let done = result.and_then(measure).map(|measured| {
+            sandbox.goes_on();
+            measured.map(then)
+        });
+        let done =
+            done.and_then(|done| if sandbox.is_over() { Err(CallError::DeadlineExceeded(time)) } else { Ok(done) });
+        let (elapsed, memory) = (start.elapsed(), sandbox.peak_memory());
+        let Sandbox { logs, logs_dropped, .. } = sandbox;
+        match done {
             Ok(result) => Ok(Outcome { result, logs, logs_dropped, elapsed, memory }),
             Err(error) => Err(Aborted { error, logs, logs_dropped, elapsed, memory }),
         }

@@ -68,6 +68,8 @@ pub(super) struct Sandbox {
     host_calls: u32,
     logged: usize,
     crossed: usize,
+    /// Processor time of the thread when the call began.
+    began: Duration,
     slow: Option<Slow>,
     /// The last growth that was refused. The guest saw `-1` and may have coped; if the call failed, this is why.
     pub(super) breach: Option<Breach>,
@@ -131,6 +133,7 @@ impl Sandbox {
             host_calls: 0,
             logged: 0,
             crossed: 0,
+            began: processor_time(),
             slow: None,
             breach: None,
             logs: Vec::new(),
@@ -146,6 +149,35 @@ impl Sandbox {
             slow.pause();
             true
         }
+    }
+
+    /// Steps aside, if the call has been slow so far: what is done with its answer is a part of it, and runs on without
+    /// a tick to look at the time.
+    pub(super) fn goes_on(&mut self) {
+        if self.used() >= SLOW {
+            self.slow.get_or_insert_with(Slow::begin);
+        }
+    }
+
+    /// Returns whether the call has used up its time by all that was done with its answer. A slow one leaves the
+    /// processor to others first, as at a tick.
+    pub(super) fn is_over(&mut self) -> bool {
+        self.goes_on();
+        if let Some(slow) = &mut self.slow {
+            slow.pause();
+        }
+        // A guest ends so late, too.
+        self.used() > self.call_time() + 2 * TICK
+    }
+
+    /// Returns the processor time that the call may use.
+    pub(super) fn call_time(&self) -> Duration {
+        self.limits.call_time.0
+    }
+
+    /// Returns the processor time of the call so far.
+    fn used(&self) -> Duration {
+        processor_time().saturating_sub(self.began)
     }
 
     /// Returns the peak of the call's linear memory, bytes.

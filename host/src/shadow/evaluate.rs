@@ -4,30 +4,33 @@ use std::sync::Arc;
 
 use crate::cluster::view;
 use crate::reconcile::active_revision::ActiveRevision;
-use crate::reconcile::apply;
+use crate::reconcile::check;
+use crate::reconcile::check::Gate;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::{Observed, judge, observe_at};
+use crate::reconcile::fingerprint::InSync;
+use crate::reconcile::observe::{Observed, observe_at};
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::{decide, finalize};
 use crate::sandbox::error::CallError;
 use crate::shadow::summary::Times;
 use hotshoe_core::check::Judged;
+use hotshoe_core::check::status::check_owner;
 use hotshoe_core::compare::{Basis, Failed, Side};
 use hotshoe_core::model::decision::{Answer, Call};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 
-/// The answer, and what it is based on.
-type Said = Result<(Answer, Basis), Error>;
+/// The answer with a fingerprint of the children in it, and what it is based on.
+type Said = Result<(Answer, u64, Basis), Error>;
 
 /// The observation and the checked answer; none if the revision is not called.
-pub(crate) type Judgement = Option<(Observed, Result<(Judged, Basis), Error>)>;
+pub(crate) type Judgement = Option<(Arc<Observed>, Result<(Judged, Basis), Error>)>;
 
 /// A revision's answer about a parent, unchecked.
 pub(crate) struct Looked {
     /// The observation and the answer; none if it is not called.
-    said: Option<(Observed, Said)>,
+    said: Option<(Arc<Observed>, Said)>,
 }
 
 impl Looked {
@@ -47,14 +50,19 @@ impl Looked {
         let call = call_of(&parent);
         let mut observed = observe_at(revision, parent, state, now);
         if let Some(denied) = observed.denied.take() {
-            return Self { said: Some((observed, Err(denied))) };
+            return Self { said: Some((Arc::new(observed), Err(denied))) };
         }
         let shown = observed.shown.clone();
         let mut fetched = false;
         let heard = |heard: decide::Heard<'_>| times.add(heard.elapsed, heard.memory);
-        let answer = decide::ask(controller, revision, call, shown, &mut fetched, heard).await;
+        let hasher = controller.hasher.clone();
+        let then = move |answer: Answer| {
+            let children = answer.decision().map(|decision| decision.desired_children(&hasher));
+            (answer, children.unwrap_or_default())
+        };
+        let answer = decide::ask(controller, revision, (call, then), shown, &mut fetched, heard).await;
         let basis = if fetched { Basis::Fetched } else { Basis::Watched };
-        Self { said: Some((observed, answer.map(|answer| (answer, basis)))) }
+        Self { said: Some((Arc::new(observed), answer.map(|(answer, children)| (answer, children, basis)))) }
     }
 
     /// Returns whether the call used up its time.
@@ -65,8 +73,8 @@ impl Looked {
     /// Returns whether another revision answered the same, over the same number of children.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         match (&self.said, &other.said) {
-            (Some((shown, Ok(answer))), Some((other_shown, Ok(other)))) => {
-                answer == other && shown.children.len() == other_shown.children.len()
+            (Some((shown, Ok((answer, _, basis)))), Some((other_shown, Ok((other, _, other_basis))))) => {
+                (answer, basis) == (other, other_basis) && shown.children.len() == other_shown.children.len()
             }
             _ => false,
         }
@@ -81,18 +89,26 @@ impl Looked {
         new: &ActiveRevision,
         state: &ParentState,
     ) -> bool {
-        let Some((observed, Ok((Answer::Decided(decision), _)))) = &self.said else { return false };
+        let Some((observed, Ok((Answer::Decided(decision), desired, _)))) = &self.said else { return false };
+        let about = InSync { basis: present.basis, manager: controller.writer.manager(), desired: *desired };
         present.plugin.digest == new.plugin.digest
             && present.revision.descriptor().owns == new.revision.descriptor().owns
-            && apply::is_in_place(controller, present, &observed.children, decision, state.in_sync)
+            && check::is_in_place(&controller.hasher, about, &observed.children, decision, state.in_sync)
+            && check_owner(decision, &present.resource.kind).is_ok()
     }
 
-    /// Checks the answer.
-    pub(crate) fn judged(self, controller: &Controller, revision: &ActiveRevision) -> Judgement {
+    /// Checks the answer, where the plugin was called.
+    pub(crate) async fn judged(self, controller: &Controller, revision: &ActiveRevision) -> Judgement {
         let (observed, said) = self.said?;
-        let call = call_of(&observed.parent);
-        let judged =
-            said.and_then(|(answer, basis)| Ok((judge(controller, revision, call, &observed, answer)?, basis)));
+        let (answer, basis) = match said {
+            Ok((answer, _, basis)) => (answer, basis),
+            Err(error) => return Some((observed, Err(error))),
+        };
+        let gate = Gate::of(controller, revision, call_of(&observed.parent), &observed);
+        let judged = match revision.revision.work(move || gate.judge(answer)).await {
+            Ok(judged) => judged.map(|judged| (judged, basis)).map_err(Error::from),
+            Err(stopped) => Err(stopped.into()),
+        };
         Some((observed, judged))
     }
 }

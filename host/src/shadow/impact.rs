@@ -191,7 +191,7 @@ async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRev
     if looked.is_in_place(controller, present, new, &memory) {
         return Found { key: parent.key.clone(), losing: None, failing: None, overdue };
     }
-    let mut found = Found::of(controller, new, &parent.key, &memory, &looked.judged(controller, new));
+    let mut found = Found::of(controller, new, &parent.key, &memory, &looked.judged(controller, new).await);
     found.overdue = overdue;
     if found.failing.is_some() {
         // After a start the active revision may not have tried yet.
@@ -204,7 +204,7 @@ async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRev
 async fn fails(controller: &Controller, revision: &ActiveRevision, parent: Arc<Object>) -> bool {
     let memory = controller.recall(&parent);
     let looked = Looked::at(controller, revision, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
-    is_failure(&looked.judged(controller, revision), &memory)
+    is_failure(&looked.judged(controller, revision).await, &memory)
 }
 
 /// Returns whether an answer is a failure of the revision, or wants what was just refused.

@@ -81,6 +81,7 @@ pub struct Metrics {
     openings: Family<ByController, Counter>,
     delayed_reads: Family<ByController, Counter>,
     delayed_writes: Family<ByController, Counter>,
+    unanswered_writes: Family<ByController, Counter>,
     events_dropped: Family<ByController, Counter>,
     lines_dropped: Family<ByController, Counter>,
     denials: Family<ByRule, Counter>,
@@ -140,6 +141,11 @@ impl Default for Metrics {
                 table,
                 "hotshoe_plugin_writes_delayed",
                 "Writes delayed by the plugin's rate limit",
+            ),
+            unanswered_writes: counter(
+                table,
+                "hotshoe_plugin_writes_unanswered",
+                "Writes without an answer in time that were held against the plugin",
             ),
             events_dropped: counter(
                 table,
@@ -293,6 +299,11 @@ impl Metrics {
         self.delayed_writes.get_or_create(&by(plugin)).inc();
     }
 
+    /// Counts a write without an answer that was held against its plugin.
+    pub fn unanswered(&self, plugin: &str) {
+        self.unanswered_writes.get_or_create(&by(plugin)).inc();
+    }
+
     /// Counts an Event that was dropped because of the rate limit.
     pub fn event_dropped(&self, plugin: &str) {
         self.events_dropped.get_or_create(&by(plugin)).inc();
@@ -340,6 +351,7 @@ mod tests {
         metrics.opened("memcached");
         metrics.delayed_read("memcached");
         metrics.delayed_write("memcached");
+        metrics.unanswered("memcached");
         metrics.event_dropped("memcached");
         metrics.lines_dropped("memcached", 7);
         metrics.denied("memcached", "pod-token");
@@ -360,6 +372,7 @@ mod tests {
             r#"hotshoe_plugin_breaker_openings_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_reads_delayed_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_writes_delayed_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_writes_unanswered_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_events_dropped_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_log_lines_dropped_total{controller="memcached"} 7"#,
             r#"hotshoe_swap_seconds_count{controller="memcached"} 1"#,

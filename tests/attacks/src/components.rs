@@ -291,6 +291,11 @@ pub fn owns_role_bindings(good: &[u8]) -> Offered {
     owning(good, "rbac.authorization.k8s.io/v1", "RoleBinding")
 }
 
+/// The same plugin, which also reads the ConfigMap that a field of the parent names.
+pub fn reading_by_field(good: &[u8]) -> Vec<u8> {
+    reworded(good, "reads by field: no ", "reads by field: yes")
+}
+
 /// What its administrator never said.
 pub fn owns_secrets(good: &[u8]) -> Offered {
     owning(good, "v1", "Secret")

@@ -175,6 +175,7 @@ mod tests {
             grant: &grant,
             descriptor: &descriptor,
             most_children: 10,
+            most_fields: 100,
             namespaced: Box::new(|_| Some(true)),
             label_of: Box::new(|_, _| None),
         };

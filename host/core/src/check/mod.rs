@@ -6,6 +6,7 @@
 pub mod access_request;
 pub mod answer;
 pub mod denied;
+pub mod fields;
 pub mod fix;
 pub mod glob;
 pub mod grant;
@@ -74,6 +75,8 @@ pub struct Context<'a> {
     pub descriptor: &'a Descriptor,
     /// The most children that the parent may have after an addition.
     pub most_children: usize,
+    /// The most [fields](fields::count) of a child.
+    pub most_fields: usize,
     /// Whether the kind of a child has a namespace; absent where the API server has no such kind.
     pub namespaced: Scopes<'a>,
     /// The value of a label of a namespace.
@@ -93,15 +96,17 @@ pub fn check(
     let Children::Exactly(children) = &decision.children else { return Ok(None) };
     check_prune_all(children, observed, context)?;
     let mut violations = Violations::default();
-    let mut desired: Vec<Desired> = Vec::with_capacity(children.len());
+    let (mut desired, mut fields): (Vec<Desired>, usize) = (Vec::with_capacity(children.len()), 0);
     for child in children {
-        let Some(next) = violations.note(check_child(child, context)) else { continue };
+        let Some((next, more)) = violations.note(check_child(child, context)) else { continue };
+        fields += more;
         if desired.iter().any(|other| other.reference == next.reference) {
             let message = format!("{}: it is in the answer twice", next.reference);
             violations.add(broken("duplicate-child", message).answer("leave one of both out"));
         }
         desired.push(next);
     }
+    violations.note(fields::check_sum(fields, context.parent).map_err(Denial::from));
     let desired = violations.finish(desired)?;
     check_room(&desired, observed, context)?;
     Ok(Some(desired))
@@ -140,7 +145,8 @@ fn broken(rule: &'static str, message: String) -> Violation {
     Violation::new(rule, message)
 }
 
-fn check_child(child: &Document, context: &Context<'_>) -> Result<Desired, Denial> {
+/// Returns a child as it will be written, and how many fields it has.
+fn check_child(child: &Document, context: &Context<'_>) -> Result<(Desired, usize), Denial> {
     // Only owned kinds are discovered, so this check comes first.
     let Some(owned) = context.descriptor.owns.iter().find(|owned| owned.kind == child.reference.kind) else {
         let message = format!("{}: describe does not name this kind as owned", child.reference);
@@ -151,11 +157,12 @@ fn check_child(child: &Document, context: &Context<'_>) -> Result<Desired, Denia
     check_name(&reference)?;
     let mut violations = Violations::default();
     let body = read_body(&child.json, &reference, &mut violations)?;
+    let fields = fields::check_child(&body, &reference, context.most_fields)?;
     let desired = Desired { is_created_once: owned.is_created_once(), ..stamp(reference, body, context) };
     let body = &*desired.body;
     let access = if desired.is_created_once { Access::Create(body) } else { Access::Apply(body) };
     violations.note(authorise(&desired.reference, namespaced, access, context));
-    violations.finish(desired)
+    violations.finish((desired, fields))
 }
 
 fn in_any_version(object: &ObjectRef) -> (&str, &str, Option<&str>, &str) {
@@ -372,6 +379,7 @@ mod tests {
     use super::*;
     use crate::check::grant::Rule;
     use crate::model::decision::{OwnedKind, WriteVerb};
+    use crate::model::limits::DECISION_FIELDS;
 
     const VERBS: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
 
@@ -381,6 +389,7 @@ mod tests {
         grant: Grant,
         descriptor: Descriptor,
         most_children: usize,
+        most_fields: usize,
     }
 
     fn kind(name: &str) -> Kind {
@@ -409,6 +418,7 @@ mod tests {
                 ..Descriptor::default()
             },
             most_children: 500,
+            most_fields: 1_000,
         }
     }
 
@@ -425,6 +435,7 @@ mod tests {
                 grant: &self.grant,
                 descriptor: &self.descriptor,
                 most_children: self.most_children,
+                most_fields: self.most_fields,
                 namespaced: Box::new(|kind| match &*kind.kind {
                     "Unknown" => None,
                     name => Some(name != "Node"),
@@ -500,6 +511,24 @@ mod tests {
         assert!(may_not.check(&[new.clone(), old.clone()], 2).is_ok(), "one of them is the same");
         assert_eq!(may_not.check(&[new, old.clone()], 3).unwrap_err().rule(), "too-many-children");
         assert!(may_not.check(&[old], 9).is_ok(), "nothing is added");
+    }
+
+    #[test]
+    fn a_child_of_too_many_fields_denies_the_decision_and_is_judged_no_further() {
+        let bulk = |keys: usize| {
+            let data: Map<String, Value> = (0..keys).map(|key| (format!("k{key}"), json!(""))).collect();
+            map(&json!({ "data": data }).to_string())
+        };
+        assert!(maps().check(&[bulk(999)], 0).is_ok());
+        let denied = maps().check(&[bulk(1_000)], 0).unwrap_err();
+        assert_eq!((denied.rule(), denied.count()), ("too-many-fields", 1));
+        assert!(denied.to_string().contains("ConfigMap n/a: it has 1001 fields"), "{denied}");
+        let world = World { most_fields: usize::MAX, ..maps() };
+        let half =
+            |name: &str| Document { reference: child(name, None, "").reference, ..bulk(DECISION_FIELDS / 2 - 1) };
+        assert!(world.check(&[half("a"), half("b")], 0).is_ok());
+        let denied = world.check(&[half("a"), half("b"), child("c", None, r#"{"data":{"k":""}}"#)], 0).unwrap_err();
+        assert_eq!(denied.rule(), "too-many-fields");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //!
 //! What was desired before is remembered in one number for each leaf, for nothing else of it is needed.
 
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -20,33 +22,28 @@ pub struct DesiredBefore(Vec<Known>);
 struct Known {
     child: u64,
     digest: u64,
-    leaves: Box<[u64]>,
+    leaves: Arc<[u64]>,
 }
 
 impl DesiredBefore {
-    /// Remembers what is desired now, and returns the fields of each child that differ from before; no entry where
-    /// nothing is known of a child. `hasher` is the same each time.
-    pub fn replace(&mut self, desired: &[Desired], hasher: &RandomState) -> Vec<Option<Vec<String>>> {
-        let mut before = std::mem::take(&mut self.0);
-        let mut changed = Vec::with_capacity(desired.len());
-        for one in desired {
+    /// Returns what is to be remembered of what is desired now, and the fields of each child that differ from before; no
+    /// entry where nothing is known of a child. `hasher` is the same each time.
+    pub fn next(&self, desired: &[Desired], hasher: &RandomState) -> (Self, Vec<Option<Vec<String>>>) {
+        let before: HashMap<u64, &Known> = self.0.iter().map(|known| (known.child, known)).collect();
+        let one = |one: &Desired| {
             let (child, digest) = (hasher.hash_one(&one.reference), hasher.hash_one(&one.digest));
-            let known = before.iter().position(|known| known.child == child).map(|at| before.swap_remove(at));
-            changed.push(match known {
-                Some(known) if known.digest == digest => {
-                    self.0.push(known);
-                    Some(Vec::new())
-                }
+            match before.get(&child) {
+                Some(known) if known.digest == digest => (Known::clone(known), Some(Vec::new())),
                 known => {
                     let leaves = leaves(&one.body, hasher);
                     let differ = known.map(|known| differing(&known.leaves, &leaves));
                     let leaves = leaves.into_iter().map(|(leaf, _)| leaf).collect();
-                    self.0.push(Known { child, digest, leaves });
-                    differ
+                    (Known { child, digest, leaves }, differ)
                 }
-            });
-        }
-        changed
+            }
+        };
+        let (known, changed) = desired.iter().map(one).unzip();
+        (Self(known), changed)
     }
 }
 
@@ -117,6 +114,8 @@ fn name_members(value: &Value, path: String, taken: &mut Taken) {
 
 /// The leaves that are new or have another value. Only the number is known of those that are gone.
 fn differing(before: &[u64], now: &[(u64, String)]) -> Vec<String> {
+    // A plugin chooses how many there are.
+    let before: HashSet<&u64> = before.iter().collect();
     let differ: Vec<String> =
         now.iter().filter(|(leaf, _)| !before.contains(leaf)).map(|(_, path)| path.clone()).collect();
     if differ.is_empty() {
@@ -169,8 +168,6 @@ fn element_path(path: &str, index: usize, element: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::*;
@@ -191,7 +188,11 @@ mod tests {
     #[test]
     fn the_fields_are_named_that_are_desired_otherwise_than_before() {
         let (mut before, hasher) = (DesiredBefore::default(), RandomState::new());
-        let mut changed = |desired: Desired| before.replace(&[desired], &hasher).remove(0);
+        let mut changed = |desired: Desired| {
+            let (next, mut changed) = before.next(&[desired], &hasher);
+            before = next;
+            changed.remove(0)
+        };
         assert_eq!(changed(deployment(1, "a")), None, "nothing is known yet");
         assert_eq!(changed(deployment(1, "a")), Some(vec![]));
         assert_eq!(changed(deployment(2, "a")), Some(vec!["spec.replicas".to_owned()]));
@@ -204,10 +205,10 @@ mod tests {
 
     #[test]
     fn a_child_that_is_no_longer_desired_is_forgotten() {
-        let (mut before, hasher) = (DesiredBefore::default(), RandomState::new());
-        before.replace(&[deployment(1, "a")], &hasher);
-        before.replace(&[], &hasher);
-        assert!(before.0.is_empty());
+        let (before, hasher) = (DesiredBefore::default(), RandomState::new());
+        let (before, _) = before.next(&[deployment(1, "a")], &hasher);
+        assert_eq!(before.0.len(), 1);
+        assert!(before.next(&[], &hasher).0.0.is_empty());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! When to hold back: circuit breaker, flapping, contention, probation, backoff, tries, rate limits.
+//! When to hold back: circuit breaker, flapping, contention, probation, backoff, tries, rate limits, writes
+//! without an answer.
 
 pub mod backoff;
 pub mod circuit_breaker;
@@ -8,3 +9,6 @@ pub mod probation;
 pub mod rate_limit;
 pub mod retry;
 pub mod tries;
+pub mod unanswered;
+pub mod write_cost;
+pub mod write_verdict;

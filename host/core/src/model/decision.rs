@@ -136,6 +136,16 @@ impl Decision {
     }
 }
 
+impl Answer {
+    /// Returns its decision, if it has one.
+    pub fn decision(&self) -> Option<&Decision> {
+        match self {
+            Answer::Decided(decision) | Answer::Waiting(decision) | Answer::Done(decision) => Some(decision),
+            Answer::Needs(_) => None,
+        }
+    }
+}
+
 /// The desired children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Children {

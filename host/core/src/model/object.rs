@@ -13,8 +13,9 @@ use serde::Deserialize;
 use serde::de::value::MapDeserializer;
 use serde_json::value::RawValue;
 
+use crate::model::field_path;
 use crate::model::kind::Kind;
-use crate::model::projection::{Members, Opened, Projection};
+use crate::model::projection::{self, Members, Opened, Projection};
 
 /// The prefix of labels and annotations that are the host's.
 pub const HOST_PREFIX: &str = "hotshoe.dev/";
@@ -71,6 +72,9 @@ pub struct Ownership {
     /// `fieldsV1` as JSON text.
     pub fields: Box<str>,
 }
+
+/// The longest name of any Kubernetes object, bytes.
+const NAME: usize = 253;
 
 /// Memory of an object beside its texts, bytes.
 pub const BESIDE: usize = 1024;
@@ -232,6 +236,17 @@ impl Object {
         self.labels.iter().filter(|(key, _)| &**key != PLUGIN_LABEL)
     }
 
+    /// Returns the name of an object that stands in a field, given by its [path](field_path). What is no name, and what is
+    /// too long for one, is none.
+    pub fn name_at(&self, path: &str) -> Option<Arc<str>> {
+        let mut json = &*self.body;
+        for field in field_path::keys(path).ok()? {
+            json = member(&serde_json::from_str(json).ok()?, field)?;
+        }
+        let projection::Key(name) = serde_json::from_str(json).ok()?;
+        (!name.is_empty() && name.len() <= NAME).then(|| name.into())
+    }
+
     /// `fieldsV1` of what a field manager of ours applied.
     pub fn owned_fields(&self, manager: &str, status: bool) -> Option<&str> {
         let entry = self.ownership.iter().find(|entry| &*entry.manager == manager && entry.status == status)?;
@@ -359,6 +374,24 @@ mod tests {
             &*object.body,
             r#"{"metadata":{"name":"a","namespace":"n","uid":"u","generation":3},"spec":{"replicas":2}}"#
         );
+    }
+
+    #[test]
+    fn a_name_in_a_field_is_found_by_its_path() {
+        let long = "x".repeat(NAME + 1);
+        let spec =
+            format!(r#"{{"pod":"web-0","deep":{{"\u0065r":"x"}},"example.com/x":"y","count":3,"list":["a"],"none":"","long":"{long}"}}"#);
+        let lens = Lens { projection: Projection::new(&["spec"]), ..lens() };
+        let object = Object::read(&format!(r#"{{"metadata":{{"name":"a"}},"spec":{spec}}}"#), &lens).unwrap();
+        let found = |path: &str| object.name_at(path).map(|name| name.to_string());
+        assert_eq!(found("spec.pod").as_deref(), Some("web-0"));
+        assert_eq!(found("spec.deep.er").as_deref(), Some("x"));
+        assert_eq!(found("spec['example.com/x']").as_deref(), Some("y"));
+        for path in
+            ["spec", "spec.count", "spec.list", "spec.list.0", "spec.none", "spec.long", "spec.pod.x", "status.x", ""]
+        {
+            assert_eq!(found(path), None, "{path}");
+        }
     }
 
     #[test]

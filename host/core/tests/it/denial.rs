@@ -34,6 +34,7 @@ fn denial(children: &[Document], grant: &Grant) -> Option<Denial> {
         grant,
         descriptor: &descriptor,
         most_children: 100,
+        most_fields: 1_000,
         namespaced: Box::new(|_| Some(true)),
         label_of: Box::new(|_, _| None),
     };

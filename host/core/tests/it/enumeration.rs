@@ -428,6 +428,7 @@ fn context<'a>(parent: &'a ObjectRef, grant: &'a Grant, descriptor: &'a Descript
         grant,
         descriptor,
         most_children: 500,
+        most_fields: 10_000,
         namespaced: Box::new(is_namespaced),
         label_of: Box::new(label_of),
     }

@@ -157,6 +157,7 @@ fn broken(objects: &[Forged]) -> Option<&'static str> {
         grant: &grant,
         descriptor: &descriptor,
         most_children: 500,
+        most_fields: 10_000,
         namespaced: Box::new(move |wanted| Some(known(wanted)?.is_namespaced())),
         label_of: Box::new(|_, _| None),
     };

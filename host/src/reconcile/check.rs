@@ -1,0 +1,186 @@
+//! *check*, on the thread on which the plugin was called and against the time of the call: how much there is to check, to
+//! compare and to hash is the plugin's to choose, and the host's own thread serves all plugins.
+
+use std::hash::RandomState;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::cluster::discovery::{Kinds, Resource};
+use crate::cluster::shared_watch::SharedWatch;
+use crate::config::PluginConfig;
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::apply::Target;
+use crate::reconcile::controller::Controller;
+use crate::reconcile::fingerprint::{InSync, others, sync_fingerprint};
+use crate::reconcile::observe::{Observed, Rules, context_of};
+use crate::reconcile::pass::Pass;
+use crate::sandbox::revision::Revision;
+use hotshoe_core::check;
+use hotshoe_core::check::memory_quota::Quota;
+use hotshoe_core::check::{Desired, Inadmissible, Judged, Present, Stage};
+use hotshoe_core::diff;
+use hotshoe_core::diff::Plan;
+use hotshoe_core::diff::associative_lists::AssociativeLists;
+use hotshoe_core::diff::changed_fields::DesiredBefore;
+use hotshoe_core::flow::flapping::Intent;
+use hotshoe_core::model::decision::{Answer, Call, Children, Decision};
+use hotshoe_core::model::kind::ObjectRef;
+use hotshoe_core::model::object::ObservedChildren;
+
+/// Judges answers about one parent. It owns all that it needs.
+pub struct Gate {
+    call: Call,
+    plugin: Arc<PluginConfig>,
+    revision: Arc<Revision>,
+    namespaces: Option<Arc<SharedWatch>>,
+    kinds: Arc<Kinds>,
+    observed: Arc<Observed>,
+    room: Quota,
+}
+
+impl Gate {
+    /// Prepares to judge answers of a revision about what was observed.
+    pub fn of(controller: &Controller, active: &ActiveRevision, call: Call, observed: &Arc<Observed>) -> Self {
+        let limits = &active.plugin.limits;
+        let held = active.owned.iter().map(|view| view.watch.cache.held_of(&active.plugin.name)).sum();
+        Self {
+            call,
+            plugin: active.plugin.clone(),
+            revision: active.revision.clone(),
+            namespaces: active.namespaces.clone(),
+            kinds: controller.kinds.clone(),
+            observed: observed.clone(),
+            room: Quota { held, most: limits.held_bytes.bytes(), answer: limits.boundary_bytes.bytes() },
+        }
+    }
+
+    /// Returns an answer with its children completed, if it may be carried out.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn judge(&self, answer: Answer) -> Result<Judged, Inadmissible> {
+        let observed = &*self.observed;
+        let rules = Rules {
+            plugin: &self.plugin,
+            revision: &self.revision,
+            kinds: &self.kinds,
+            namespaces: self.namespaces.as_deref(),
+        };
+        let context = context_of(rules, &observed.shown.parent.reference, &observed.parent.uid);
+        let present = Present { children: &observed.references(), room: Some((self.room, &observed.children)) };
+        check::judge(self.call, answer, present, &context)
+    }
+}
+
+/// An answer that may be carried out, with all that was computed of it.
+pub struct Checked {
+    /// How far the work is.
+    pub stage: Stage,
+    /// The decision.
+    pub decision: Decision,
+    /// What to do with the children.
+    pub target: Target,
+    /// The fingerprints of what is desired.
+    pub intent: Intent,
+}
+
+/// Desired children, compared with those that were observed and with those that were desired before.
+pub struct Planned {
+    /// What must be written.
+    pub plan: Plan,
+    /// The desired children, each with the fields that are desired otherwise than before, if that is known.
+    pub changed: Vec<(ObjectRef, Option<Vec<String>>)>,
+    /// What is to be remembered of them.
+    pub desired: Arc<DesiredBefore>,
+}
+
+/// Checks the answers of one pass.
+pub struct Check {
+    gate: Gate,
+    resource: Arc<Resource>,
+    hasher: RandomState,
+    basis: u64,
+    manager: String,
+    in_sync: Option<u64>,
+    before: Arc<DesiredBefore>,
+    associative_lists: Arc<RwLock<AssociativeLists>>,
+}
+
+impl Check {
+    /// Prepares to check the answers of a pass.
+    pub fn of(pass: &Pass<'_>, call: Call, observed: &Arc<Observed>) -> Self {
+        let (controller, active) = (pass.controller, pass.active);
+        Self {
+            gate: Gate::of(controller, active, call, observed),
+            resource: active.resource.clone(),
+            hasher: controller.hasher.clone(),
+            basis: active.basis,
+            manager: pass.manager().to_owned(),
+            in_sync: pass.state.in_sync,
+            before: pass.state.desired.clone(),
+            associative_lists: controller.associative_lists.clone(),
+        }
+    }
+
+    /// Returns an answer with what is to be done, if it may be carried out.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn run(&self, answer: Answer) -> Result<Checked, Inadmissible> {
+        let intent = answer.decision().map(|decision| self.intent(decision)).unwrap_or_default();
+        match answer {
+            Answer::Decided(decision) if self.is_in_place(&decision, intent) => {
+                Ok(Checked { stage: Stage::Decided, decision, target: Target::InSync, intent })
+            }
+            answer => {
+                let Judged { stage, decision, desired } = self.gate.judge(answer)?;
+                let target = desired.map_or(Target::Keep, |desired| Target::Exactly(self.plan(desired)));
+                Ok(Checked { stage, decision, target, intent })
+            }
+        }
+    }
+
+    fn intent(&self, decision: &Decision) -> Intent {
+        Intent {
+            children: decision.desired_children(&self.hasher),
+            feedback: decision.feedback(self.gate.revision.own_status(), &self.hasher),
+            about: others(&self.hasher, &self.gate.observed.shown),
+        }
+    }
+
+    /// Returns whether desired and observed children are those that were found in sync. Checking and comparing them again
+    /// would have the same result.
+    fn is_in_place(&self, decision: &Decision, intent: Intent) -> bool {
+        let about = InSync { basis: self.basis, manager: &self.manager, desired: intent.children };
+        self.gate.call == Call::Reconcile
+            && is_in_place(&self.hasher, about, &self.gate.observed.children, decision, self.in_sync)
+            && check::status::check_owner(decision, &self.resource.kind).is_ok()
+    }
+
+    fn plan(&self, desired: Vec<Desired>) -> Planned {
+        let (known, changed) = self.before.next(&desired, &self.hasher);
+        let changed = desired.iter().map(|one| one.reference.clone()).zip(changed).collect();
+        let plugin = &self.gate.plugin;
+        let makers: Vec<&str> =
+            std::iter::once(&*plugin.name).chain(plugin.predecessors.names().iter().map(String::as_str)).collect();
+        let lists = self.associative_lists.read();
+        let plan = diff::plan(desired, &self.gate.observed.children, &makers, &self.manager, &lists);
+        Planned { plan, changed, desired: Arc::new(known) }
+    }
+}
+
+/// Returns whether the children that are desired and there are those that were found in sync (`in_sync`), and the status
+/// may be stated: all or nothing, so one that may not denies the children too.
+pub fn is_in_place(
+    hasher: &RandomState,
+    about: InSync<'_>,
+    children: &ObservedChildren,
+    decision: &Decision,
+    in_sync: Option<u64>,
+) -> bool {
+    in_sync.is_some()
+        && matches!(decision.children, Children::Exactly(_))
+        && in_sync == Some(sync_fingerprint(hasher, about, children))
+        && check::status::check(decision.status.as_deref(), &decision.conditions).is_ok()
+}

@@ -1,0 +1,120 @@
+//! Answers that are small enough for the host and cost the API server, or the host, more than their bytes.
+
+use std::net::TcpListener;
+
+use hotshoe_tests::attacks::named;
+use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, MUTATING_WEBHOOK};
+use hotshoe_tests::run;
+use hotshoe_tests::scene::said;
+use serde_json::json;
+
+use super::rig::{Rig, attack};
+
+/// The fixture's children of this attack.
+const CHILDREN: usize = 12;
+
+#[test]
+fn a_child_of_too_many_fields_is_denied_before_anything_is_written() {
+    run(async {
+        let rig = Rig::new("fields").await;
+        let row = named("child of 110,000 keys");
+        rig.scene.create(attack("bulk", "many keys")).await;
+        let object = rig.reports("bulk", row).await;
+        let message = said(&object, "Reconciled").2;
+        for words in ["ConfigMap", "bulk", "has 110002 fields", "limits.fieldsPerChild (10000)"] {
+            assert!(message.contains(words), "{message}");
+        }
+        assert!(rig.scene.find(&CONFIG_MAP, "bulk").await.is_none(), "a child was written");
+        assert!(rig.metric("hotshoe_denied_total{controller=\"hostile\",rule=\"too-many-fields\"} ").await > 0);
+        rig.heals("bulk").await;
+        rig.is_well(row.name).await;
+        rig.wrote_only(&["first".to_owned(), "bulk".to_owned()]).await;
+    });
+}
+
+#[test]
+fn many_children_with_as_many_fields_as_may_be_are_written_in_the_plugins_own_time() {
+    run(async {
+        let rig = Rig::new("large").await;
+        let row = named("many children of as many keys as may be");
+        let delayed = "hotshoe_plugin_writes_delayed_total{controller=\"hostile\"} ";
+        assert_eq!(rig.metric(delayed).await, 0);
+        rig.scene.create(attack("large", "many large children")).await;
+        for number in 0..CHILDREN {
+            let name = format!("large-{number}");
+            rig.scene.until_object(&CONFIG_MAP, &name, "is written", |_| true).await;
+        }
+        // Of a hundred tokens one such child takes ninety.
+        let waited = rig.metric(delayed).await;
+        assert!(waited >= CHILDREN as u64 - 2, "{waited} waited");
+        assert_eq!(rig.plugin().await["breaker"]["state"], "closed");
+        rig.heals("large").await;
+        rig.scene.gone(&CONFIG_MAP, "large-0").await;
+        rig.is_well(row.name).await;
+    });
+}
+
+#[test]
+fn a_plugin_that_asks_again_and_again_for_children_that_are_invalid_is_not_called_for_a_while() {
+    run(async {
+        let rig = Rig::new("invalid").await;
+        let row = named("children that the API server finds invalid, again and again");
+        for number in 0..6 {
+            rig.scene.create(attack(&format!("invalid-{number}"), "invalid children")).await;
+        }
+        rig.host
+            .until("the circuit is open", async || {
+                let plugin = rig.plugin().await;
+                if plugin["breaker"]["state"] == "open" { Ok(()) } else { Err(format!("{plugin:#}")) }
+            })
+            .await;
+        // One that behaves closes it.
+        rig.scene.create(attack("good", "")).await;
+        rig.serves("good").await;
+        for number in 0..6 {
+            rig.scene.delete(&ATTACK, &format!("invalid-{number}")).await;
+        }
+        rig.is_well(row.name).await;
+    });
+}
+
+#[test]
+fn a_plugin_whose_writes_have_no_answer_while_those_of_others_have_is_not_called_for_a_while() {
+    run(async {
+        let rig = Rig::new("unanswered").await;
+        // An admission webhook that accepts connections and says nothing.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let name = format!("{}.example.com", rig.scene.namespace);
+        let webhook = json!({
+            "apiVersion": MUTATING_WEBHOOK.api_version(), "kind": MUTATING_WEBHOOK.kind,
+            "metadata": { "name": name },
+            "webhooks": [{
+                "name": name, "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
+                "clientConfig": { "url": format!("https://{address}/") },
+                "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": rig.scene.namespace } },
+                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"] }],
+            }],
+        });
+        rig.scene.plane.admin.create(&webhook).await.expect("the webhook is there");
+        for number in 0..8 {
+            rig.scene.create(attack(&format!("one-{number}"), "")).await;
+        }
+        rig.host
+            .until("the circuit is open", async || {
+                // The other plugin's writes have answers meanwhile.
+                rig.is_well("writes without an answer").await;
+                let plugin = rig.plugin().await;
+                if plugin["breaker"]["state"] == "open" { Ok(()) } else { Err(format!("{plugin:#}")) }
+            })
+            .await;
+        let plugin = rig.plugin().await;
+        let last = plugin["unanswered"]["last"].as_str().unwrap_or_default();
+        assert!(last.contains("ConfigMap") && last.contains("one-"), "{plugin:#}");
+        assert!(rig.metric("hotshoe_plugin_writes_unanswered_total{controller=\"hostile\"} ").await >= 2);
+        let (_, words) = rig.host.ask(&["status"]);
+        assert!(words.contains("had no answer in time while the API server answers others"), "{words}");
+        rig.scene.plane.admin.delete(&MUTATING_WEBHOOK, "", &name).await.expect("the webhook goes");
+        drop(listener);
+    });
+}
