@@ -13,6 +13,7 @@ pub mod events;
 pub mod fair_queue;
 pub mod holders;
 pub mod identity;
+pub mod judged_apply;
 pub mod namespace;
 pub mod outage;
 pub mod ownership;

@@ -12,9 +12,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::raw_object::RawObject;
 use crate::cluster::store::{Store, Update};
+use hotshoe_core::check::result;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::label_selector::LabelSelector;
-use hotshoe_core::model::object::{Key, Lens, Object};
+use hotshoe_core::model::object::{Key, Lens, Object, PLUGIN_LABEL};
 
 /// The objects of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -187,13 +188,26 @@ impl SharedWatch {
     /// # Errors
     /// If the text is no Kubernetes object.
     pub fn learn(&self, json: &str, writer: (&str, Role)) -> serde_json::Result<Arc<Object>> {
-        let object = Arc::new(Object::read(json, &self.lens())?);
+        let object = Arc::new(self.read(json)?);
         if !self.selects(&object) {
             self.lose(&object);
         } else if let Some(applied) = self.cache.apply(object.clone()) {
             self.notify_but(&Change::Applied(applied), Some(writer));
         }
         Ok(object)
+    }
+
+    /// Reads an object of this kind from the API server's JSON. Of children it also notes what is closed to plugins in them,
+    /// for their next write.
+    ///
+    /// # Errors
+    /// If the text is no Kubernetes object.
+    pub fn read(&self, json: &str) -> serde_json::Result<Object> {
+        let object = Object::read(json, &self.lens())?;
+        match self.scope.selector == PLUGIN_LABEL {
+            true => Ok(Object { closed: result::closed(&self.scope.kind, json), ..object }),
+            false => Ok(object),
+        }
     }
 
     /// Whether an object has the labels that are asked for.
@@ -287,7 +301,7 @@ impl SharedWatch {
         if self.cache.is_echo(&key, raw.version()) {
             return;
         }
-        if let Some(applied) = self.read(raw).and_then(|object| self.cache.apply(object)) {
+        if let Some(applied) = self.read_raw(raw).and_then(|object| self.cache.apply(object)) {
             self.notify(&Change::Applied(applied));
         }
     }
@@ -299,14 +313,14 @@ impl SharedWatch {
     }
 
     fn observe_deleted(&self, raw: &RawObject) {
-        if let Some(gone) = self.read(raw).and_then(|object| self.cache.delete(&object)) {
+        if let Some(gone) = self.read_raw(raw).and_then(|object| self.cache.delete(&object)) {
             self.notify(&Change::Deleted(gone));
         }
     }
 
     /// Parses an object. One that cannot be parsed is logged and skipped; it does not stop the others.
-    fn read(&self, raw: &RawObject) -> Option<Object> {
-        match Object::read(raw.json(), &self.lens()) {
+    fn read_raw(&self, raw: &RawObject) -> Option<Object> {
+        match self.read(raw.json()) {
             Ok(object) => Some(object),
             Err(error) => {
                 let object = raw.key();
