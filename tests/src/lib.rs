@@ -9,6 +9,7 @@
 //! | `guests.rs` | components: built, changed in a word, broken |
 //! | `kube.rs` | the plain client |
 //! | `audit.rs` | who wrote what, as the API server recorded it |
+//! | `webhook.rs` | a mutating webhook, served by the test |
 //! | `wait.rs` | waiting for a condition with a deadline |
 //!
 //! A test waits for what it expects and not for a time to pass; when a deadline ends the wait, it
@@ -21,6 +22,7 @@ pub mod host;
 pub mod kube;
 pub mod scene;
 pub mod wait;
+pub mod webhook;
 
 pub use control_plane::ControlPlane;
 pub use host::Host;

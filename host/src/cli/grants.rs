@@ -104,6 +104,9 @@ fn note(grant: &Grant, verb: Verb, kind: &Kind, asked: bool, given: bool) -> Str
     if let Some((_, why)) = denied::why(kind) {
         return format!("never: {why}");
     }
+    if !verb.reads() && denied::is_never_written(kind) {
+        return "never: no plugin may write this kind".to_owned();
+    }
     let rules: Vec<_> = grant.rules.iter().filter(|rule| rule.is_for(verb, kind)).collect();
     let mut notes = Vec::new();
     let may_open = rules.iter().any(|rule| rule.may_open(verb));

@@ -19,7 +19,9 @@ use crate::cluster::rate_limit::RateLimit;
 use crate::cluster::shared_watch::Role;
 use crate::cluster::view::View;
 use hotshoe_core::check;
+use hotshoe_core::check::Denial;
 use hotshoe_core::check::fields;
+use hotshoe_core::check::violation::Checked;
 use hotshoe_core::diff::{Apply, Plan, Precondition};
 use hotshoe_core::flow::unanswered::Unanswered;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
@@ -66,6 +68,8 @@ pub enum WriteError {
     },
     /// The child of a former parent of this name is not garbage-collected yet.
     Collecting,
+    /// What others set in the child is not the plugin's to have, and would be its own by this write; nothing was written.
+    Denied(Denial),
 }
 
 impl From<ApiError> for WriteError {
@@ -73,6 +77,15 @@ impl From<ApiError> for WriteError {
         WriteError::Api(Box::new(error))
     }
 }
+
+impl From<Denial> for WriteError {
+    fn from(denial: Denial) -> Self {
+        WriteError::Denied(denial)
+    }
+}
+
+/// Judges what results from a write, as the API server or a repair of ours makes it: the child and its JSON.
+pub type JudgeResult<'a> = dyn Fn(&ObjectRef, &str) -> Checked + Send + Sync + 'a;
 
 /// The parent of the children that are written.
 #[derive(Clone, Copy)]
@@ -83,6 +96,10 @@ pub struct Parent<'a> {
     pub uid: &'a str,
     /// The plugins whose children of it are taken over.
     pub predecessors: &'a Predecessors,
+    /// Whether children of it that no plugin made are taken over.
+    pub adopts: bool,
+    /// What may result.
+    pub judge: &'a JudgeResult<'a>,
 }
 
 /// What every write of one child needs: the store that learns the reply, how its kind is served, and the permit.
@@ -92,6 +109,7 @@ pub(super) struct Target<'a> {
     pub(super) resource: &'a Resource,
     pub(super) permit: &'a Permit,
     pub(super) predecessors: &'a Predecessors,
+    pub(super) judge: &'a JudgeResult<'a>,
 }
 
 impl Writer {
@@ -132,7 +150,8 @@ impl Writer {
         let view = views.iter().find(|view| view.watch.scope.kind == reference.kind);
         let result = match (view, self.kinds.get(&reference.kind)) {
             (Some(view), Some(resource)) => {
-                let target = Target { view, resource: &resource, permit, predecessors: parent.predecessors };
+                let Parent { predecessors, judge, .. } = parent;
+                let target = Target { view, resource: &resource, permit, predecessors, judge };
                 self.apply(&apply, target, parent).await.map(Some)
             }
             // The check admits only kinds that are owned and known.
@@ -146,11 +165,11 @@ impl Writer {
         let known = target.view.watch.cache.get(&key);
         let error = match self.bring_about(apply, known.as_deref(), target).await {
             Ok(object) => return Ok(object),
-            Err(error) if error.code == 409 || !error.is_definite() => error,
-            Err(error) => return Err(error.into()),
+            Err(WriteError::Api(error)) if error.code == 409 || !error.is_definite() => error,
+            Err(error) => return Err(error),
         };
         // A conflict is judged on the live object; after a write of unknown outcome it goes into the store.
-        let Some(live) = self.read_live(&key, target).await? else { return Err(error.into()) };
+        let Some(live) = self.read_live(&key, target).await? else { return Err(WriteError::Api(error)) };
         let precondition = match ours(&live, &apply.desired.digest, &self.manager, parent) {
             Err(WriteError::Conflict { .. })
                 if self.lost_its_controller(&live) && self.is_no_older(&key, parent, target).await? =>
@@ -160,14 +179,14 @@ impl Writer {
             judged => judged?,
         };
         if error.code != 409 {
-            return Err(error.into());
+            return Err(WriteError::Api(error));
         }
         let apply = Apply { precondition, desired: apply.desired.clone() };
         let applied = self.bring_about(&apply, Some(&live), target).await;
-        if applied.is_err() && live.label(PLUGIN_LABEL).is_none() {
+        if matches!(applied, Err(WriteError::Api(_))) && live.label(PLUGIN_LABEL).is_none() {
             self.label_as_ours(&apply.desired.reference, &live, target).await?;
         }
-        Ok(applied?)
+        applied
     }
 
     /// Labels a child of another operator that this plugin takes over and cannot apply: only children with our label
@@ -201,18 +220,30 @@ impl Writer {
     }
 
     pub(super) async fn try_apply(&self, apply: &Apply, target: Target<'_>) -> Result<Arc<Object>, ApiError> {
+        let reply = self.send_apply(apply, apply_body::query(&self.manager), target).await?;
+        self.learn(target.view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
+    }
+
+    /// Asks the API server what would result from an apply, and changes nothing.
+    ///
+    /// # Errors
+    /// What it would refuse the apply with.
+    pub(super) async fn foresee(&self, apply: &Apply, target: Target<'_>) -> Result<String, ApiError> {
+        self.send_apply(apply, apply_body::dry_query(&self.manager), target).await
+    }
+
+    async fn send_apply(&self, apply: &Apply, query: String, target: Target<'_>) -> Result<String, ApiError> {
         let key = check::key(&apply.desired.reference);
         let call = ApiCall {
             verb: "apply",
             target: &apply.desired.reference,
             method: Method::PATCH,
-            uri: format!("{}?{}", target.resource.path(&key, None), apply_body::query(&self.manager)),
+            uri: format!("{}?{query}", target.resource.path(&key, None)),
             content_type: APPLY,
             body: apply_body::conditional(&apply.desired.body, &apply.precondition),
         };
         self.rate_limit.write(call.body.len(), fields::count(&apply.desired.body)).await;
-        let reply = self.send(call, &self.identity, target.permit).await?;
-        self.learn(target.view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
+        self.send(call, &self.identity, target.permit).await
     }
 
     fn learn(&self, view: &View, reply: &str) -> serde_json::Result<Arc<Object>> {
@@ -231,7 +262,8 @@ impl Writer {
         let view = views.iter().find(|view| view.watch.scope.kind == kind);
         let result = match (view, self.kinds.get(&kind)) {
             (Some(view), Some(resource)) => {
-                let target = Target { view, resource: &resource, permit, predecessors: parent.predecessors };
+                let Parent { predecessors, judge, .. } = parent;
+                let target = Target { view, resource: &resource, permit, predecessors, judge };
                 self.delete(&reference, &child, target).await
             }
             _ => Err(unknown_kind(&reference)),
@@ -290,7 +322,7 @@ impl Writer {
             Err(error) => return Err(error),
         };
         let reference = resource.reference(key);
-        let live = Object::read(&reply, &view.watch.lens()).map_err(|error| unreadable(&reference, &error))?;
+        let live = view.watch.read(&reply).map_err(|error| unreadable(&reference, &error))?;
         // Objects of others stay out of the store of our children.
         if live.label(PLUGIN_LABEL).is_some() {
             view.watch.store(live.clone());

@@ -24,6 +24,11 @@ pub fn query(manager: &str) -> String {
     format!("fieldManager={}&force=true&fieldValidation=Ignore", manager.replace('/', "%2F"))
 }
 
+/// Returns the query of an apply that changes nothing: its reply is what would result.
+pub fn dry_query(manager: &str) -> String {
+    query(manager) + "&dryRun=All"
+}
+
 /// Returns the query of an apply that is a conflict if another field manager owns a field of it.
 pub fn unforced_query(manager: &str) -> String {
     format!("fieldManager={}&fieldValidation=Ignore", manager.replace('/', "%2F"))
@@ -68,7 +73,7 @@ struct ConditionalMetadata<'a>(&'a Map<String, Value>, &'a Precondition);
 
 impl Serialize for ConditionalMetadata<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut metadata = serializer.serialize_map(Some(self.0.len() + 1))?;
+        let mut metadata = serializer.serialize_map(None)?;
         for (key, value) in self.0 {
             metadata.serialize_entry(key, value)?;
         }
@@ -76,6 +81,10 @@ impl Serialize for ConditionalMetadata<'_> {
             // Creates the object, and is a conflict if there is one: no object that exists has this version any more.
             Precondition::Absent => metadata.serialize_entry("resourceVersion", "1")?,
             Precondition::Uid(uid) => metadata.serialize_entry("uid", &**uid)?,
+            Precondition::Version(uid, version) => {
+                metadata.serialize_entry("uid", &**uid)?;
+                metadata.serialize_entry("resourceVersion", &version.to_string())?;
+            }
         }
         metadata.end()
     }

@@ -14,6 +14,7 @@ pub mod fair_queue;
 mod field_index;
 pub mod holders;
 pub mod identity;
+pub mod judged_apply;
 pub mod namespace;
 pub mod outage;
 pub mod ownership;

@@ -9,6 +9,9 @@ use hotshoe_core::diff::Precondition;
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::{Controller, Key, Object, PLUGIN_LABEL, plugin_manager};
 
+/// What a child is that this parent controls and no plugin made.
+const NOT_ADOPTED: &str = "this object controls it, but no plugin made it; to take it over from the operator that left it, set in spec of plugin.yaml: adopt: true";
+
 impl Writer {
     /// Whether it may be a child whose controller reference was removed before something else was desired. Only a
     /// writer that can write the child itself can forge that.
@@ -60,8 +63,8 @@ impl Birth {
     }
 }
 
-/// Whether a live object is a child of this parent. It is if its controller reference has the parent's uid and no other
-/// plugin has applied and labelled it, or if it has no controller any more and is what we applied for this very parent
+/// Whether a live object is a child of this parent. It is if its controller reference has the parent's uid and this plugin
+/// made it, or nobody's plugin did and the administrator has this one adopt such children, or if it has no controller any more and is what we applied for this very parent
 /// ([`Writer::is_no_older`] decides about what was desired earlier). A child of a former parent of this name will be
 /// garbage-collected.
 pub(super) fn ours(live: &Object, digest: &str, manager: &str, parent: Parent<'_>) -> Result<Precondition, WriteError> {
@@ -72,15 +75,15 @@ pub(super) fn ours(live: &Object, digest: &str, manager: &str, parent: Parent<'_
         return if stripped { as_observed(live) } else { conflict("it has no controller".into()) };
     };
     if *controller.uid == *parent.uid {
-        // A child without the label may be of another operator that the plugin takes over from; and a label may name
-        // what is no plugin.
+        // A label may name what is no plugin.
         let other = live.label(PLUGIN_LABEL).filter(|plugin| {
             let other = plugin_manager(plugin);
             let is_rival = other != manager && !parent.predecessors.has(plugin);
             is_rival && live.owned_fields(&other, false).is_some()
         });
         return match other {
-            None => as_observed(live),
+            None if is_made_here(live, manager, parent) || parent.adopts => as_observed(live),
+            None => conflict(NOT_ADOPTED.to_owned()),
             Some(other) => conflict(format!("it is the child of another plugin, {other}")),
         };
     }
@@ -88,6 +91,17 @@ pub(super) fn ours(live: &Object, digest: &str, manager: &str, parent: Parent<'_
         return Err(WriteError::Collecting);
     }
     conflict(format!("its controller is {} {}", controller.kind, controller.name))
+}
+
+/// Whether this plugin, or one that it takes over from, has applied or labelled a child of the parent. Its own may have lost
+/// its label to an edit, or its place in `managedFields`, but hardly all of it at once.
+fn is_made_here(live: &Object, manager: &str, parent: Parent<'_>) -> bool {
+    let has_applied = |manager: &str| live.owned_fields(manager, false).is_some();
+    let labelled = live.label(PLUGIN_LABEL).is_some_and(|plugin| plugin_manager(plugin) == manager);
+    labelled
+        || live.applied.is_some()
+        || has_applied(manager)
+        || parent.predecessors.managers().iter().any(|former| has_applied(former))
 }
 
 fn as_observed(live: &Object) -> Result<Precondition, WriteError> {
@@ -113,11 +127,16 @@ mod tests {
 
     /// Whether an object with this metadata belongs to the plugin `demo` and the parent of uid `me`.
     fn judged(metadata: Value) -> Result<Precondition, String> {
-        judged_after(metadata, &Predecessors::default())
+        judged_under(metadata, &Predecessors::default(), false)
     }
 
     /// The same, where the plugin takes over from others.
     fn judged_after(metadata: Value, predecessors: &Predecessors) -> Result<Precondition, String> {
+        judged_under(metadata, predecessors, false)
+    }
+
+    /// The same, where it may adopt.
+    fn judged_under(metadata: Value, predecessors: &Predecessors, adopts: bool) -> Result<Precondition, String> {
         let mut object = json!({ "metadata": { "name": "a", "namespace": "n", "uid": "live" } });
         object["metadata"].as_object_mut().unwrap().extend(metadata.as_object().cloned().unwrap());
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
@@ -127,11 +146,12 @@ mod tests {
             namespace: Some("n".into()),
             name: "mine".into(),
         };
-        let parent = Parent { reference: &reference, uid: "me", predecessors };
+        let parent = Parent { reference: &reference, uid: "me", predecessors, adopts, judge: &|_, _| Ok(()) };
         ours(&live, "digest", MANAGER, parent).map_err(|error| match error {
             WriteError::Conflict { holder } => holder,
             WriteError::Collecting => "collecting".to_owned(),
             WriteError::Api(error) => error.message,
+            WriteError::Denied(denial) => denial.reasons(),
         })
     }
 
@@ -140,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_of_another_plugin_is_a_conflict_and_one_without_a_plugin_is_ours() {
+    fn a_child_of_another_plugin_is_a_conflict_and_our_own_is_ours_whatever_became_of_its_marks() {
         let labelled = |plugin: &str| {
             let applied = json!([{
                 "manager": format!("hotshoe/{plugin}"), "operation": "Apply", "fieldsV1": { "f:spec": {} },
@@ -151,10 +171,33 @@ mod tests {
         let ours = Ok(Precondition::Uid("live".into()));
         assert_eq!(labelled("demo"), ours);
         let scribbled = json!({ "hotshoe.dev/plugin": "other" });
-        assert_eq!(judged(json!({ "ownerReferences": owner("me", "mine"), "labels": scribbled })), ours);
+        let applied = json!([{ "manager": MANAGER, "operation": "Apply", "fieldsV1": { "f:spec": {} } }]);
+        for marks in [
+            json!({ "labels": scribbled, "managedFields": applied }),
+            json!({ "managedFields": applied }),
+            json!({ "labels": { "hotshoe.dev/plugin": "demo" } }),
+            json!({ "annotations": { "hotshoe.dev/applied": "earlier" } }),
+        ] {
+            let mut metadata = json!({ "ownerReferences": owner("me", "mine") });
+            metadata.as_object_mut().unwrap().extend(marks.as_object().cloned().unwrap());
+            assert_eq!(judged(metadata), ours, "{marks}");
+        }
         assert_eq!(labelled("other"), Err("it is the child of another plugin, other".to_owned()));
         assert_eq!(labelled("demo-2"), Err("it is the child of another plugin, demo-2".to_owned()));
-        assert_eq!(judged(json!({ "ownerReferences": owner("me", "mine") })), ours);
+    }
+
+    #[test]
+    fn a_child_that_no_plugin_made_is_ours_only_where_the_administrator_says_so() {
+        let by_others = json!([{ "manager": "old-operator", "operation": "Apply", "fieldsV1": { "f:spec": {} } }]);
+        for labels in [json!({}), json!({ "hotshoe.dev/plugin": "nobody" })] {
+            let left = json!({ "ownerReferences": owner("me", "mine"), "labels": labels, "managedFields": by_others });
+            assert_eq!(judged(left.clone()), Err(NOT_ADOPTED.to_owned()));
+            let adopted = judged_under(left, &Predecessors::default(), true);
+            assert_eq!(adopted, Ok(Precondition::Uid("live".into())));
+        }
+        let theirs = json!({ "ownerReferences": owner("other", "theirs") });
+        assert!(judged_under(theirs, &Predecessors::default(), true).is_err());
+        assert!(judged_under(json!({}), &Predecessors::default(), true).is_err());
     }
 
     #[test]

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::cluster::apply::{JSON_PATCH, Target, Writer, unreadable};
+use crate::cluster::apply::{JSON_PATCH, Target, WriteError, Writer, unreadable};
 use crate::cluster::error::ApiError;
+use crate::cluster::judged_apply::judge_repairs;
 use hotshoe_core::check;
 use hotshoe_core::diff;
 use hotshoe_core::diff::hand_over::hand_over;
@@ -31,20 +32,22 @@ impl Writer {
         apply: &Apply,
         known: Option<&Object>,
         target: Target<'_>,
-    ) -> Result<Arc<Object>, ApiError> {
+    ) -> Result<Arc<Object>, WriteError> {
         let Some(known) = known.filter(|_| apply.precondition != Precondition::Absent) else {
-            return self.try_apply(apply, target).await;
+            return Ok(self.try_apply(apply, target).await?);
         };
         let taken_over = self.take_over(apply, known, target).await?;
         let known = taken_over.as_deref().unwrap_or(known);
         let renamed = self.rename_back(apply, known, target).await?;
+        let known = renamed.as_deref().unwrap_or(known);
         let emptied = self.empty_before(apply, known, target).await?;
-        match self.try_apply(apply, target).await {
+        let known = emptied.as_deref().unwrap_or(known);
+        match self.apply_judged(apply, known, target).await {
             // In what was never applied there is nothing of ours to restore.
-            Err(refusal) if refusal.is_of_fields() && self.has_applied(known) => {
-                self.repair(apply, refusal, target).await
+            Err(WriteError::Api(refusal)) if refusal.is_of_fields() && self.has_applied(known) => {
+                self.repair(apply, *refusal, target).await
             }
-            Ok(applied) if renamed || emptied => {
+            Ok(applied) if renamed.is_some() || emptied.is_some() => {
                 self.forget_edits(apply, target).await;
                 Ok(applied)
             }
@@ -59,7 +62,7 @@ impl Writer {
         apply: &Apply,
         known: &Object,
         target: Target<'_>,
-    ) -> Result<Option<Arc<Object>>, ApiError> {
+    ) -> Result<Option<Arc<Object>>, WriteError> {
         let managers = target.predecessors.managers();
         if !managers.iter().any(|manager| known.owned_fields(manager, false).is_some()) {
             return Ok(None);
@@ -79,28 +82,38 @@ impl Writer {
     }
 
     /// Gives elements of ours their names back, if the child is known to lack them: an apply would succeed and add a
-    /// second one. Returns whether any was renamed.
-    async fn rename_back(&self, apply: &Apply, known: &Object, target: Target<'_>) -> Result<bool, ApiError> {
+    /// second one. Returns the child, if any was renamed.
+    async fn rename_back(
+        &self,
+        apply: &Apply,
+        known: &Object,
+        target: Target<'_>,
+    ) -> Result<Option<Arc<Object>>, WriteError> {
         let is_unchanged = known.applied.as_deref() == Some(&*apply.desired.digest);
         let fields = known.owned_fields(&self.manager, false).filter(|_| is_unchanged);
         if fields.is_some_and(|fields| renamed_elements::is_missing(fields, &apply.desired.body)) {
             let find = |_: &Object, live: &Value| renamed_elements::doubles(&apply.desired.body, live);
-            return Ok(self.put_back(apply, find, target).await?.is_some());
+            return self.put_back(apply, find, target).await;
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Empties what is desired to be empty and holds what we applied before: an apply alone would leave no value there.
-    /// Returns whether there was any.
-    async fn empty_before(&self, apply: &Apply, known: &Object, target: Target<'_>) -> Result<bool, ApiError> {
+    /// Returns the child, if there was any.
+    async fn empty_before(
+        &self,
+        apply: &Apply,
+        known: &Object,
+        target: Target<'_>,
+    ) -> Result<Option<Arc<Object>>, WriteError> {
         let (manager, desired) = (&self.manager, &*apply.desired.body);
         if !known.owned_fields(manager, false).is_some_and(|fields| emptied::is_needed(fields, desired)) {
-            return Ok(false);
+            return Ok(None);
         }
         let find = |object: &Object, live: &Value| {
             emptied::repairs(object.owned_fields(manager, false).unwrap_or("{}"), desired, live)
         };
-        Ok(self.put_back(apply, find, target).await?.is_some())
+        self.put_back(apply, find, target).await
     }
 
     /// Puts back elements of ours that lost their keys, and applies again. Only after a refusal: if it is unknown
@@ -109,25 +122,23 @@ impl Writer {
     ///
     /// # Errors
     /// The refusal, if nothing can be repaired; it names the field managers in the way.
-    async fn repair(&self, apply: &Apply, refusal: ApiError, target: Target<'_>) -> Result<Arc<Object>, ApiError> {
+    async fn repair(&self, apply: &Apply, refusal: ApiError, target: Target<'_>) -> Result<Arc<Object>, WriteError> {
         let find = |object: &Object, live: &Value| {
             diff::repair::repairs(object.owned_fields(&self.manager, false).unwrap_or("{}"), &apply.desired.body, live)
         };
         let mut refusal = refusal;
         for _ in 0..ATTEMPTS {
-            if self.put_back(apply, find, target).await?.is_none() {
-                break;
-            }
-            match self.try_apply(apply, target).await {
+            let Some(repaired) = self.put_back(apply, find, target).await? else { break };
+            match self.apply_judged(apply, &repaired, target).await {
                 Ok(applied) => {
                     self.forget_edits(apply, target).await;
                     return Ok(applied);
                 }
-                Err(again) if again.is_of_fields() => refusal = again,
+                Err(WriteError::Api(again)) if again.is_of_fields() => refusal = *again,
                 Err(error) => return Err(error),
             }
         }
-        Err(self.name_conflict(apply, refusal, target).await)
+        Err(self.name_conflict(apply, refusal, target).await.into())
     }
 
     /// Adds to a refusal which field managers set the fields that make what is desired invalid.
@@ -148,7 +159,7 @@ impl Writer {
     /// the child since, so the reply to the apply does not show whether it is needed.
     async fn forget_edits(&self, apply: &Apply, target: Target<'_>) {
         let find = |_: &Object, live: &Value| own_edits::without_edits(live, &self.manager).into_iter().collect();
-        if let Err(error) = self.put_back(apply, find, target).await {
+        if let Err(WriteError::Api(error)) = self.put_back(apply, find, target).await {
             let child = &apply.desired.reference;
             tracing::warn!(plugin = self.plugin, %child, "what was repaired stays noted as an update: {error}");
         }
@@ -158,22 +169,22 @@ impl Writer {
     /// server refuses: then it refuses the apply too.
     ///
     /// # Errors
-    /// Transient ones.
+    /// Transient ones, and what would result if that may not be.
     async fn put_back(
         &self,
         apply: &Apply,
         mut find: impl FnMut(&Object, &Value) -> Vec<Repair>,
         target: Target<'_>,
-    ) -> Result<Option<Arc<Object>>, ApiError> {
+    ) -> Result<Option<Arc<Object>>, WriteError> {
         for _ in 0..ATTEMPTS {
             match self.try_put_back(apply, &mut find, target).await {
-                Err(error) if error.is_failed_test() => {}
-                Err(error) if !error.is_transient() => return Ok(None),
+                Err(WriteError::Api(error)) if error.is_failed_test() => {}
+                Err(WriteError::Api(error)) if !error.is_transient() => return Ok(None),
                 tried => return tried,
             }
         }
         let child = apply.desired.reference.to_string();
-        Err(ApiError::new("repair", child, 409, "Conflict", "another writer was faster each time".into()))
+        Err(ApiError::new("repair", child, 409, "Conflict", "another writer was faster each time".into()).into())
     }
 
     async fn try_put_back(
@@ -181,16 +192,17 @@ impl Writer {
         apply: &Apply,
         find: &mut impl FnMut(&Object, &Value) -> Vec<Repair>,
         target: Target<'_>,
-    ) -> Result<Option<Arc<Object>>, ApiError> {
+    ) -> Result<Option<Arc<Object>>, WriteError> {
         let reference = &apply.desired.reference;
         let text = self.get(target.resource, &check::key(reference), target.permit).await?;
-        let object = Object::read(&text, &target.view.watch.lens()).map_err(|error| unreadable(reference, &error))?;
+        let object = target.view.watch.read(&text).map_err(|error| unreadable(reference, &error))?;
         let live: Value = serde_json::from_str(&text).map_err(|error| unreadable(reference, &error))?;
         let repairs = find(&object, &live);
         if repairs.is_empty() || Precondition::Uid(object.uid.clone()) != apply.precondition {
             return Ok(None);
         }
-        self.replace(reference, &object, repairs, target).await.map(Some)
+        judge_repairs(apply, &object.closed, &live, &repairs, target)?;
+        Ok(Some(self.replace(reference, &object, repairs, target).await?))
     }
 
     /// Replaces parts of a child, if it still has the resource version that was read.

@@ -12,9 +12,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::raw_object::RawObject;
 use crate::cluster::store::{Store, Update};
+use hotshoe_core::check::result;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::label_selector::LabelSelector;
-use hotshoe_core::model::object::{Key, Lens, Object};
+use hotshoe_core::model::object::{Key, Lens, Object, PLUGIN_LABEL};
 
 /// The objects of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -187,13 +188,36 @@ impl SharedWatch {
     /// # Errors
     /// If the text is no Kubernetes object.
     pub fn learn(&self, json: &str, writer: (&str, Role)) -> serde_json::Result<Arc<Object>> {
-        let object = Arc::new(Object::read(json, &self.lens())?);
+        let object = Arc::new(self.read(json)?);
         if !self.selects(&object) {
             self.lose(&object);
         } else if let Some(applied) = self.cache.apply(object.clone()) {
             self.notify_but(&Change::Applied(applied), Some(writer));
         }
         Ok(object)
+    }
+
+    /// Reads an object of this kind from the API server's JSON. Of children it also notes what is closed to plugins in them,
+    /// for their next write.
+    ///
+    /// # Errors
+    /// If the text is no Kubernetes object.
+    pub fn read(&self, json: &str) -> serde_json::Result<Object> {
+        let object = Object::read(json, &self.lens())?;
+        match self.notes_closed() {
+            true => Ok(Object { closed: result::closed(&self.scope.kind, json), ..object }),
+            false => Ok(object),
+        }
+    }
+
+    /// Whether it notes what is closed to plugins in its objects: children of which a result is judged.
+    fn notes_closed(&self) -> bool {
+        self.scope.selector == PLUGIN_LABEL && result::is_judged(&self.scope.kind)
+    }
+
+    /// Whether the metadata of its objects is all that is looked at.
+    pub(super) fn is_of_metadata(&self) -> bool {
+        self.lens().is_of_metadata() && !self.notes_closed()
     }
 
     /// Whether an object has the labels that are asked for.
@@ -288,7 +312,7 @@ impl SharedWatch {
         if self.cache.is_echo(&key, raw.version()) {
             return;
         }
-        if let Some(applied) = self.read(raw).and_then(store) {
+        if let Some(applied) = self.read_raw(raw).and_then(store) {
             self.notify(&Change::Applied(applied));
         }
     }
@@ -300,14 +324,14 @@ impl SharedWatch {
     }
 
     fn observe_deleted(&self, raw: &RawObject) {
-        if let Some(gone) = self.read(raw).and_then(|object| self.cache.delete(&object)) {
+        if let Some(gone) = self.read_raw(raw).and_then(|object| self.cache.delete(&object)) {
             self.notify(&Change::Deleted(gone));
         }
     }
 
     /// Parses an object. One that cannot be parsed is logged and skipped; it does not stop the others.
-    fn read(&self, raw: &RawObject) -> Option<Object> {
-        match Object::read(raw.json(), &self.lens()) {
+    fn read_raw(&self, raw: &RawObject) -> Option<Object> {
+        match self.read(raw.json()) {
             Ok(object) => Some(object),
             Err(error) => {
                 let object = raw.key();
@@ -375,6 +399,21 @@ mod tests {
         watch.store(read(&text(4, "yes")));
         watch.store(read(&text(5, "no")));
         assert!(watch.cache.is_empty());
+    }
+
+    #[test]
+    fn of_children_that_others_may_open_more_than_the_metadata_is_asked_for_though_no_plugin_looks_at_it() {
+        for (group, kind, selector, is_of_metadata) in [
+            ("", "Service", PLUGIN_LABEL, false),
+            ("", "Pod", PLUGIN_LABEL, false),
+            ("apps", "Deployment", PLUGIN_LABEL, false),
+            ("", "ConfigMap", PLUGIN_LABEL, true),
+            ("", "Pod", "memcached", true),
+        ] {
+            let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+            let watch = SharedWatch::new(Scope::new(Kind::new(group, "v1", kind), selector), lens, "system".into());
+            assert_eq!(watch.is_of_metadata(), is_of_metadata, "{kind} {selector}");
+        }
     }
 
     #[test]

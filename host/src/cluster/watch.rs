@@ -147,9 +147,9 @@ async fn follow(
     let (mut backoff, mut gone) = (Backoff::default(), false);
     loop {
         let Some(resource) = wait_for_kind(&watch, &scope.kind, gone, &cluster, &kinds).await else { return };
-        let Some(lens) = watch.upgrade().map(|watch| watch.lens()) else { return };
+        let Some(is_of_metadata) = watch.upgrade().map(|watch| watch.is_of_metadata()) else { return };
         // Half of a Pod, say, is not asked for, encoded, sent and read.
-        let client = if lens.is_of_metadata() { &cluster.metadata_client } else { &cluster.client };
+        let client = if is_of_metadata { &cluster.metadata_client } else { &cluster.client };
         let mut events = watcher(api(client, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
         while let Some(event) = events.next().await {
             let Some(watch) = watch.upgrade() else { return };

@@ -59,6 +59,9 @@ pub struct PluginSpec {
     /// go that is no parent any more, for it lost the labels of `parent.selector`.
     #[serde(default)]
     pub prune_all: bool,
+    /// Whether children of its parents that no plugin made are its own from now on: those that another operator left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopt: bool,
     /// Earlier names of this plugin: what those made for the same parents is its own from now on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub takes_over_from: Vec<Predecessor>,

@@ -68,6 +68,8 @@ pub struct PluginConfig {
     pub grant: Grant,
     /// The plugins whose children it takes over.
     pub predecessors: Predecessors,
+    /// Whether it takes over children of its parents that no plugin made.
+    pub adopts: bool,
     /// What it may use up.
     pub limits: Limits,
     /// When a parent is tried again whose reconcile failed, and how often.
@@ -178,6 +180,7 @@ impl PluginConfig {
             parentage: host.parentage.clone(),
             grant: Grant { rules: spec.grants, prune_all: spec.prune_all, host_namespace: host.namespace.clone() },
             predecessors,
+            adopts: spec.adopt,
             limits: Limits::with(&spec.limits)?,
             retry: RetryPolicy::with(&spec.retry).map_err(|error| anyhow!("spec.{error}"))?,
             max_losing,

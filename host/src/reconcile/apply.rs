@@ -171,10 +171,19 @@ async fn write_children(pass: &mut Pass<'_>, observed: &Observed, planned: Plann
     written.children = true;
     let wanted: Vec<Wanted> = plan.apply.iter().map(|apply| wanted(pass, observed, apply, &changed)).collect();
     let reference = pass.reference();
-    let predecessors = &pass.active.plugin.predecessors;
-    let parent = Parent { reference: &reference, uid: &observed.parent.uid, predecessors };
+    let plugin = &pass.active.plugin;
+    let context = context(pass.controller, pass.active, observed);
+    let judge = |child: &ObjectRef, json: &str| check::result::check(child, json, &context);
+    let parent = Parent {
+        reference: &reference,
+        uid: &observed.parent.uid,
+        predecessors: &plugin.predecessors,
+        adopts: plugin.adopts,
+        judge: &judge,
+    };
     let permit = pass.controller.permit();
-    for child in pass.controller.writer.write(plan, &pass.active.owned, parent, &permit).await {
+    let children = pass.controller.writer.write(plan, &pass.active.owned, parent, &permit).await;
+    for child in children {
         let wanted = wanted.iter().find(|one| one.desired.reference == child.reference);
         note_child(pass, observed, child, wanted, written);
     }
@@ -322,12 +331,20 @@ fn blame(pass: &Pass<'_>, error: &WriteError, written: &mut WriteOutcome) {
 }
 
 fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, digest: Box<str>, error: WriteError) {
+    if let WriteError::Denied(denial) = &error {
+        denial.violations().iter().for_each(|one| pass.controller.metrics.denied(&pass.controller.name, one.rule));
+    }
     let basis = refusal_basis(pass, observed, child);
     // With advice for people; the plugin is shown the API server's own message.
     let advice = advice(&error, &pass.controller.name).unwrap_or_default();
     let Some(refusal) = pass.state.refused.add(child, digest, error, basis) else { return };
     let (plugin, digest, object) = (&*pass.controller.name, pass.active.revision.digest(), pass.reference());
     let (code, words) = (refusal.code, &refusal.message);
+    if pass.state.refused.denied().is_some_and(|denied| denied == words) {
+        tracing::warn!(plugin, %digest, %object, %child, "a child stays as it is, for what would result is denied: {words}");
+        // Said in Event and condition as any denial.
+        return;
+    }
     tracing::warn!(plugin, %digest, %object, %child, code, "the API server refused a child: {words}{advice}");
     let message = event_text(&refusal) + &advice;
     events::warn_once(pass, &Event { severity: Severity::Warning, reason: refusal.reason, message });

@@ -117,7 +117,7 @@ pub fn sync_fingerprint(hasher: &RandomState, about: InSync<'_>, children: &Obse
 
 /// The fingerprint for which a refused write is tried again before its time: the parent, the plugin or the child.
 pub fn refusal_basis(pass: &Pass<'_>, observed: &Observed, child: &ObjectRef) -> u64 {
-    let live = observed.child(child).map(|live| (&live.uid, &live.applied, live.generation));
+    let live = observed.child(child).map(|live| (&live.uid, &live.applied, live.generation, &live.closed));
     let parent = &observed.parent;
     pass.controller.hasher.hash_one((parent.generation, parent.marks, pass.active.basis, live))
 }

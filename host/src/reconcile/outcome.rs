@@ -2,6 +2,7 @@
 
 use crate::reconcile::error::{CLEAN_UP_WAITS, CONTENDED};
 use crate::reconcile::parent_state::ParentState;
+use crate::reconcile::refused_writes::DENIED;
 
 /// The end of a pass without a failure. [`Requeue`](crate::reconcile::requeue::Requeue) says for
 /// each when the parent is looked at again.
@@ -49,7 +50,8 @@ impl Outcome {
             _ => None,
         };
         let contended = || state.contention.message().map(|message| Trouble { reason: CONTENDED, message });
-        of_clean_up.or_else(contended)
+        let denied = || state.refused.denied().map(|why| Trouble { reason: DENIED, message: why.to_owned() });
+        of_clean_up.or_else(denied).or_else(contended)
     }
 
     /// Returns what a parent that is being deleted waits for.

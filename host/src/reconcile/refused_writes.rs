@@ -18,6 +18,8 @@ use hotshoe_core::model::sanitize;
 /// The pause after a refusal that only a user is likely to fix.
 const SLOWLY: Duration = Duration::from_secs(10);
 const SLOWLY_MAX: Duration = Duration::from_secs(60);
+/// What Event, condition and the plugin are shown where what would result is denied.
+pub const DENIED: &str = "Denied";
 /// A name that is in use costs one cheap request to try again.
 const CONFLICT: Duration = Duration::from_secs(3);
 const CONFLICT_MAX: Duration = Duration::from_secs(30);
@@ -36,6 +38,8 @@ struct Refused {
     basis: u64,
     due: Instant,
     tries: u32,
+    /// Whether the host refused it, and not the API server.
+    is_ours: bool,
 }
 
 impl Refusals {
@@ -94,17 +98,25 @@ impl Refusals {
     pub fn add(&mut self, child: &ObjectRef, digest: Box<str>, error: WriteError, basis: u64) -> Option<Refusal> {
         let tries = self.of(child).map_or(0, |refused| refused.tries);
         let is_invalid = matches!(&error, WriteError::Api(error) if error.is_invalid());
+        let is_ours = matches!(error, WriteError::Denied(_));
         let (shown, pause) = judge(child, error, tries);
         self.lift(child);
         let due = Instant::now() + pause;
         let said = (tries == 0).then(|| shown.clone());
-        self.0.push(Refused { shown, digest, is_invalid, basis, due, tries: tries.saturating_add(1) });
+        let tries = tries.saturating_add(1);
+        self.0.push(Refused { shown, digest, is_invalid, is_ours, basis, due, tries });
         said
     }
 
     /// Returns whether the last write of this desired child was refused.
     pub fn has_refused(&self, desired: &Desired) -> bool {
         self.of(&desired.reference).is_some_and(|refused| refused.digest == desired.digest)
+    }
+
+    /// Returns why the host refused a write itself, if it did.
+    pub fn denied(&self) -> Option<&str> {
+        let denied = self.0.iter().find(|refused| refused.shown.reason == DENIED && refused.is_ours);
+        denied.map(|refused| refused.shown.message.as_str())
     }
 
     /// Returns whether the last write of a child was refused.
@@ -132,6 +144,7 @@ fn judge(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Duration
             let message = format!("{child} exists and is not this object's child: {holder}");
             (409, "Conflict".to_owned(), message, doubled(CONFLICT, tries, CONFLICT_MAX))
         }
+        WriteError::Denied(denial) => (403, DENIED.to_owned(), denial.reasons(), doubled(SLOWLY, tries, SLOWLY_MAX)),
         WriteError::Collecting => {
             let message = format!("{child} is still there from an earlier object of this name, and something holds it");
             (409, "Conflict".to_owned(), message, soon(tries + 1))

@@ -91,7 +91,13 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
         |kind, child: &Arc<Object>| !child.deleting && may_prune(pass, &view::reference(kind, &child.key), &context);
     let prune = children.iter().filter(|(kind, child)| is_due(kind, child)).cloned().collect();
     let plan = Plan { apply: Vec::new(), prune };
-    let owner = Parent { reference: &reference, uid: &parent.uid, predecessors: &active.plugin.predecessors };
+    let owner = Parent {
+        reference: &reference,
+        uid: &parent.uid,
+        predecessors: &active.plugin.predecessors,
+        adopts: false,
+        judge: &|_, _| Ok(()),
+    };
     for child in controller.writer.write(plan, &active.owned, owner, &controller.permit()).await {
         match child.result {
             Ok(_) => acts::log(pass, Act::Deleted(&child.reference)),
@@ -101,7 +107,7 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
                 let (plugin, digest) = (&*controller.name, active.revision.digest());
                 tracing::warn!(plugin, %digest, child = %child.reference, "a child of an object that is no longer selected stays: {error}");
             }
-            Err(WriteError::Conflict { .. } | WriteError::Collecting) => {}
+            Err(WriteError::Conflict { .. } | WriteError::Collecting | WriteError::Denied(_)) => {}
         }
     }
     Ok(())

@@ -54,6 +54,8 @@ pub enum How {
     AtTheEnd(&'static str),
     /// The fixture desires these objects as its children.
     Forged(fn(&Place<'_>) -> Vec<Forged>),
+    /// The fixture desires a harmless child, in which others have set more.
+    Beside,
     /// The fixture asks to be shown these objects.
     Read(fn(&Place<'_>) -> Vec<Forged>),
 }
@@ -116,7 +118,7 @@ impl Attack {
     }
 }
 
-use How::{AtTheEnd, Called, Component, Offered as Lies, Read};
+use How::{AtTheEnd, Beside, Called, Component, Offered as Lies, Read};
 use Layer::{Answer, Gate, Load, PodSecurity, Policy, Rbac, RbacByNamespace, Sandbox, Tamed, Write};
 
 const fn row(name: &'static str, how: How, reason: &'static str, stopped: &'static [Layer]) -> Attack {
@@ -273,6 +275,13 @@ pub const ATTACKS: &[Attack] = &[
     forged("a copy of another tenant's claim", forged::filled_claim, &[Gate]),
     forged("a claim of another tenant's volume", forged::claim_of_volume, &[Gate]),
     forged("an owner that is another object", forged::foreign_owner, &[Gate]),
+    row("a Deployment that another operator left", Beside, "Conflict", &[Write]),
+    row("the ServiceAccount and the Secrets of a Deployment that another operator left", Beside, "Denied", &[Gate]),
+    row("the token of a Pod that another operator left", Beside, "Denied", &[Gate]),
+    row("the addresses of a Service that another operator left", Beside, "Denied", &[Gate]),
+    row("the capabilities of a container that an injector added", Beside, "Denied", &[Gate]),
+    row("the Secret of a container that a mutating webhook added", Beside, "Denied", &[Gate]),
+    row("the Secret of a container that was renamed", Beside, "Denied", &[Gate]),
     row("the name of an object that is another tenant's", How::Forged(forged::taken_name), "Conflict", &[Write]),
     forged("managedFields", forged::managed_fields, &[Gate]),
     forged("finalizers", forged::finalizers, &[Gate]),

@@ -62,6 +62,8 @@ pub enum Access<'a> {
     Apply(&'a Value),
     /// Create it in this final form, and leave it alone where it is there.
     Create(&'a Value),
+    /// Leave it in this form, which an apply and what others set make of it.
+    Result(&'a Value),
     /// Delete it.
     Delete,
 }
@@ -70,7 +72,7 @@ impl<'a> Access<'a> {
     /// Returns what is to be written, if anything is.
     pub fn body(&self) -> Option<&'a Value> {
         match self {
-            Access::Apply(body) | Access::Create(body) => Some(body),
+            Access::Apply(body) | Access::Create(body) | Access::Result(body) => Some(body),
             Access::Read | Access::Delete => None,
         }
     }
@@ -81,6 +83,7 @@ impl<'a> Access<'a> {
             Access::Read => &[Verb::Get],
             Access::Apply(_) => &[Verb::Create, Verb::Update],
             Access::Create(_) => &[Verb::Create],
+            Access::Result(_) => &[Verb::Update],
             Access::Delete => &[Verb::Delete],
         }
     }

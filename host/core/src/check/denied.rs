@@ -8,7 +8,7 @@ use crate::check::access_request::{Access, Request};
 use crate::model::kind::Kind;
 
 /// Each entry is a group and, unless empty, one kind of it.
-const KINDS: [(&str, &str); 10] = [
+const KINDS: [(&str, &str); 12] = [
     ("rbac.authorization.k8s.io", ""),
     ("hotshoe.dev", ""),
     ("coordination.k8s.io", ""),
@@ -18,8 +18,24 @@ const KINDS: [(&str, &str); 10] = [
     ("certificates.k8s.io", ""),
     ("authentication.k8s.io", ""),
     ("authorization.k8s.io", ""),
+    ("authorization.openshift.io", ""),
+    // Writes every object of a kind anew.
+    ("storagemigration.k8s.io", ""),
     // Puts a Pod on a node past the scheduler.
     ("", "Binding"),
+];
+
+/// Kinds of the cluster's administrator that operators read and none writes: what they say holds for all namespaces, or
+/// opens one namespace to another.
+const WRITTEN_NEVER: [(&str, &str); 8] = [
+    ("gateway.networking.k8s.io", "GatewayClass"),
+    ("gateway.networking.k8s.io", "ReferenceGrant"),
+    ("networking.k8s.io", "IngressClass"),
+    ("networking.k8s.io", "IPAddress"),
+    ("networking.k8s.io", "ServiceCIDR"),
+    ("resource.k8s.io", "DeviceClass"),
+    ("resource.k8s.io", "DeviceTaintRule"),
+    ("resource.k8s.io", "ResourceSlice"),
 ];
 
 /// Types of Secrets that are credentials: the API server fills in the first.
@@ -41,6 +57,9 @@ pub fn check(request: &Request<'_>, host_namespace: &str) -> Result<(), Violatio
         return refuse(("host-namespace", "no plugin may see or touch the namespace of the host"));
     }
     let writes = !matches!(request.access, Access::Read);
+    if writes && is_never_written(&object.kind) {
+        return refuse(("kind-never", "no plugin may write this kind"));
+    }
     if writes
         && object.kind.is("", "Namespace")
         && (object.name.starts_with("kube-") || *object.name == *host_namespace)
@@ -49,7 +68,8 @@ pub fn check(request: &Request<'_>, host_namespace: &str) -> Result<(), Violatio
     }
     match request.access {
         Access::Apply(body) | Access::Create(body) => body_never(&object.kind, body).map_or(Ok(()), refuse),
-        Access::Read | Access::Delete => Ok(()),
+        // Of what these rules close the API server and its controllers set some: a volume's claim, a namespace's finalizer.
+        Access::Read | Access::Delete | Access::Result(_) => Ok(()),
     }
 }
 
@@ -62,6 +82,11 @@ pub fn why(kind: &Kind) -> Option<(&'static str, &'static str)> {
     }
     let closed = KINDS.iter().any(|(group, name)| *group == &*kind.group && (name.is_empty() || *name == &*kind.kind));
     closed.then_some(("kind-never", "this kind is closed to plugins"))
+}
+
+/// Returns whether plugins may read objects of a kind and write none.
+pub fn is_never_written(kind: &Kind) -> bool {
+    WRITTEN_NEVER.iter().any(|(group, name)| kind.is(group, name))
 }
 
 fn body_never(kind: &Kind, body: &Value) -> Option<(&'static str, &'static str)> {
@@ -203,6 +228,34 @@ mod tests {
     fn access_reviews_are_closed() {
         closed("authorization.k8s.io", "SubjectAccessReview");
         closed("authorization.k8s.io", "SelfSubjectAccessReview");
+    }
+
+    #[test]
+    fn rights_and_migrations_of_other_groups_are_closed() {
+        closed("authorization.openshift.io", "RoleBinding");
+        closed("storagemigration.k8s.io", "StorageVersionMigration");
+    }
+
+    #[test]
+    fn what_administrators_say_of_all_namespaces_is_read_and_not_written() {
+        for (group, kind, namespace) in [
+            ("gateway.networking.k8s.io", "GatewayClass", None),
+            ("gateway.networking.k8s.io", "ReferenceGrant", Some("n")),
+            ("networking.k8s.io", "IngressClass", None),
+            ("networking.k8s.io", "IPAddress", None),
+            ("networking.k8s.io", "ServiceCIDR", None),
+            ("resource.k8s.io", "DeviceClass", None),
+            ("resource.k8s.io", "DeviceTaintRule", None),
+            ("resource.k8s.io", "ResourceSlice", None),
+        ] {
+            let object = object(group, kind, namespace, "a");
+            assert_eq!(broken(Access::Read, &object), None, "{kind}");
+            for access in [Access::Apply(&json!({})), Access::Create(&json!({})), Access::Delete] {
+                assert_eq!(broken(access, &object), Some("kind-never"), "{kind}");
+            }
+        }
+        assert_eq!(broken(Access::Delete, &object("networking.k8s.io", "Ingress", Some("n"), "a")), None);
+        assert_eq!(broken(Access::Delete, &object("resource.k8s.io", "ResourceClaim", Some("n"), "a")), None);
     }
 
     #[test]

@@ -9,6 +9,9 @@ use crate::check::fix::{Fix, Opening};
 use crate::check::violation::{Checked, Denial, Violation};
 use crate::model::kind::Kind;
 
+/// The rule that refuses a field of which nothing is known.
+pub const UNKNOWN: &str = "field-unknown";
+
 /// A value and its path. The path is formatted only for a denial: nearly every value that is walked passes.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
@@ -157,23 +160,26 @@ impl<'a> Cursor<'a> {
     }
 
     fn not_granted(&self, rule: &'static str, item: &'static str, value: Value) -> Denial {
-        Violation::new(rule, format!("{} is not granted", self.path())).fixed_by(opening(item, value)).into()
+        self.broken(rule, "is not granted").fixed_by(opening(item, value)).into()
     }
 
     /// Denies it as what is not known to be harmless.
     pub fn unknown(&self) -> Denial {
-        let message = format!("{} is no field that this host knows to be harmless; leave it out", self.path());
-        Violation::new("field-unknown", message).into()
+        self.broken(UNKNOWN, "is no field that this host knows to be harmless; leave it out").into()
     }
 
     /// Builds a denial of `rule` whose message is the path followed by `why`.
     pub fn refuse(&self, rule: &'static str, why: &str) -> Denial {
-        Violation::new(rule, format!("{} {why}", self.path())).into()
+        self.broken(rule, why).into()
     }
 
     /// The same, of what the flag or list `item` of a grant would allow.
     pub fn refuse_unless(&self, rule: &'static str, why: &str, item: &'static str, value: Value) -> Denial {
-        Violation::new(rule, format!("{} {why}", self.path())).fixed_by(opening(item, value)).into()
+        self.broken(rule, why).fixed_by(opening(item, value)).into()
+    }
+
+    fn broken(&self, rule: &'static str, why: &str) -> Violation {
+        Violation::new(rule, format!("{} {why}", self.path())).at(self.pointer())
     }
 
     fn misshapen(&self, wanted: &str) -> Denial {
@@ -188,13 +194,27 @@ impl<'a> Cursor<'a> {
         Some(Rc::new(Position { above: self.above.clone(), step: self.step }))
     }
 
-    /// In words. A key is the plugin's to choose, so little of it is repeated.
-    fn path(&self) -> String {
+    /// Returns the steps from the root.
+    fn steps(&self) -> Vec<Step<'a>> {
         let above = std::iter::successors(self.above.as_deref(), |position| position.above.as_deref());
         let mut steps: Vec<_> = std::iter::once(self.step).chain(above.map(|position| position.step)).collect();
         steps.reverse();
+        steps
+    }
+
+    fn pointer(&self) -> String {
+        let part = |step: &Step<'a>| match step {
+            Step::Root => String::new(),
+            Step::Member(key) => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+            Step::Element(index) => format!("/{index}"),
+        };
+        self.steps().iter().map(part).collect()
+    }
+
+    /// In words. A key is the plugin's to choose, so little of it is repeated.
+    fn path(&self) -> String {
         let mut path = String::new();
-        for step in steps {
+        for step in self.steps() {
             match step {
                 Step::Root => {}
                 Step::Member(key) => {

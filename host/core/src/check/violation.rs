@@ -17,18 +17,26 @@ pub struct Violation {
     pub message: String,
     /// The change that lifts it, if the message does not name it.
     pub fix: Option<Fix>,
+    /// The JSON pointer to the field of the object that breaks it; absent where it is none.
+    pub pointer: Option<Box<str>>,
 }
 
 impl Violation {
     /// Builds a violation of `rule` whose message says what to do.
     pub fn new(rule: &'static str, message: impl Into<String>) -> Self {
-        Self { rule, message: message.into(), fix: None }
+        Self { rule, message: message.into(), fix: None, pointer: None }
     }
 
     /// Adds the change that lifts it.
     #[must_use]
     pub fn fixed_by(self, fix: Fix) -> Self {
         Self { fix: Some(fix), ..self }
+    }
+
+    /// Adds the JSON pointer to the field that breaks it.
+    #[must_use]
+    pub fn at(self, pointer: String) -> Self {
+        Self { pointer: Some(pointer.into()), ..self }
     }
 
     /// Adds a change of the plugin's answer that lifts it.
@@ -97,8 +105,13 @@ impl Denial {
     }
 
     /// Returns the denial without the violations of some rules, if any other is left.
-    pub fn without(mut self, rules: &[&str]) -> Option<Self> {
-        self.violations.retain(|violation| !rules.contains(&violation.rule));
+    pub fn without(self, rules: &[&str]) -> Option<Self> {
+        self.retain(|violation| !rules.contains(&violation.rule))
+    }
+
+    /// Returns the denial with some of its violations, if any is left.
+    pub fn retain(mut self, keep: impl FnMut(&Violation) -> bool) -> Option<Self> {
+        self.violations.retain(keep);
         (!self.violations.is_empty()).then_some(self)
     }
 

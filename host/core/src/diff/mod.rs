@@ -35,6 +35,8 @@ pub enum Precondition {
     Absent,
     /// The object is still this one; it is not made anew.
     Uid(Arc<str>),
+    /// The object still has this uid and this resource version.
+    Version(Arc<str>, u64),
 }
 
 /// A child to be applied.

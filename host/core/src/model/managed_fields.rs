@@ -41,6 +41,21 @@ impl<'a> FieldSet<'a> {
         serde_json::from_str(json)
     }
 
+    /// Whether it holds the field at a JSON pointer into an object, or a struct around it as one.
+    pub fn has(&self, object: &Value, pointer: &str) -> bool {
+        let Some((_, path)) = pointer.split_once('/') else { return true };
+        let (key, below) = path.find('/').map_or((path, ""), |end| path.split_at(end));
+        let key = key.replace("~1", "/").replace("~0", "~");
+        let step = match object {
+            Value::Array(elements) => {
+                let element = key.parse::<usize>().ok().and_then(|index| elements.get(index));
+                element.and_then(|element| Some((element, self.element(element)?)))
+            }
+            object => object.get(&key).and_then(|member| Some((member, self.member(&key)?))),
+        };
+        self.is_leaf() || step.is_some_and(|(value, node)| node.has(value, below))
+    }
+
     /// Whether the whole subtree is covered.
     pub fn is_leaf(&self) -> bool {
         self.0.is_empty()
@@ -286,6 +301,29 @@ mod tests {
             "k:",
         ] {
             assert!(!has(keys), "{keys}");
+        }
+    }
+
+    #[test]
+    fn a_field_is_found_by_its_pointer_also_in_what_is_owned_as_one() {
+        let fields = FieldSet::read(FIELDS).unwrap();
+        let object = json!({
+            "spec": { "a/b": [{ "c": 1 }] }, "set": ["b", "a"], "other": 1,
+            "ports": [{ "port": 81 }, { "port": 80, "protocol": "TCP", "name": "web" }],
+        });
+        for (pointer, has) in [
+            ("/spec", true),
+            ("/spec/a~1b/0/c", true),
+            ("/ports/1/port", true),
+            ("/ports/1/name", false),
+            ("/ports/0/port", false),
+            ("/ports/7", false),
+            ("/set/1", true),
+            ("/set/0", false),
+            ("/other", false),
+            ("", true),
+        ] {
+            assert_eq!(fields.has(&object, pointer), has, "{pointer}");
         }
     }
 

@@ -106,6 +106,9 @@ pub struct Object {
     pub status: Option<Box<str>>,
     /// A fingerprint of labels and annotations, for parents.
     pub marks: u64,
+    /// What it has that no plugin may set without an item of its grant, for children (see
+    /// [`check::result`](crate::check::result)).
+    pub closed: Box<[Box<str>]>,
     /// What plugins see: a JSON object.
     pub body: Arc<str>,
 }
@@ -215,6 +218,7 @@ impl Object {
             ownership: metadata.managed_fields.iter().filter_map(ManagedFields::ours).collect(),
             status: status.map(Box::from),
             marks: if lens.status { metadata.marks() } else { 0 },
+            closed: Box::default(),
             body: lens.projection.project_opened(&object)?.into(),
             finalizers: metadata.finalizers.into(),
         })
@@ -228,7 +232,8 @@ impl Object {
     /// Returns its memory, bytes, with its places in the indexes.
     pub fn held(&self) -> usize {
         let fields: usize = self.ownership.iter().map(|entry| entry.fields.len()).sum();
-        BESIDE + self.body.len() + self.status.as_deref().map_or(0, str::len) + fields
+        let closed: usize = self.closed.iter().map(|item| item.len()).sum();
+        BESIDE + self.body.len() + self.status.as_deref().map_or(0, str::len) + fields + closed
     }
 
     /// The labels that objects are found by; the plugin's own label is not among them.

@@ -236,7 +236,9 @@ fn plugin_rules(
             continue;
         }
         grant_rule(&mut rules, rule, &kind, plugin, installation, served);
-        let beyond = beyond_rbac(rule).chain(closed(rule, installation));
+        let never_written = denied::is_never_written(&kind) && rule.verbs.iter().any(|verb| !verb.reads());
+        let read_only = never_written.then(|| "no plugin may write it, so its grant lets it be read only".to_owned());
+        let beyond = beyond_rbac(rule).chain(closed(rule, installation)).chain(read_only);
         notes.extend(beyond.map(|what| format!("{}: {kind}: {what}", plugin.name)));
     }
     let parent = served(&plugin.descriptor.parent);
@@ -268,6 +270,9 @@ fn grant_rule(
     let parents = served(&plugin.descriptor.parent).namespaced || are_namespaces;
     let exact = if rule.names.iter().any(|name| name.contains('*')) { &[][..] } else { &rule.names };
     for verb in &rule.verbs {
+        if !verb.reads() && denied::is_never_written(kind) {
+            continue;
+        }
         let verbs = written(*verb, rule);
         let reads = *verb == Verb::Get;
         for scope in installation.scopes_of(&rule.namespaces, namespaced, parents, reads) {

@@ -325,6 +325,19 @@ fn what_no_grant_opens_is_not_printed() {
 }
 
 #[test]
+fn of_what_no_plugin_writes_the_right_to_read_is_printed() {
+    let rule = json!({ "group": "networking.k8s.io", "kind": "IngressClass", "verbs": ["get", "create", "update", "delete"], "namespaces": "cluster" });
+    let (manifests, notes) = world(json!([rule])).rights();
+    let rules = manifests.iter().flat_map(|one| one["rules"].as_array().cloned().unwrap_or_default());
+    let verbs: Vec<_> = rules
+        .filter(|rule| rule["apiGroups"] == json!(["networking.k8s.io"]))
+        .map(|rule| rule["verbs"].clone())
+        .collect();
+    assert_eq!(verbs, [json!(["get"])]);
+    assert!(notes.iter().any(|note| note.contains("no plugin may write it")), "{notes:?}");
+}
+
+#[test]
 fn the_namespace_of_the_host_is_closed_before_there_is_any_right() {
     let (manifests, _) = world(json!([])).rights();
     let of = |kind: &str| manifests.iter().position(|one| one["kind"] == kind).unwrap();

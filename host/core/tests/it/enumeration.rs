@@ -254,7 +254,7 @@ fn count_out(rules: &[RuleText], parent: Option<&str>) -> Allowed {
         }
         // What this very rule does not give after all.
         let (_, kind, _) = KINDS[rule.kind];
-        let loses = ["Namespace", "PersistentVolumeClaim"].contains(&kind) && !rule.data;
+        let loses = ["Namespace", "PersistentVolumeClaim", "Secret"].contains(&kind) && !rule.data;
         let unnamed = kind == "Secret" && rule.names == "[]";
         if loses || unnamed {
             let gone = if loses { "delete" } else { "get" };

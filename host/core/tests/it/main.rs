@@ -6,3 +6,4 @@
 mod architecture;
 mod denial;
 mod enumeration;
+mod result;

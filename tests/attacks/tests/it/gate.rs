@@ -103,7 +103,9 @@ fn grant() -> Grant {
         verbs: verbs.clone(),
         namespaces: Namespaces::default(),
         names: Vec::new(),
+        holds_data: false,
         prune_data: false,
+        foreign_pods: false,
         pods: Pods {
             host_path: if *kind.kind == *POD.kind { vec!["/var/log".into()] } else { Vec::new() },
             ..Pods::default()

@@ -9,6 +9,7 @@ mod identity;
 mod loads;
 mod patience;
 mod reads;
+mod result;
 mod rig;
 mod size;
 

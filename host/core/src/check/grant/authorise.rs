@@ -76,12 +76,14 @@ impl Grant {
         opens: &mut Option<&'r Rule>,
     ) -> Checked {
         let Request { parent, object, access, .. } = request;
+        let of_data = |rule: &Rule| object.kind.is(&rule.group, &rule.kind) && rule.is_of_data();
+        let loses_data = verb == Verb::Delete && self.rules.iter().any(of_data);
         let steps: [Step<'_>; 5] = [
             (&|rule| rule.is_for(verb, &object.kind), &|_| self.not_granted(&[verb], object)),
             (&|rule| rule.may_open(verb), &|rule| unnamed_secret(object, rule)),
             (&|rule| rule.covers_name(&object.name), &|rule| other_name(verb, object, rule)),
             (&|rule| rule.namespaces.cover(parent, object, label_of), &|_| other_namespace(verb, request)),
-            (&|rule| rule.may_lose(verb), &|rule| holds_data(object, rule)),
+            (&|rule| !loses_data || rule.prune_data, &|rule| holds_data(object, rule)),
         ];
         let passed = |rule: &Rule| steps.iter().take_while(|(passes, _)| passes(rule)).count();
         let furthest = self.rules.iter().map(passed).max().unwrap_or_default();
@@ -143,14 +145,13 @@ fn check_body<'r>(
 
 /// Names the object of a violation, and the grant of what would open it.
 fn in_grant(violation: Violation, place: Option<usize>, object: &ObjectRef) -> Violation {
-    let Violation { rule, message, fix } = violation;
-    let fix = match fix {
+    let fix = match violation.fix {
         Some(Fix::Grant(found)) => {
             Some(Fix::Grant(Box::new(Opening { kind: object.kind.clone(), rule: place, ..*found })))
         }
         fix => fix,
     };
-    Violation { rule, message: format!("{object}: {message}"), fix }
+    Violation { message: format!("{object}: {}", violation.message), fix, ..violation }
 }
 
 fn opening(kind: &Kind, rule: Option<usize>, item: &'static str, value: Value) -> Fix {

@@ -35,7 +35,8 @@ impl Grant {
     /// Whether some rule gives the verb for some object of the kind.
     pub fn allows(&self, verb: Verb, kind: &Kind) -> bool {
         let opens = |rule: &Rule| rule.is_for(verb, kind) && rule.may_open(verb) && !self.is_closed(rule);
-        denied::why(kind).is_none() && self.rules.iter().any(opens)
+        let is_closed = denied::why(kind).is_some() || (!verb.reads() && denied::is_never_written(kind));
+        !is_closed && self.rules.iter().any(opens)
     }
 
     /// Whether a rule holds nowhere but in the namespace of the host, which is closed to all plugins.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::check::access_request::{LabelOf, Request, Verb};
+use crate::check::access_request::{Access, LabelOf, Request, Verb};
 use crate::check::pod::grant::Pods;
 use crate::check::service::Services;
 use crate::check::violation::{Checked, all};
-use crate::check::{glob, pod, pvc, selector, service};
+use crate::check::{foreign_pods, glob, pod, pvc, selector, service};
 use crate::model::kind::{Kind, ObjectRef};
 use crate::model::names::{is_group, is_kind, is_label, is_plain, is_qualified};
 
@@ -31,10 +31,18 @@ pub struct Rule {
     /// only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// Whether children of this kind that hold data may be pruned: PersistentVolumeClaims and Namespaces are
-    /// otherwise left alone. Of a StatefulSet, whether it may have its claims deleted with it.
+    /// Whether objects of this kind hold data, as those of a database do. Of PersistentVolumeClaims, PersistentVolumes,
+    /// VolumeSnapshots, Secrets and Namespaces that is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub holds_data: bool,
+    /// Whether children of this kind that hold data may be pruned; they are otherwise left alone. Of a StatefulSet,
+    /// whether it may have its claims deleted with it.
     #[serde(default)]
     pub prune_data: bool,
+    /// Whether objects of a custom kind may say which containers run: another component makes Pods of them, and nothing
+    /// in those is judged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign_pods: bool,
     /// What the Pods of such objects may use beyond what is harmless.
     #[serde(default)]
     pub pods: Pods,
@@ -84,22 +92,30 @@ impl Default for Namespaces {
 
 const SECRET: (&str, &str) = ("", "Secret");
 
-/// Kinds whose deletion loses data.
-const HOLDS_DATA: [(&str, &str); 2] = [("", "PersistentVolumeClaim"), ("", "Namespace")];
+/// Kinds whose deletion loses data. Of a Secret it may be the only copy of a generated password or key.
+const HOLDS_DATA: [(&str, &str); 5] = [
+    ("", "PersistentVolumeClaim"),
+    ("", "PersistentVolume"),
+    ("snapshot.storage.k8s.io", "VolumeSnapshot"),
+    SECRET,
+    ("", "Namespace"),
+];
 
-/// Kinds for which `pruneData` has a meaning.
-const LOSES_DATA: [(&str, &str); 3] = [HOLDS_DATA[0], HOLDS_DATA[1], ("apps", "StatefulSet")];
+/// The kind of which `pruneData` says whether it may have its claims deleted.
+const LOSES_CLAIMS: (&str, &str) = ("apps", "StatefulSet");
 
 impl Rule {
     /// Builds a rule about a kind that grants nothing.
-    pub(super) fn new(kind: &Kind) -> Self {
+    pub(in crate::check) fn new(kind: &Kind) -> Self {
         Self {
             group: kind.group.to_string(),
             kind: kind.kind.to_string(),
             verbs: Vec::new(),
             namespaces: Namespaces::default(),
             names: Vec::new(),
+            holds_data: false,
             prune_data: false,
+            foreign_pods: false,
             pods: Pods::default(),
             services: Services::default(),
         }
@@ -115,21 +131,28 @@ impl Rule {
         !self.names.is_empty() || !verb.reads() || (self.group.as_str(), self.kind.as_str()) != SECRET
     }
 
-    pub(super) fn may_lose(&self, verb: Verb) -> bool {
-        self.prune_data || verb != Verb::Delete || !HOLDS_DATA.contains(&(&self.group, &self.kind))
+    /// Returns whether objects of its kind hold data, as it says or as is known.
+    pub(super) fn is_of_data(&self) -> bool {
+        self.holds_data || HOLDS_DATA.contains(&(&self.group, &self.kind))
     }
 
     pub(super) fn covers_name(&self, name: &str) -> bool {
         self.names.is_empty() || glob::matches_any(&self.names, name)
     }
 
-    pub(super) fn check_body(&self, request: &Request<'_>, body: &Value) -> Checked {
+    pub(in crate::check) fn check_body(&self, request: &Request<'_>, body: &Value) -> Checked {
         let kind = &request.object.kind;
+        // An apply replaces a selector as a whole, so there is nothing of others in it.
+        let selector = match request.access {
+            Access::Result(_) => Ok(()),
+            _ => selector::check(request, body, &self.pods),
+        };
         all([
             pod::check(kind, body, &self.pods),
             pvc::check(request, body, &self.pods, self.prune_data),
-            selector::check(request, body, &self.pods),
+            selector,
             service::check(kind, body, &self.services),
+            foreign_pods::check(kind, body, self.foreign_pods),
         ])
     }
 
@@ -177,8 +200,15 @@ impl Rule {
         if services && !service::is_service(kind) {
             return Err(format!("services is said of {}, another kind than Service; {}", in_full(kind), remove()));
         }
-        if self.prune_data && !LOSES_DATA.iter().any(|(group, name)| kind.is(group, name)) {
-            return Err(format!("pruneData is said of {}, which holds no data; {}", in_full(kind), remove()));
+        if self.prune_data && !self.is_of_data() && !kind.is(LOSES_CLAIMS.0, LOSES_CLAIMS.1) {
+            let remedy = hint(kind).unwrap_or_else(|| "remove it, or say holdsData: true".to_owned());
+            return Err(format!("pruneData is said of {}, which holds no data; {remedy}", in_full(kind)));
+        }
+        if self.foreign_pods && pod::makes_pods(kind) {
+            return Err(format!(
+                "foreignPods is said of {}, whose Pods are judged by `pods`; remove it",
+                in_full(kind)
+            ));
         }
         Ok(())
     }
@@ -190,7 +220,7 @@ fn in_full(kind: &Kind) -> String {
 
 /// Returns the known kind that was probably meant by one that differs from it in its group or its case.
 fn hint(kind: &Kind) -> Option<String> {
-    let mut known = LOSES_DATA.iter().chain(&[SECRET, ("", "Service")]);
+    let mut known = HOLDS_DATA.iter().chain(&[LOSES_CLAIMS, ("", "Service")]);
     let alike = known.find(|(_, name)| name.eq_ignore_ascii_case(&kind.kind));
     let alike = alike.map(|(group, name)| Kind::new(group, "", name)).filter(|alike| !alike.is_served_as(kind));
     pod::alike(kind).or(alike).map(|meant| format!("is {} meant?", in_full(&meant)))

@@ -224,7 +224,8 @@ fn secrets_are_read_by_a_rule_with_names_only() {
     let without = grant(json!([{ "kind": "Secret", "verbs": ALL }]));
     assert_eq!(broken(&without, Access::Read, &secret), Some("secret-names"));
     assert_eq!(broken(&without, Access::Apply(&json!({})), &secret), None);
-    assert_eq!(broken(&without, Access::Delete, &secret), None);
+    let deleting = grant(json!([{ "kind": "Secret", "verbs": ALL, "pruneData": true }]));
+    assert_eq!(broken(&deleting, Access::Delete, &secret), None);
     let with = grant(json!([{ "kind": "Secret", "verbs": ALL, "names": ["a"] }]));
     assert_eq!(broken(&with, Access::Read, &secret), None);
     assert_eq!(broken(&with, Access::Read, &object("", "Secret", "n/b")), Some("name-not-granted"));
@@ -240,8 +241,12 @@ fn secrets_are_read_by_a_rule_with_names_only() {
 fn kinds_that_contain_data_are_deleted_only_by_explicit_grant() {
     for (group, kind, place, data) in [
         ("", "PersistentVolumeClaim", "n/a", true),
+        ("", "PersistentVolume", "a", true),
+        ("", "Secret", "n/a", true),
+        ("snapshot.storage.k8s.io", "VolumeSnapshot", "n/a", true),
         ("", "Namespace", "a", true),
         ("", "ConfigMap", "n/a", false),
+        ("g", "Secret", "n/a", false),
         ("g", "PersistentVolumeClaim", "n/a", false),
     ] {
         let child = object(group, kind, place);
@@ -257,6 +262,22 @@ fn kinds_that_contain_data_are_deleted_only_by_explicit_grant() {
         assert_eq!(broken_for(&with(true), parent, Access::Delete, &child), None);
         assert_eq!(broken_for(&with(false), parent, Access::Apply(&json!({})), &child), None);
     }
+}
+
+#[test]
+fn a_kind_that_holds_data_as_the_administrator_says_is_deleted_only_by_a_rule_that_may_lose_it() {
+    let cluster = object("postgresql.cnpg.io", "Cluster", "n/a");
+    let rule = |more: Value| {
+        let mut rule = json!({ "group": "postgresql.cnpg.io", "kind": "Cluster", "verbs": ALL });
+        rule.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        rule
+    };
+    let deleted = |rules: Value| broken(&grant(rules), Access::Delete, &cluster);
+    assert_eq!(deleted(json!([rule(json!({}))])), None);
+    assert_eq!(deleted(json!([rule(json!({ "holdsData": true }))])), Some("prune-data"));
+    let apart = json!([rule(json!({ "holdsData": true, "verbs": ["get"] })), rule(json!({}))]);
+    assert_eq!(deleted(apart), Some("prune-data"), "it is said of the kind, whichever rule gives the verb");
+    assert_eq!(deleted(json!([rule(json!({ "holdsData": true, "pruneData": true }))])), None);
 }
 
 #[test]
@@ -411,7 +432,7 @@ fn a_rule_that_cannot_be_meant_is_named() {
     }
     let empty = json!({ "kind": "Pod", "verbs": ["get"], "namespaces": { "matchLabels": { "a.io/b": "" } } });
     assert_eq!(serde_json::from_value::<Rule>(empty).unwrap().validate(), Ok(()), "a label may have no value");
-    for (group, kind) in [("", "Namespace"), ("", "PersistentVolumeClaim"), ("apps", "StatefulSet")] {
+    for (group, kind) in [("", "Namespace"), ("", "PersistentVolumeClaim"), ("", "Secret"), ("apps", "StatefulSet")] {
         let loses = json!({ "group": group, "kind": kind, "verbs": ["get"], "pruneData": true });
         assert_eq!(serde_json::from_value::<Rule>(loses).unwrap().validate(), Ok(()), "{kind}");
     }
@@ -434,7 +455,8 @@ fn a_kind_that_differs_from_a_known_one_in_case_or_group_is_named_with_it() {
         ("apps/v1", "StatefulSet", json!({}), "group has \"apps/v1\"; a group is written without a version"),
         ("", "widget", json!({}), "kind has \"widget\""),
         ("g", "Widget", json!({ "pods": { "hostPID": true } }), "makes no Pods; remove it"),
-        ("", "Secret", json!({ "pruneData": true }), "holds no data; remove it"),
+        ("", "ConfigMap", json!({ "pruneData": true }), "holds no data; remove it, or say holdsData: true"),
+        ("apps", "Deployment", json!({ "foreignPods": true }), "whose Pods are judged by `pods`"),
         ("", "PersistentVolumeClaim", json!({ "pods": { "adopt": true } }), "claimSources and annotations"),
     ] {
         let mut rule = json!({ "group": group, "kind": kind, "verbs": ["get"] });

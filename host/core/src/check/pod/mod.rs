@@ -97,7 +97,8 @@ pub fn check(kind: &Kind, body: &Value, open: &Pods) -> Checked {
     all([of_jobs, metadata, spec])
 }
 
-fn template_of(kind: &Kind) -> Option<&'static [&'static str]> {
+/// Returns the path to the template in objects of this kind; absent where they make no Pods, and empty for Pods.
+pub fn template_of(kind: &Kind) -> Option<&'static [&'static str]> {
     let of_kind = TEMPLATES.iter().find(|(group, name, _)| kind.is(group, name));
     of_kind.map(|(_, _, path)| *path)
 }
@@ -107,6 +108,13 @@ fn template_of(kind: &Kind) -> Option<&'static [&'static str]> {
 /// host's own is not a plugin's, and was checked as such.
 pub fn has_meaning(annotation: &str) -> bool {
     annotation.contains(['/', '.']) && !annotation.starts_with(HOST_PREFIX)
+}
+
+/// Returns whether an annotation may ask a node for what fields of a Pod ask for: container runtimes obey keys without a
+/// slash, and those of devices and of profiles.
+pub fn is_for_nodes(annotation: &str) -> bool {
+    let is_profile = OLD_PROFILES.iter().any(|prefix| annotation.starts_with(prefix));
+    has_meaning(annotation) && (!annotation.contains('/') || annotation.starts_with("cdi.k8s.io/") || is_profile)
 }
 
 impl Pods {

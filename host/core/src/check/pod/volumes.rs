@@ -168,7 +168,11 @@ impl Pods {
     }
 }
 
-fn names_of_node_paths<'a>(spec: &Cursor<'a>) -> Result<Vec<&'a str>, Denial> {
+/// Returns the names of the volumes of a Pod that are of the node's files.
+///
+/// # Errors
+/// When the volumes have another shape.
+pub fn names_of_node_paths<'a>(spec: &Cursor<'a>) -> Result<Vec<&'a str>, Denial> {
     let mut names = Vec::new();
     let Some(volumes) = spec.child("volumes")? else { return Ok(names) };
     for volume in volumes.elements()? {

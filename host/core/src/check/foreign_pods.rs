@@ -1,0 +1,96 @@
+//! Objects of other operators that say which containers run: a Rollout, a Workflow, a Knative Service. What those make of
+//! them is not known here, so a plugin that names an image in one is as powerful as that operator. Pure.
+
+use serde_json::Value;
+
+use crate::check::json_cursor::opening;
+use crate::check::pod;
+use crate::check::violation::{Checked, Violation};
+use crate::model::kind::Kind;
+
+/// Checks that an object names no image of a container, unless that is open. Kinds whose Pods are judged pass.
+///
+/// # Errors
+/// Where it names one.
+pub fn check(kind: &Kind, body: &Value, open: bool) -> Checked {
+    if open || pod::makes_pods(kind) {
+        return Ok(());
+    }
+    let Some(path) = find(body, "") else { return Ok(()) };
+    let message = format!("{path} would run as another component makes of it, and is not judged");
+    Err(Violation::new("foreign-pods", message).fixed_by(opening("foreignPods", true.into())).into())
+}
+
+/// Returns the path to the first container with an image, at any depth.
+fn find(value: &Value, path: &str) -> Option<String> {
+    match value {
+        Value::Object(members) => members.iter().find_map(|(key, below)| {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            if names_containers(key) && runs(below) { Some(shortened(&path)) } else { find(below, &path) }
+        }),
+        Value::Array(elements) => {
+            elements.iter().enumerate().find_map(|(index, below)| find(below, &format!("{path}[{index}]")))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a field may list containers: `containers`, `initContainers`, `sidecarContainers`, or one as `container`.
+fn names_containers(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    key.ends_with("containers") || key.ends_with("container")
+}
+
+fn runs(value: &Value) -> bool {
+    let has_image = |one: &Value| {
+        one.as_object().is_some_and(|members| members.keys().any(|key| key.eq_ignore_ascii_case("image")))
+    };
+    has_image(value) || value.as_array().is_some_and(|elements| elements.iter().any(has_image))
+}
+
+/// The plugin chooses the keys.
+fn shortened(path: &str) -> String {
+    path.chars().filter(|letter| !letter.is_control()).take(256).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(kind: &str, body: &Value, open: bool) -> Option<String> {
+        let denial = check(&Kind::new("argoproj.io", "v1", kind), body, open).err()?;
+        assert_eq!(denial.rule(), "foreign-pods");
+        Some(denial.to_string())
+    }
+
+    #[test]
+    fn a_container_in_a_custom_kind_is_found_at_any_depth_and_opened_by_an_item() {
+        let image = json!({ "name": "a", "image": "evil" });
+        for (body, path) in [
+            (json!({ "spec": { "template": { "spec": { "containers": [image] } } } }), "spec.template.spec.containers"),
+            (json!({ "spec": { "parts": [{}, { "initContainers": [{}, image] }] } }), "spec.parts[1].initContainers"),
+            (json!({ "spec": { "EphemeralContainers": [{ "Image": "evil" }] } }), "spec.EphemeralContainers"),
+            (json!({ "spec": { "templates": [{ "container": image }] } }), "spec.templates[0].container"),
+        ] {
+            let said = said("Rollout", &body, false).unwrap();
+            assert!(said.contains(path) && said.contains("foreignPods: true"), "{said}");
+            assert_eq!(super::tests::said("Rollout", &body, true), None);
+        }
+    }
+
+    #[test]
+    fn what_runs_no_container_and_what_is_judged_as_a_pod_passes() {
+        for body in [
+            json!({}),
+            json!({ "spec": { "containers": 2, "image": "a" } }),
+            json!({ "spec": { "containers": [{ "name": "a" }, "image"] } }),
+            json!({ "data": { "containers": "[{image: a}]" } }),
+        ] {
+            assert_eq!(said("Rollout", &body, false), None, "{body}");
+        }
+        let judged = json!({ "spec": { "template": { "spec": { "containers": [{ "image": "a" }] } } } });
+        assert_eq!(check(&Kind::new("apps", "v1", "Deployment"), &judged, false), Ok(()));
+    }
+}

@@ -1,0 +1,109 @@
+//! A mutating webhook, served by the test over TLS as injectors of sidecars are.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::Scene;
+use crate::kinds::{Kind, MUTATING_WEBHOOK};
+
+/// Changes an object: returns a JSON patch of it.
+pub type Mutate = fn(&Value) -> Value;
+
+/// A webhook that is registered and served until it is dropped.
+pub struct Webhook {
+    name: String,
+    served: JoinHandle<()>,
+}
+
+impl Webhook {
+    /// Serves a webhook for all writes of a kind in the namespace of a scene; it is in force a moment later.
+    pub async fn of(scene: &Scene, kind: &Kind, mutate: Mutate) -> Self {
+        let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+        let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
+        let config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![certified.cert.der().clone()], key)
+            .expect("a certificate with its key");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let served = tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(config)), mutate));
+        let name = format!("webhook-{}", scene.namespace);
+        let configuration = json!({
+            "apiVersion": MUTATING_WEBHOOK.api_version(),
+            "kind": MUTATING_WEBHOOK.kind,
+            "metadata": { "name": name },
+            "webhooks": [{
+                "name": "inject.tests.example.com",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Fail",
+                "clientConfig": {
+                    "url": format!("https://{address}/"),
+                    "caBundle": STANDARD.encode(certified.cert.pem()),
+                },
+                "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": scene.namespace } },
+                "rules": [{
+                    "apiGroups": [kind.group], "apiVersions": [kind.version], "resources": [kind.plural],
+                    "operations": ["CREATE", "UPDATE"],
+                }],
+            }],
+        });
+        scene.person.create(&configuration).await.expect("a webhook");
+        Self { name, served }
+    }
+
+    /// Removes it.
+    pub async fn remove(self, scene: &Scene) {
+        scene.person.delete(&MUTATING_WEBHOOK, "", &self.name).await.expect("the webhook goes");
+    }
+}
+
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        self.served.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, tls: TlsAcceptor, mutate: Mutate) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(answer(stream, tls.clone(), mutate));
+    }
+}
+
+async fn answer(stream: TcpStream, tls: TlsAcceptor, mutate: Mutate) {
+    // A client that goes away is of no interest: what matters is what the API server stored.
+    let Ok(stream) = tls.accept(stream).await else { return };
+    let service = service_fn(move |request| review(request, mutate));
+    drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+}
+
+async fn review(request: Request<Incoming>, mutate: Mutate) -> Result<Response<Full<Bytes>>, Infallible> {
+    let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let review: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let patch = mutate(&review["request"]["object"]);
+    let answer = json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "response": {
+            "uid": review["request"]["uid"],
+            "allowed": true,
+            "patchType": "JSONPatch",
+            "patch": STANDARD.encode(patch.to_string()),
+        },
+    });
+    Ok(Response::new(Full::new(answer.to_string().into())))
+}

@@ -1,0 +1,359 @@
+//! What others set in a child, and a plugin that would have it by naming a container or by turning a selector: its own
+//! answer is harmless, and what would result is not.
+
+use hotshoe_tests::attacks::named;
+use hotshoe_tests::audit::Entry;
+use hotshoe_tests::guests::Folder;
+use hotshoe_tests::kinds::{ATTACK, DEPLOYMENT, Kind, POD, SERVICE};
+use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::webhook::Webhook;
+use serde_json::{Value, json};
+
+use hotshoe_tests::run;
+
+use super::ADMIN;
+use super::rig::{Rig, attack};
+
+const OLD: &str = "registry.example.com/old:1";
+const EVIL: &str = "registry.example.com/evil:1";
+const VERBS: &str = "      verbs: [get, list, watch, create, update, delete]\n";
+
+/// A host with the plugin, whose account may do everything: what stops it is the gate.
+async fn rig(name: &str) -> Rig {
+    Rig::with(name, ADMIN, Folder::of_hostile()).await
+}
+
+/// The same with a plugin that takes over what others left.
+async fn adopting(name: &str) -> Rig {
+    let folder = Folder::of_hostile();
+    folder.edit("  grants:", "  adopt: true\n  grants:");
+    Rig::with(name, ADMIN, folder).await
+}
+
+/// A container as the gate demands it of a plugin.
+fn modest(name: &str, image: &str) -> Value {
+    json!({ "name": name, "image": image, "securityContext": { "allowPrivilegeEscalation": false } })
+}
+
+fn pod_of(containers: &[Value]) -> Value {
+    json!({ "automountServiceAccountToken": false, "containers": containers })
+}
+
+fn deployment_of(spec: &Value) -> Value {
+    let labels = json!({ "app": "web" });
+    let template = json!({ "metadata": { "labels": labels }, "spec": spec });
+    json!({ "spec": { "replicas": 1, "selector": { "matchLabels": labels }, "template": template } })
+}
+
+fn deployment(containers: &[Value]) -> Value {
+    deployment_of(&pod_of(containers))
+}
+
+/// As an object of its own.
+fn object(kind: &Kind, body: &Value) -> Value {
+    let mut object = body.clone();
+    object["apiVersion"] = kind.api_version().into();
+    object["kind"] = kind.kind.into();
+    object["metadata"]["name"] = "web".into();
+    object
+}
+
+/// Has the parent `web` answer this child.
+async fn dictate(rig: &Rig, kind: &Kind, body: &Value) {
+    let child = json!({
+        "group": kind.group, "version": kind.version, "kind": kind.kind, "name": "web", "body": body.to_string(),
+    });
+    rig.scene.merge(&ATTACK, "web", json!({ "spec": { "attack": "dictated", "children": [child] } })).await;
+}
+
+/// The parent, and a child of it that another operator left behind.
+async fn left_behind(rig: &Rig, kind: &Kind, body: &Value) {
+    let parent = rig.scene.create(attack("web", "silence")).await;
+    let mut child = object(kind, body);
+    child["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": ATTACK.api_version(), "kind": ATTACK.kind, "name": "web", "uid": parent["metadata"]["uid"],
+        "controller": true,
+    }]);
+    rig.scene.apply("old-operator", child).await;
+}
+
+/// Waits until it is said that what would result is denied, in all places, with these words.
+async fn is_denied(rig: &Rig, row: &str, rule: &str, words: &[&str]) {
+    let (scene, row) = (&rig.scene, named(row));
+    let parent = scene.until_said_of(&ATTACK, "web", "Reconciled", "False", row.reason).await;
+    let message = said(&parent, "Reconciled").2;
+    words.iter().for_each(|words| assert!(message.contains(words), "{words}: {message}"));
+    scene.event("web", row.reason, words[0]).await;
+    let line = format!("hotshoe_denied_total{{controller=\"{ADMIN}\",rule=\"{rule}\"}} ");
+    assert!(rig.metric(&line).await > 0, "no metric has {rule}");
+}
+
+fn is_dry(entry: &Entry) -> bool {
+    entry.uri.contains("dryRun=All")
+}
+
+/// The writes of the host to these children, without those that only ask.
+async fn written(rig: &Rig, plural: &str) -> Vec<Entry> {
+    let writes = rig.scene.recorded_writes().await;
+    writes.into_iter().filter(|write| write.is_about(plural) && write.name == "web" && !is_dry(write)).collect()
+}
+
+fn image(child: &Value, container: usize) -> &Value {
+    let spec = if child["kind"] == "Pod" { &child["spec"] } else { &child["spec"]["template"]["spec"] };
+    &spec["containers"][container]["image"]
+}
+
+/// A container of an earlier operator, with a Secret and a token.
+fn privileged_spec() -> Value {
+    json!({
+        "serviceAccountName": "web-admin",
+        "hostPID": true,
+        "containers": [{
+            "name": "main", "image": OLD, "volumeMounts": [
+                { "name": "tls", "mountPath": "/tls" }, { "name": "token", "mountPath": "/token" },
+            ],
+        }],
+        "volumes": [
+            { "name": "tls", "secret": { "secretName": "tls" } },
+            { "name": "token", "projected": { "sources": [{ "serviceAccountToken": { "path": "token" } }] } },
+        ],
+    })
+}
+
+#[test]
+fn a_deployment_with_rights_gives_them_to_no_plugin_that_names_its_container_until_they_are_granted() {
+    run(async {
+        let rig = adopting("result-deployment").await;
+        left_behind(&rig, &DEPLOYMENT, &deployment_of(&privileged_spec())).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", EVIL)])).await;
+        let opens = ["pods: {hostPID: true}", "pods: {serviceAccounts: [web-admin]}", "pods: {secrets: [tls]}"];
+        is_denied(
+            &rig,
+            "the ServiceAccount and the Secrets of a Deployment that another operator left",
+            "pod-host-pid",
+            &[&["set by the field manager old-operator"][..], &opens].concat(),
+        )
+        .await;
+        let live = rig.scene.get(&DEPLOYMENT, "web").await;
+        assert_eq!(image(&live, 0), OLD);
+        assert!(
+            live["metadata"]["labels"].is_null() && written(&rig, "deployments").await.iter().all(|w| w.code == 409)
+        );
+        rig.is_well("a denied result").await;
+        // No more often than any denial is looked at again.
+        let looks = rig.scene.writes().iter().filter(|write| is_dry(write)).count();
+        assert!((1..=3).contains(&looks), "{looks}");
+
+        let pods =
+            "      pods: {hostPID: true, serviceAccounts: [web-admin], secrets: [tls], serviceAccountToken: true}\n";
+        rig.folder.edit(&format!("kind: Deployment\n{VERBS}"), &format!("kind: Deployment\n{VERBS}{pods}"));
+        let is_taken = |live: &Value| image(live, 0) == EVIL;
+        let live = rig.scene.until_object(&DEPLOYMENT, "web", "is taken over", is_taken).await;
+        assert_eq!(live["spec"]["template"]["spec"]["hostPID"], true, "what others set stays");
+        let is_well = |parent: &Value| condition(parent, "Reconciled").is_none();
+        rig.scene.until_object(&ATTACK, "web", "is well", is_well).await;
+    });
+}
+
+#[test]
+fn a_child_that_another_operator_left_is_taken_over_only_where_the_administrator_says_so() {
+    run(async {
+        let rig = rig("result-left").await;
+        let row = named("a Deployment that another operator left");
+        left_behind(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD)])).await;
+        let left = rig.scene.get(&DEPLOYMENT, "web").await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", EVIL)])).await;
+        rig.scene.event("web", row.reason, "set in spec of plugin.yaml: adopt: true").await;
+        let now = rig.scene.get(&DEPLOYMENT, "web").await;
+        assert_eq!((&now["spec"], &now["metadata"]["labels"]), (&left["spec"], &Value::Null));
+        rig.folder.edit("  grants:", "  adopt: true\n  grants:");
+        let is_taken = |live: &Value| image(live, 0) == EVIL;
+        let live = rig.scene.until_object(&DEPLOYMENT, "web", "is taken over", is_taken).await;
+        assert_eq!(live["metadata"]["uid"], left["metadata"]["uid"]);
+        assert!(!rig.scene.recorded_writes().await.iter().any(is_dry), "nothing of it is closed");
+    });
+}
+
+#[test]
+fn an_injected_container_with_rights_runs_no_image_of_a_plugins_choice() {
+    run(async {
+        let rig = rig("result-sidecar").await;
+        rig.scene.create(attack("web", "silence")).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD)])).await;
+        rig.scene.until_object(&DEPLOYMENT, "web", "is there", |_| true).await;
+        let agent = json!({
+            "name": "agent", "image": OLD, "volumeMounts": [{ "name": "run", "mountPath": "/run" }],
+            "securityContext": { "runAsUser": 0, "capabilities": { "add": ["NET_ADMIN"] } },
+        });
+        let volumes = json!([{ "name": "run", "hostPath": { "path": "/var/run" } }]);
+        let injected = json!({ "spec": { "template": { "spec": { "containers": [agent], "volumes": volumes } } } });
+        rig.scene.apply("injector", object(&DEPLOYMENT, &injected)).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD), modest("agent", EVIL)])).await;
+        is_denied(
+            &rig,
+            "the capabilities of a container that an injector added",
+            "pod-capability",
+            &["set by the field manager injector", "capabilities: [NET_ADMIN]"],
+        )
+        .await;
+        let live = rig.scene.get(&DEPLOYMENT, "web").await;
+        assert_eq!((image(&live, 0), image(&live, 1)), (&json!(OLD), &json!(OLD)), "{live:#}");
+        // It ends by itself with what stood in the way.
+        let nothing = json!({ "metadata": {} });
+        rig.scene.apply("injector", object(&DEPLOYMENT, &nothing)).await;
+        rig.scene.until_object(&DEPLOYMENT, "web", "is as answered", |live| image(live, 1) == EVIL).await;
+        let live = rig.scene.get(&DEPLOYMENT, "web").await;
+        assert!(live["spec"]["template"]["spec"]["volumes"].is_null(), "{live:#}");
+    });
+}
+
+#[test]
+fn a_pod_with_a_token_runs_no_image_of_a_plugins_choice() {
+    run(async {
+        let rig = adopting("result-pod").await;
+        let proxy = json!({
+            "name": "proxy", "image": OLD, "volumeMounts": [{ "name": "token", "mountPath": "/token" }],
+            "securityContext": {
+                "allowPrivilegeEscalation": false, "runAsNonRoot": true, "runAsUser": 1000,
+                "capabilities": { "drop": ["ALL"] }, "seccompProfile": { "type": "RuntimeDefault" },
+            },
+        });
+        let token =
+            json!({ "name": "token", "projected": { "sources": [{ "serviceAccountToken": { "path": "t" } }] } });
+        left_behind(&rig, &POD, &json!({ "spec": { "containers": [proxy], "volumes": [token] } })).await;
+        dictate(&rig, &POD, &json!({ "spec": pod_of(&[modest("proxy", EVIL)]) })).await;
+        is_denied(
+            &rig,
+            "the token of a Pod that another operator left",
+            "pod-token",
+            &["set by the field manager old-operator", "serviceAccountToken: true"],
+        )
+        .await;
+        assert_eq!(image(&rig.scene.get(&POD, "web").await, 0), OLD);
+    });
+}
+
+#[test]
+fn a_service_that_is_open_to_the_world_leads_to_no_pods_of_a_plugins_choice() {
+    run(async {
+        let rig = adopting("result-service").await;
+        let spec = json!({
+            "type": "LoadBalancer", "externalIPs": ["192.0.2.9"], "selector": { "app": "old" }, "ports": [{ "port": 80 }],
+        });
+        left_behind(&rig, &SERVICE, &json!({ "spec": spec })).await;
+        dictate(&rig, &SERVICE, &json!({ "spec": { "selector": { "app": "evil" }, "ports": [{ "port": 80 }] } })).await;
+        let opens = ["services: {types: [LoadBalancer]}", "services: {externalIPs: true}"];
+        is_denied(
+            &rig,
+            "the addresses of a Service that another operator left",
+            "service-type",
+            &[&["set by the field manager old-operator"][..], &opens].concat(),
+        )
+        .await;
+        assert_eq!(rig.scene.get(&SERVICE, "web").await["spec"]["selector"], json!({ "app": "old" }));
+    });
+}
+
+#[test]
+fn a_container_that_was_renamed_and_given_rights_does_not_get_its_image_back_with_them() {
+    run(async {
+        let rig = rig("result-repair").await;
+        rig.scene.create(attack("web", "silence")).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", EVIL)])).await;
+        rig.scene.until_object(&DEPLOYMENT, "web", "is there", |_| true).await;
+        let pod = "/spec/template/spec";
+        let edit = json!([
+            { "op": "replace", "path": format!("{pod}/containers/0/name"), "value": "theirs" },
+            { "op": "replace", "path": format!("{pod}/containers/0/image"), "value": OLD },
+            { "op": "add", "path": format!("{pod}/containers/0/volumeMounts"), "value": [{ "name": "tls", "mountPath": "/tls" }] },
+            { "op": "add", "path": format!("{pod}/volumes"), "value": [{ "name": "tls", "secret": { "secretName": "tls" } }] },
+        ]);
+        rig.scene.json_patch(&DEPLOYMENT, "web", edit).await;
+        is_denied(&rig, "the Secret of a container that was renamed", "pod-secret", &["pods: {secrets: [tls]}"]).await;
+        let live = rig.scene.get(&DEPLOYMENT, "web").await;
+        assert_eq!((image(&live, 0), &live["spec"]["template"]["spec"]["containers"][1]), (&json!(OLD), &Value::Null));
+    });
+}
+
+#[test]
+fn what_people_and_injectors_ordinarily_do_costs_no_request_and_stops_no_plugin() {
+    run(async {
+        let rig = rig("result-ordinary").await;
+        rig.scene.create(attack("web", "silence")).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD)])).await;
+        rig.scene.until_object(&DEPLOYMENT, "web", "is there", |_| true).await;
+        // kubectl scale, kubectl rollout restart, kubectl set env, and a sidecar that asks for nothing.
+        rig.scene.merge(&DEPLOYMENT, "web", json!({ "spec": { "replicas": 2 } })).await;
+        let restarted = json!({ "kubectl.kubernetes.io/restartedAt": "2026-11-24T10:00:00Z" });
+        let sidecar = json!({ "name": "sidecar", "image": OLD, "env": [{ "name": "A", "value": "b" }] });
+        let template = json!({ "metadata": { "annotations": restarted }, "spec": { "containers": [sidecar] } });
+        rig.scene.apply("people", object(&DEPLOYMENT, &json!({ "spec": { "template": template } }))).await;
+        let new = "registry.example.com/new:2";
+        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", new)])).await;
+        let is_new = |live: &Value| image(live, 0) == new && live["spec"]["replicas"] == 1;
+        let live = rig.scene.until_object(&DEPLOYMENT, "web", "is as answered", is_new).await;
+        let template = &live["spec"]["template"];
+        assert_eq!(template["metadata"]["annotations"], restarted, "{template:#}");
+        assert_eq!(image(&live, 1), OLD);
+        let writes = rig.scene.recorded_writes().await;
+        assert!(!writes.iter().any(is_dry), "{writes:#?}");
+        assert!(written(&rig, "deployments").await.len() <= 4, "{writes:#?}");
+        let parent = rig.scene.get(&ATTACK, "web").await;
+        assert!(condition(&parent, "Reconciled").is_none(), "{parent:#}");
+    });
+}
+
+/// Adds a container with a Secret to each Deployment that has none.
+fn inject(deployment: &Value) -> Value {
+    let containers = deployment["spec"]["template"]["spec"]["containers"].as_array().cloned().unwrap_or_default();
+    if containers.iter().any(|container| container["volumeMounts"].is_array()) {
+        return json!([]);
+    }
+    let pod = "/spec/template/spec";
+    let mounts = json!([{ "name": "identity", "mountPath": "/identity" }]);
+    let add = match containers.iter().position(|container| container["name"] == "agent") {
+        Some(place) => {
+            json!({ "op": "add", "path": format!("{pod}/containers/{place}/volumeMounts"), "value": mounts })
+        }
+        None => {
+            let agent = json!({ "name": "agent", "image": OLD, "volumeMounts": mounts });
+            json!({ "op": "add", "path": format!("{pod}/containers/-"), "value": agent })
+        }
+    };
+    let volumes = json!([{ "name": "identity", "secret": { "secretName": "identity" } }]);
+    json!([add, { "op": "add", "path": format!("{pod}/volumes"), "value": volumes }])
+}
+
+#[test]
+fn what_a_mutating_webhook_adds_is_not_the_plugins_either() {
+    run(async {
+        let rig = rig("result-webhook").await;
+        let webhook = Webhook::of(&rig.scene, &DEPLOYMENT, inject).await;
+        // Until it is in force a write goes past it.
+        rig.scene
+            .until("the webhook is in force", async || {
+                let path = format!("{}?dryRun=All", DEPLOYMENT.path(&rig.scene.namespace, None));
+                let probe = object(&DEPLOYMENT, &deployment(&[modest("main", OLD)]));
+                let made = rig.scene.person.request(http::Method::POST, &path, "application/json", &probe).await;
+                let made = made.map_err(|refused| refused.message)?;
+                (image(&made, 1) == OLD).then_some(()).ok_or_else(|| format!("{made:#}"))
+            })
+            .await;
+        rig.scene.create(attack("web", "silence")).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD)])).await;
+        let is_injected = |live: &Value| image(live, 1) == OLD;
+        let live = rig.scene.until_object(&DEPLOYMENT, "web", "has the sidecar", is_injected).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD), modest("agent", EVIL)])).await;
+        is_denied(
+            &rig,
+            "the Secret of a container that a mutating webhook added",
+            "pod-secret",
+            &["pods: {secrets: [identity]}"],
+        )
+        .await;
+        let now = rig.scene.get(&DEPLOYMENT, "web").await;
+        assert_eq!(now["metadata"]["generation"], live["metadata"]["generation"], "{now:#}");
+        assert_eq!(image(&now, 1), OLD);
+        webhook.remove(&rig.scene).await;
+    });
+}
