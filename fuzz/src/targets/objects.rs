@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::sections;
-use hotshoe_core::diff::repair::repairs;
 use hotshoe_core::diff::associative_lists::AssociativeLists;
+use hotshoe_core::diff::repair::repairs;
 use hotshoe_core::diff::{covers, exceeds};
 use hotshoe_core::model::field_path;
 use hotshoe_core::model::kind::Kind;

@@ -252,10 +252,18 @@ pub const ATTACKS: &[Attack] = &[
     forged("a Deployment of privileged Pods", forged::privileged_deployment, &[Gate, PodSecurity]),
     forged("a Deployment of Pods that mount the node's files", forged::host_path_deployment, &[Gate, PodSecurity]),
     forged("a Pod that writes where it may read the node's files", forged::host_path_writing_pod, &[Gate, PodSecurity]),
-    forged("a Pod that makes a folder where it may read the node's files", forged::host_path_making_pod, &[Gate, PodSecurity]),
+    forged(
+        "a Pod that makes a folder where it may read the node's files",
+        forged::host_path_making_pod,
+        &[Gate, PodSecurity],
+    ),
     forged("a Pod with an annotation for an add-on", forged::annotated_pod, &[Gate]),
     forged("a Pod with a device by an annotation of CRI-O", forged::pod_with_cri_o_device, &[Gate]),
-    forged("a Deployment of Pods with a device by an annotation of CRI-O", forged::deployment_with_cri_o_device, &[Gate]),
+    forged(
+        "a Deployment of Pods with a device by an annotation of CRI-O",
+        forged::deployment_with_cri_o_device,
+        &[Gate],
+    ),
     forged("a Pod with a file of the node by an annotation of crun", forged::pod_with_crun_hook_output, &[Gate]),
     forged(
         "a Pod with kernel parameters by an annotation of Kata Containers",

@@ -233,8 +233,12 @@ mod tests {
     #[test]
     fn the_status_of_a_kind_of_kubernetes_itself_is_not_a_plugins_to_write() {
         let stating = Decision { status: Some("{}".into()), ..exactly(&[]) };
-        let condition =
-            Condition { name: "example.com/Ready".into(), status: Truth::True, reason: "R".into(), message: String::new() };
+        let condition = Condition {
+            name: "example.com/Ready".into(),
+            status: Truth::True,
+            reason: "R".into(),
+            message: String::new(),
+        };
         let claiming = Decision { conditions: vec![condition], ..exactly(&[]) };
         let checked = |(group, kind), decision: &Decision| {
             let checked = status::check_owner(decision, &Kind::new(group, "v1", kind));

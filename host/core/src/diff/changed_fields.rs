@@ -224,9 +224,8 @@ mod tests {
 
     #[test]
     fn an_empty_list_is_named_only_where_nothing_else_was_taken_over() {
-        let taken = |fields: &str| {
-            taken_over(Some(fields), &json!({ "spec": { "args": [], "replicas": 1, "volumes": [] } }))
-        };
+        let taken =
+            |fields: &str| taken_over(Some(fields), &json!({ "spec": { "args": [], "replicas": 1, "volumes": [] } }));
         assert_eq!(taken(r#"{"f:spec":{"f:args":{}}}"#), ["spec.replicas"]);
         assert_eq!(taken(r#"{"f:spec":{"f:replicas":{}}}"#), ["spec.args", "spec.volumes"]);
     }

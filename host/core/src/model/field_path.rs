@@ -21,7 +21,9 @@ pub enum WrongPath {
     #[error("a key is missing at its end or beside a dot")]
     NoKey,
     /// A bracket has no quoted key in it.
-    #[error("brackets hold a key between single quotes, as in metadata.annotations['example.com/size']; a path through a list means every element and has no index")]
+    #[error(
+        "brackets hold a key between single quotes, as in metadata.annotations['example.com/size']; a path through a list means every element and has no index"
+    )]
     NotQuoted,
 }
 

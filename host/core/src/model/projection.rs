@@ -330,7 +330,8 @@ mod tests {
 
     #[test]
     fn a_key_with_dots_and_slashes_is_kept_where_it_is_quoted() {
-        let json = r#"{"metadata":{"annotations":{"example.com/size":"3","example":"x"}},"data":{"a.b":"1","a":{"b":2}}}"#;
+        let json =
+            r#"{"metadata":{"annotations":{"example.com/size":"3","example":"x"}},"data":{"a.b":"1","a":{"b":2}}}"#;
         assert_eq!(
             project(&["metadata.annotations['example.com/size']", "data['a.b']"], json),
             r#"{"metadata":{"annotations":{"example.com/size":"3"}},"data":{"a.b":"1"}}"#
