@@ -29,7 +29,7 @@ use crate::sandbox::code_cache::CodeCache;
 use crate::sandbox::engine;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::executor::OtherCalls;
-use hotshoe_core::model::limits::{Limits, NICENESS, REST, Span, WALL_TIME};
+use hotshoe_core::model::limits::{Limits, NICENESS, REST, Size, Span, WALL_TIME};
 
 /// The hidden command of the child.
 pub const VERB: &str = "compile-component";
@@ -50,10 +50,10 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Creates a compiler that runs `program` (a `hotshoe` binary) and caches below `base`. If nothing can be cached, that
-    /// is logged, and each load compiles.
-    pub fn new(program: PathBuf, base: Option<&Path>) -> Self {
-        let cache = base.and_then(|base| match CodeCache::open(base) {
+    /// Creates a compiler that runs `program` (a `hotshoe` binary) and caches below `base`, where the host may have `whole`
+    /// bytes for all that it keeps. If nothing can be cached, that is logged, and each load compiles.
+    pub fn new(program: PathBuf, base: Option<&Path>, whole: Size) -> Self {
+        let cache = base.and_then(|base| match CodeCache::open(base, whole) {
             Ok(cache) => Some(Arc::new(cache)),
             Err(error) => {
                 tracing::warn!(
@@ -67,13 +67,14 @@ impl Compiler {
     }
 
     /// Creates a compiler that runs this very binary, and caches below `base` or else in the user's cache directory.
-    pub fn of_this_binary(base: Option<&Path>) -> Self {
+    pub fn of_this_binary(base: Option<&Path>, whole: Size) -> Self {
         let base = base.map(Path::to_owned).or_else(cache_dir);
         // Not by its path, where another version may lie by now, or none.
-        Self::new("/proc/self/exe".into(), base.as_deref())
+        Self::new("/proc/self/exe".into(), base.as_deref(), whole)
     }
 
-    pub(super) fn cache(&self) -> Option<Arc<CodeCache>> {
+    /// Returns its cache, if there is one.
+    pub fn cache(&self) -> Option<Arc<CodeCache>> {
         self.cache.clone()
     }
 

@@ -23,6 +23,7 @@ pub mod load;
 pub mod revision;
 pub mod safe_file;
 pub mod store;
+pub mod volume;
 
 pub use bindings::CONTRACT;
 pub use store::{Level, LogLine};
