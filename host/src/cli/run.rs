@@ -133,6 +133,7 @@ impl Args {
             kept: self.cache.clone().or_else(compile::cache_dir),
             host,
         });
+        tokio::spawn(warn_of_missing_confinement(shared.clone()));
         let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| rollout::start(plugin, shared.clone())).collect();
         let about = About { plugins: plugins.clone(), metrics, context };
         let address = server::serve(self.listen, about).await?;
@@ -177,7 +178,9 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
 /// A size that leaves room for what is needed.
 fn cache_bytes(text: &str) -> Result<Size, String> {
     let size = Size::parse(text).filter(|size| *size >= CACHE_BYTES_LEAST);
-    size.ok_or_else(|| format!("at least {CACHE_BYTES_LEAST} are wanted, as a number of bytes or one with Ki, Mi or Gi"))
+    size.ok_or_else(|| {
+        format!("at least {CACHE_BYTES_LEAST} are wanted, as a number of bytes or one with Ki, Mi or Gi")
+    })
 }
 
 /// The name of a namespace as it may be.
@@ -242,6 +245,19 @@ fn usual(wanted: Targets) -> Targets {
     let quiet = ["kube_client", "kube_runtime"].map(|target| (target, LevelFilter::OFF));
     let default = wanted.default_level().unwrap_or(LevelFilter::INFO);
     Targets::new().with_default(default).with_targets(quiet).with_targets(wanted)
+}
+
+/// Says what this machine lacks to confine the process that compiles what plugins' authors wrote.
+async fn warn_of_missing_confinement(shared: Arc<Shared>) {
+    match shared.compiler.missing_confinement().await {
+        Ok(None) => {}
+        Ok(Some(missing)) => tracing::warn!(
+            "the process that compiles components is not wholly confined here, so a component that exploits the compiler could reach what the host can: {missing}"
+        ),
+        Err(error) => {
+            tracing::warn!(%error, "whether the process that compiles components is confined cannot be found out")
+        }
+    }
 }
 
 async fn stop_signal() -> anyhow::Result<()> {

@@ -469,6 +469,23 @@ mod tests {
     }
 
     #[test]
+    fn twelve_shadow_runs_of_20_mib_leave_the_volume_of_the_deployment_with_room() {
+        const MIB: usize = 1 << 20;
+        let base = tempfile::tempdir().unwrap();
+        let cache = CodeCache::open(base.path(), Size(192 << 20)).unwrap();
+        let code = vec![1; 20 * MIB];
+        let active: Arc<str> = "active".into();
+        cache.pin(&active);
+        cache.put(&active, &code, ACTIVATION).unwrap();
+        for n in 0..12 {
+            cache.put(&n.to_string(), &code, TRIAL).unwrap();
+        }
+        let held: u64 = volume::files(&cache.dir).iter().map(|stored| stored.bytes).sum();
+        assert!(held <= 128 << 20, "{held} bytes, of which a third of 192Mi is not for code");
+        assert!(cache.path(&active, ACTIVATION).exists());
+    }
+
+    #[test]
     fn what_was_tried_and_is_activated_then_is_active_code() {
         let base = tempfile::tempdir().unwrap();
         let cache = small(base.path());

@@ -13,6 +13,7 @@ pub mod candidate;
 pub mod cases;
 pub mod code_cache;
 pub mod compile;
+pub mod confinement;
 pub mod contract;
 pub mod descriptor;
 pub mod engine;

@@ -42,7 +42,9 @@ pub(crate) async fn load(bytes: Vec<u8>) -> Result<Arc<Revision>, LoadError> {
 
 /// Loads with other limits.
 pub(crate) async fn load_with(bytes: Vec<u8>, limits: Limits) -> Result<Arc<Revision>, LoadError> {
-    Revision::load(engine(), &compiler(), Candidate::of(bytes), limits, Purpose::Trial).await.map(|loaded| loaded.revision)
+    Revision::load(engine(), &compiler(), Candidate::of(bytes), limits, Purpose::Trial)
+        .await
+        .map(|loaded| loaded.revision)
 }
 
 /// An observation of an object with nothing around it.

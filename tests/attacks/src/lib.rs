@@ -250,7 +250,11 @@ pub const ATTACKS: &[Attack] = &[
     forged("a Pod with an annotation for an add-on", forged::annotated_pod, &[Gate]),
     forged("a Pod with a device by an annotation of CRI-O", forged::pod_with_cri_o_device, &[Gate]),
     forged("a Pod with a file of the node by an annotation of crun", forged::pod_with_crun_hook_output, &[Gate]),
-    forged("a Pod with kernel parameters by an annotation of Kata Containers", forged::pod_with_kata_parameters, &[Gate]),
+    forged(
+        "a Pod with kernel parameters by an annotation of Kata Containers",
+        forged::pod_with_kata_parameters,
+        &[Gate],
+    ),
     forged("a Pod with a flag of gVisor", forged::pod_with_gvisor_flag, &[Gate]),
     forged("a Pod with a setting of a Windows node's virtual machine", forged::pod_with_hcsshim_setting, &[Gate]),
     forged("a Service with an annotation for an add-on", forged::annotated_service, &[Gate]),

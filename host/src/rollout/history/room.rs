@@ -81,8 +81,11 @@ impl Room {
 fn components(dir: &Path) -> Vec<Stored<PathBuf>> {
     let history = History { entries: disk::read_entries(dir).unwrap_or_default(), ..History::default() };
     let current = history.current();
-    let needed: Vec<PathBuf> =
-        current.into_iter().chain(history.before(current).into_iter().take(1)).map(|digest| disk::component_path(dir, digest)).collect();
+    let needed: Vec<PathBuf> = current
+        .into_iter()
+        .chain(history.before(current).into_iter().take(1))
+        .map(|digest| disk::component_path(dir, digest))
+        .collect();
     let mut stored = volume::files(dir);
     stored.retain(|stored| stored.file.extension().is_none_or(|extension| extension == "wasm"));
     stored.iter_mut().for_each(|stored| stored.is_needed = needed.contains(&stored.file));
