@@ -12,7 +12,7 @@
 //! Each kind has a [share](hotshoe_core::flow::disk_share) of the directory's bytes. No file is mapped into the process, so
 //! removing one ends nothing; that of an active revision stays all the same, or the next start would need the compiler.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ use std::time::SystemTime;
 
 use hmac::{Hmac, Mac};
 use parking_lot::Mutex;
+use ring::rand::{SecureRandom, SystemRandom};
 use sha2::Sha256;
 
 use crate::sandbox::safe_file;
@@ -240,7 +241,7 @@ fn read_key(dir: &Path) -> io::Result<[u8; 32]> {
 /// Creates a key. If two hosts do so at once, both get the same one.
 fn make_key(dir: &Path) -> io::Result<[u8; 32]> {
     let mut key = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut key)?;
+    SystemRandom::new().fill(&mut key).map_err(|_| io::Error::other("the system has no random numbers"))?;
     plant_key(dir, &key)?;
     read_key(dir)
 }
@@ -256,6 +257,7 @@ fn plant_key(dir: &Path, key: &[u8; 32]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
