@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use hotshoe::sandbox::candidate::Candidate;
 use hotshoe::sandbox::cases::Case;
+use hotshoe::sandbox::code_cache::Purpose;
 use hotshoe::sandbox::compile::Compiler;
 use hotshoe::sandbox::engine::Engine;
 use hotshoe::sandbox::revision::Revision;
 use hotshoe_core::model::decision;
 use hotshoe_core::model::decision::{Call, Descriptor, Document};
-use hotshoe_core::model::limits::Limits;
+use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
 use serde::Serialize;
 
 use crate::figure::quantile;
@@ -44,9 +45,9 @@ pub struct Times {
 /// When the component cannot be loaded or does not decide.
 pub async fn run(host: &Path) -> Result<Times> {
     let cache = repository("target/bench/cache");
-    let (engine, compiler) = (Engine::new()?, Compiler::new(host.to_owned(), Some(&cache)));
+    let (engine, compiler) = (Engine::new()?, Compiler::new(host.to_owned(), Some(&cache), CACHE_BYTES));
     let component = Candidate::of(fs::read(repository(COMPONENT)).context(COMPONENT)?);
-    let revision = Revision::load(&engine, &compiler, component, Limits::default()).await?.revision;
+    let revision = Revision::load(&engine, &compiler, component, Limits::default(), Purpose::Trial).await?.revision;
     let observation = Arc::new(observation(revision.descriptor())?);
     let wasm = sandboxed(&revision, &observation).await?;
     let native = native(&observation)?;

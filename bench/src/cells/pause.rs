@@ -17,10 +17,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use hotshoe::reconcile::slot::Slot;
 use hotshoe::sandbox::candidate::Candidate;
+use hotshoe::sandbox::code_cache::Purpose;
 use hotshoe::sandbox::compile::Compiler;
 use hotshoe::sandbox::engine::Engine;
 use hotshoe::sandbox::revision::Revision;
-use hotshoe_core::model::limits::Limits;
+use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::Setup;
@@ -181,14 +182,14 @@ struct Components {
 
 impl Components {
     fn of(host: &Path) -> Result<Self> {
-        let compiler = Compiler::new(host.to_owned(), Some(&repository("target/bench/cache")));
+        let compiler = Compiler::new(host.to_owned(), Some(&repository("target/bench/cache")), CACHE_BYTES);
         let component = Candidate::of(std::fs::read(repository("target/plugins/memcached.wasm"))?);
         Ok(Self { engine: Engine::new()?, compiler, component })
     }
 
     async fn load(&self) -> Result<Arc<Revision>> {
-        let loaded = Revision::load(&self.engine, &self.compiler, self.component.clone(), Limits::default()).await;
-        Ok(loaded?.revision)
+        let (component, limits) = (self.component.clone(), Limits::default());
+        Ok(Revision::load(&self.engine, &self.compiler, component, limits, Purpose::Trial).await?.revision)
     }
 }
 

@@ -10,9 +10,11 @@ use crate::cli::project::{self, Folder, shown};
 use crate::cli::terminal;
 use crate::config::{HostSettings, PluginConfig, missing};
 use crate::sandbox::candidate::Candidate;
+use crate::sandbox::code_cache::Purpose;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
+use hotshoe_core::model::limits::CACHE_BYTES;
 use hotshoe_core::model::sanitize::clean;
 use hotshoe_core::rbac::Plugin;
 
@@ -104,7 +106,7 @@ pub(super) async fn load_component(folder: &Folder, components: Option<&Path>) -
     let path = folder.component(components)?;
     let bytes = project::read(&path)?;
     let engine = Engine::new()?;
-    let compiler = Compiler::of_this_binary(None);
-    let loaded = Revision::load(&engine, &compiler, Candidate::of(bytes), folder.limits.clone()).await;
+    let compiler = Compiler::of_this_binary(None, CACHE_BYTES);
+    let loaded = Revision::load(&engine, &compiler, Candidate::of(bytes), folder.limits.clone(), Purpose::Trial).await;
     loaded.map(|loaded| loaded.revision).with_context(|| format!("cannot load {}", shown(&path).display()))
 }

@@ -17,7 +17,6 @@ const MANIFEST: &str = "plugin.yaml";
 const CRATE: &str = "Cargo.toml";
 const PYTHON_PROJECT: &str = "pyproject.toml";
 const PACKAGE: &str = "package.json";
-const PRODUCTS: &str = "target/plugins";
 /// The build products of guests stand apart from the host's.
 const GUESTS: &str = "target/guests";
 
@@ -143,14 +142,9 @@ impl Folder {
         Language::ALL.into_iter().find(|language| self.dir.join(language.file()).is_file())
     }
 
-    /// The project that it belongs to, or else the outermost of the folders above, without a gap, that have a
-    /// `Cargo.toml`: guests are a workspace inside another one, and share its `target`.
+    /// The root of what it belongs to: a project, or a workspace.
     pub(super) fn root(&self) -> &Path {
-        if let Some(project) = folders::project_of(&self.dir) {
-            return project;
-        }
-        let crates = self.dir.ancestors().skip(1).take_while(|above| above.join(CRATE).is_file());
-        crates.last().unwrap_or(&self.dir)
+        folders::root_of(&self.dir)
     }
 
     /// Where cargo compiles the crates of plugins.
@@ -160,7 +154,7 @@ impl Folder {
 
     /// Where `hotshoe build` puts the component: a file that hosts look at for it.
     pub(super) fn product(&self) -> PathBuf {
-        self.root().join(PRODUCTS).join(&self.file)
+        folders::products_of(&self.dir).join(&self.file)
     }
 
     /// The component: beside `plugin.yaml`, or a build product; or the one in this folder, if one is named.
@@ -176,8 +170,7 @@ impl Folder {
             );
             return Ok(path);
         }
-        let products = self.dir.ancestors().map(|above| above.join(PRODUCTS)).find(|products| products.is_dir());
-        let candidates = [Some(self.dir.clone()), products].into_iter().flatten().map(|dir| dir.join(&self.file));
+        let candidates = [self.dir.join(&self.file), self.product()];
         match candidates.into_iter().find(|path| path.is_file()) {
             Some(path) => Ok(path),
             None => bail!("{} {}", self.file.display(), self.how_to_build()),

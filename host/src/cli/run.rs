@@ -23,6 +23,7 @@ use crate::cluster::namespace::warn_of_missing;
 use crate::cluster::watch::Watches;
 use crate::config::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, LISTEN, PluginConfig};
 use crate::rollout;
+use crate::rollout::history::Room;
 use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 use crate::sandbox::compile;
 use crate::sandbox::compile::Compiler;
@@ -30,6 +31,7 @@ use crate::sandbox::engine::Engine;
 use crate::server;
 use crate::server::About;
 use crate::telemetry::metrics::Metrics;
+use hotshoe_core::model::limits::{CACHE_BYTES, CACHE_BYTES_LEAST, Size};
 use hotshoe_core::model::names;
 
 /// How long running reconciles have to end after a signal.
@@ -72,6 +74,10 @@ pub struct Args {
     /// Where compiled components, and the history and the last components of each plugin, are kept [default: the user's cache directory]
     #[arg(long, env = "HOTSHOE_CACHE", value_name = "DIR")]
     cache: Option<PathBuf>,
+    /// How many bytes may be kept there, in all: a third of it for components, the rest for compiled code. Of an
+    /// emptyDir with a sizeLimit, three quarters
+    #[arg(long, default_value_t = CACHE_BYTES, env = "HOTSHOE_CACHE_BYTES", value_name = "SIZE", value_parser = cache_bytes)]
+    cache_bytes: Size,
     /// Activate a component as soon as its file changes, for files that a mounted volume replaces. Otherwise
     /// `hotshoe reload` activates it. plugin.yaml is followed in any case
     #[arg(long, env = "HOTSHOE_FOLLOW", value_parser = clap::builder::FalseyValueParser::new())]
@@ -110,6 +116,7 @@ impl Args {
         }
         let context = cluster.context.clone();
         let metrics = Arc::new(Metrics::default());
+        let compiler = Compiler::of_this_binary(self.cache.as_deref(), self.cache_bytes);
         let shared = Arc::new(Shared {
             recorder: Recorder::start(cluster.clone()),
             watches: Arc::new(Watches::new(
@@ -121,10 +128,12 @@ impl Args {
             cluster,
             metrics: metrics.clone(),
             engine,
-            compiler: Compiler::of_this_binary(self.cache.as_deref()),
+            room: Arc::new(Room::new(self.cache_bytes, compiler.cache())),
+            compiler,
             kept: self.cache.clone().or_else(compile::cache_dir),
             host,
         });
+        tokio::spawn(warn_of_missing_confinement(shared.clone()));
         let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| rollout::start(plugin, shared.clone())).collect();
         let about = About { plugins: plugins.clone(), metrics, context };
         let address = server::serve(self.listen, about).await?;
@@ -164,6 +173,14 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
     let wanted = || format!("HOST:PORT is wanted, such as {LISTEN}");
     let found: Vec<_> = text.to_socket_addrs().map_err(|error| format!("{error}; {}", wanted()))?.collect();
     found.iter().find(|address| address.is_ipv4()).or(found.first()).copied().ok_or_else(wanted)
+}
+
+/// A size that leaves room for what is needed.
+fn cache_bytes(text: &str) -> Result<Size, String> {
+    let size = Size::parse(text).filter(|size| *size >= CACHE_BYTES_LEAST);
+    size.ok_or_else(|| {
+        format!("at least {CACHE_BYTES_LEAST} are wanted, as a number of bytes or one with Ki, Mi or Gi")
+    })
 }
 
 /// The name of a namespace as it may be.
@@ -228,6 +245,19 @@ fn usual(wanted: Targets) -> Targets {
     let quiet = ["kube_client", "kube_runtime"].map(|target| (target, LevelFilter::OFF));
     let default = wanted.default_level().unwrap_or(LevelFilter::INFO);
     Targets::new().with_default(default).with_targets(quiet).with_targets(wanted)
+}
+
+/// Says what this machine lacks to confine the process that compiles what plugins' authors wrote.
+async fn warn_of_missing_confinement(shared: Arc<Shared>) {
+    match shared.compiler.missing_confinement().await {
+        Ok(None) => {}
+        Ok(Some(missing)) => tracing::warn!(
+            "the process that compiles components is not wholly confined here, so a component that exploits the compiler could reach what the host can: {missing}"
+        ),
+        Err(error) => {
+            tracing::warn!(%error, "whether the process that compiles components is confined cannot be found out")
+        }
+    }
 }
 
 async fn stop_signal() -> anyhow::Result<()> {

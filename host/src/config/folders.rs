@@ -1,12 +1,19 @@
 //! Which plugins there are in a folder: the default where none is named, and what to name where one is not found.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::config::file;
 
 /// Where a repository has its plugins.
 const PLUGINS: &str = "plugins";
+
+/// Where a project has the components that are built, and with it hosts.
+const PRODUCTS: &str = "target/plugins";
+
+/// What a crate or a workspace of crates is known by.
+const CRATE: &str = "Cargo.toml";
 
 /// The contract, which every project of plugins has a copy of.
 const CONTRACT: &str = "wit/world.wit";
@@ -20,6 +27,32 @@ pub fn is_project(dir: &Path) -> bool {
 pub fn project_of(plugin: &Path) -> Option<&Path> {
     let plugins = plugin.parent().filter(|plugins| plugins.ends_with(PLUGINS))?;
     plugins.parent().filter(|project| is_project(project))
+}
+
+/// Returns the root of what a plugin's folder, which is absolute, belongs to: its project, or else the outermost of the
+/// folders above, without a gap, that have a `Cargo.toml`: guests are a workspace inside another one, and share its
+/// `target`. Never above a folder of another user, nor one like `/tmp`: what lies there anybody may have put there, and a
+/// component that is found is run with the plugin's grant.
+pub fn root_of(plugin: &Path) -> &Path {
+    let owner = fs::metadata(plugin).map(|metadata| metadata.uid()).ok();
+    let ours: Vec<&Path> =
+        plugin.ancestors().skip(1).take_while(|above| owner.is_some_and(|owner| is_of(owner, above))).collect();
+    if let Some(project) = project_of(plugin).filter(|project| ours.contains(project)) {
+        return project;
+    }
+    let crates = ours.into_iter().take_while(|above| above.join(CRATE).is_file());
+    crates.last().unwrap_or(plugin)
+}
+
+/// Returns whether a folder is this user's, and not one where everybody may put files of their own.
+fn is_of(owner: u32, folder: &Path) -> bool {
+    let is_for_all = |mode: u32| mode & 0o1002 == 0o1002;
+    fs::metadata(folder).is_ok_and(|metadata| metadata.uid() == owner && !is_for_all(metadata.mode()))
+}
+
+/// Returns where the components are built of the plugins that a folder of one belongs to.
+pub fn products_of(plugin: &Path) -> PathBuf {
+    root_of(plugin).join(PRODUCTS)
 }
 
 /// Returns the folders in a folder that have a `plugin.yaml`, by name.
@@ -102,6 +135,59 @@ mod tests {
         assert!(is_project(dir.path()));
         assert_eq!(project_of(&plugin), Some(dir.path()));
         assert_eq!(project_of(&dir.path().join("redis")), None);
+    }
+
+    /// A crate in a workspace inside another one, and its folder.
+    fn workspace() -> (tempfile::TempDir, PathBuf) {
+        let dir = place(&["redis"]);
+        for folder in ["", "plugins", "plugins/redis"] {
+            fs::write(dir.path().join(folder).join(CRATE), "").unwrap();
+        }
+        let plugin = dir.path().join("plugins/redis");
+        (dir, plugin)
+    }
+
+    #[test]
+    fn the_root_is_the_project_or_the_outermost_workspace_without_a_gap() {
+        let (dir, plugin) = workspace();
+        assert_eq!(root_of(&plugin), dir.path());
+        fs::remove_file(dir.path().join("plugins").join(CRATE)).unwrap();
+        assert_eq!(root_of(&plugin), plugin);
+        fs::create_dir(dir.path().join("wit")).unwrap();
+        fs::write(dir.path().join(CONTRACT), "").unwrap();
+        assert_eq!(root_of(&plugin), dir.path());
+        assert_eq!(products_of(&plugin), dir.path().join("target/plugins"));
+        assert_eq!(root_of(Path::new("/no/such/folder")), Path::new("/no/such/folder"));
+    }
+
+    #[test]
+    fn a_folder_where_everybody_may_put_files_is_no_root() {
+        use std::os::unix::fs::PermissionsExt;
+        let (dir, plugin) = workspace();
+        for (mode, is_root) in [(0o1777, false), (0o775, true), (0o1777, false), (0o777, true)] {
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let root = if is_root { dir.path() } else { plugin.parent().unwrap() };
+            assert_eq!(root_of(&plugin), root, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_no_root_and_ends_the_way_up() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let (dir, plugin) = workspace();
+        let theirs = |folder: &Path, is_theirs: bool| {
+            std::os::unix::fs::chown(folder, Some(if is_theirs { 65_534 } else { 0 }), None).unwrap();
+        };
+        theirs(dir.path(), true);
+        assert_eq!(root_of(&plugin), dir.path().join("plugins"));
+        theirs(&dir.path().join("plugins"), true);
+        theirs(dir.path(), false);
+        assert_eq!(root_of(&plugin), plugin);
+        fs::create_dir(dir.path().join("wit")).unwrap();
+        fs::write(dir.path().join(CONTRACT), "").unwrap();
+        assert_eq!(root_of(&plugin), plugin, "not even as a project");
     }
 
     #[test]

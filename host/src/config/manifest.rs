@@ -90,8 +90,8 @@ pub struct Swap {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Source {
-    /// A file: absolute, or beside `plugin.yaml`, or a build product in the nearest
-    /// `target/plugins` above it.
+    /// A file: absolute, or beside `plugin.yaml`, or a build product in the `target/plugins` of its
+    /// project.
     pub file: String,
 }
 

@@ -273,14 +273,14 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Beside `plugin.yaml`, or a build product above it, the nearest first. Nothing is looked up: what is not
-/// built yet will be there while the host runs.
+/// Beside `plugin.yaml`, or a build product of its own project. Neither is looked up: what is not built yet will be there
+/// while the host runs.
 fn candidates(plugin_yaml: &Path, file: &str) -> Vec<PathBuf> {
     let folder = plugin_yaml.parent().unwrap_or(Path::new(""));
     let mut candidates = vec![folder.join(file)];
     if Path::new(file).is_relative() {
         let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        candidates.extend(absolute.ancestors().map(|above| above.join("target/plugins").join(file)));
+        candidates.push(folders::products_of(&absolute).join(file));
     }
     candidates
 }
@@ -381,6 +381,9 @@ mod tests {
         let workspace = tempfile::tempdir().unwrap();
         let [folder, products] = ["plugins/memcached", "target/plugins"].map(|dir| workspace.path().join(dir));
         std::fs::create_dir_all(&folder).unwrap();
+        for above in ["Cargo.toml", "plugins/Cargo.toml"] {
+            std::fs::write(workspace.path().join(above), "").unwrap();
+        }
         let path = folder.join("plugin.yaml");
         let plugin = PluginConfig::parse(PLUGIN, &path, &HostSettings::default(), &|_| None).unwrap();
         assert_eq!(plugin.component_path(), folder.join("memcached.wasm"));
@@ -388,6 +391,21 @@ mod tests {
         assert_eq!(plugin.component_path(), products.join("memcached.wasm"), "it is built there");
         std::fs::write(folder.join("memcached.wasm"), "").unwrap();
         assert_eq!(plugin.component_path(), folder.join("memcached.wasm"), "what is beside comes first");
+    }
+
+    /// Another user of the machine, or whoever can write above a plugin, could have it run a component of theirs.
+    #[test]
+    fn a_component_is_not_taken_from_above_the_project() {
+        let shared = tempfile::tempdir().unwrap();
+        let folder = shared.path().join("mine/plugin");
+        std::fs::create_dir_all(&folder).unwrap();
+        for above in ["target/plugins", "mine/target/plugins"].map(|above| shared.path().join(above)) {
+            std::fs::create_dir_all(&above).unwrap();
+            std::fs::write(above.join("memcached.wasm"), "").unwrap();
+        }
+        let plugin = PluginConfig::parse(PLUGIN, &folder.join("plugin.yaml"), &HostSettings::default(), &|_| None);
+        let expected = [folder.join("memcached.wasm"), folder.join("target/plugins/memcached.wasm")];
+        assert_eq!(plugin.unwrap().component, expected);
     }
 
     #[test]

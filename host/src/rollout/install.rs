@@ -27,6 +27,7 @@ use crate::rollout::managed_plugin::{ManagedPlugin, State, Step};
 use crate::rollout::status::PluginHistory;
 use crate::rollout::verify::{first_call, try_carried_cases};
 use crate::sandbox::candidate::Candidate;
+use crate::sandbox::code_cache::Purpose;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::{Loaded, Revision};
 use crate::telemetry::swap_timer::{Stage, Stopwatch};
@@ -145,7 +146,13 @@ impl ManagedPlugin {
         let plugin = self.plugin();
         let _shown = self.show_underway(candidate.digest());
         let shared = &self.shared;
-        let loaded = Revision::load(&shared.engine, &shared.compiler, candidate.clone(), plugin.limits.clone());
+        let loaded = Revision::load(
+            &shared.engine,
+            &shared.compiler,
+            candidate.clone(),
+            plugin.limits.clone(),
+            Purpose::Activation,
+        );
         let Loaded { revision, cases } = loaded.await?;
         plugin.ensure_granted(revision.descriptor())?;
         if let Some(names) = plugin.names_differ(&revision.descriptor().name) {

@@ -14,7 +14,7 @@ use crate::cluster::watch::Watches;
 use crate::config::{HostSettings, PluginConfig};
 use crate::reconcile::controller::Controller;
 use crate::reconcile::views;
-use crate::rollout::history::History;
+use crate::rollout::history::{History, Room};
 use crate::rollout::host_lock::{self, HostLock, LockError};
 use crate::rollout::status::{InProgress, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
 use crate::sandbox::compile::Compiler;
@@ -49,6 +49,8 @@ pub struct Shared {
     pub host: HostSettings,
     /// The directory of histories and kept components.
     pub kept: Option<PathBuf>,
+    /// The room for kept components.
+    pub room: Arc<Room>,
 }
 
 /// A plugin whose rollout this host manages.
@@ -259,7 +261,7 @@ impl ManagedPlugin {
                         "the other host has ended; this one works for the plugin now"
                     );
                     let place = plugin.place(identity, namespace);
-                    *self.history.lock() = History::open(Some(&base), &place);
+                    *self.history.lock() = History::open(Some(&base), &place, self.shared.room.clone());
                     *self.standby.lock() = None;
                     return Some(lock);
                 }

@@ -31,7 +31,7 @@ pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<ManagedPlugin> {
     config_reload::warn_of_doubtful(&plugin);
     let (requests, commands) = mpsc::channel(1);
     let place = plugin.place(&shared.cluster.identity, shared.watches.namespace());
-    let history = History::open(shared.kept.as_deref(), &place);
+    let history = History::open(shared.kept.as_deref(), &place, shared.room.clone());
     let identity = Identity::plugin(&shared.host.namespace, &plugin.name);
     let kinds = shared.watches.kinds.clone();
     let rate_limit = RateLimit::new(&plugin.name, &plugin.limits, shared.metrics.clone());

@@ -11,6 +11,7 @@ use crate::reconcile::views::Views;
 use crate::rollout::history::{Event, History};
 use crate::rollout::install::{Start, waits};
 use crate::rollout::managed_plugin::ManagedPlugin;
+use crate::sandbox::code_cache::Purpose;
 use crate::sandbox::error::{LoadError, Reason};
 use crate::sandbox::revision::Revision;
 use crate::shadow::impact;
@@ -77,7 +78,8 @@ impl ManagedPlugin {
         let lost = "no component that was active before it is kept; build an earlier one again";
         let kept = self.kept(*earlier.first().ok_or(lost)?).await.ok_or(lost)?;
         let (shared, plugin) = (&self.shared, self.plugin());
-        let loaded = Revision::load(&shared.engine, &shared.compiler, kept, plugin.limits.clone()).await;
+        let loaded =
+            Revision::load(&shared.engine, &shared.compiler, kept, plugin.limits.clone(), Purpose::Activation).await;
         let loaded = loaded.map_err(|error| format!("the one before it cannot be loaded: {error}"))?;
         Ok(loaded.revision)
     }

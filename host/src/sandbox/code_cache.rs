@@ -3,17 +3,30 @@
 //! The host will run this native code, so it is trusted only if this host wrote it: a file carries a MAC over its name
 //! and its content, by a key that only this user can read, and the verified bytes are the very bytes that are loaded.
 //! A file that is corrupt, foreign, renamed or old is removed and compiled again.
+//!
+//! ```text
+//! BASE/compiled/NAME.native    code of revisions that were loaded to be active
+//! BASE/compiled/NAME.tried     code that was compiled for a trial only
+//! ```
+//!
+//! Each kind has a [share](hotshoe_core::flow::disk_share) of the directory's bytes. No file is mapped into the process, so
+//! removing one ends nothing; that of an active revision stays all the same, or the next start would need the compiler.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
 use hmac::{Hmac, Mac};
+use parking_lot::Mutex;
+use ring::rand::{SecureRandom, SystemRandom};
 use sha2::Sha256;
 
 use crate::sandbox::safe_file;
+use crate::sandbox::volume;
+use hotshoe_core::flow::disk_share::{Share, Stored, make_room};
 use hotshoe_core::model::limits::Size;
 
 /// Begins every file; its version is raised when the layout changes.
@@ -21,28 +34,58 @@ const MAGIC: &[u8; 8] = b"HOTSHOE1";
 /// Length of magic and MAC, bytes.
 const HEADER: usize = 8 + 32;
 const KEY_FILE: &str = "key";
-const EXTENSION: &str = "native";
-/// How many files are kept, those that were used last: enough to roll back without compiling.
-const KEEP: usize = 64;
+
+/// Why a component is loaded, which decides how long its code is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It is to be active, if it is good.
+    Activation,
+    /// It is only tried, as in a shadow run or by an author.
+    Trial,
+}
+
+impl Purpose {
+    const ALL: [Self; 2] = [Self::Activation, Self::Trial];
+
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Activation => "native",
+            Self::Trial => "tried",
+        }
+    }
+
+    fn share(self) -> Share {
+        match self {
+            Self::Activation => Share::ActiveCode,
+            Self::Trial => Share::TriedCode,
+        }
+    }
+}
 
 /// A private directory of compiled components.
 #[derive(Debug)]
-pub(super) struct CodeCache {
+pub struct CodeCache {
     dir: PathBuf,
     key: [u8; 32],
+    /// What the whole cache directory may hold.
+    whole: Size,
+    /// The names of code that revisions were loaded from to be active, for as long as these live.
+    in_use: Mutex<Vec<Weak<str>>>,
+    /// Held while room is made and used.
+    turn: Mutex<()>,
 }
 
 impl CodeCache {
-    /// Opens the cache below `base`, and creates what is missing. `base` itself may be shared, such as a mounted volume;
-    /// the directory in it is ours alone.
+    /// Opens the cache below `base`, which may hold `whole` bytes, and creates what is missing. `base` itself may be shared,
+    /// such as a mounted volume; the directory in it is ours alone.
     ///
     /// # Errors
     /// If it cannot be written or belongs to another user.
-    pub(super) fn open(base: &Path) -> io::Result<Self> {
+    pub(super) fn open(base: &Path, whole: Size) -> io::Result<Self> {
         let dir = base.join("compiled");
         safe_file::make_private_dir(&dir)?;
         let key = read_key(&dir).or_else(|_| make_key(&dir))?;
-        Ok(Self { dir, key })
+        Ok(Self { dir, key, whole, in_use: Mutex::default(), turn: Mutex::default() })
     }
 
     /// Returns its directory.
@@ -50,9 +93,20 @@ impl CodeCache {
         &self.dir
     }
 
+    /// Keeps the code of this name for as long as `name` lives.
+    pub(super) fn pin(&self, name: &Arc<str>) {
+        let mut in_use = self.in_use.lock();
+        in_use.retain(|name| name.strong_count() > 0);
+        in_use.push(Arc::downgrade(name));
+    }
+
     /// Returns the code of this name, if it is intact, our own and at most `most` bytes.
-    pub(super) fn get(&self, name: &str, most: Size) -> Option<Vec<u8>> {
-        let path = self.path(name);
+    pub(super) fn get(&self, name: &str, most: Size, purpose: Purpose) -> Option<Vec<u8>> {
+        Purpose::ALL.into_iter().find_map(|kept| self.get_from(kept, name, most, purpose))
+    }
+
+    fn get_from(&self, kept: Purpose, name: &str, most: Size, purpose: Purpose) -> Option<Vec<u8>> {
+        let path = self.path(name, kept);
         // Read once: what is verified cannot be replaced before it is loaded.
         let mut bytes = match safe_file::read_whole(&path, Size(most.0.saturating_add(HEADER as u64))) {
             Ok(Some(bytes)) if self.verify(name, &bytes).is_some() => bytes,
@@ -65,26 +119,73 @@ impl CodeCache {
                 return None;
             }
         };
-        self.note_used(name);
+        self.note_used(&path, name, (kept, purpose), bytes.len() as u64);
         bytes.drain(..HEADER);
         Some(bytes)
     }
 
-    /// Marks a file as used now. A failure costs a compilation later.
-    pub(super) fn note_used(&self, name: &str) {
-        let _ = safe_file::open(&self.path(name)).and_then(|file| file.set_modified(SystemTime::now()));
+    /// Marks a file as used now. What was tried and is to be active now has room made for it among such code. A failure
+    /// costs a compilation later.
+    fn note_used(&self, path: &Path, name: &str, (kept, purpose): (Purpose, Purpose), length: u64) {
+        let _ = safe_file::open(path).and_then(|file| file.set_modified(SystemTime::now()));
+        if (kept, purpose) == (Purpose::Trial, Purpose::Activation) {
+            let _turn = self.turn.lock();
+            self.make_room(purpose, length);
+            let _ = fs::rename(path, self.path(name, purpose));
+        }
     }
 
-    /// Stores code under a name, whole or not at all.
+    /// Stores code under a name, whole or not at all. Code that is only tried is not stored where there is no room.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub(super) fn put(&self, name: &str, code: &[u8]) -> io::Result<()> {
+    pub(super) fn put(&self, name: &str, code: &[u8], purpose: Purpose) -> io::Result<()> {
+        let _turn = self.turn.lock();
         self.restore()?;
+        if !self.make_room(purpose, (HEADER + code.len()) as u64) && purpose == Purpose::Trial {
+            return Ok(());
+        }
         let mac = self.mac(name, code).finalize().into_bytes();
-        let written = safe_file::replace(&self.path(name), safe_file::PRIVATE, &[MAGIC, &mac, code]);
-        self.prune();
-        written
+        let path = self.path(name, purpose);
+        let write = || safe_file::replace(&path, safe_file::PRIVATE, &[MAGIC, &mac, code]);
+        match write() {
+            Err(error) if volume::is_full(&error) && purpose == Purpose::Activation => {
+                remove(self.stored(Purpose::Trial));
+                write()
+            }
+            written => written,
+        }
+    }
+
+    /// Removes the code that was used least recently, so that so many bytes more fit into the share. Returns whether they
+    /// do then; code that is only tried removes none where it does not.
+    fn make_room(&self, purpose: Purpose, length: u64) -> bool {
+        let stored = self.stored(purpose);
+        let held = stored.iter().map(|stored| stored.bytes).sum();
+        let bound = purpose.share().bound(self.whole, volume::of(&self.dir), held);
+        let eviction = make_room(stored, volume::on_disk(length), bound);
+        if eviction.suffices || purpose == Purpose::Activation {
+            eviction.files.iter().for_each(|path| drop(fs::remove_file(path)));
+        }
+        eviction.suffices
+    }
+
+    /// Returns the files of a kind. What another process left half written is as code that was tried.
+    fn stored(&self, purpose: Purpose) -> Vec<Stored<PathBuf>> {
+        let in_use: Vec<PathBuf> =
+            self.in_use.lock().iter().filter_map(Weak::upgrade).map(|name| self.path(&name, purpose)).collect();
+        let is_active = |path: &Path| path.extension().is_some_and(|is| is == Purpose::Activation.extension());
+        let mut files = volume::files(&self.dir);
+        files.retain(|stored| !stored.file.ends_with(KEY_FILE));
+        files.retain(|stored| is_active(&stored.file) == (purpose == Purpose::Activation));
+        files.iter_mut().for_each(|stored| stored.is_needed = in_use.contains(&stored.file));
+        files
+    }
+
+    /// Removes all code. It can be compiled again; what needs its room cannot be had again.
+    pub fn clear(&self) {
+        let _turn = self.turn.lock();
+        Purpose::ALL.into_iter().for_each(|purpose| remove(self.stored(purpose)));
     }
 
     /// Creates the directory and the key file again if they were deleted, so that what is stored from now on is valid
@@ -96,11 +197,11 @@ impl CodeCache {
 
     /// Removes code that turned out to be unusable.
     pub(super) fn remove(&self, name: &str) {
-        let _ = fs::remove_file(self.path(name));
+        Purpose::ALL.into_iter().for_each(|purpose| drop(fs::remove_file(self.path(name, purpose))));
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(name).with_extension(EXTENSION)
+    fn path(&self, name: &str, purpose: Purpose) -> PathBuf {
+        self.dir.join(name).with_extension(purpose.extension())
     }
 
     fn verify(&self, name: &str, bytes: &[u8]) -> Option<()> {
@@ -117,20 +218,10 @@ impl CodeCache {
         mac.update(code);
         mac
     }
+}
 
-    /// Removes the files that were used least recently. A failure only costs space.
-    fn prune(&self) {
-        let Ok(entries) = fs::read_dir(&self.dir) else { return };
-        let mut files: Vec<_> = entries
-            .filter_map(Result::ok)
-            .filter(|entry| entry.path().extension().is_some_and(|extension| extension == EXTENSION))
-            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-            .collect();
-        files.sort_unstable();
-        for (_, path) in files.iter().rev().skip(KEEP) {
-            let _ = fs::remove_file(path);
-        }
-    }
+fn remove(stored: Vec<Stored<PathBuf>>) {
+    stored.iter().for_each(|stored| drop(fs::remove_file(&stored.file)));
 }
 
 /// Reads the key, unless other users could have read or planted it.
@@ -150,7 +241,7 @@ fn read_key(dir: &Path) -> io::Result<[u8; 32]> {
 /// Creates a key. If two hosts do so at once, both get the same one.
 fn make_key(dir: &Path) -> io::Result<[u8; 32]> {
     let mut key = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut key)?;
+    SystemRandom::new().fill(&mut key).map_err(|_| io::Error::other("the system has no random numbers"))?;
     plant_key(dir, &key)?;
     read_key(dir)
 }
@@ -166,11 +257,20 @@ fn plant_key(dir: &Path, key: &[u8; 32]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::sandbox::volume::tests::Tmpfs;
+    use hotshoe_core::model::limits::CACHE_BYTES;
 
     const MOST: Size = Size(1024);
+    const ACTIVATION: Purpose = Purpose::Activation;
+    const TRIAL: Purpose = Purpose::Trial;
+
+    fn open(base: &Path) -> io::Result<CodeCache> {
+        CodeCache::open(base, CACHE_BYTES)
+    }
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().mode() & 0o777
@@ -179,26 +279,26 @@ mod tests {
     #[test]
     fn what_was_put_is_got_by_its_name_only() {
         let base = tempfile::tempdir().unwrap();
-        let cache = CodeCache::open(base.path()).unwrap();
-        cache.put("a", b"code").unwrap();
-        assert_eq!(cache.get("a", MOST).as_deref(), Some(&b"code"[..]));
-        assert_eq!(CodeCache::open(base.path()).unwrap().get("a", MOST).as_deref(), Some(&b"code"[..]));
-        assert_eq!(cache.get("b", MOST), None);
-        fs::rename(cache.path("a"), cache.path("b")).unwrap();
-        assert_eq!(cache.get("b", MOST), None);
+        let cache = open(base.path()).unwrap();
+        cache.put("a", b"code", ACTIVATION).unwrap();
+        assert_eq!(cache.get("a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
+        assert_eq!(open(base.path()).unwrap().get("a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
+        assert_eq!(cache.get("b", MOST, ACTIVATION), None);
+        fs::rename(cache.path("a", ACTIVATION), cache.path("b", ACTIVATION)).unwrap();
+        assert_eq!(cache.get("b", MOST, ACTIVATION), None);
     }
 
     #[test]
     fn a_directory_that_is_gone_is_made_again_with_the_same_key() {
         let base = tempfile::tempdir().unwrap();
-        let cache = CodeCache::open(base.path()).unwrap();
+        let cache = open(base.path()).unwrap();
         let key = cache.dir.join(KEY_FILE);
         let losses: [&dyn Fn() -> io::Result<()>; 2] = [&|| fs::remove_dir_all(&cache.dir), &|| fs::remove_file(&key)];
         for lose in losses {
             lose().unwrap();
-            cache.put("a", b"code").unwrap();
-            assert_eq!(cache.get("a", MOST).as_deref(), Some(&b"code"[..]));
-            assert_eq!(CodeCache::open(base.path()).unwrap().get("a", MOST).as_deref(), Some(&b"code"[..]));
+            cache.put("a", b"code", ACTIVATION).unwrap();
+            assert_eq!(cache.get("a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
+            assert_eq!(open(base.path()).unwrap().get("a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
             assert_eq!((mode(&cache.dir), mode(&key)), (0o700, 0o600));
         }
     }
@@ -206,59 +306,58 @@ mod tests {
     #[test]
     fn directory_and_files_are_private() {
         let base = tempfile::tempdir().unwrap();
-        let cache = CodeCache::open(base.path()).unwrap();
-        cache.put("a", b"code").unwrap();
+        let cache = open(base.path()).unwrap();
+        cache.put("a", b"code", ACTIVATION).unwrap();
         assert_eq!(mode(&cache.dir), 0o700);
         assert_eq!(mode(&cache.dir.join(KEY_FILE)), 0o600);
-        assert_eq!(mode(&cache.path("a")), 0o600);
+        assert_eq!(mode(&cache.path("a", ACTIVATION)), 0o600);
         fs::set_permissions(&cache.dir, fs::Permissions::from_mode(0o777)).unwrap();
-        CodeCache::open(base.path()).unwrap();
+        open(base.path()).unwrap();
         assert_eq!(mode(&cache.dir), 0o700);
     }
 
     #[test]
     fn changed_cut_and_foreign_files_are_removed() {
         let base = tempfile::tempdir().unwrap();
-        let cache = CodeCache::open(base.path()).unwrap();
-        cache.put("a", b"code").unwrap();
-        let whole = fs::read(cache.path("a")).unwrap();
+        let cache = open(base.path()).unwrap();
+        cache.put("a", b"code", ACTIVATION).unwrap();
+        let whole = fs::read(cache.path("a", ACTIVATION)).unwrap();
         for place in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[place] ^= 1;
-            fs::write(cache.path("a"), &bytes).unwrap();
-            assert_eq!(cache.get("a", MOST), None, "byte {place}");
-            fs::write(cache.path("a"), &whole[..place]).unwrap();
-            assert_eq!(cache.get("a", MOST), None, "cut at {place}");
+            fs::write(cache.path("a", ACTIVATION), &bytes).unwrap();
+            assert_eq!(cache.get("a", MOST, ACTIVATION), None, "byte {place}");
+            fs::write(cache.path("a", ACTIVATION), &whole[..place]).unwrap();
+            assert_eq!(cache.get("a", MOST, ACTIVATION), None, "cut at {place}");
         }
         let other = tempfile::tempdir().unwrap();
-        let foreign = CodeCache::open(other.path()).unwrap();
-        foreign.put("a", b"code").unwrap();
-        fs::copy(foreign.path("a"), cache.path("a")).unwrap();
-        assert_eq!(cache.get("a", MOST), None);
-        assert!(!cache.path("a").exists());
+        let foreign = open(other.path()).unwrap();
+        foreign.put("a", b"code", ACTIVATION).unwrap();
+        fs::copy(foreign.path("a", ACTIVATION), cache.path("a", ACTIVATION)).unwrap();
+        assert_eq!(cache.get("a", MOST, ACTIVATION), None);
+        assert!(!cache.path("a", ACTIVATION).exists());
     }
 
     #[test]
     fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
         let base = tempfile::tempdir().unwrap();
-        let cache = CodeCache::open(base.path()).unwrap();
+        let cache = open(base.path()).unwrap();
         for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
-            let _ = fs::remove_file(cache.path("a"));
-            plant(&cache.path("a"));
-            cache.note_used("a");
-            assert_eq!(cache.get("a", MOST), None, "{number}");
-            cache.put("a", b"code").unwrap();
-            assert_eq!(cache.get("a", MOST).as_deref(), Some(&b"code"[..]), "{number}");
+            let _ = fs::remove_file(cache.path("a", ACTIVATION));
+            plant(&cache.path("a", ACTIVATION));
+            assert_eq!(cache.get("a", MOST, ACTIVATION), None, "{number}");
+            cache.put("a", b"code", ACTIVATION).unwrap();
+            assert_eq!(cache.get("a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]), "{number}");
         }
     }
 
     #[test]
     fn code_that_is_too_large_for_one_plugin_stays_for_another() {
         let base = tempfile::tempdir().unwrap();
-        let cache = CodeCache::open(base.path()).unwrap();
-        cache.put("a", b"code").unwrap();
-        assert_eq!(cache.get("a", Size(3)), None);
-        assert_eq!(cache.get("a", Size(4)).as_deref(), Some(&b"code"[..]));
+        let cache = open(base.path()).unwrap();
+        cache.put("a", b"code", ACTIVATION).unwrap();
+        assert_eq!(cache.get("a", Size(3), ACTIVATION), None);
+        assert_eq!(cache.get("a", Size(4), ACTIVATION).as_deref(), Some(&b"code"[..]));
     }
 
     #[test]
@@ -266,11 +365,11 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let key = base.path().join("compiled").join(KEY_FILE);
         for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
-            CodeCache::open(base.path()).unwrap().put("a", b"code").unwrap();
+            open(base.path()).unwrap().put("a", b"code", ACTIVATION).unwrap();
             fs::remove_file(&key).unwrap();
             plant(&key);
-            let cache = CodeCache::open(base.path()).unwrap();
-            assert_eq!(cache.get("a", MOST), None, "{number}");
+            let cache = open(base.path()).unwrap();
+            assert_eq!(cache.get("a", MOST, ACTIVATION), None, "{number}");
             assert_eq!((mode(&key), fs::read(&key).unwrap().len()), (0o600, 32), "{number}");
         }
     }
@@ -279,10 +378,10 @@ mod tests {
     fn a_key_that_cannot_be_replaced_leaves_nothing_behind() {
         let base = tempfile::tempdir().unwrap();
         let compiled = base.path().join("compiled");
-        drop(CodeCache::open(base.path()).unwrap());
+        drop(open(base.path()).unwrap());
         fs::remove_file(compiled.join(KEY_FILE)).unwrap();
         fs::create_dir_all(compiled.join(KEY_FILE).join("x")).unwrap();
-        assert!(CodeCache::open(base.path()).is_err());
+        assert!(open(base.path()).is_err());
         let names = fs::read_dir(&compiled).unwrap().map(|entry| entry.unwrap().file_name());
         assert_eq!(names.collect::<Vec<_>>(), [KEY_FILE]);
     }
@@ -290,11 +389,11 @@ mod tests {
     #[test]
     fn a_key_that_others_could_read_is_replaced() {
         let base = tempfile::tempdir().unwrap();
-        let cache = CodeCache::open(base.path()).unwrap();
-        cache.put("a", b"code").unwrap();
+        let cache = open(base.path()).unwrap();
+        cache.put("a", b"code", ACTIVATION).unwrap();
         fs::set_permissions(cache.dir.join(KEY_FILE), fs::Permissions::from_mode(0o644)).unwrap();
-        let cache = CodeCache::open(base.path()).unwrap();
-        assert_eq!(cache.get("a", MOST), None);
+        let cache = open(base.path()).unwrap();
+        assert_eq!(cache.get("a", MOST, ACTIVATION), None);
         assert_eq!(mode(&cache.dir.join(KEY_FILE)), 0o600);
     }
 
@@ -303,33 +402,129 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), base.path().join("compiled")).unwrap();
-        assert!(CodeCache::open(base.path()).is_err());
+        assert!(open(base.path()).is_err());
+    }
+
+    const BLOCK: usize = 4096;
+
+    /// A cache with room for six blocks of active code and two that are tried.
+    fn small(base: &Path) -> CodeCache {
+        CodeCache::open(base, Size(12 * BLOCK as u64)).unwrap()
+    }
+
+    /// Stores what takes a block, and lets it have been used then.
+    fn put_at(cache: &CodeCache, name: &str, purpose: Purpose, seconds: u64) {
+        cache.put(name, b"code", purpose).unwrap();
+        let then = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        File::open(cache.path(name, purpose)).unwrap().set_modified(then).unwrap();
+    }
+
+    fn names(cache: &CodeCache, purpose: Purpose) -> Vec<String> {
+        let stem = |stored: Stored<PathBuf>| stored.file.file_stem().unwrap().to_string_lossy().into_owned();
+        let mut names: Vec<_> = cache.stored(purpose).into_iter().map(stem).collect();
+        names.sort();
+        names
     }
 
     #[test]
-    fn what_is_used_is_kept_before_what_was_put_after_it() {
+    fn the_bytes_of_active_code_are_bounded_and_what_was_used_least_recently_goes() {
         let base = tempfile::tempdir().unwrap();
-        let cache = CodeCache::open(base.path()).unwrap();
-        for n in 0..KEEP {
-            cache.put(&format!("n{n}"), b"code").unwrap();
-            let long_ago = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(n as u64);
-            File::open(cache.path(&format!("n{n}"))).unwrap().set_modified(long_ago).unwrap();
+        let cache = small(base.path());
+        for n in 0..6 {
+            put_at(&cache, &n.to_string(), ACTIVATION, n);
         }
-        assert!(cache.get("n0", MOST).is_some());
-        cache.note_used("n1");
-        cache.put("new", b"code").unwrap();
-        assert_eq!(["n0", "n1", "n2", "n3"].map(|name| cache.path(name).exists()), [true, true, false, true]);
+        assert!(cache.get("0", MOST, TRIAL).is_some());
+        cache.put("large", &vec![0; 2 * BLOCK - HEADER], ACTIVATION).unwrap();
+        assert_eq!(names(&cache, ACTIVATION), ["0", "3", "4", "5", "large"]);
     }
 
     #[test]
-    fn only_the_newest_are_kept() {
+    fn what_is_tried_takes_no_room_of_what_was_active() {
         let base = tempfile::tempdir().unwrap();
-        let cache = CodeCache::open(base.path()).unwrap();
-        for n in 0..KEEP + 5 {
-            cache.put(&format!("n{n}"), b"code").unwrap();
+        let cache = small(base.path());
+        for n in 0..6 {
+            put_at(&cache, &n.to_string(), ACTIVATION, n);
         }
-        let left =
-            fs::read_dir(&cache.dir).unwrap().filter(|entry| entry.as_ref().unwrap().path().extension().is_some());
-        assert_eq!(left.count(), KEEP);
+        for n in 0..12 {
+            put_at(&cache, &format!("tried{n:02}"), TRIAL, 100 + n);
+        }
+        assert_eq!(names(&cache, ACTIVATION), ["0", "1", "2", "3", "4", "5"]);
+        assert_eq!(names(&cache, TRIAL), ["tried10", "tried11"]);
+        cache.put("large", &vec![0; 2 * BLOCK], TRIAL).unwrap();
+        assert_eq!(names(&cache, TRIAL), ["tried10", "tried11"], "what has no room removes nothing");
+    }
+
+    #[test]
+    fn code_of_active_revisions_is_stored_and_stays_however_small_the_cache_is() {
+        let base = tempfile::tempdir().unwrap();
+        let cache = CodeCache::open(base.path(), Size(0)).unwrap();
+        let active: Vec<Arc<str>> = vec!["a".into(), "b".into()];
+        for (n, name) in active.iter().enumerate() {
+            cache.pin(name);
+            put_at(&cache, name, ACTIVATION, n as u64);
+        }
+        put_at(&cache, "next", ACTIVATION, 9);
+        assert_eq!(names(&cache, ACTIVATION), ["a", "b", "next"]);
+        drop(active);
+        put_at(&cache, "last", ACTIVATION, 10);
+        assert_eq!(names(&cache, ACTIVATION), ["last"]);
+    }
+
+    #[test]
+    fn twelve_shadow_runs_of_20_mib_leave_the_volume_of_the_deployment_with_room() {
+        const MIB: usize = 1 << 20;
+        let base = tempfile::tempdir().unwrap();
+        let cache = CodeCache::open(base.path(), Size(192 << 20)).unwrap();
+        let code = vec![1; 20 * MIB];
+        let active: Arc<str> = "active".into();
+        cache.pin(&active);
+        cache.put(&active, &code, ACTIVATION).unwrap();
+        for n in 0..12 {
+            cache.put(&n.to_string(), &code, TRIAL).unwrap();
+        }
+        let held: u64 = volume::files(&cache.dir).iter().map(|stored| stored.bytes).sum();
+        assert!(held <= 128 << 20, "{held} bytes, of which a third of 192Mi is not for code");
+        assert!(cache.path(&active, ACTIVATION).exists());
+    }
+
+    #[test]
+    fn what_was_tried_and_is_activated_then_is_active_code() {
+        let base = tempfile::tempdir().unwrap();
+        let cache = small(base.path());
+        cache.put("a", b"code", TRIAL).unwrap();
+        assert_eq!(cache.get("a", MOST, TRIAL).as_deref(), Some(&b"code"[..]));
+        assert_eq!((names(&cache, ACTIVATION).len(), names(&cache, TRIAL).len()), (0, 1));
+        assert_eq!(cache.get("a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
+        assert_eq!((names(&cache, ACTIVATION).len(), names(&cache, TRIAL).len()), (1, 0));
+        assert_eq!(cache.get("a", MOST, TRIAL).as_deref(), Some(&b"code"[..]));
+    }
+
+    #[test]
+    fn what_a_killed_host_left_half_written_goes_with_what_was_tried() {
+        let base = tempfile::tempdir().unwrap();
+        let cache = small(base.path());
+        for n in 0..5 {
+            fs::write(cache.dir.join(format!(".tmp{n}")), "half").unwrap();
+        }
+        cache.put("a", b"code", TRIAL).unwrap();
+        assert_eq!(names(&cache, TRIAL).len(), 2);
+        assert!(cache.dir.join(KEY_FILE).exists());
+    }
+
+    #[test]
+    fn on_a_full_volume_active_code_takes_the_room_of_what_was_tried() {
+        let Some(tmpfs) = Tmpfs::mount(8) else { return };
+        let cache = open(tmpfs.path()).unwrap();
+        let code = vec![1; 200 * BLOCK];
+        cache.put("tried", &code, TRIAL).unwrap();
+        tmpfs.fill(16 * BLOCK as u64);
+        cache.put("other", &code, TRIAL).unwrap();
+        assert_eq!(names(&cache, TRIAL), ["other"], "there is room for one of them");
+        let active: Arc<str> = "active".into();
+        cache.pin(&active);
+        cache.put(&active, &code, ACTIVATION).unwrap();
+        assert_eq!((names(&cache, ACTIVATION), names(&cache, TRIAL)), (vec!["active".to_owned()], vec![]));
+        assert!(volume::is_full(&cache.put("more", &code, ACTIVATION).unwrap_err()));
+        assert!(!names(&cache, TRIAL).iter().any(|name| name.starts_with(".tmp")), "nothing is left half written");
     }
 }

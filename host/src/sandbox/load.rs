@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wasmtime::component::Component;
 
-use crate::sandbox::code_cache::CodeCache;
+use crate::sandbox::code_cache::{CodeCache, Purpose};
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::error::LoadError;
@@ -19,19 +19,25 @@ pub(super) struct Native {
     engine: wasmtime::Engine,
     cache: Option<Arc<CodeCache>>,
     digest: Digest,
-    name: String,
+    name: Arc<str>,
+    purpose: Purpose,
 }
 
 impl Native {
-    pub(super) fn new(engine: &Engine, compiler: &Compiler, digest: &Digest) -> Self {
-        let name = format!("{}-{:016x}", digest.full(), engine.settings());
-        Self { engine: engine.wasm().clone(), cache: compiler.cache(), digest: *digest, name }
+    /// Names the code. That of a revision that is to be active stays in the cache for as long as this lives.
+    pub(super) fn new(engine: &Engine, compiler: &Compiler, digest: &Digest, purpose: Purpose) -> Self {
+        let name = format!("{}-{:016x}", digest.full(), engine.settings()).into();
+        let cache = compiler.cache();
+        if let (Some(cache), Purpose::Activation) = (&cache, purpose) {
+            cache.pin(&name);
+        }
+        Self { engine: engine.wasm().clone(), cache, digest: *digest, name, purpose }
     }
 
     /// Loads the code from the cache, if it has at most `most` bytes. Code that is intact but does not load is removed.
     pub(super) fn cached(&self, most: Size) -> Option<Component> {
         let cache = self.cache.as_ref()?;
-        let code = cache.get(&self.name, most)?;
+        let code = cache.get(&self.name, most, self.purpose)?;
         match deserialize(&self.engine, &code) {
             Ok(component) => Some(component),
             Err(error) => {
@@ -39,13 +45,6 @@ impl Native {
                 cache.remove(&self.name);
                 None
             }
-        }
-    }
-
-    /// Marks the cached code as used, though it is not loaded now.
-    pub(super) fn note_used(&self) {
-        if let Some(cache) = &self.cache {
-            cache.note_used(&self.name);
         }
     }
 
@@ -57,11 +56,11 @@ impl Native {
         let component = deserialize(&self.engine, code)
             .map_err(|error| LoadError::LoadFailed(sanitize::clean(format!("{error:#}"), 1_000)))?;
         if let Some(cache) = &self.cache
-            && let Err(error) = cache.put(&self.name, code)
+            && let Err(error) = cache.put(&self.name, code, self.purpose)
         {
             tracing::warn!(
                 digest = %self.digest, directory = %cache.dir().display(), %error,
-                "a compiled component cannot be cached, and will be compiled again at the next start: let the host write the directory, or give it another one with --cache"
+                "a compiled component cannot be cached, and will be compiled again at the next start: let the host write the directory, make room on its volume, or give it another one with --cache"
             );
         }
         Ok(component)

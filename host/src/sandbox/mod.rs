@@ -13,6 +13,7 @@ pub mod candidate;
 pub mod cases;
 pub mod code_cache;
 pub mod compile;
+pub mod confinement;
 pub mod contract;
 pub mod descriptor;
 pub mod engine;
@@ -23,6 +24,7 @@ pub mod load;
 pub mod revision;
 pub mod safe_file;
 pub mod store;
+pub mod volume;
 
 pub use bindings::CONTRACT;
 pub use store::{Level, LogLine};

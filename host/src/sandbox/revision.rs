@@ -18,6 +18,7 @@ use crate::sandbox::bindings::Linked;
 use crate::sandbox::call;
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::cases::Case;
+use crate::sandbox::code_cache::Purpose;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::contract;
 use crate::sandbox::descriptor;
@@ -45,6 +46,8 @@ pub struct Revision {
     descriptor: Descriptor,
     own_status: Option<Projection>,
     limits: Arc<Limits>,
+    /// Keeps its code in the cache while it may be active.
+    native: Native,
     pub(super) engine: Engine,
     pub(super) lane: Lane,
     pub(super) linked: Arc<Linked>,
@@ -66,10 +69,11 @@ impl Revision {
         compiler: &Compiler,
         candidate: Candidate,
         limits: Limits,
+        purpose: Purpose,
     ) -> Result<Loaded, LoadError> {
         let limits = Arc::new(limits);
         let lane = engine.executor().lane();
-        let native = Native::new(engine, compiler, &candidate.digest());
+        let native = Native::new(engine, compiler, &candidate.digest(), purpose);
         let (accepted, cached, most) = (limits.clone(), native.clone(), limits.native_bytes);
         // On two threads: cached code is our own, whatever is wrong with the bytes now.
         let inspected = run(engine, lane, move || Inspected::new(candidate, &accepted));
@@ -78,7 +82,7 @@ impl Revision {
         let inspected = inspected?;
         let component = match cached {
             Some(component) => component,
-            None => inspected.compiled(native, engine, compiler, lane, &limits).await?,
+            None => inspected.compiled(native.clone(), engine, compiler, lane, &limits).await?,
         };
         let linked = Linked::new(engine.linker(), &component)
             .map(Arc::new)
@@ -92,16 +96,12 @@ impl Revision {
             own_status: descriptor.own_status(),
             descriptor,
             limits,
+            native,
             engine: engine.clone(),
             lane,
             linked,
         };
         Ok(Loaded { revision: Arc::new(revision), cases: inspected.cases })
-    }
-
-    /// Marks its native code as used, so that the cache does not evict it while it is active.
-    pub fn note_used(&self, compiler: &Compiler) {
-        Native::new(&self.engine, compiler, &self.digest).note_used();
     }
 
     /// Returns the same component with other limits. It is within those on size and compilation already.
@@ -114,6 +114,7 @@ impl Revision {
             descriptor: self.descriptor.clone(),
             own_status: self.own_status.clone(),
             limits: Arc::new(limits.clone()),
+            native: self.native.clone(),
             engine: self.engine.clone(),
             lane: self.lane,
             linked: self.linked.clone(),

@@ -3,6 +3,8 @@
 
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod confinement;
+mod disk;
 mod image;
 mod new;
 mod plugin_cli;

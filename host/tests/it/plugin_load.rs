@@ -12,12 +12,13 @@ use crate::plugin_support::{
 };
 use hotshoe::sandbox::candidate::Candidate;
 use hotshoe::sandbox::cases::Case;
+use hotshoe::sandbox::code_cache::Purpose;
 use hotshoe::sandbox::compile::{Compiler, VERB};
 use hotshoe::sandbox::error::LoadError;
 use hotshoe::sandbox::revision::{Loaded, Revision};
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::limits::{Limits, Size, Span};
+use hotshoe_core::model::limits::{CACHE_BYTES, Limits, Size, Span};
 
 #[tokio::test]
 async fn a_plugin_is_described_once_it_is_loaded() {
@@ -159,10 +160,10 @@ async fn a_component_above_the_cap_is_refused() {
 #[tokio::test]
 async fn native_code_above_its_cap_is_refused_also_where_it_was_compiled_before() {
     let (base, component) = (folder(), Guest::default().component());
-    let compiler = Compiler::new(HOTSHOE.into(), Some(base.path()));
+    let compiler = Compiler::new(HOTSHOE.into(), Some(base.path()), CACHE_BYTES);
     let load = async |most: u64| {
         let limits = Limits { native_bytes: Size(most), ..Limits::default() };
-        Revision::load(engine(), &compiler, Candidate::of(component.clone()), limits).await
+        Revision::load(engine(), &compiler, Candidate::of(component.clone()), limits, Purpose::Activation).await
     };
     let refused = |loaded: Result<Loaded, LoadError>| loaded.unwrap_err().to_string().contains("of native code");
     assert!(refused(load(1 << 10).await));
@@ -225,13 +226,14 @@ async fn a_compiler_that_never_ends_is_stopped() {
     let program = base.path().join("slow");
     fs::write(&program, "#!/bin/sh\nexec sleep 600\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-    let compiler = Compiler::new(program, None);
+    let compiler = Compiler::new(program, None, CACHE_BYTES);
     let bytes = Candidate::of(Guest::default().component());
     let error = Revision::load(
         engine(),
         &compiler,
         bytes,
         Limits { compile_time: Span(Duration::from_millis(50)), ..Limits::default() },
+        Purpose::Activation,
     )
     .await
     .unwrap_err();
@@ -239,12 +241,12 @@ async fn a_compiler_that_never_ends_is_stopped() {
 }
 
 async fn load_cached(compiler: &Compiler, bytes: &[u8]) -> Result<Loaded, LoadError> {
-    Revision::load(engine(), compiler, Candidate::of(bytes.to_vec()), Limits::default()).await
+    Revision::load(engine(), compiler, Candidate::of(bytes.to_vec()), Limits::default(), Purpose::Activation).await
 }
 
 /// A compiler that can only read the cache.
 fn no_compiler(base: &Path) -> Compiler {
-    Compiler::new("/bin/false".into(), Some(base))
+    Compiler::new("/bin/false".into(), Some(base), CACHE_BYTES)
 }
 
 #[tokio::test]
@@ -252,7 +254,7 @@ async fn what_was_compiled_once_is_loaded_without_a_compiler() {
     let base = folder();
     let bytes = Guest::default().component();
     assert!(load_cached(&no_compiler(base.path()), &bytes).await.is_err());
-    load_cached(&Compiler::new(HOTSHOE.into(), Some(base.path())), &bytes).await.unwrap();
+    load_cached(&Compiler::new(HOTSHOE.into(), Some(base.path()), CACHE_BYTES), &bytes).await.unwrap();
     let revision = load_cached(&no_compiler(base.path()), &bytes).await.unwrap().revision;
     revision.decide(Call::Reconcile, observation()).await.unwrap();
 }
@@ -261,7 +263,7 @@ async fn what_was_compiled_once_is_loaded_without_a_compiler() {
 async fn a_damaged_cache_entry_is_compiled_again_and_replaced() {
     let base = folder();
     let bytes = Guest::default().component();
-    let compiler = Compiler::new(HOTSHOE.into(), Some(base.path()));
+    let compiler = Compiler::new(HOTSHOE.into(), Some(base.path()), CACHE_BYTES);
     load_cached(&compiler, &bytes).await.unwrap();
     let file = only(&base.path().join("compiled"), ".native");
     let whole = fs::read(&file).unwrap();
@@ -279,6 +281,6 @@ async fn a_damaged_cache_entry_is_compiled_again_and_replaced() {
 async fn without_a_place_to_cache_each_load_compiles() {
     let base = folder();
     fs::write(base.path().join("file"), "").unwrap();
-    let compiler = Compiler::new(HOTSHOE.into(), Some(&base.path().join("file/below")));
+    let compiler = Compiler::new(HOTSHOE.into(), Some(&base.path().join("file/below")), CACHE_BYTES);
     load_cached(&compiler, &Guest::default().component()).await.unwrap();
 }

@@ -5,13 +5,14 @@ use std::sync::{Arc, OnceLock};
 
 use hotshoe::sandbox::call::{Aborted, Outcome};
 use hotshoe::sandbox::candidate::Candidate;
+use hotshoe::sandbox::code_cache::Purpose;
 use hotshoe::sandbox::compile::Compiler;
 use hotshoe::sandbox::engine::Engine;
 use hotshoe::sandbox::error::LoadError;
 use hotshoe::sandbox::revision::Revision;
 use hotshoe_core::model::decision::{Call, Document, Observation};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
-use hotshoe_core::model::limits::{Limits, Overrides};
+use hotshoe_core::model::limits::{CACHE_BYTES, Limits, Overrides};
 
 pub(crate) use hotshoe_components::{Guest, reconcile};
 
@@ -26,7 +27,7 @@ pub(crate) fn engine() -> &'static Engine {
 
 /// A compiler that caches below the build's own directory, so that tests share what is compiled.
 pub(crate) fn compiler() -> Compiler {
-    Compiler::new(HOTSHOE.into(), Some(Path::new(env!("CARGO_TARGET_TMPDIR"))))
+    Compiler::new(HOTSHOE.into(), Some(Path::new(env!("CARGO_TARGET_TMPDIR"))), CACHE_BYTES)
 }
 
 /// Limits with these overrides, as JSON.
@@ -41,7 +42,9 @@ pub(crate) async fn load(bytes: Vec<u8>) -> Result<Arc<Revision>, LoadError> {
 
 /// Loads with other limits.
 pub(crate) async fn load_with(bytes: Vec<u8>, limits: Limits) -> Result<Arc<Revision>, LoadError> {
-    Revision::load(engine(), &compiler(), Candidate::of(bytes), limits).await.map(|loaded| loaded.revision)
+    Revision::load(engine(), &compiler(), Candidate::of(bytes), limits, Purpose::Trial)
+        .await
+        .map(|loaded| loaded.revision)
 }
 
 /// An observation of an object with nothing around it.

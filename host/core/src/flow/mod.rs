@@ -1,9 +1,10 @@
 //! When to hold back: circuit breaker, flapping, contention, probation, backoff, tries, rate limits, writes
-//! without an answer.
+//! without an answer, room on the disk.
 
 pub mod backoff;
 pub mod circuit_breaker;
 pub mod contention;
+pub mod disk_share;
 pub mod flapping;
 pub mod probation;
 pub mod rate_limit;

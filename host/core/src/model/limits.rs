@@ -108,6 +108,14 @@ pub const NATIVE_BYTES: Size = Size(64 * MIB);
 /// size alone.
 pub const COMPILE_TIME: Bound<Span> =
     bound("compileTime", Span::millis(1), Span::millis(60_000), Span::millis(600_000));
+/// What the host's cache directory may hold unless `--cache-bytes` says otherwise: compiled code, and the components that
+/// are kept for a rollback. A revision of the default size has up to 96Mi, a usual one of Rust less than 1Mi.
+pub const CACHE_BYTES: Size = Size(GIB);
+/// The least that `--cache-bytes` may be: the history and the code of a few small plugins.
+pub const CACHE_BYTES_LEAST: Size = Size(16 * MIB);
+/// What compiled code and kept components leave free on the volume, so that a rollback can still be written down. A
+/// history has at most this, and usually a hundredth of it.
+pub const MARKS_BYTES: Size = Size(MIB);
 /// Address space of the process that compiles it.
 pub const COMPILE_MEMORY: Size = Size(2 * GIB);
 

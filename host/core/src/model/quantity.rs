@@ -21,7 +21,8 @@ impl Size {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    /// Parses a number of bytes, alone or with `Ki`, `Mi` or `Gi`.
+    pub fn parse(text: &str) -> Option<Self> {
         let (number, unit) = split_unit(text);
         let unit = match unit {
             "" => 1,

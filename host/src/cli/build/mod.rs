@@ -19,12 +19,13 @@ use crate::cli::project::{Folder, Language, shown};
 use crate::cli::terminal;
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::cases::Case;
+use crate::sandbox::code_cache::Purpose;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::contract;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::limits::Limits;
+use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
 
 /// So many cases that do not pass are named.
 const NAMED: usize = 4;
@@ -168,9 +169,9 @@ fn warning(left_out: &[LeftOut], all: usize) -> String {
 async fn left_out(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
     let Ok(engine) = Engine::new() else { return left_out };
-    let compiler = Compiler::of_this_binary(None);
+    let compiler = Compiler::of_this_binary(None, CACHE_BYTES);
     let candidate = Candidate::of(component.to_vec());
-    let loaded = Revision::load(&engine, &compiler, candidate, folder.limits.clone()).await;
+    let loaded = Revision::load(&engine, &compiler, candidate, folder.limits.clone(), Purpose::Trial).await;
     let Ok(loaded) = loaded else { return left_out };
     let config = admit::config(folder.manifest());
     if let Some(config) = &config {

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::probe::{Version, ask};
 use crate::cli::project::Language;
+use crate::sandbox::compile;
 
 /// What a tool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ enum Way {
     Installed(&'static str),
     /// The cluster of the current context.
     Cluster,
+    /// What the kernel has to confine the process that compiles plugins.
+    Confinement,
 }
 
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -139,6 +142,12 @@ impl Tool {
              repository of Hotshoe",
         ),
         useful(
+            "confinement",
+            Purpose::Run,
+            Way::Confinement,
+            "the process that compiles plugins is less confined here: run hosts where the kernel has what is missing",
+        ),
+        useful(
             "go",
             Purpose::Run,
             program("go", &["version"], "1.26"),
@@ -166,6 +175,7 @@ impl Tool {
             }
             Way::Installed(folder) => installed(folder),
             Way::Cluster => cluster().await,
+            Way::Confinement => confinement().await,
         };
         found.map_err(|why| format!("{why}; {}", self.get))
     }
@@ -212,6 +222,12 @@ async fn cluster() -> Result<String, String> {
     let server: Server =
         serde_json::from_str(&said).map_err(|_| format!("the current context, {context}, says no version"))?;
     Ok(format!("{context}, Kubernetes {}", server.server_version.git_version))
+}
+
+async fn confinement() -> Result<String, String> {
+    // Not by its path, where another version may lie by now, or none.
+    let missing = ask("/proc/self/exe", &[&[compile::VERB], &compile::CONFINE_ONLY[..]].concat()).await?;
+    if missing.is_empty() { Ok("Landlock and seccomp".to_owned()) } else { Err(missing) }
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::rollout::history::{Entry, History};
+use crate::rollout::history::{Entry, History, Room};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::safe_file;
 use hotshoe_core::model::digest::Digest;
@@ -19,7 +20,7 @@ const UNREADABLE_FILE: &str = "history.json.unreadable";
 
 impl History {
     /// Reads the history of a plugin below `base`. One that cannot be read is moved aside, logged and begun anew.
-    pub fn open(base: Option<&Path>, plugin: &str) -> Self {
+    pub fn open(base: Option<&Path>, plugin: &str, room: Arc<Room>) -> Self {
         let dir = base.map(|base| base.join("revisions").join(plugin));
         let made = dir.as_deref().map(make);
         if let (Some(Err(error)), Some(dir)) = (&made, &dir) {
@@ -27,7 +28,7 @@ impl History {
             return Self { unwritten: Some(in_words(dir, error)), ..Self::default() };
         }
         let entries = dir.as_deref().map(read).unwrap_or_default();
-        Self { dir, entries, ..Self::default() }
+        Self { dir, room, entries, ..Self::default() }
     }
 
     /// Returns what cannot be written, and why.
@@ -44,8 +45,8 @@ impl History {
             return;
         }
         let path = component_path(dir, digest);
-        let written =
-            make(dir).and_then(|()| safe_file::replace_durably(&path, safe_file::SHARED, &[component.bytes()]));
+        let write = || safe_file::replace_durably(&path, safe_file::SHARED, &[component.bytes()]);
+        let written = make(dir).and_then(|()| self.room.keep(dir, component.bytes().len(), write));
         if let Err(error) = &written {
             tracing::warn!(%digest, directory = %dir.display(), %error, "the component cannot be kept for a rollback");
         }
@@ -76,8 +77,9 @@ impl History {
 
     fn write(&self, dir: &Path) -> io::Result<()> {
         let json = serde_json::to_vec_pretty(&self.entries)?;
+        let write = || safe_file::replace_durably(&dir.join(HISTORY_FILE), safe_file::SHARED, &[&json]);
         make(dir)?;
-        safe_file::replace_durably(&dir.join(HISTORY_FILE), safe_file::SHARED, &[&json])?;
+        self.room.write(write)?;
         self.prune(dir);
         Ok(())
     }
@@ -109,23 +111,19 @@ fn in_words(dir: &Path, error: &io::Error) -> String {
     format!("{}: {error}", dir.display())
 }
 
-fn component_path(dir: &Path, digest: Digest) -> PathBuf {
+pub(super) fn component_path(dir: &Path, digest: Digest) -> PathBuf {
     dir.join(digest.full()).with_extension("wasm")
 }
 
 fn read(dir: &Path) -> Vec<Entry> {
     let path = dir.join(HISTORY_FILE);
-    let read = || -> io::Result<Vec<Entry>> {
-        let bytes = safe_file::read_whole(&path, MAX_HISTORY)?.ok_or_else(|| io::Error::other("it is too large"))?;
-        Ok(serde_json::from_slice(&bytes)?)
-    };
-    match read() {
+    match read_entries(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => {
             tracing::warn!(
                 file = %path.display(), %error,
-                "the history of revisions cannot be read and begins anew; it is put aside as {UNREADABLE_FILE}, and while it is there no component is removed"
+                "the history of revisions cannot be read and begins anew; it is put aside as {UNREADABLE_FILE}, and while it is there no component is removed but for want of room"
             );
             // Where it cannot be moved, the next history is written over it.
             let _ = fs::rename(&path, dir.join(UNREADABLE_FILE));
@@ -134,25 +132,31 @@ fn read(dir: &Path) -> Vec<Entry> {
     }
 }
 
+pub(super) fn read_entries(dir: &Path) -> io::Result<Vec<Entry>> {
+    let whole = safe_file::read_whole(&dir.join(HISTORY_FILE), MAX_HISTORY)?;
+    let bytes = whole.ok_or_else(|| io::Error::other("it is too large"))?;
+    Ok(serde_json::from_slice(&bytes)?)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
     use crate::rollout::history::Activation;
-    use crate::rollout::history::fixtures::{MOST, activate, digest};
+    use crate::rollout::history::fixtures::{MOST, activate, digest, open};
 
     #[test]
     fn activations_are_known_after_a_restart() {
         let base = tempfile::tempdir().unwrap();
-        let mut history = History::open(Some(base.path()), "memcached");
+        let mut history = open(base.path(), "memcached");
         activate(&mut history, "a");
         activate(&mut history, "b");
-        let again = History::open(Some(base.path()), "memcached");
+        let again = open(base.path(), "memcached");
         assert_eq!(again.entries(), history.entries());
         assert_eq!(again.component(digest("a"), MOST), Some(Candidate::of(b"a".to_vec())));
         assert_eq!(again.before(Some(digest("b"))), [digest("a")]);
-        assert!(History::open(Some(base.path()), "other").entries().is_empty());
+        assert!(open(base.path(), "other").entries().is_empty());
     }
 
     #[test]
@@ -163,14 +167,14 @@ mod tests {
         let entry =
             serde_json::json!([{ "digest": digest("a").full(), "version": "1", "at": 1, "event": "Activated" }]);
         fs::write(dir.join(HISTORY_FILE), entry.to_string()).unwrap();
-        let history = History::open(Some(base.path()), "memcached");
+        let history = open(base.path(), "memcached");
         assert_eq!((history.current(), history.owned()), (Some(digest("a")), Vec::new()));
     }
 
     #[test]
     fn a_kept_component_that_was_changed_is_not_used() {
         let base = tempfile::tempdir().unwrap();
-        let mut history = History::open(Some(base.path()), "memcached");
+        let mut history = open(base.path(), "memcached");
         activate(&mut history, "a");
         let path = component_path(history.dir.as_deref().unwrap(), digest("a"));
         fs::write(path, "other").unwrap();
@@ -180,7 +184,7 @@ mod tests {
     #[test]
     fn a_kept_component_that_was_damaged_or_removed_is_written_again() {
         let base = tempfile::tempdir().unwrap();
-        let mut history = History::open(Some(base.path()), "memcached");
+        let mut history = open(base.path(), "memcached");
         activate(&mut history, "a");
         let dir = history.dir.clone().unwrap();
         let path = component_path(&dir, digest("a"));
@@ -196,25 +200,25 @@ mod tests {
         }
         fs::remove_dir_all(&dir).unwrap();
         history.require_approval(digest("b"), "2", "it would delete much", false);
-        assert_eq!(History::open(Some(base.path()), "memcached").entries(), history.entries());
+        assert_eq!(open(base.path(), "memcached").entries(), history.entries());
     }
 
     #[test]
     fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
         let base = tempfile::tempdir().unwrap();
         for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
-            let mut history = History::open(Some(base.path()), "memcached");
+            let mut history = open(base.path(), "memcached");
             activate(&mut history, "a");
             let dir = history.dir.clone().unwrap();
             for path in [dir.join(HISTORY_FILE), component_path(&dir, digest("a"))] {
                 fs::remove_file(&path).unwrap();
                 plant(&path);
             }
-            let mut history = History::open(Some(base.path()), "memcached");
+            let mut history = open(base.path(), "memcached");
             assert!(history.entries().is_empty(), "{number}");
             assert_eq!(history.component(digest("a"), MOST), None, "{number}");
             activate(&mut history, "a");
-            let again = History::open(Some(base.path()), "memcached");
+            let again = open(base.path(), "memcached");
             assert_eq!((again.current(), again.is_kept(digest("a"))), (Some(digest("a")), true), "{number}");
             assert!(again.component(digest("a"), MOST).is_some(), "{number}");
         }
@@ -228,7 +232,7 @@ mod tests {
         for dir in &dirs {
             fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
         }
-        assert_eq!(History::open(Some(base.path()), "memcached").failing(), None);
+        assert_eq!(open(base.path(), "memcached").failing(), None);
         for dir in &dirs {
             assert_eq!(fs::metadata(dir).unwrap().permissions().mode() & 0o777, 0o700, "{}", dir.display());
         }
@@ -237,25 +241,25 @@ mod tests {
     #[test]
     fn a_history_of_another_user_is_neither_read_nor_written() {
         let theirs = tempfile::tempdir().unwrap();
-        activate(&mut History::open(Some(theirs.path()), "memcached"), "theirs");
+        activate(&mut open(theirs.path(), "memcached"), "theirs");
         for link in ["revisions", "revisions/memcached"] {
             let base = tempfile::tempdir().unwrap();
             fs::create_dir_all(base.path().join(link).parent().unwrap()).unwrap();
             symlink(theirs.path().join(link), base.path().join(link)).unwrap();
-            let mut history = History::open(Some(base.path()), "memcached");
+            let mut history = open(base.path(), "memcached");
             assert_eq!(history.current(), None, "{link}");
             let why = history.failing().unwrap();
             assert!(why.contains(link) && why.contains("another user"), "{why}");
             activate(&mut history, "ours");
             assert!(!history.is_kept(digest("ours")));
         }
-        assert_eq!(History::open(Some(theirs.path()), "memcached").entries().len(), 1);
+        assert_eq!(open(theirs.path(), "memcached").entries().len(), 1);
     }
 
     #[test]
     fn a_history_that_cannot_be_written_is_reported_until_it_can() {
         let base = tempfile::tempdir().unwrap();
-        let mut history = History::open(Some(base.path()), "memcached");
+        let mut history = open(base.path(), "memcached");
         activate(&mut history, "a");
         assert_eq!((history.failing(), history.is_kept(digest("a"))), (None, true));
         // A file in the place of the directory cannot be written, by any account.
@@ -265,7 +269,7 @@ mod tests {
         assert!(!history.is_kept(digest("a")));
         activate(&mut history, "b");
         assert!(history.failing().unwrap().contains("revisions/memcached: "), "{:?}", history.failing());
-        assert!(History::open(Some(base.path()), "memcached").failing().is_some());
+        assert!(open(base.path(), "memcached").failing().is_some());
         fs::remove_file(&dir).unwrap();
         history.require_approval(digest("b"), "1", "", false);
         assert!(history.failing().is_some(), "the component still is not kept");
@@ -280,21 +284,21 @@ mod tests {
             let dir = base.path().join("revisions/memcached");
             fs::create_dir_all(&dir).unwrap();
             fs::write(dir.join(HISTORY_FILE), text).unwrap();
-            let mut history = History::open(Some(base.path()), "memcached");
+            let mut history = open(base.path(), "memcached");
             assert!(history.entries().is_empty());
             activate(&mut history, "a");
-            assert_eq!(History::open(Some(base.path()), "memcached").entries().len(), 1);
+            assert_eq!(open(base.path(), "memcached").entries().len(), 1);
         }
     }
 
     #[test]
     fn a_history_that_cannot_be_read_is_put_aside_with_all_that_it_named() {
         let base = tempfile::tempdir().unwrap();
-        let mut history = History::open(Some(base.path()), "memcached");
+        let mut history = open(base.path(), "memcached");
         activate(&mut history, "a");
         let dir = history.dir.clone().unwrap();
         fs::write(dir.join(HISTORY_FILE), "not json").unwrap();
-        let mut history = History::open(Some(base.path()), "memcached");
+        let mut history = open(base.path(), "memcached");
         activate(&mut history, "b");
         assert!(history.is_kept(digest("a")) && history.is_kept(digest("b")));
         assert_eq!(fs::read_to_string(dir.join(UNREADABLE_FILE)).unwrap(), "not json");
@@ -306,7 +310,7 @@ mod tests {
     #[test]
     fn finalizers_of_activated_components_are_known_after_a_restart() {
         let base = tempfile::tempdir().unwrap();
-        let mut history = History::open(Some(base.path()), "memcached");
+        let mut history = open(base.path(), "memcached");
         for (text, finalizer) in [("a", Some("example.com/a")), ("b", Some("example.com/b")), ("c", None)] {
             history.activate(
                 digest(text),
@@ -315,7 +319,7 @@ mod tests {
                 "",
             );
         }
-        let again = History::open(Some(base.path()), "memcached");
+        let again = open(base.path(), "memcached");
         assert_eq!(again.finalizers(), ["example.com/a", "example.com/b"].map(str::to_owned).into());
         assert_eq!(again.current(), Some(digest("c")));
     }

@@ -70,7 +70,7 @@ impl History {
 mod tests {
     use super::*;
     use crate::rollout::history::Activation;
-    use crate::rollout::history::fixtures::{MOST, activate, digest, with_finalizer};
+    use crate::rollout::history::fixtures::{MOST, activate, digest, open, with_finalizer};
     use hotshoe_core::model::kind::Kind;
 
     fn owning(owns: Vec<Kind>) -> Activation {
@@ -80,14 +80,14 @@ mod tests {
     #[test]
     fn the_kinds_that_were_owned_are_known_after_a_restart_and_for_as_long_as_there_is_a_history() {
         let base = tempfile::tempdir().unwrap();
-        let mut history = History::open(Some(base.path()), "memcached");
+        let mut history = open(base.path(), "memcached");
         let kind = |version: &str, kind: &str| Kind::new("apps", version, kind);
         history.activate(digest("a"), "1", owning(vec![kind("v1", "Deployment"), kind("v1", "DaemonSet")]), "");
         for number in 0..2 * ENTRIES {
             let owns = vec![kind("v2", "Deployment")];
             history.activate(digest(&number.to_string()), "2", owning(owns), "");
         }
-        let again = History::open(Some(base.path()), "memcached");
+        let again = open(base.path(), "memcached");
         assert_eq!(again.owned(), [kind("v2", "Deployment"), kind("v1", "DaemonSet")]);
     }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn only_the_last_components_are_kept() {
         let base = tempfile::tempdir().unwrap();
-        let mut history = History::open(Some(base.path()), "memcached");
+        let mut history = open(base.path(), "memcached");
         for number in 0..20 {
             activate(&mut history, &number.to_string());
         }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn rolled_back_components_are_kept_for_the_administrator_and_good_ones_for_the_host() {
         let base = tempfile::tempdir().unwrap();
-        let mut history = History::open(Some(base.path()), "memcached");
+        let mut history = open(base.path(), "memcached");
         activate(&mut history, "good");
         for number in 0..2 * KEPT {
             activate(&mut history, &number.to_string());

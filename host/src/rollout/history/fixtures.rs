@@ -1,6 +1,9 @@
 //! What the tests of the history share.
 
-use crate::rollout::history::{Activation, Event, History};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::rollout::history::{Activation, Event, History, Room};
 use crate::sandbox::candidate::Candidate;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
@@ -9,6 +12,11 @@ pub(super) const MOST: Size = Size(1024);
 
 pub(super) fn digest(text: &str) -> Digest {
     Digest::of(text.as_bytes())
+}
+
+/// Opens a history with the room that there is by default.
+pub(super) fn open(base: &Path, plugin: &str) -> History {
+    History::open(Some(base), plugin, Arc::default())
 }
 
 /// An activation of a component with this finalizer.

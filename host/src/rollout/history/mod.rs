@@ -16,22 +16,27 @@
 //! | `queries.rs` | what the entries say of a component |
 //! | `eviction.rs` | which entries and components are kept |
 //! | `disk.rs` | the files |
+//! | `room.rs` | how much room those of all plugins have |
 
 mod disk;
 mod entry;
 mod eviction;
 mod queries;
+mod room;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use hotshoe_core::model::digest::Digest;
 
 pub use crate::rollout::history::entry::{Activation, Entry, Event};
+pub use crate::rollout::history::room::Room;
 
 /// The history of one plugin.
 #[derive(Debug, Default)]
 pub struct History {
     dir: Option<PathBuf>,
+    room: Arc<Room>,
     entries: Vec<Entry>,
     /// Why the last entry could not be written.
     unwritten: Option<String>,

@@ -135,7 +135,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollout::history::fixtures::{activate, digest};
+    use crate::rollout::history::fixtures::{activate, digest, open};
 
     #[test]
     fn a_rolled_back_component_is_no_rollback_target_until_it_is_approved() {
@@ -170,10 +170,10 @@ mod tests {
     #[test]
     fn a_component_requires_approval_also_after_a_restart() {
         let base = tempfile::tempdir().unwrap();
-        let mut history = History::open(Some(base.path()), "memcached");
+        let mut history = open(base.path(), "memcached");
         activate(&mut history, "a");
         history.require_approval(digest("b"), "2", "it would delete much", false);
-        let mut again = History::open(Some(base.path()), "memcached");
+        let mut again = open(base.path(), "memcached");
         assert_eq!(again.requires_approval(digest("b")).unwrap().message, "it would delete much");
         assert_eq!(again.before(Some(digest("b"))), [digest("a")]);
         assert!(again.requires_approval(digest("a")).is_none() && again.rolled_back(digest("b")).is_none());
@@ -184,7 +184,7 @@ mod tests {
         assert!(!again.is_approved_after_all(digest("c")));
         again.note(digest("c"), "", Event::Approved, "");
         assert!(again.is_approved_after_all(digest("c")), "its failures were known");
-        let restarted = History::open(Some(base.path()), "memcached");
+        let restarted = open(base.path(), "memcached");
         assert!(restarted.is_approved_after_all(digest("c")) && !restarted.is_approved_after_all(digest("b")));
         again.require_approval(digest("a"), "1", "it would delete much", false);
         assert_eq!(again.before(Some(digest("b"))), [digest("a")], "it was good when it decided");

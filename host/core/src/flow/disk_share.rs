@@ -1,0 +1,196 @@
+//! How much of the cache directory is for what, and what goes when there is no more room.
+//!
+//! | share | of the whole | what is always stored |
+//! |---|---|---|
+//! | kept components | a third | the active one of each plugin and the one before it |
+//! | code of revisions that are to be active | a half | that of the active revisions |
+//! | code that was only tried, as by a shadow run | a sixth | nothing |
+//!
+//! No share takes from another: who sends many components to be tried removes neither active code nor what a rollback
+//! needs. The whole is what the administrator gave, and no more than the volume has.
+
+use std::time::SystemTime;
+
+use crate::model::limits::{MARKS_BYTES, Size};
+
+/// A part of the cache directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// Components that are kept for a rollback.
+    Components,
+    /// Native code of revisions that were loaded to be active.
+    ActiveCode,
+    /// Native code that was compiled for a trial only.
+    TriedCode,
+}
+
+impl Share {
+    fn of(self, whole: u64) -> u64 {
+        match self {
+            Self::Components => whole / 3,
+            Self::ActiveCode => whole / 2,
+            Self::TriedCode => whole / 6,
+        }
+    }
+
+    /// Returns how many bytes the share may have, when it has `held` now. On a full volume that is what it has: the
+    /// bound is never lower only because others filled the disk.
+    pub fn bound(self, whole: Size, volume: Option<Volume>, held: u64) -> u64 {
+        let Some(volume) = volume else { return self.of(whole.0) };
+        let share = self.of(whole.0.min(volume.total));
+        share.min(held.saturating_add(volume.free.saturating_sub(MARKS_BYTES.0)))
+    }
+}
+
+/// A volume, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// What it can hold.
+    pub total: u64,
+    /// What may still be written.
+    pub free: u64,
+}
+
+/// A file of a share.
+#[derive(Clone, Debug)]
+pub struct Stored<T> {
+    /// Which file.
+    pub file: T,
+    /// Its bytes on the disk.
+    pub bytes: u64,
+    /// When it was used last.
+    pub used: SystemTime,
+    /// Whether it stays in any case.
+    pub is_needed: bool,
+}
+
+/// What makes room in a share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction<T> {
+    /// What has to go.
+    pub files: Vec<T>,
+    /// Whether there is room enough then.
+    pub suffices: bool,
+}
+
+/// Returns what goes so that `more` bytes fit into `bound`: what was used least recently, and nothing that is needed.
+pub fn make_room<T>(mut stored: Vec<Stored<T>>, more: u64, bound: u64) -> Eviction<T> {
+    let mut held: u64 = stored.iter().map(|stored| stored.bytes).sum();
+    stored.retain(|stored| !stored.is_needed);
+    stored.sort_by_key(|stored| stored.used);
+    let mut files = Vec::new();
+    for old in stored {
+        if held.saturating_add(more) <= bound {
+            break;
+        }
+        held -= old.bytes;
+        files.push(old.file);
+    }
+    Eviction { files, suffices: held.saturating_add(more) <= bound }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::limits::{CACHE_BYTES, COMPONENT_BYTES, NATIVE_BYTES};
+    use crate::model::quantity::{GIB, MIB};
+
+    const SHARES: [Share; 3] = [Share::Components, Share::ActiveCode, Share::TriedCode];
+
+    fn stored(files: &[(u64, u64, bool)]) -> Vec<Stored<usize>> {
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let stored = |(file, (bytes, used, is_needed)): (usize, &(u64, u64, bool))| Stored {
+            file,
+            bytes: *bytes,
+            used: at(*used),
+            is_needed: *is_needed,
+        };
+        files.iter().enumerate().map(stored).collect()
+    }
+
+    #[test]
+    fn what_was_used_least_recently_goes_first_and_no_more_than_must() {
+        let files = [(10, 3, false), (10, 1, false), (10, 2, false)];
+        let evicted = |more, bound| make_room(stored(&files), more, bound);
+        assert_eq!(evicted(10, 40), Eviction { files: vec![], suffices: true });
+        assert_eq!(evicted(1, 30), Eviction { files: vec![1], suffices: true });
+        assert_eq!(evicted(11, 30), Eviction { files: vec![1, 2], suffices: true });
+        assert_eq!(evicted(31, 30), Eviction { files: vec![1, 2, 0], suffices: false });
+    }
+
+    #[test]
+    fn what_is_needed_stays_and_counts() {
+        let files = [(20, 1, true), (10, 2, false)];
+        assert_eq!(make_room(stored(&files), 10, 30), Eviction { files: vec![1], suffices: true });
+        assert_eq!(make_room(stored(&files), 20, 30), Eviction { files: vec![1], suffices: false });
+    }
+
+    #[test]
+    fn a_full_disk_of_others_takes_nothing_from_what_is_held() {
+        let full = Some(Volume { total: 1000 * GIB, free: 0 });
+        for share in SHARES {
+            assert_eq!(share.bound(CACHE_BYTES, full, 5 * MIB), 5 * MIB, "{share:?}");
+        }
+    }
+
+    #[test]
+    fn on_a_small_volume_code_leaves_room_for_components_and_the_history() {
+        let empty = Volume { total: 12 * MIB, free: 12 * MIB };
+        let bounds = SHARES.map(|share| share.bound(CACHE_BYTES, Some(empty), 0));
+        assert_eq!(bounds, [4 * MIB, 6 * MIB, 2 * MIB]);
+        let nearly_full = Volume { free: 3 * MIB / 2, ..empty };
+        assert_eq!(Share::ActiveCode.bound(CACHE_BYTES, Some(nearly_full), 0), MIB / 2);
+    }
+
+    #[test]
+    fn by_default_two_revisions_of_the_largest_size_fit_and_half_as_many_that_are_tried() {
+        let bound = |share: Share| share.bound(CACHE_BYTES, None, 0);
+        assert!(bound(Share::Components) >= 2 * COMPONENT_BYTES.default.0);
+        assert!(bound(Share::ActiveCode) >= 2 * NATIVE_BYTES.0 && bound(Share::TriedCode) >= NATIVE_BYTES.0);
+    }
+
+    #[test]
+    fn the_host_as_it_is_deployed_leaves_a_quarter_of_its_volume() {
+        let pod = include_str!("../../../../deploy/host.yaml");
+        let size_after = |key: &str| {
+            let line = pod.split_once(key).unwrap().1.lines().find(|line| !line.is_empty()).unwrap();
+            Size::parse(line.trim().trim_start_matches("value: ")).unwrap()
+        };
+        let (volume, whole) = (size_after("sizeLimit:"), size_after("name: HOTSHOE_CACHE_BYTES"));
+        assert_eq!(4 * whole.0, 3 * volume.0, "{whole} of {volume}");
+        let active = Share::ActiveCode.bound(whole, None, 0);
+        assert!(active >= NATIVE_BYTES.0 && Share::Components.bound(whole, None, 0) >= 2 * COMPONENT_BYTES.default.0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_share_never_outgrows_its_bound_but_for_what_is_needed(
+            files in prop::collection::vec((0u64..100, 0u64..10, any::<bool>()), 0..20),
+            more in 0u64..200,
+            bound in 0u64..1000,
+        ) {
+            let eviction = make_room(stored(&files), more, bound);
+            let left = files.iter().enumerate().filter(|(file, _)| !eviction.files.contains(file));
+            let held: u64 = left.map(|(_, (bytes, ..))| bytes).sum();
+            prop_assert_eq!(held + more <= bound, eviction.suffices);
+            prop_assert!(eviction.files.iter().all(|file| !files[*file].2));
+            let evictable = files.iter().filter(|(.., is_needed)| !is_needed).count();
+            prop_assert!(eviction.suffices || eviction.files.len() == evictable);
+        }
+
+        #[test]
+        fn the_shares_are_no_more_than_the_whole_nor_than_the_volume_has(
+            whole in any::<u64>(), total in any::<u64>(), free in any::<u64>(), held in 0u64..GIB,
+        ) {
+            let volume = Volume { total, free: free.min(total) };
+            let bounds = SHARES.map(|share| share.bound(Size(whole), Some(volume), held));
+            let sum = bounds.iter().map(|bound| u128::from(*bound)).sum::<u128>();
+            prop_assert!(sum <= u128::from(whole.min(total)));
+            prop_assert!(bounds.iter().all(|bound| *bound <= held + volume.free));
+        }
+    }
+}

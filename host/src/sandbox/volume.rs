@@ -1,0 +1,95 @@
+//! The volume of the cache directory: how full it is, and the files of a directory there with what they take.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hotshoe_core::flow::disk_share::{Stored, Volume};
+
+/// The unit in which volumes give out room.
+const BLOCK: u64 = 4096;
+
+/// Returns the volume of a directory; none where the system does not say.
+pub fn of(dir: &Path) -> Option<Volume> {
+    let found = rustix::fs::statvfs(dir).ok().filter(|found| found.f_blocks > 0)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+    Some(Volume { total: bytes(found.f_blocks), free: bytes(found.f_bavail) })
+}
+
+/// Returns the regular files of a directory with the time of their last use; none is needed yet.
+pub fn files(dir: &Path) -> Vec<Stored<PathBuf>> {
+    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    let stored = entries.filter_map(|entry| {
+        let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+        let used = metadata.modified().ok()?;
+        Some(Stored { file: entry.path(), bytes: on_disk(metadata.len()), used, is_needed: false })
+    });
+    stored.collect()
+}
+
+/// Returns the room that a file of this length takes.
+pub fn on_disk(length: u64) -> u64 {
+    length.div_ceil(BLOCK).saturating_mul(BLOCK)
+}
+
+/// Returns whether there was no room for what was to be written.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// A volume of its own, which is gone with this.
+    pub(crate) struct Tmpfs(tempfile::TempDir);
+
+    impl Tmpfs {
+        /// Mounts one of so many MiB; none where this may not mount.
+        pub(crate) fn mount(mib: usize) -> Option<Self> {
+            let dir = tempfile::tempdir().unwrap();
+            let size = format!("size={mib}m");
+            let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path()).output();
+            mounted.is_ok_and(|output| output.status.success()).then_some(Self(dir))
+        }
+
+        pub(crate) fn path(&self) -> &Path {
+            self.0.path()
+        }
+
+        /// Fills it but for so many bytes.
+        pub(crate) fn fill(&self, but: u64) {
+            let free = of(self.path()).unwrap().free;
+            fs::write(self.path().join("others"), vec![1; usize::try_from(free - but).unwrap()]).unwrap();
+        }
+    }
+
+    impl Drop for Tmpfs {
+        fn drop(&mut self) {
+            let _ = Command::new("umount").arg(self.path()).status();
+        }
+    }
+
+    #[test]
+    fn a_volume_says_what_it_can_hold_and_what_is_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let volume = of(dir.path()).unwrap();
+        assert!(volume.total > 0 && volume.free <= volume.total, "{volume:?}");
+        assert_eq!(of(&dir.path().join("missing")), None);
+        let Some(small) = Tmpfs::mount(1) else { return };
+        small.fill(8192);
+        assert_eq!(of(small.path()), Some(Volume { total: 1 << 20, free: 8192 }));
+        assert!(is_full(&fs::write(small.path().join("more"), [0; 8193]).unwrap_err()));
+    }
+
+    #[test]
+    fn a_file_takes_whole_blocks() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a"), [0; 4097]).unwrap();
+        fs::create_dir(dir.path().join("folder")).unwrap();
+        assert_eq!(files(dir.path()).iter().map(|stored| stored.bytes).collect::<Vec<_>>(), [8192]);
+        assert!(files(&dir.path().join("missing")).is_empty());
+    }
+}

@@ -1,0 +1,78 @@
+//! What code that took over the compiler could do.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::plugin_support::{Guest, HOTSHOE, compiler};
+use hotshoe::sandbox::compile::VERB;
+
+/// The signal for a system call that a filter does not allow.
+const SIGSYS: i32 = 31;
+
+fn attempt(what: &str) -> Output {
+    Command::new(HOTSHOE).args([VERB, "--attempt", what]).output().unwrap()
+}
+
+/// What this kernel cannot do; the tests below hold where it has all.
+fn missing() -> String {
+    let output = attempt("nothing");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_compiler_opens_no_file_has_no_socket_and_reaches_no_other_process() {
+    let missing = missing();
+    for what in ["file", "socket", "program", "signal"] {
+        let output = attempt(what);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_refused = ["Operation not permitted", "Too many open files"].iter().any(|words| said.contains(words));
+        let is_ended = output.status.signal() == Some(SIGSYS);
+        if missing.is_empty() {
+            assert!(!output.status.success() && (is_refused || is_ended), "{what}: {output:?}");
+        } else if ["file", "socket"].contains(&what) {
+            assert!(!output.status.success() && is_refused, "on any kernel, {what}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn a_compiler_is_confined_before_it_reads_and_compiles_all_the_same() {
+    let mut child = Command::new(HOTSHOE);
+    child.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    let of_child = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", child.id())).unwrap();
+    let value = |text: &str, name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.split_whitespace().next().unwrap_or_default().to_owned()
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let is_filtered = || value(&of_child("status"), "Seccomp_filters:") == "2";
+    while missing().is_empty() && !is_filtered() {
+        assert!(Instant::now() < deadline, "{}", of_child("status"));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    if missing().is_empty() {
+        assert_eq!(value(&of_child("status"), "NoNewPrivs:"), "1");
+        assert_eq!(value(&of_child("limits"), "Max open files"), "0");
+    }
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&Guest::default().component()).unwrap();
+    drop(stdin);
+    let mut code = Vec::new();
+    child.stdout.take().unwrap().read_to_end(&mut code).unwrap();
+    assert!(child.wait().unwrap().success() && code.starts_with(b"\x7fELF"));
+}
+
+#[tokio::test]
+async fn a_host_says_what_its_machine_lacks_to_confine_the_compiler() {
+    let missing = missing();
+    assert_eq!(compiler().missing_confinement().await.unwrap().unwrap_or_default(), missing);
+    let doctor = Command::new(HOTSHOE).args(["doctor", "-o", "json"]).output().unwrap();
+    let findings: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let finding = findings.as_array().unwrap().iter().find(|finding| finding["tool"] == "confinement").unwrap();
+    assert_eq!(finding["ok"], missing.is_empty(), "{finding}");
+}

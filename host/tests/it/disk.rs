@@ -1,0 +1,46 @@
+//! What is compiled stays within the bytes that the cache directory may have.
+
+use std::fs;
+use std::path::Path;
+
+use crate::plugin_support::{Guest, HOTSHOE, engine, folder};
+use hotshoe::sandbox::candidate::Candidate;
+use hotshoe::sandbox::code_cache::Purpose;
+use hotshoe::sandbox::compile::Compiler;
+use hotshoe::sandbox::error::LoadError;
+use hotshoe::sandbox::revision::{Loaded, Revision};
+use hotshoe_core::model::limits::{Limits, Size};
+
+const MIB: u64 = 1 << 20;
+const WHOLE: Size = Size(12 * MIB);
+
+/// A component with a MiB of this letter.
+fn large(letter: char) -> Vec<u8> {
+    let text = letter.to_string().repeat(MIB as usize);
+    Guest { pages: 20, fields: format!(r#"(data (i32.const 131072) "{text}")"#), ..Guest::default() }.component()
+}
+
+async fn load(program: &str, base: &Path, bytes: &[u8], purpose: Purpose) -> Result<Loaded, LoadError> {
+    let compiler = Compiler::new(program.into(), Some(base), WHOLE);
+    Revision::load(engine(), &compiler, Candidate::of(bytes.to_vec()), Limits::default(), purpose).await
+}
+
+fn bytes_below(base: &Path) -> u64 {
+    let entries = fs::read_dir(base.join("compiled")).unwrap();
+    entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+}
+
+/// Each leaves its code; without a bound these would leave 12 MiB.
+#[tokio::test]
+async fn twelve_components_that_are_only_tried_leave_active_code_and_the_budget_alone() {
+    let base = folder();
+    let active = large('_');
+    load(HOTSHOE, base.path(), &active, Purpose::Activation).await.unwrap();
+    let tried: Vec<_> = ('a'..='l').map(large).collect();
+    for component in &tried {
+        load(HOTSHOE, base.path(), component, Purpose::Trial).await.unwrap();
+        assert!(bytes_below(base.path()) <= 2 * WHOLE.0 / 3, "{}", bytes_below(base.path()));
+    }
+    load("/bin/false", base.path(), &active, Purpose::Activation).await.unwrap();
+    assert!(load("/bin/false", base.path(), &tried[0], Purpose::Activation).await.is_err(), "it made room");
+}
