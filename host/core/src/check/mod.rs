@@ -6,6 +6,7 @@
 pub mod access_request;
 pub mod answer;
 pub mod denied;
+pub mod finalizer;
 pub mod fix;
 pub mod glob;
 pub mod grant;

@@ -6,6 +6,7 @@ mod configuration;
 mod contended;
 mod crowd;
 mod deleting;
+mod finalizers;
 mod granted;
 mod old_style;
 mod orphaned;
