@@ -1,5 +1,6 @@
 //! *decide*: the call of the plugin, in one round for each `needs`, and its log lines.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use hotshoe_core::flow::circuit_breaker::{Standing, Trial};
 use hotshoe_core::flow::flapping::Intent;
 use hotshoe_core::model::decision::{Answer, Call, Decision, Observation};
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::kind::ObjectRef;
+use hotshoe_core::model::kind::{Kind, ObjectRef};
 
 /// The bytes of a log line beside its message: time, level, plugin, revision and object.
 pub const LINE: usize = 200;
@@ -82,7 +83,10 @@ async fn call_once(pass: &mut Pass<'_>, call: Call, observed: &Observed) -> Resu
         log(controller, active, &observed.shown.parent.reference, heard.logs);
         note_dropped(controller, digest, heard.dropped);
     };
-    ask(controller, active, call, observed.shown.clone(), &mut pass.state.fetched, heard).await
+    let mut fetched = Fetched::default();
+    let answer = ask(controller, active, call, observed.shown.clone(), &mut fetched, heard).await;
+    pass.state.fetched = fetched.any;
+    answer
 }
 
 /// Counts a failure of a call with the circuit breaker, and against the revision.
@@ -166,8 +170,17 @@ impl<'a> From<&'a Result<Outcome, Aborted>> for Heard<'a> {
     }
 }
 
-/// Asks a revision until it answers finally. Sets `fetched` if the answer or failure is based on objects that were
-/// fetched for it; calls `heard` after each call.
+/// What an answer or failure is based on beside what is watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// Objects that were fetched for it.
+    pub any: bool,
+    /// Secrets among them.
+    pub secrets: bool,
+}
+
+/// Asks a revision until it answers finally. Sets `fetched` to what the answer or failure is based on; calls `heard` after
+/// each call.
 ///
 /// # Errors
 /// When a call fails, the plugin says that it cannot decide, or it needs what it may not see.
@@ -176,10 +189,10 @@ pub async fn ask(
     active: &ActiveRevision,
     call: Call,
     mut shown: Arc<Observation>,
-    fetched: &mut bool,
+    fetched: &mut Fetched,
     mut heard: impl FnMut(Heard<'_>),
 ) -> Result<Answer, Error> {
-    *fetched = false;
+    *fetched = Fetched::default();
     let rounds = active.plugin.limits.request_rounds;
     let mut room = Room::new(active.plugin.limits.fetched_bytes);
     for _ in 0..=rounds {
@@ -189,13 +202,25 @@ pub async fn ask(
         }
         match called?.result.map_err(Error::Plugin)? {
             Answer::Needs(requirements) => {
+                let secrets = requirements.iter().any(|one| is_secret(&one.reference.kind));
                 shown = Arc::new(requirements::fetch(controller, active, &shown, requirements, &mut room).await?);
-                *fetched = true;
+                *fetched = Fetched { any: true, secrets: fetched.secrets || secrets };
             }
             answer => return Ok(answer),
         }
     }
     Err(CallError::TooManyRounds(usize::try_from(rounds).unwrap_or(usize::MAX)).into())
+}
+
+/// Returns whether an observation shows Secrets, as a parent, as children or as what was fetched.
+pub fn shows_secrets(shown: &Observation) -> bool {
+    let related = shown.related.iter().flat_map(|related| &related.objects);
+    let mut all = iter::once(&shown.parent).chain(&shown.children).chain(related);
+    all.any(|document| is_secret(&document.reference.kind))
+}
+
+fn is_secret(kind: &Kind) -> bool {
+    kind.is("", "Secret")
 }
 
 /// Logs a plugin's lines with its name and digest.

@@ -13,21 +13,29 @@ use crate::reconcile::{decide, finalize};
 use crate::sandbox::error::CallError;
 use crate::shadow::summary::Times;
 use hotshoe_core::check::Judged;
+use hotshoe_core::compare::json_diff::TAINTED;
 use hotshoe_core::compare::{Basis, Failed, Side};
 use hotshoe_core::model::decision::{Answer, Call};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 
-/// The answer, and what it is based on.
-type Said = Result<(Answer, Basis), Error>;
+/// What a revision says about a parent, as far as it is checked.
+pub(crate) struct Said<T> {
+    /// What it was shown at first.
+    pub(crate) observed: Observed,
+    /// The answer, and what it is based on.
+    pub(crate) answer: Result<(T, Basis), Error>,
+    /// Whether it was shown Secrets. Then their bytes may be anywhere in the answer.
+    pub(crate) tainted: bool,
+}
 
-/// The observation and the checked answer; none if the revision is not called.
-pub(crate) type Judgement = Option<(Observed, Result<(Judged, Basis), Error>)>;
+/// The checked answer; none if the revision is not called.
+pub(crate) type Judgement = Option<Said<Judged>>;
 
 /// A revision's answer about a parent, unchecked.
 pub(crate) struct Looked {
-    /// The observation and the answer; none if it is not called.
-    said: Option<(Observed, Said)>,
+    /// None if it is not called.
+    said: Option<Said<Answer>>,
 }
 
 impl Looked {
@@ -47,27 +55,29 @@ impl Looked {
         let call = call_of(&parent);
         let mut observed = observe_at(revision, parent, state, now);
         if let Some(denied) = observed.denied.take() {
-            return Self { said: Some((observed, Err(denied))) };
+            return Self { said: Some(Said { observed, answer: Err(denied), tainted: false }) };
         }
         let shown = observed.shown.clone();
-        let mut fetched = false;
+        let mut fetched = decide::Fetched::default();
         let heard = |heard: decide::Heard<'_>| times.add(heard.elapsed, heard.memory);
         let answer = decide::ask(controller, revision, call, shown, &mut fetched, heard).await;
-        let basis = if fetched { Basis::Fetched } else { Basis::Watched };
-        Self { said: Some((observed, answer.map(|answer| (answer, basis)))) }
+        let basis = if fetched.any { Basis::Fetched } else { Basis::Watched };
+        let tainted = fetched.secrets || decide::shows_secrets(&observed.shown);
+        Self { said: Some(Said { observed, answer: answer.map(|answer| (answer, basis)), tainted }) }
     }
 
     /// Returns whether the call used up its time.
     pub(crate) fn is_overdue(&self) -> bool {
-        matches!(&self.said, Some((_, Err(Error::Call(CallError::DeadlineExceeded(_))))))
+        matches!(&self.said, Some(Said { answer: Err(Error::Call(CallError::DeadlineExceeded(_))), .. }))
     }
 
     /// Returns whether another revision answered the same, over the same number of children.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         match (&self.said, &other.said) {
-            (Some((shown, Ok(answer))), Some((other_shown, Ok(other)))) => {
-                answer == other && shown.children.len() == other_shown.children.len()
-            }
+            (
+                Some(Said { observed, answer: Ok(answer), .. }),
+                Some(Said { observed: beside, answer: Ok(other), .. }),
+            ) => answer == other && observed.children.len() == beside.children.len(),
             _ => false,
         }
     }
@@ -81,7 +91,7 @@ impl Looked {
         new: &ActiveRevision,
         state: &ParentState,
     ) -> bool {
-        let Some((observed, Ok((Answer::Decided(decision), _)))) = &self.said else { return false };
+        let Some(Said { observed, answer: Ok((Answer::Decided(decision), _)), .. }) = &self.said else { return false };
         present.plugin.digest == new.plugin.digest
             && present.revision.descriptor().owns == new.revision.descriptor().owns
             && apply::is_in_place(controller, present, &observed.children, decision, state.in_sync)
@@ -89,11 +99,11 @@ impl Looked {
 
     /// Checks the answer.
     pub(crate) fn judged(self, controller: &Controller, revision: &ActiveRevision) -> Judgement {
-        let (observed, said) = self.said?;
+        let Said { observed, answer, tainted } = self.said?;
         let call = call_of(&observed.parent);
-        let judged =
-            said.and_then(|(answer, basis)| Ok((judge(controller, revision, call, &observed, answer)?, basis)));
-        Some((observed, judged))
+        let answer =
+            answer.and_then(|(answer, basis)| Ok((judge(controller, revision, call, &observed, answer)?, basis)));
+        Some(Said { observed, answer, tainted })
     }
 }
 
@@ -101,9 +111,19 @@ impl Looked {
 pub(crate) fn side(judgement: Judgement) -> Side {
     match judgement {
         None => Side::Idle,
-        Some((_, Ok((judged, basis)))) => Side::Decided(Box::new(judged), basis),
-        Some((_, Err(error))) => Side::Failed(Failed::new(error.reason(), &error.to_string())),
+        Some(Said { answer: Ok((judged, basis)), .. }) => Side::Decided(Box::new(judged), basis),
+        Some(Said { answer: Err(error), .. }) => Side::Failed(Failed::new(error.reason(), &error.to_string())),
     }
+}
+
+/// Returns whether a revision was shown Secrets.
+pub(crate) fn is_tainted(judgement: &Judgement) -> bool {
+    judgement.as_ref().is_some_and(|said| said.tainted)
+}
+
+/// Returns why a revision failed, without what it chose if it was shown Secrets.
+pub(crate) fn words(error: &Error, tainted: bool) -> String {
+    if tainted { format!("{}: {TAINTED}", error.reason()) } else { error.to_string() }
 }
 
 fn call_of(parent: &Object) -> Call {
