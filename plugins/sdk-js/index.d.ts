@@ -43,7 +43,10 @@ export interface PluginDefinition<Parent extends object = KubernetesObject, Conf
   reads?: ReadKind[];
   /** What should be, given what is. Equal requests must be answered equally. */
   reconcile(request: Request<Parent, Config>): Decision | Needs | Failure;
-  /** The finalizer to hold, in the parent's group, as `cache.example.com/finalizer`; `finalize` goes with it. */
+  /**
+   * The finalizer to hold, of the parent's group and the plugin's name, as `cache.example.com/memcached`; another has to
+   * stand in `spec.finalizers` of plugin.yaml. `finalize` goes with it.
+   */
   finalizer?: string;
   /** What to do before the parent goes: called until it answers `done(…)`. */
   finalize?(request: Request<Parent, Config>): Waiting | Done | Failure;

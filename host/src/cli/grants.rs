@@ -52,7 +52,8 @@ impl Args {
         let plugins = inspect::load(&self.inspected, &self.namespace).await?;
         let of_plugin = |asked: &inspect::Asked| {
             let (config, descriptor) = (&asked.config, asked.revision.descriptor());
-            std::iter::once(parent(config, descriptor)).chain(compare(&config.name, &config.grant, descriptor))
+            let asked = std::iter::once(parent(config, descriptor)).chain(finalizer(config, descriptor));
+            asked.chain(compare(&config.name, &config.grant, descriptor))
         };
         let lines: Vec<Line> = plugins.iter().flat_map(of_plugin).collect();
         let missing = plugins.iter().filter_map(inspect::Asked::missing);
@@ -75,6 +76,16 @@ fn parent(config: &PluginConfig, descriptor: &Descriptor) -> Line {
     };
     let (plugin, kind) = (config.name.to_string(), descriptor.parent.to_string());
     Line { plugin, kind, verb: "parent", asked: true, given: lacking.is_none(), note }
+}
+
+/// The finalizer that it asks for.
+fn finalizer(config: &PluginConfig, descriptor: &Descriptor) -> Option<Line> {
+    let finalizer = descriptor.finalizer.as_deref()?;
+    let lacking = config.finalizer_lacking(descriptor);
+    let given = lacking.is_none();
+    let note = lacking.map_or_else(|| finalizer.to_owned(), |lacking| format!("missing: {lacking}"));
+    let (plugin, kind) = (config.name.to_string(), descriptor.parent.to_string());
+    Some(Line { plugin, kind, verb: "finalizer", asked: true, given, note })
 }
 
 fn compare(plugin: &str, grant: &Grant, descriptor: &Descriptor) -> Vec<Line> {

@@ -96,6 +96,8 @@ pub(super) async fn load(
         let revision = load_component(&Folder::open(path)?, components.as_deref()).await?;
         note_names(&config, &revision);
         host.parentage.note_named(&config.name, config.parent.as_ref());
+        // One that has it already is reported by `lacking`.
+        drop(host.holders.hold(&config.name, revision.descriptor().finalizer.as_deref(), &[]));
         plugins.push(Asked { config, revision });
     }
     Ok(plugins)

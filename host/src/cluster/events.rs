@@ -3,31 +3,29 @@
 //! An Event's name is derived from the object's uid, the reason and the message, so that a repeat raises the count of
 //! the existing Event, after a restart of the host too. An annotation names the revision of the plugin that recorded
 //! it last; it is no part of the name, or each reload would record every Event anew. A task of its own writes them, so
-//! that no reconcile waits for one, except for those with which a clean-up begins. Plugins take turns. A transient
-//! failure is retried; if too many Events of a plugin wait, its newest are dropped.
+//! that no reconcile waits for one, except for those with which a clean-up begins. Plugins and namespaces
+//! [take turns](crate::cluster::event_queue). A transient failure is retried; if too many Events of a plugin wait, its
+//! newest are dropped.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
+use futures::stream::{FuturesUnordered, StreamExt};
 use http::Method;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::sync::{Notify, watch};
 
 use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
-use crate::cluster::fair_queue::FairQueue;
+use crate::cluster::event_queue::{EventQueue, Turn};
 use crate::cluster::identity::{Identity, Permit};
-use hotshoe_core::flow::backoff::soon;
 use hotshoe_core::model::decision::Event;
 use hotshoe_core::model::digest::Digest as Revision;
 use hotshoe_core::model::kind::ObjectRef;
 
-/// How many Events of one plugin may wait to be written.
-const WAITING: usize = 500;
 /// The namespace of Events about cluster-scoped objects, as everywhere in Kubernetes.
 const DEFAULT_NAMESPACE: &str = "default";
 /// The revision that recorded it, as short as `hotshoe status` shows it.
@@ -48,10 +46,6 @@ pub struct Note {
     pub event: Event,
 }
 
-/// How long the write of an Event is retried: longer than a restart of the API server takes, since a lost Event is
-/// not recorded again; no longer, since others wait behind it.
-const TRIED: Duration = Duration::from_secs(30);
-
 /// Queues Events to be written.
 #[derive(Clone)]
 pub struct Recorder {
@@ -62,27 +56,23 @@ pub struct Recorder {
 /// Events that are not written yet.
 #[derive(Default)]
 struct Waiting {
-    notes: Mutex<FairQueue<Box<Note>>>,
-    /// Counts them, with the one that is being written; changed under the lock of `notes`.
+    notes: Mutex<EventQueue<Box<Note>>>,
+    /// Told of each that comes.
+    come: Notify,
+    /// Counts them, with those that are being written; changed under the lock of `notes`.
     unwritten: watch::Sender<usize>,
 }
 
 impl Waiting {
     fn push(&self, note: Note) -> bool {
+        let (plugin, namespace) = (note.plugin.clone(), namespace(&note).into());
         let mut notes = self.notes.lock();
-        let room = notes.waiting(&note.plugin) < WAITING;
-        if room {
-            notes.push(&note.plugin.clone(), Box::new(note));
+        let has_room = notes.push(&plugin, &namespace, Box::new(note));
+        if has_room {
             self.unwritten.send_modify(|count| *count += 1);
+            self.come.notify_one();
         }
-        room
-    }
-
-    /// Waits for the next Event.
-    async fn next(&self) -> Option<Box<Note>> {
-        // The sender is here, so it cannot be gone.
-        self.unwritten.subscribe().wait_for(|count| *count > 0).await.ok()?;
-        self.notes.lock().next().map(|(_, note)| note)
+        has_room
     }
 
     /// Waits until all Events are written or dropped.
@@ -91,9 +81,58 @@ impl Waiting {
         drop(self.unwritten.subscribe().wait_for(|count| *count == 0).await);
     }
 
-    fn written(&self) {
-        let _notes = self.notes.lock();
+    /// Ends the turn of an Event. One that met something passing comes again, unless it was tried for long enough.
+    fn end(&self, turn: Turn<Box<Note>>, written: Result<(), ApiError>) {
+        let mut notes = self.notes.lock();
+        match written {
+            Err(error) if error.is_transient() => {
+                let Some(note) = notes.fail(turn, Instant::now()) else { return };
+                not_written(&note, &error);
+            }
+            Err(error) => {
+                not_written(&turn.item, &error);
+                notes.end(turn);
+            }
+            Ok(()) => notes.end(turn),
+        }
         self.unwritten.send_modify(|count| *count = count.saturating_sub(1));
+    }
+
+    fn next(&self) -> Option<Turn<Box<Note>>> {
+        self.notes.lock().next(Instant::now())
+    }
+
+    /// Waits until another Event may be due.
+    async fn come_or_rested(&self) {
+        let rested = self.notes.lock().next_rested();
+        let rested = async {
+            match rested {
+                Some(until) => tokio::time::sleep_until(until.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.come.notified() => {}
+            () = rested => {}
+        }
+    }
+}
+
+/// Writes Events as they come, a few at once.
+async fn write_all(cluster: Cluster, waiting: Arc<Waiting>) {
+    let mut writes = FuturesUnordered::new();
+    loop {
+        while let Some(turn) = waiting.next() {
+            let cluster = &cluster;
+            writes.push(async move {
+                let written = write(cluster, &turn.item).await;
+                (turn, written)
+            });
+        }
+        tokio::select! {
+            Some((turn, written)) = writes.next() => waiting.end(turn, written),
+            () = waiting.come_or_rested() => {}
+        }
     }
 }
 
@@ -102,12 +141,7 @@ impl Recorder {
     pub fn start(cluster: Cluster) -> Self {
         let waiting = Arc::new(Waiting::default());
         let recorder = Self { cluster: cluster.clone(), waiting: waiting.clone() };
-        tokio::spawn(async move {
-            while let Some(note) = waiting.next().await {
-                write_with_retries(&cluster, &note).await;
-                waiting.written();
-            }
-        });
+        tokio::spawn(write_all(cluster, waiting));
         recorder
     }
 
@@ -135,17 +169,6 @@ impl Recorder {
     /// Queues an Event; returns false if too many of its plugin wait.
     pub fn record(&self, note: Note) -> bool {
         self.waiting.push(note)
-    }
-}
-
-async fn write_with_retries(cluster: &Cluster, note: &Note) {
-    let began = Instant::now();
-    for tries in 1.. {
-        let Err(error) = write(cluster, note).await else { return };
-        if !error.is_transient() || began.elapsed() > TRIED {
-            return not_written(note, &error);
-        }
-        tokio::time::sleep(soon(tries)).await;
     }
 }
 
@@ -192,8 +215,12 @@ async fn send(cluster: &Cluster, note: &Note, method: Method, path: &str, body: 
     cluster.send(call, &Identity::Host, &Permit::unlimited()).await
 }
 
+fn namespace(note: &Note) -> &str {
+    note.about.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)
+}
+
 fn path(note: &Note, name: Option<&str>) -> String {
-    let namespace = note.about.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+    let namespace = namespace(note);
     match name {
         Some(name) => format!("/api/v1/namespaces/{namespace}/events/{name}"),
         None => format!("/api/v1/namespaces/{namespace}/events"),
@@ -257,9 +284,15 @@ pub fn seconds(time: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use axum::extract::Path;
+    use axum::http::StatusCode;
+    use axum::routing::post;
     use serde_json::Value;
 
     use super::*;
+    use crate::cluster::client::ConnectOptions;
     use hotshoe_core::model::decision::Severity;
     use hotshoe_core::model::kind::Kind;
 
@@ -282,25 +315,75 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plugin_with_too_many_events_loses_its_own_and_delays_no_others() {
-        let waiting = Waiting::default();
-        let loud = |n: usize| Note { plugin: "loud".into(), ..note("", &n.to_string()) };
-        assert_eq!((0..2 * WAITING).filter(|n| waiting.push(loud(*n))).count(), WAITING);
-        assert!(waiting.push(note("", "it goes")));
-        let said = [waiting.next().await, waiting.next().await].map(|note| note.unwrap().event.message);
-        assert_eq!(said, ["0", "it goes"]);
-    }
-
-    #[tokio::test]
     async fn a_flush_waits_for_the_one_that_is_being_written() {
         let waiting = Waiting::default();
         waiting.empty().await;
         assert!(waiting.push(note("", "it goes")));
-        assert!(waiting.next().await.is_some());
+        let turn = waiting.next().unwrap();
         let mut flush = Box::pin(waiting.empty());
         assert!(futures::poll!(&mut flush).is_pending());
-        waiting.written();
+        waiting.end(turn, Ok(()));
         flush.await;
+    }
+
+    #[tokio::test]
+    async fn a_flush_waits_for_one_that_comes_again_and_not_for_one_that_is_wrong() {
+        let waiting = Waiting::default();
+        let error = |code| ApiError::new("record", "an Event".into(), code, "", String::new());
+        assert!(waiting.push(note("", "it goes")));
+        waiting.end(waiting.next().unwrap(), Err(error(500)));
+        assert!(futures::poll!(Box::pin(waiting.empty())).is_pending());
+        assert!(waiting.next().is_none(), "it rests");
+        waiting.come_or_rested().await;
+        waiting.come_or_rested().await;
+        waiting.end(waiting.next().unwrap(), Err(error(422)));
+        waiting.empty().await;
+    }
+
+    /// The namespaces of Events that an API server admits, in order. It fails in those called `bad…`.
+    async fn api_server() -> (Cluster, tokio::sync::mpsc::UnboundedReceiver<String>) {
+        let (admitted, heard) = tokio::sync::mpsc::unbounded_channel();
+        let record = move |Path(namespace): Path<String>| async move {
+            let is_bad = namespace.starts_with("bad");
+            drop(admitted.send(namespace));
+            if is_bad { (StatusCode::INTERNAL_SERVER_ERROR, "{}") } else { (StatusCode::CREATED, "{}") }
+        };
+        let server = axum::Router::new().route("/api/v1/namespaces/{namespace}/events", post(record));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, server).await });
+        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+        let text = format!(
+            "clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nusers: [{{name: a, user: {{}}}}]\n"
+        );
+        std::fs::write(kubeconfig.path(), text).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), context: Some("a".to_owned()) };
+        (Cluster::connect(&options).await.unwrap(), heard)
+    }
+
+    #[tokio::test]
+    async fn namespaces_in_which_events_fail_do_not_hold_up_others_of_any_plugin() {
+        let (cluster, mut heard) = api_server().await;
+        let recorder = Recorder::start(cluster);
+        let in_namespace = |plugin: &str, namespace: &str, number: usize| {
+            let about = ObjectRef { namespace: Some(namespace.into()), ..note("", "").about };
+            Note { plugin: plugin.into(), about, ..note("", &number.to_string()) }
+        };
+        for number in 0..20 {
+            for bad in ["bad1", "bad2", "bad3", "bad4", "bad5", "bad6"] {
+                assert!(recorder.record(in_namespace("loud", bad, number)));
+            }
+            assert!(recorder.record(in_namespace("loud", "good", number)));
+            assert!(recorder.record(in_namespace("quiet", "good", number)));
+        }
+        let all_good = async {
+            let mut good = 0;
+            while good < 40 {
+                good += usize::from(heard.recv().await.unwrap() == "good");
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), all_good).await.unwrap();
+        assert!(futures::poll!(Box::pin(recorder.flush())).is_pending(), "those of the bad ones are tried again");
     }
 
     #[test]

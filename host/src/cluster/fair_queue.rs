@@ -46,11 +46,6 @@ impl<T> FairQueue<T> {
         }
         Some((plugin, item))
     }
-
-    /// Counts the waiting items of a plugin.
-    pub(super) fn waiting(&self, plugin: &str) -> usize {
-        self.queues.get(plugin).map_or(0, VecDeque::len)
-    }
 }
 
 #[cfg(test)]
@@ -63,7 +58,6 @@ mod tests {
         for (plugin, item) in [("a", 1), ("a", 2), ("a", 3), ("b", 10), ("c", 20), ("b", 11)] {
             turns.push(&plugin.into(), item);
         }
-        assert_eq!((turns.waiting("a"), turns.waiting("b"), turns.waiting("none")), (3, 2, 0));
         let order: Vec<i32> = std::iter::from_fn(|| turns.next()).map(|(_, item)| item).collect();
         assert_eq!(order, [1, 10, 20, 2, 11, 3]);
         turns.push(&"a".into(), 4);

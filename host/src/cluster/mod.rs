@@ -9,6 +9,7 @@ pub mod apply_body;
 pub mod client;
 pub mod discovery;
 pub mod error;
+pub mod event_queue;
 pub mod events;
 pub mod fair_queue;
 mod field_index;

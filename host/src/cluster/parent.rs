@@ -166,7 +166,8 @@ impl Writer {
         self.send(call, identity, permit).await
     }
 
-    /// Adds a finalizer, as the host. The patch fails if the object or its finalizers changed.
+    /// Adds a finalizer, as the host, under the plugin's field manager: `managedFields` says from then on for whom it was
+    /// added. The patch fails if the object or its finalizers changed.
     ///
     /// # Errors
     /// The API server's error.
@@ -227,7 +228,7 @@ impl Writer {
             verb,
             target: &target,
             method: Method::PATCH,
-            uri: format!("{}?fieldManager={HOST_MANAGER}", resource.path(&parent.key, None)),
+            uri: format!("{}?fieldManager={}", resource.path(&parent.key, None), self.manager.replace('/', "%2F")),
             content_type: JSON_PATCH,
             body: patch.to_string().into_bytes(),
         };

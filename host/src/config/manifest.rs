@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use hotshoe_core::check::finalizer::Named;
 use hotshoe_core::check::grant::Rule;
 use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::flow::retry::RetryOverrides;
@@ -49,6 +50,10 @@ pub struct PluginSpec {
     /// the host has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ParentKind>,
+    /// Finalizers that it may hold beside those that carry its name, `DOMAIN/NAME` and `DOMAIN/NAME.ANYTHING`. No other
+    /// program may use them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<Named>,
     /// What it sees as its configuration.
     #[serde(default)]
     pub config: Config,

@@ -10,8 +10,8 @@ use hotshoe_core::model::decision::Descriptor;
 
 /// Returns what is missing in `spec` as YAML, to be pasted; nothing where all is granted or no grant can give it.
 pub fn block(plugin: &PluginConfig, descriptor: &Descriptor) -> Option<String> {
-    let parent = parent(plugin, descriptor);
-    fix::plugin_yaml(parent.iter().chain(&grants(plugin, descriptor)), &plugin.grant)
+    let (parent, finalizer) = (parent(plugin, descriptor), finalizer(plugin, descriptor));
+    fix::plugin_yaml(parent.iter().chain(&finalizer).chain(&grants(plugin, descriptor)), &plugin.grant)
 }
 
 /// Returns the missing grants in one line, for a log.
@@ -29,6 +29,12 @@ fn parent(plugin: &PluginConfig, descriptor: &Descriptor) -> Option<Fix> {
     plugin.parent_lacking(asked)?;
     let value = json!({ "group": &*asked.group, "kind": &*asked.kind });
     denied::why(asked).is_none().then_some(Fix::Spec("parent", value))
+}
+
+fn finalizer(plugin: &PluginConfig, descriptor: &Descriptor) -> Option<Fix> {
+    let finalizer = descriptor.finalizer.as_ref().filter(|finalizer| !plugin.finalizers.has(finalizer))?;
+    let named = plugin.finalizers.named().iter().map(|named| json!(named));
+    Some(Fix::Spec("finalizers", named.chain([json!({ "name": finalizer })]).collect()))
 }
 
 fn grants(plugin: &PluginConfig, descriptor: &Descriptor) -> Vec<Fix> {

@@ -15,6 +15,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::sandbox::error::LoadError;
 use crate::sandbox::followed_file;
+use hotshoe_core::check::finalizer;
+use hotshoe_core::check::finalizer::{Entitled, Holders};
 use hotshoe_core::check::glob;
 use hotshoe_core::check::grant;
 use hotshoe_core::check::grant::Grant;
@@ -64,6 +66,10 @@ pub struct PluginConfig {
     pub parent: Option<ParentKind>,
     /// Of which kind the parents of the host's other plugins are.
     pub parentage: Arc<Parentage>,
+    /// Which finalizers it may hold.
+    pub finalizers: Entitled,
+    /// Which plugin of the host has which finalizers.
+    pub holders: Arc<Holders>,
     /// What it may do.
     pub grant: Grant,
     /// The plugins whose children it takes over.
@@ -91,6 +97,8 @@ pub struct HostSettings {
     pub allow_env: Vec<String>,
     /// Of which kind the parents of each plugin are.
     pub parentage: Arc<Parentage>,
+    /// Which plugin has which finalizers.
+    pub holders: Arc<Holders>,
     /// Whether a component is activated when its file changes. Otherwise a reload activates it.
     pub follow: bool,
 }
@@ -101,6 +109,7 @@ impl Default for HostSettings {
             namespace: HOST_NAMESPACE.into(),
             allow_env: ALLOW_ENV.map(str::to_owned).to_vec(),
             parentage: Arc::default(),
+            holders: Arc::default(),
             follow: false,
         }
     }
@@ -168,6 +177,8 @@ impl PluginConfig {
         }
         let predecessors = Predecessors::new(&plugin.metadata.name, spec.takes_over_from)
             .map_err(|error| anyhow!("spec.takesOverFrom: {error}"))?;
+        let finalizers = Entitled::new(&plugin.metadata.name, spec.finalizers, predecessors.managers())
+            .map_err(|error| anyhow!("spec.finalizers: {error}"))?;
         let max_losing = spec.swap.max_losing.unwrap_or(MAX_LOSING);
         ensure!(max_losing <= 100, "spec.swap.maxLosing is {max_losing}, but is of 100 parents; lower it");
         Ok(Self {
@@ -178,6 +189,8 @@ impl PluginConfig {
             unset: unset(&spec.config, env),
             parent: spec.parent,
             parentage: host.parentage.clone(),
+            finalizers,
+            holders: host.holders.clone(),
             grant: Grant { rules: spec.grants, prune_all: spec.prune_all, host_namespace: host.namespace.clone() },
             predecessors,
             adopts: spec.adopt,
@@ -195,9 +208,27 @@ impl PluginConfig {
         let rival = self.predecessors.names().iter().find(|name| self.parentage.has(name)).map(|rival| {
             format!("the children of {rival}, which is a plugin of this host; end that one, or remove it from spec.takesOverFrom")
         });
+        let finalizer = self.finalizer_lacking(descriptor);
         let lacking: Vec<String> =
-            parent.into_iter().chain(rival).chain(grant::lacking(descriptor, &self.grant)).collect();
+            parent.into_iter().chain(finalizer).chain(rival).chain(grant::lacking(descriptor, &self.grant)).collect();
         (!lacking.is_empty()).then(|| lacking.join("; "))
+    }
+
+    /// What is asked for and not given, of a component's finalizer alone: it carries the plugin's name, or stands in
+    /// `spec.finalizers`, and no other plugin of the host has it.
+    pub fn finalizer_lacking(&self, descriptor: &Descriptor) -> Option<String> {
+        let finalizer = descriptor.finalizer.as_deref()?;
+        let carried = finalizer::carried_name(finalizer).filter(|name| **name != *self.name);
+        let why = if let Some(other) = carried.filter(|name| self.parentage.has(name)) {
+            format!("which carries the name of the plugin {other} of this host")
+        } else if !self.finalizers.has(finalizer) {
+            let own = format!("{}/{}", finalizer::domain(&descriptor.parent.group), self.name);
+            format!("which neither carries the plugin's name, as {own} does, nor stands in spec.finalizers")
+        } else {
+            let other = self.holders.other_than(&self.name, finalizer)?;
+            format!("which the plugin {other} of this host has; no two share one, so give one of them another")
+        };
+        Some(format!("the finalizer {finalizer}, {why}"))
     }
 
     /// What `describe` asks for must have been given.
@@ -616,6 +647,38 @@ mod tests {
         plugin.parentage.note_named(&"cache".into(), None);
         let lacking = plugin.lacking(&asked).unwrap();
         assert!(lacking.contains("the children of cache, which is a plugin of this host"), "{lacking}");
+    }
+
+    #[test]
+    fn a_finalizer_carries_the_plugins_name_or_is_named_and_no_other_plugin_has_it() {
+        let named = "  finalizers: [{name: c.example.com/finalizer}, {name: c.example.com/redis.x}]\n  grants:";
+        let plugin = parse(&PLUGIN.replace("  grants:", named)).unwrap();
+        let lacking = |plugin: &PluginConfig, finalizer: &str| {
+            let parent = Kind::new("c.example.com", "v1", "Cache");
+            let descriptor = Descriptor { parent, finalizer: Some(finalizer.to_owned()), ..Descriptor::default() };
+            plugin.lacking(&descriptor).unwrap_or_default()
+        };
+        for own in ["c.example.com/memcached", "c.example.com/memcached.x"] {
+            assert_eq!(lacking(&parse(PLUGIN).unwrap(), own), "");
+        }
+        let said = lacking(&parse(PLUGIN).unwrap(), "c.example.com/finalizer");
+        assert!(said.contains("as c.example.com/memcached does") && said.contains("spec.finalizers"), "{said}");
+        for given in ["c.example.com/finalizer", "c.example.com/redis.x"] {
+            assert_eq!(lacking(&plugin, given), "");
+        }
+        plugin.parentage.note_named(&"redis".into(), None);
+        assert!(lacking(&plugin, "c.example.com/redis.x").contains("carries the name of the plugin redis"));
+        assert_eq!(plugin.holders.hold(&"other".into(), Some("c.example.com/finalizer"), &[]), Ok(()));
+        assert!(lacking(&plugin, "c.example.com/finalizer").contains("which the plugin other of this host has"));
+        for (bad, says) in [
+            ("[finalizer]", "expected"),
+            ("[{name: finalizer}]", "spec.finalizers: it has \"finalizer\""),
+            ("[{name: a.b/c, setBy: [x]}]", "setBy"),
+        ] {
+            let text = PLUGIN.replace("  grants:", &format!("  finalizers: {bad}\n  grants:"));
+            let error = format!("{:#}", parse(&text).unwrap_err());
+            assert!(error.contains(says), "{bad}: {error}");
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct ActiveRevision {
     pub reads: Vec<ReadView>,
     /// The namespaces, where a rule of the grant selects them by label.
     pub namespaces: Option<Arc<SharedWatch>>,
-    /// Finalizers of earlier revisions that this one does not have.
+    /// Finalizers of earlier revisions that this one does not have and the plugin may still hold.
     pub former_finalizers: Vec<String>,
 }
 
@@ -41,12 +41,16 @@ impl ActiveRevision {
         view::children(&self.owned, &parent.uid, |label| self.plugin.has_made(label))
     }
 
-    /// Returns the finalizers of earlier revisions and of plugins that this one takes over from, without that of this
-    /// revision.
-    pub fn earlier_finalizers(&self) -> impl Iterator<Item = &str> {
+    /// Returns the finalizers of this revision, of earlier ones, and of plugins that this one takes over from.
+    pub fn finalizers(&self) -> impl Iterator<Item = &str> {
         let now = self.revision.descriptor().finalizer.as_deref();
         let earlier = self.former_finalizers.iter().chain(self.plugin.predecessors.finalizers());
-        earlier.map(String::as_str).filter(move |earlier| Some(*earlier) != now)
+        now.into_iter().chain(earlier.map(String::as_str).filter(move |earlier| Some(*earlier) != now))
+    }
+
+    /// Returns which field manager set a finalizer of a parent, if the host added it for none of these plugins.
+    pub fn set_by_another<'o>(&self, parent: &'o Object, finalizer: &str) -> Option<&'o str> {
+        self.plugin.finalizers.set_by_another(parent, finalizer)
     }
 
     /// The value of a label of a namespace, as far as it is known.

@@ -1,5 +1,6 @@
 //! *decide*: the call of the plugin, in one round for each `needs`, and its log lines.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ use hotshoe_core::flow::flapping::Intent;
 use hotshoe_core::flow::write_verdict::Written;
 use hotshoe_core::model::decision::{Answer, Call, Observation, Requirement};
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::kind::ObjectRef;
+use hotshoe_core::model::kind::{Kind, ObjectRef};
 
 /// The bytes of a log line beside its message: time, level, plugin, revision and object.
 pub const LINE: usize = 200;
@@ -93,7 +94,10 @@ async fn call_once(
         note_dropped(controller, digest, heard.dropped);
     };
     let check = move |answer| check.run(answer);
-    ask(controller, active, (call, check), observed.shown.clone(), &mut pass.state.fetched, heard).await
+    let mut fetched = Fetched::default();
+    let checked = ask(controller, active, (call, check), observed.shown.clone(), &mut fetched, heard).await;
+    pass.state.fetched = fetched.any;
+    checked
 }
 
 /// Counts a failure of a call with the circuit breaker, and against the revision.
@@ -178,8 +182,17 @@ enum Round<T> {
     Needs(Vec<Requirement>),
 }
 
+/// What an answer or failure is based on beside what is watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// Objects that were fetched for it.
+    pub any: bool,
+    /// Secrets among them.
+    pub secrets: bool,
+}
+
 /// Asks a revision until it answers finally, and does `then` with that answer on the thread of the call. Sets `fetched`
-/// if the answer or failure is based on objects that were fetched for it; calls `heard` after each call.
+/// to what the answer or failure is based on; calls `heard` after each call.
 ///
 /// # Errors
 /// When a call fails, the plugin says that it cannot decide, or it needs what it may not see.
@@ -188,10 +201,10 @@ pub async fn ask<T: Send + 'static>(
     active: &ActiveRevision,
     (call, then): (Call, impl Fn(Answer) -> T + Clone + Send + 'static),
     mut shown: Arc<Observation>,
-    fetched: &mut bool,
+    fetched: &mut Fetched,
     mut heard: impl FnMut(Heard<'_>),
 ) -> Result<T, Error> {
-    *fetched = false;
+    *fetched = Fetched::default();
     let rounds = active.plugin.limits.request_rounds;
     let mut room = Room::new(active.plugin.limits.fetched_bytes);
     for _ in 0..=rounds {
@@ -206,13 +219,25 @@ pub async fn ask<T: Send + 'static>(
         }
         match called?.result.map_err(Error::Plugin)? {
             Round::Needs(requirements) => {
+                let secrets = requirements.iter().any(|one| is_secret(&one.reference.kind));
                 shown = Arc::new(requirements::fetch(controller, active, &shown, requirements, &mut room).await?);
-                *fetched = true;
+                *fetched = Fetched { any: true, secrets: fetched.secrets || secrets };
             }
             Round::Final(done) => return Ok(done),
         }
     }
     Err(CallError::TooManyRounds(usize::try_from(rounds).unwrap_or(usize::MAX)).into())
+}
+
+/// Returns whether an observation shows Secrets, as a parent, as children or as what was fetched.
+pub fn shows_secrets(shown: &Observation) -> bool {
+    let related = shown.related.iter().flat_map(|related| &related.objects);
+    let mut all = iter::once(&shown.parent).chain(&shown.children).chain(related);
+    all.any(|document| is_secret(&document.reference.kind))
+}
+
+fn is_secret(kind: &Kind) -> bool {
+    kind.is("", "Secret")
 }
 
 /// Logs a plugin's lines with its name and digest.

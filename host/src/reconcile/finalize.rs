@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The finalizer of an earlier revision of the plugin counts as ours, for nothing else removes it; if the active
-//! revision asks for no clean-up, it is removed at once.
+//! revision asks for no clean-up, it is removed at once. One that somebody else set is not ours, whatever its name.
 //!
 //! A plugin that fails here keeps the finalizer, visibly: the host's condition and an Event say
 //! why.
@@ -31,10 +31,9 @@ use crate::reconcile::decide::Admitted;
 use crate::reconcile::error::Error;
 use crate::reconcile::events;
 use crate::reconcile::observe::{Observed, observe};
-use crate::reconcile::outcome::Outcome;
+use crate::reconcile::outcome::{Orphan, Outcome};
 use crate::reconcile::pass::Pass;
-use crate::sandbox::descriptor::finalizer_domain;
-use hotshoe_core::check::Stage;
+use hotshoe_core::check::{Stage, finalizer};
 use hotshoe_core::flow::circuit_breaker::Trial;
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::kind::Kind;
@@ -64,11 +63,14 @@ pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     }
 }
 
-/// Returns the finalizer of this or an earlier revision, or of a plugin that this one takes over from, that the parent
-/// has; without one, clean-up is over.
+/// Returns the finalizer of this or an earlier revision, or of a plugin that this one takes over from, that the host
+/// added to the parent; without one, clean-up is over.
 pub fn our_finalizer<'a>(active: &'a ActiveRevision, parent: &Object) -> Option<&'a str> {
-    let mut ours = active.revision.descriptor().finalizer.as_deref().into_iter().chain(active.earlier_finalizers());
-    ours.find(|ours| parent.finalizers.iter().any(|present| **present == **ours))
+    active.finalizers().find(|ours| has(parent, ours) && active.set_by_another(parent, ours).is_none())
+}
+
+fn has(parent: &Object, finalizer: &str) -> bool {
+    parent.finalizers.iter().any(|present| **present == *finalizer)
 }
 
 /// Whether the plugin is asked to clean up after a parent that is being deleted.
@@ -76,21 +78,30 @@ pub fn asks_for_clean_up(active: &ActiveRevision, parent: &Object) -> bool {
     active.revision.descriptor().finalizer.is_some() && our_finalizer(active, parent).is_some()
 }
 
-/// Ends our part. If a finalizer of our own domain is left, the history of its component may be lost, and nothing
-/// removes it: that is reported.
+/// Ends our part. A finalizer that is left may be one that nothing removes: that is reported.
 fn look_on(pass: &mut Pass<'_>) -> Outcome {
     let Some(orphan) = orphaned_finalizer(pass.controller, pass.active, &pass.parent) else { return Outcome::Released };
-    let orphan = orphan.to_owned();
     pass.state.cleaning_up.get_or_insert_with(Instant::now);
     Outcome::Orphaned(orphan)
 }
 
-/// Returns a finalizer of our domain that no known component has, if none of ours is left.
-fn orphaned_finalizer<'a>(controller: &Controller, active: &ActiveRevision, parent: &'a Object) -> Option<&'a str> {
-    if our_finalizer(active, parent).is_some() || active.parents.watch.has_other_parents(&controller.name) {
+/// Returns a finalizer that the plugin may hold but somebody else set, or one of our domain that no known component has
+/// because the history is lost; none while one of ours is left.
+fn orphaned_finalizer(controller: &Controller, active: &ActiveRevision, parent: &Object) -> Option<Orphan> {
+    if our_finalizer(active, parent).is_some() {
         return None;
     }
-    first_of_domain(&parent.finalizers, finalizer_domain(&active.resource.kind.group))
+    let set_by_another = active.finalizers().filter(|finalizer| has(parent, finalizer)).find_map(|finalizer| {
+        let set_by = active.set_by_another(parent, finalizer)?.to_owned();
+        Some(Orphan { finalizer: finalizer.to_owned(), set_by: Some(set_by) })
+    });
+    let of_domain = || {
+        let domain = finalizer::domain(&active.resource.kind.group);
+        let is_alone = !active.parents.watch.has_other_parents(&controller.name);
+        let finalizer = first_of_domain(&parent.finalizers, domain).filter(|_| is_alone)?.to_owned();
+        Some(Orphan { finalizer, set_by: None })
+    };
+    set_by_another.or_else(of_domain)
 }
 
 fn first_of_domain<'a>(finalizers: &'a [Box<str>], domain: &str) -> Option<&'a str> {
@@ -169,7 +180,7 @@ mod tests {
     fn only_a_finalizer_of_the_parents_own_domain_may_be_that_of_a_former_component() {
         let finalizers = |names: &[&str]| names.iter().map(|name| Box::from(*name)).collect::<Vec<Box<str>>>();
         let found =
-            |names: &[&str], group| first_of_domain(&finalizers(names), finalizer_domain(group)).map(str::to_owned);
+            |names: &[&str], group| first_of_domain(&finalizers(names), finalizer::domain(group)).map(str::to_owned);
         let foreign = ["foregroundDeletion", "example.com/x", "sub.cache.example.com/x", "cache.example.com"];
         assert_eq!(found(&foreign, "cache.example.com"), None);
         let held = ["example.com/x", "cache.example.com/former"];

@@ -1,5 +1,7 @@
 //! The ways in which a pass over one parent ends without a failure.
 
+use std::fmt;
+
 use crate::reconcile::error::{CLEAN_UP_WAITS, CONTENDED};
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::refused_writes::DENIED;
@@ -20,10 +22,19 @@ pub enum Outcome {
     NamespaceTerminating,
     /// Clean-up is not done; what it waits for.
     CleaningUp(String),
-    /// The parent is being deleted and has this finalizer, which no known component has.
-    Orphaned(String),
+    /// The parent is being deleted and has a finalizer that may be nobody's.
+    Orphaned(Orphan),
     /// The parent is being deleted and has no finalizer of this plugin.
     Released,
+}
+
+/// A finalizer that nobody may remove.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphan {
+    /// Its name.
+    pub finalizer: String,
+    /// The field manager that set it, where that alone makes it another's; otherwise no known component has it.
+    pub set_by: Option<String>,
 }
 
 /// What is wrong although the pass did not fail.
@@ -35,6 +46,22 @@ pub struct Trouble {
     pub message: String,
 }
 
+impl fmt::Display for Orphan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { finalizer, set_by } = self;
+        match set_by {
+            Some(manager) => write!(
+                f,
+                "the finalizer {finalizer} was set by {manager} and not by this plugin, which leaves it; where nobody else removes it, add {manager} to alsoSetBy of this finalizer in spec.finalizers of plugin.yaml, or remove it by hand"
+            ),
+            None => write!(
+                f,
+                "no component of this host holds the finalizer {finalizer}; another operator may, and where none does, remove it by hand"
+            ),
+        }
+    }
+}
+
 impl Outcome {
     /// Returns the reason and message for Event and condition.
     pub fn trouble(&self, state: &ParentState) -> Option<Trouble> {
@@ -44,9 +71,7 @@ impl Outcome {
         };
         let of_clean_up = match self {
             Self::CleaningUp(what) => late(what.clone()),
-            Self::Orphaned(finalizer) => late(format!(
-                "no component of this host holds the finalizer {finalizer}; another operator may, and where none does, remove it by hand"
-            )),
+            Self::Orphaned(orphan) => late(orphan.to_string()),
             _ => None,
         };
         let contended = || state.contention.message().map(|message| Trouble { reason: CONTENDED, message });

@@ -132,7 +132,8 @@ pub async fn drop_predecessors_finalizers(
 ) -> Result<Option<Arc<Object>>, Error> {
     let now = pass.active.revision.descriptor().finalizer.as_ref();
     for finalizer in pass.active.plugin.predecessors.finalizers().iter().filter(|former| Some(*former) != now) {
-        if !parent.finalizers.iter().any(|present| **present == **finalizer) {
+        let is_there = parent.finalizers.iter().any(|present| **present == **finalizer);
+        if !is_there || pass.active.set_by_another(&parent, finalizer).is_some() {
             continue;
         }
         parent = match remove_finalizer(pass, &parent, finalizer).await {
@@ -167,8 +168,7 @@ pub async fn find_left(controller: Arc<Controller>, watches: Arc<Watches>) {
 /// Returns the objects of the parents' kind that have a finalizer of this plugin, whatever their labels are, without those that
 /// another plugin of this host has as its parents.
 async fn holders(controller: &Controller, watches: &Watches, active: &ActiveRevision) -> Vec<Key> {
-    let ours: Vec<&str> =
-        active.revision.descriptor().finalizer.as_deref().into_iter().chain(active.earlier_finalizers()).collect();
+    let ours: Vec<&str> = active.finalizers().collect();
     if ours.is_empty() {
         return Vec::new();
     }

@@ -141,6 +141,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::error::ApiError;
+    use crate::reconcile::outcome::Orphan;
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -152,7 +153,7 @@ mod tests {
             Outcome::Stalled,
             Outcome::NamespaceTerminating,
             Outcome::CleaningUp("children".to_owned()),
-            Outcome::Orphaned("example.com/former".to_owned()),
+            Outcome::Orphaned(Orphan { finalizer: "example.com/former".to_owned(), set_by: None }),
             Outcome::Released,
         ];
         // Another outcome has to be added above, too.

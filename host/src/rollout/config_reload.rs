@@ -25,7 +25,8 @@ impl ManagedPlugin {
             Ok(candidate) => present
                 .changed(candidate.bytes(), &self.shared.host)
                 .map_err(|error| format!("{error:#}"))
-                .and_then(|changed| self.keeps_its_parent(changed)),
+                .and_then(|changed| self.keeps_its_parent(changed))
+                .and_then(|changed| self.keeps_its_finalizer(changed)),
             Err(error) => Err(unreadable(&present, &error)),
         };
         match changed {
@@ -63,6 +64,15 @@ impl ManagedPlugin {
         }
     }
 
+    /// Refuses to take the finalizer of the active revision: parents have it, and would never go.
+    fn keeps_its_finalizer(&self, changed: PluginConfig) -> Result<PluginConfig, String> {
+        let Some(active) = self.controller.active() else { return Ok(changed) };
+        match changed.finalizer_lacking(active.revision.descriptor()) {
+            None => Ok(changed),
+            Some(lacking) => Err(format!("the active revision holds {lacking}")),
+        }
+    }
+
     /// Applies a file that is valid: for every decision that begins, and for components that are offered.
     async fn apply(&self, plugin: Arc<PluginConfig>) {
         plugin.parentage.note_named(&plugin.name, plugin.parent.as_ref());
@@ -70,7 +80,11 @@ impl ManagedPlugin {
         let controller = &self.controller;
         controller.writer.rate_limit.set(&plugin.limits);
         if let Some(present) = controller.active() {
-            let active = views::rewire(controller, &self.shared.watches, plugin.clone(), &present).await;
+            let mut active = views::rewire(controller, &self.shared.watches, plugin.clone(), &present).await;
+            active.former_finalizers = self.former_finalizers(&active);
+            if let Err(error) = self.hold_finalizers(&active) {
+                tracing::error!(plugin = &*plugin.name, "{error}");
+            }
             controller.publish(Arc::new(active));
             views::release(controller, &self.shared.watches);
             tokio::spawn(release::find_left(controller.clone(), self.shared.watches.clone()));

@@ -204,12 +204,13 @@ impl Shadow {
         let old = old.judged(controller, &self.old).await;
         found.excuse(impact::is_failure(&old, &memory));
         run.survey.add(&found);
+        let tainted = evaluate::is_tainted(&old) || evaluate::is_tainted(&new);
         let (old, new) = (evaluate::side(old), evaluate::side(new));
         let there = evaluate::there(&self.new, &parent);
         let reference = self.new.resource.reference(key);
         let context = context_of(Rules::of(controller, &self.new), &reference, &parent.uid);
         let may_prune = |child: &ObjectRef| check::check_prune(child, &context).is_ok();
-        let difference = compare::compare(&reference, &old, &new, &there, may_prune);
+        let difference = compare::compare(&reference, (&old, &new), tainted, &there, may_prune);
         run.counts.count(&old, &new, difference.as_ref());
         difference
     }

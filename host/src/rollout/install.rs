@@ -191,6 +191,7 @@ impl ManagedPlugin {
             }
         }
         stopwatch.over(Stage::Survey);
+        self.hold_finalizers(&new)?;
         let revision = new.revision.clone();
         let gone = self.publish(new, start, stopwatch);
         // The active revision has them open now.
@@ -215,7 +216,15 @@ impl ManagedPlugin {
         if self.controller.active().is_some() { Vec::new() } else { self.history().owned() }
     }
 
-    /// Returns the finalizers of earlier revisions: parents keep theirs until they are deleted.
+    /// Notes that the plugin has the finalizers of a revision. Other plugins may have been installed since it was loaded.
+    pub(crate) fn hold_finalizers(&self, new: &ActiveRevision) -> Result<(), LoadError> {
+        let (plugin, descriptor) = (&new.plugin, new.revision.descriptor());
+        let held = plugin.holders.hold(&plugin.name, descriptor.finalizer.as_deref(), &new.former_finalizers);
+        held.map_err(|_| LoadError::NotGranted(plugin.finalizer_lacking(descriptor).unwrap_or_default()))
+    }
+
+    /// Returns the finalizers of earlier revisions: parents keep theirs until they are deleted. One that the plugin may no
+    /// longer hold stays on them, and is reported.
     pub(crate) fn former_finalizers(&self, new: &ActiveRevision) -> Vec<String> {
         let mut former = self.history().finalizers();
         if let Some(present) = self.controller.active() {
@@ -223,7 +232,9 @@ impl ManagedPlugin {
             former.extend(present.former_finalizers.iter().cloned());
         }
         let now = new.revision.descriptor().finalizer.as_ref();
-        former.into_iter().filter(|finalizer| Some(finalizer) != now).collect()
+        let is_free = |finalizer: &String| new.plugin.holders.other_than(&new.plugin.name, finalizer).is_none();
+        former.retain(|finalizer| Some(finalizer) != now && new.plugin.finalizers.has(finalizer) && is_free(finalizer));
+        former.into_iter().collect()
     }
 
     /// Returns a component that was active, if it is kept and intact.

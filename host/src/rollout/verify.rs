@@ -9,12 +9,13 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
-use crate::reconcile::finalize;
 use crate::reconcile::observe::{observe_at, unix_millis};
+use crate::reconcile::{decide, finalize};
 use crate::rollout::managed_plugin::{ManagedPlugin, Step};
 use crate::sandbox::cases::{Case, Verdict};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::Revision;
+use crate::shadow::evaluate::words;
 use crate::shadow::impact;
 use crate::shadow::impact::{Objection, Survey};
 use hotshoe_core::compare::finalizers::FinalizerChange;
@@ -155,8 +156,10 @@ async fn call_about(controller: &Controller, new: &ActiveRevision, parent: Arc<O
     if observed.denied.is_some() {
         return Ok(());
     }
-    let outcome = new.revision.decide(call, observed.shown).await;
-    outcome.map(drop).map_err(|error| format!("it fails on the first parents that it is asked about: {name}: {error}"))
+    let tainted = decide::shows_secrets(&observed.shown);
+    let Err(aborted) = new.revision.decide(call, observed.shown).await else { return Ok(()) };
+    let why = words(&aborted.into(), tainted);
+    Err(format!("it fails on the first parents that it is asked about: {name}: {why}"))
 }
 
 /// Makes one call after the other until one is good: one bad parent proves nothing about a revision.

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use hotshoe_core::check::pod;
+use hotshoe_core::check::{finalizer, pod};
 use hotshoe_core::model::decision::{Descriptor, MatchRule};
 use hotshoe_core::model::field_path::{self, WrongPath};
 use hotshoe_core::model::kind::Kind;
@@ -16,8 +16,6 @@ const KINDS: usize = 32;
 const FIELDS: usize = 128;
 /// The longest name and version, bytes.
 const WORD: usize = 128;
-/// The domain of finalizers on parents of the core group.
-const CORE_FINALIZERS: &str = "plugin.hotshoe.dev";
 /// The largest schema of a configuration, bytes.
 const SCHEMA: usize = 256 * 1024;
 
@@ -82,18 +80,12 @@ fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the domain of finalizers on parents of a group.
-pub fn finalizer_domain(group: &str) -> &str {
-    if group.is_empty() { CORE_FINALIZERS } else { group }
-}
-
 fn check_finalizer(descriptor: &Descriptor) -> Result<(), String> {
     let Some(finalizer) = &descriptor.finalizer else { return Ok(()) };
-    let group = &descriptor.parent.group;
     let (prefix, _) = finalizer.split_once('/').unwrap_or_default();
     // A finalizer of another group could block a deletion for that group's operator, or end its block. The core group has
     // no domain, and its finalizers are Kubernetes' own.
-    let own = finalizer_domain(group);
+    let own = finalizer::domain(&descriptor.parent.group);
     ensure(prefix == own && names::is_qualified(finalizer), || {
         format!("the finalizer {} is not of the form {own}/NAME", shown(finalizer))
     })?;

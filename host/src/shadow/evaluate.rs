@@ -16,21 +16,36 @@ use crate::sandbox::error::CallError;
 use crate::shadow::summary::Times;
 use hotshoe_core::check::Judged;
 use hotshoe_core::check::status::check_owner;
+use hotshoe_core::compare::json_diff::TAINTED;
 use hotshoe_core::compare::{Basis, Failed, Side};
 use hotshoe_core::model::decision::{Answer, Call};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 
-/// The answer with a fingerprint of the children in it, and what it is based on.
-type Said = Result<(Answer, u64, Basis), Error>;
+/// What a revision says about a parent, as far as it is checked.
+pub(crate) struct Said<T> {
+    /// What it was shown at first.
+    pub(crate) observed: Arc<Observed>,
+    /// The answer, and what it is based on.
+    pub(crate) answer: Result<(T, Basis), Error>,
+    /// Whether it was shown Secrets. Then their bytes may be anywhere in the answer.
+    pub(crate) tainted: bool,
+}
 
-/// The observation and the checked answer; none if the revision is not called.
-pub(crate) type Judgement = Option<(Arc<Observed>, Result<(Judged, Basis), Error>)>;
+/// The checked answer; none if the revision is not called.
+pub(crate) type Judgement = Option<Said<Judged>>;
+
+/// An answer with a fingerprint of the children in it.
+#[derive(PartialEq)]
+struct Unchecked {
+    answer: Answer,
+    children: u64,
+}
 
 /// A revision's answer about a parent, unchecked.
 pub(crate) struct Looked {
-    /// The observation and the answer; none if it is not called.
-    said: Option<(Arc<Observed>, Said)>,
+    /// None if it is not called.
+    said: Option<Said<Unchecked>>,
 }
 
 impl Looked {
@@ -50,32 +65,34 @@ impl Looked {
         let call = call_of(&parent);
         let mut observed = observe_at(revision, parent, state, now);
         if let Some(denied) = observed.denied.take() {
-            return Self { said: Some((Arc::new(observed), Err(denied))) };
+            return Self { said: Some(Said { observed: Arc::new(observed), answer: Err(denied), tainted: false }) };
         }
         let shown = observed.shown.clone();
-        let mut fetched = false;
+        let mut fetched = decide::Fetched::default();
         let heard = |heard: decide::Heard<'_>| times.add(heard.elapsed, heard.memory);
         let hasher = controller.hasher.clone();
         let then = move |answer: Answer| {
-            let children = answer.decision().map(|decision| decision.desired_children(&hasher));
-            (answer, children.unwrap_or_default())
+            let children = answer.decision().map(|decision| decision.desired_children(&hasher)).unwrap_or_default();
+            Unchecked { answer, children }
         };
         let answer = decide::ask(controller, revision, (call, then), shown, &mut fetched, heard).await;
-        let basis = if fetched { Basis::Fetched } else { Basis::Watched };
-        Self { said: Some((Arc::new(observed), answer.map(|(answer, children)| (answer, children, basis)))) }
+        let basis = if fetched.any { Basis::Fetched } else { Basis::Watched };
+        let tainted = fetched.secrets || decide::shows_secrets(&observed.shown);
+        Self { said: Some(Said { observed: Arc::new(observed), answer: answer.map(|answer| (answer, basis)), tainted }) }
     }
 
     /// Returns whether the call used up its time.
     pub(crate) fn is_overdue(&self) -> bool {
-        matches!(&self.said, Some((_, Err(Error::Call(CallError::DeadlineExceeded(_))))))
+        matches!(&self.said, Some(Said { answer: Err(Error::Call(CallError::DeadlineExceeded(_))), .. }))
     }
 
     /// Returns whether another revision answered the same, over the same number of children.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         match (&self.said, &other.said) {
-            (Some((shown, Ok((answer, _, basis)))), Some((other_shown, Ok((other, _, other_basis))))) => {
-                (answer, basis) == (other, other_basis) && shown.children.len() == other_shown.children.len()
-            }
+            (
+                Some(Said { observed, answer: Ok(answer), .. }),
+                Some(Said { observed: beside, answer: Ok(other), .. }),
+            ) => answer == other && observed.children.len() == beside.children.len(),
             _ => false,
         }
     }
@@ -89,8 +106,9 @@ impl Looked {
         new: &ActiveRevision,
         state: &ParentState,
     ) -> bool {
-        let Some((observed, Ok((Answer::Decided(decision), desired, _)))) = &self.said else { return false };
-        let about = InSync { basis: present.basis, manager: controller.writer.manager(), desired: *desired };
+        let Some(Said { observed, answer: Ok((said, _)), .. }) = &self.said else { return false };
+        let Unchecked { answer: Answer::Decided(decision), children } = said else { return false };
+        let about = InSync { basis: present.basis, manager: controller.writer.manager(), desired: *children };
         present.plugin.digest == new.plugin.digest
             && present.revision.descriptor().owns == new.revision.descriptor().owns
             && check::is_in_place(&controller.hasher, about, &observed.children, decision, state.in_sync)
@@ -99,17 +117,16 @@ impl Looked {
 
     /// Checks the answer, where the plugin was called.
     pub(crate) async fn judged(self, controller: &Controller, revision: &ActiveRevision) -> Judgement {
-        let (observed, said) = self.said?;
-        let (answer, basis) = match said {
-            Ok((answer, _, basis)) => (answer, basis),
-            Err(error) => return Some((observed, Err(error))),
+        let Said { observed, answer, tainted } = self.said?;
+        let answer = match answer {
+            Ok((Unchecked { answer, .. }, basis)) => {
+                let gate = Gate::of(controller, revision, call_of(&observed.parent), &observed);
+                let judged = revision.revision.work(move || gate.judge(answer)).await;
+                judged.map_err(Error::from).and_then(|judged| Ok((judged?, basis)))
+            }
+            Err(error) => Err(error),
         };
-        let gate = Gate::of(controller, revision, call_of(&observed.parent), &observed);
-        let judged = match revision.revision.work(move || gate.judge(answer)).await {
-            Ok(judged) => judged.map(|judged| (judged, basis)).map_err(Error::from),
-            Err(stopped) => Err(stopped.into()),
-        };
-        Some((observed, judged))
+        Some(Said { observed, answer, tainted })
     }
 }
 
@@ -117,9 +134,19 @@ impl Looked {
 pub(crate) fn side(judgement: Judgement) -> Side {
     match judgement {
         None => Side::Idle,
-        Some((_, Ok((judged, basis)))) => Side::Decided(Box::new(judged), basis),
-        Some((_, Err(error))) => Side::Failed(Failed::new(error.reason(), &error.to_string())),
+        Some(Said { answer: Ok((judged, basis)), .. }) => Side::Decided(Box::new(judged), basis),
+        Some(Said { answer: Err(error), .. }) => Side::Failed(Failed::new(error.reason(), &error.to_string())),
     }
+}
+
+/// Returns whether a revision was shown Secrets.
+pub(crate) fn is_tainted(judgement: &Judgement) -> bool {
+    judgement.as_ref().is_some_and(|said| said.tainted)
+}
+
+/// Returns why a revision failed, without what it chose if it was shown Secrets.
+pub(crate) fn words(error: &Error, tainted: bool) -> String {
+    if tainted { format!("{}: {TAINTED}", error.reason()) } else { error.to_string() }
 }
 
 fn call_of(parent: &Object) -> Call {

@@ -12,7 +12,7 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::{Observed, context, unix_millis};
 use crate::reconcile::parent_state::ParentState;
-use crate::shadow::evaluate::{Judgement, Looked};
+use crate::shadow::evaluate::{Judgement, Looked, Said, words};
 use crate::shadow::summary::Times;
 use hotshoe_core::check;
 use hotshoe_core::check::Judged;
@@ -119,11 +119,13 @@ impl Found {
         let mut found = Self { key: key.clone(), losing: None, failing: None, overdue: false };
         match answer {
             None => {}
-            Some((observed, Ok((judged, _)))) => found.losing = loses(controller, new, observed, judged),
+            Some(Said { observed, answer: Ok((judged, _)), .. }) => {
+                found.losing = loses(controller, new, observed, judged)
+            }
             // What the API server did not answer now says nothing of the revision.
-            Some((_, Err(Error::Api(error)))) if error.is_transient() => {}
-            Some((_, Err(error))) => {
-                found.failing = (memory.failures == 0).then(|| sanitize::clean(error.to_string(), WORDS));
+            Some(Said { answer: Err(Error::Api(error)), .. }) if error.is_transient() => {}
+            Some(Said { answer: Err(error), tainted, .. }) => {
+                found.failing = (memory.failures == 0).then(|| sanitize::clean(words(error, *tainted), WORDS));
             }
         }
         found
@@ -211,8 +213,10 @@ async fn fails(controller: &Controller, revision: &ActiveRevision, parent: Arc<O
 pub(crate) fn is_failure(answer: &Judgement, memory: &ParentState) -> bool {
     match answer {
         None => false,
-        Some((_, Ok((judged, _)))) => judged.desired.iter().flatten().any(|one| memory.refused.has_refused(one)),
-        Some((_, Err(error))) => error.is_the_plugins(),
+        Some(Said { answer: Ok((judged, _)), .. }) => {
+            judged.desired.iter().flatten().any(|one| memory.refused.has_refused(one))
+        }
+        Some(Said { answer: Err(error), .. }) => error.is_the_plugins(),
     }
 }
 

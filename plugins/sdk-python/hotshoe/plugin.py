@@ -58,8 +58,8 @@ class Plugin:
     def finalize(self, function: Function) -> Function:
         """Register the function that cleans up before a parent goes, until it returns `Done`.
 
-        The plugin then holds a finalizer on every parent: the one of `Plugin(finalizer=…)`, or else `finalizer` in
-        the parent's group.
+        The plugin then holds a finalizer on every parent: the one of `Plugin(finalizer=…)`, or else one of the plugin's
+        name in the parent's group. Another has to stand in `spec.finalizers` of `plugin.yaml`.
         """
         self._finalize = function
         return function
@@ -69,8 +69,7 @@ class Plugin:
         """The finalizer to hold; `None` where the plugin needs no clean-up."""
         if self._finalize is None or self._finalizer is not None:
             return self._finalizer
-        group = self.parent.group
-        return f"{group}/finalizer" if group else f"plugin.hotshoe.dev/{self.name}"
+        return f"{self.parent.group or 'plugin.hotshoe.dev'}/{self.name}"
 
     def answer(self, call: str, request: Request) -> Decision | Needs:
         """Answer a request as the host has it answered: `call` is `reconcile` or `finalize`."""

@@ -138,7 +138,7 @@ def test_a_kind_that_cannot_be_is_refused_at_once():
         Owns("v1", "ConfigMap", fields="spec")
 
 
-def test_the_finalizer_is_in_the_group_of_the_parent():
-    assert plugin_that_answers(None).finalizer == "example.com/finalizer"
+def test_the_finalizer_is_in_the_group_of_the_parent_and_has_the_name_of_the_plugin():
+    assert plugin_that_answers(None).finalizer == "example.com/a"
     assert plugin_that_answers(None, finalizer="example.com/mine").finalizer == "example.com/mine"
     assert Plugin("a", version="0.1.0", parent=Kind("v1", "ConfigMap")).finalizer is None

@@ -126,8 +126,9 @@ impl Descriptor {
         self
     }
 
-    /// Hold this finalizer on every parent, and be asked to clean up. No host takes that where parents are Pods
-    /// or, as Deployments, make some.
+    /// Hold this finalizer on every parent, and be asked to clean up. It is of the form `GROUP/NAME`, with the group of the
+    /// parents and the plugin's name in `plugin.yaml`, or stands in `spec.finalizers` there. No host takes one where
+    /// parents are Pods or, as Deployments, make some.
     #[must_use]
     pub fn finalizer(mut self, finalizer: &str) -> Self {
         self.finalizer = Some(finalizer.to_owned());

@@ -7,6 +7,7 @@ pub mod access_request;
 pub mod answer;
 pub mod denied;
 pub mod fields;
+pub mod finalizer;
 pub mod fix;
 pub mod foreign_pods;
 pub mod glob;

@@ -12,8 +12,12 @@ use serde_json::{Map, Value};
 const VALUE: usize = 200;
 /// The most characters of a path that are shown.
 const PATH: usize = 300;
-/// Replaces a value that may not be shown.
+/// Replaces a value of a Secret that would be written.
 pub const HIDDEN: &str = "(changed)";
+/// Replaces what a component chose after it had been shown Secrets: it may contain their bytes in any code.
+pub const TAINTED: &str = "<hidden: this component was shown Secrets>";
+/// Replaces such a key in a path.
+const TAINTED_KEY: &str = "<hidden>";
 
 /// A field that differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +48,8 @@ pub struct Rules<'a> {
     pub secret: &'a [&'a str],
     /// A member that is ignored, at any depth.
     pub ignored: &'a str,
+    /// Whether no value is shown, and of a path no key that the old value has not.
+    pub tainted: bool,
 }
 
 /// Compares two values; lists at most so many fields.
@@ -78,7 +84,9 @@ impl Walk<'_> {
             _ if old == new => {}
             (Some(Value::Object(old)), Some(Value::Object(new))) => self.members(path, old, new, hidden),
             (Some(Value::Array(old)), Some(Value::Array(new))) => self.elements(path, old, new, hidden),
-            _ => self.list(path, old.map(|value| shown(value, hidden)), new.map(|value| shown(value, hidden))),
+            _ => {
+                self.list(path, old.map(|value| self.shown(value, hidden)), new.map(|value| self.shown(value, hidden)))
+            }
         }
     }
 
@@ -86,7 +94,8 @@ impl Walk<'_> {
         let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         for key in keys.into_iter().filter(|key| **key != *self.rules.ignored) {
             let secret = path.is_empty() && self.rules.secret.contains(&key.as_str());
-            self.value(&member(path, key), old.get(key), new.get(key), hidden || secret);
+            let word = self.key(key, old.contains_key(key));
+            self.value(&member(path, word), old.get(key), new.get(key), hidden || secret);
         }
     }
 
@@ -103,12 +112,25 @@ impl Walk<'_> {
         for name in before.iter().chain(after.iter().filter(|name| !before.contains(name))) {
             let (was, is) = (find(&before, name), find(&after, name));
             let (was, is) = (was.and_then(|at| old.get(at)), is.and_then(|at| new.get(at)));
-            self.value(&format!("{path}[{name}]"), was, is, hidden);
+            let word = self.key(name, was.is_some());
+            self.value(&format!("{path}[{word}]"), was, is, hidden);
         }
         if listed == (self.found.listed.len(), self.found.more) {
-            let order = |names: &[&str]| Some(cut(&names.join(", "), VALUE));
+            let order = |names: &[&str]| Some(self.words(cut(&names.join(", "), VALUE)));
             self.list(path, order(&before), order(&after));
         }
+    }
+
+    fn key<'k>(&self, key: &'k str, is_known: bool) -> &'k str {
+        if self.rules.tainted && !is_known { TAINTED_KEY } else { key }
+    }
+
+    fn shown(&self, value: &Value, hidden: bool) -> String {
+        if hidden { HIDDEN.to_owned() } else { self.words(text(value)) }
+    }
+
+    fn words(&self, words: String) -> String {
+        if self.rules.tainted { TAINTED.to_owned() } else { words }
     }
 
     fn list(&mut self, path: &str, old: Option<String>, new: Option<String>) {
@@ -118,10 +140,6 @@ impl Walk<'_> {
             self.found.more += 1;
         }
     }
-}
-
-fn shown(value: &Value, hidden: bool) -> String {
-    if hidden { HIDDEN.to_owned() } else { text(value) }
 }
 
 /// Returns a member's path. A key that has dots, such as a label's, is put in brackets.
@@ -146,7 +164,8 @@ mod tests {
 
     fn listed(old: &Value, new: &Value) -> Vec<(String, String, String)> {
         let none = || "-".to_owned();
-        let fields = compare(Some(old), Some(new), 100, Rules { secret: &["data"], ignored: "ignored" });
+        let fields =
+            compare(Some(old), Some(new), 100, Rules { secret: &["data"], ignored: "ignored", tainted: false });
         let line = |field: Field| (field.path, field.old.unwrap_or_else(none), field.new.unwrap_or_else(none));
         fields.listed.into_iter().map(line).collect()
     }
@@ -213,6 +232,27 @@ mod tests {
                     .all(|(_, old, new)| [old, new].iter().all(|value| ["-", HIDDEN].contains(&value.as_str())))
             );
         }
+    }
+
+    #[test]
+    fn of_what_is_tainted_only_known_keys_are_reported() {
+        let rules = Rules { tainted: true, ..Rules::default() };
+        for (old, new, path) in [
+            (json!({"a": {"b": 1}}), json!({"a": {"b": "hunter2"}}), "a.b"),
+            (json!({"a": {}}), json!({"a": {"hunter2": 1}}), "a.<hidden>"),
+            (json!({"a": "hunter2"}), json!({}), "a"),
+            (json!({"a": [1]}), json!({"a": [1, "hunter2"]}), "a[1]"),
+            (json!({"a": [{"name": "b"}]}), json!({"a": [{"name": "b"}, {"name": "hunter2"}]}), "a[<hidden>]"),
+            (json!({"a": [{"name": "b"}, {"name": "c"}]}), json!({"a": [{"name": "c"}, {"name": "b"}]}), "a"),
+            (json!("hunter2"), json!("hunter3"), ""),
+        ] {
+            let listed = compare(Some(&old), Some(&new), 100, rules).listed;
+            assert_eq!(listed.len(), 1, "{listed:?}");
+            assert_eq!(listed[0].path, path);
+            let values = [&listed[0].old, &listed[0].new];
+            assert!(values.into_iter().flatten().all(|value| value == TAINTED), "{listed:?}");
+        }
+        assert_eq!(compare(Some(&json!({"a": "same"})), Some(&json!({"a": "same"})), 100, rules), Fields::default());
     }
 
     #[test]

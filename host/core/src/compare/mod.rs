@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::check::{Desired, Judged};
-use crate::compare::json_diff::{Field, Rules, cut};
+use crate::compare::json_diff::{Field, Rules, TAINTED, cut};
 use crate::model::decision::{Decision, Event};
 use crate::model::kind::ObjectRef;
 use crate::model::object::APPLIED_ANNOTATION;
@@ -153,6 +153,22 @@ impl Difference {
         }
     }
 
+    /// Hides what a component chose. Fields of objects are hidden already, as far as their paths are not known.
+    fn hide(&mut self) {
+        let hide = |text: &mut Option<String>| text.iter_mut().for_each(|text| TAINTED.clone_into(text));
+        self.created.iter_mut().for_each(|child| TAINTED.clone_into(&mut child.name));
+        for field in self.events.iter_mut().chain(&mut self.requeue) {
+            hide(&mut field.old);
+            hide(&mut field.new);
+        }
+        for event in self.events.iter_mut().filter(|event| event.old.is_none()) {
+            TAINTED.clone_into(&mut event.path);
+        }
+        for failed in [&mut self.old_failure, &mut self.new_failure].into_iter().flatten() {
+            TAINTED.clone_into(&mut failed.message);
+        }
+    }
+
     /// Returns whether the status or a condition would change.
     pub fn changes_status(&self) -> bool {
         !self.status.is_empty() || !self.conditions.is_empty()
@@ -165,11 +181,13 @@ impl Difference {
 }
 
 /// Returns what would change for a parent; none if nothing would. `there` are its existing children of the plugin;
-/// `may_prune` says which of them may be deleted.
+/// `may_prune` says which of them may be deleted. Where either revision was shown Secrets the result is `tainted`: the
+/// component may have put their bytes anywhere, in any code, so nothing is reported that it chose and that is not known from
+/// the old one's answer: no value, message, key or name.
 pub fn compare(
     parent: &ObjectRef,
-    old: &Side,
-    new: &Side,
+    (old, new): (&Side, &Side),
+    tainted: bool,
     there: &[ObjectRef],
     may_prune: impl Fn(&ObjectRef) -> bool,
 ) -> Option<Difference> {
@@ -179,19 +197,22 @@ pub fn compare(
         (Side::Failed(old), Side::Failed(new)) if old == new => return None,
         (_, Side::Failed(failed)) => found.new_failure = Some(failed.clone()),
         (_, Side::Idle) => {}
-        (_, Side::Decided(decided, _)) => compare_children(&mut found, old, decided, there, may_prune),
+        (_, Side::Decided(decided, _)) => compare_children(&mut found, (old, decided), tainted, there, may_prune),
     }
     match old {
         Side::Failed(failed) => found.old_failure = Some(failed.clone()),
         Side::Idle => {}
         Side::Decided(old, _) => {
             if let Side::Decided(new, _) = new {
-                compare_words(&mut found, old, new);
+                compare_words(&mut found, old, new, tainted);
             }
         }
     }
     if !matches!(new, Side::Failed(_)) && !matches!(old, Side::Failed(_)) {
         found.answer = other("answer", old.word(), new.word());
+    }
+    if tainted {
+        found.hide();
     }
     (found != none).then_some(found)
 }
@@ -221,8 +242,8 @@ fn identity(reference: &ObjectRef) -> Identity<'_> {
 
 fn compare_children(
     found: &mut Difference,
-    old: &Side,
-    new: &Judged,
+    (old, new): (&Side, &Judged),
+    tainted: bool,
     there: &[ObjectRef],
     may_prune: impl Fn(&ObjectRef) -> bool,
 ) {
@@ -235,7 +256,7 @@ fn compare_children(
     for one in wanted {
         match before.get(&identity(&one.reference)) {
             None => found.created.push((&one.reference).into()),
-            Some((_, Some(old))) => found.changed.extend(compare_child(old, one, &mut most)),
+            Some((_, Some(old))) => found.changed.extend(compare_child(old, one, tainted, &mut most)),
             Some((_, None)) => {}
         }
     }
@@ -248,24 +269,25 @@ fn compare_children(
     }
 }
 
-fn compare_child(old: &Desired, new: &Desired, most: &mut usize) -> Option<Changed> {
+fn compare_child(old: &Desired, new: &Desired, tainted: bool, most: &mut usize) -> Option<Changed> {
     if old.digest == new.digest {
         return None;
     }
     let kind = &new.reference.kind;
     let is_secret = kind.is("", "Secret");
     let secret: &[&str] = if is_secret { &["data", "stringData"] } else { &[] };
-    let rules = Rules { secret, ignored: APPLIED_ANNOTATION };
+    let rules = Rules { secret, ignored: APPLIED_ANNOTATION, tainted };
     let fields = json_diff::compare(Some(&old.body), Some(&new.body), FIELDS.min(*most), rules);
     *most = most.saturating_sub(fields.listed.len());
     Some(Changed { object: (&new.reference).into(), fields: fields.listed, more: fields.more })
 }
 
-fn compare_words(found: &mut Difference, old: &Judged, new: &Judged) {
+fn compare_words(found: &mut Difference, old: &Judged, new: &Judged, tainted: bool) {
+    let rules = Rules { tainted, ..Rules::default() };
     let (old, new) = (&old.decision, &new.decision);
     let status = |decision: &Decision| decision.status.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let (was, is): (Option<Value>, Option<Value>) = (status(old), status(new));
-    found.status = json_diff::compare(was.as_ref(), is.as_ref(), FIELDS, Rules::default()).listed;
+    found.status = json_diff::compare(was.as_ref(), is.as_ref(), FIELDS, rules).listed;
     for field in &mut found.status {
         // A status that is there or not as a whole has no path of its own.
         if field.path.is_empty() {
@@ -273,7 +295,7 @@ fn compare_words(found: &mut Difference, old: &Judged, new: &Judged) {
         }
     }
     let (was, is) = (conditions(old), conditions(new));
-    found.conditions = json_diff::compare(Some(&was), Some(&is), FIELDS, Rules::default()).listed;
+    found.conditions = json_diff::compare(Some(&was), Some(&is), FIELDS, rules).listed;
     found.events = compare_events(&old.events, &new.events);
     let after = |decision: &Decision| decision.requeue_after.map(|after| format!("{after:?}"));
     found.requeue = other("requeue", after(old), after(new));
@@ -348,7 +370,8 @@ mod tests {
     }
 
     fn found(old: &Side, new: &Side, there: &[ObjectRef]) -> Option<Difference> {
-        compare(&reference("Memcached", "m"), old, new, there, |child| &*child.kind.kind != "PersistentVolumeClaim")
+        let may_prune = |child: &ObjectRef| &*child.kind.kind != "PersistentVolumeClaim";
+        compare(&reference("Memcached", "m"), (old, new), false, there, may_prune)
     }
 
     fn names(objects: &[Named]) -> Vec<&str> {
@@ -433,6 +456,51 @@ mod tests {
         assert_eq!(fields[1], field("metadata.labels.a", Some("\"hunter2\""), Some("\"hunter3\"")));
         assert_eq!(fields[2].path, "stringData.l");
         assert!(!format!("{:?}{:?}", fields[0], fields[2]).contains("hunter"));
+    }
+
+    #[test]
+    fn nothing_is_reported_that_a_component_chose_after_it_was_shown_a_secret() {
+        const SECRET: &str = "hunter2";
+        let event = |reason: &str| Event { severity: Severity::Normal, reason: reason.into(), message: SECRET.into() };
+        let condition = |name: &str| Condition {
+            name: name.into(),
+            status: Truth::True,
+            reason: SECRET.into(),
+            message: SECRET.into(),
+        };
+        let old = |decision: &mut Decision| {
+            decision.status = Some(r#"{"ready":1}"#.into());
+            decision.conditions = vec![Condition { reason: "R".into(), ..condition("Known") }];
+            decision.events = vec![Event { message: "m".into(), ..event("Known") }];
+        };
+        let new = |decision: &mut Decision| {
+            decision.status = Some(format!(r#"{{"ready":"{SECRET}","{SECRET}":1}}"#).into());
+            decision.conditions = vec![condition("Known"), condition(SECRET)];
+            decision.events = vec![event(SECRET)];
+            decision.requeue_after = Some(Duration::from_secs(0x68_75_6e));
+        };
+        let with = |change: &dyn Fn(&mut Decision), desired| {
+            let mut decision = Decision::default();
+            change(&mut decision);
+            decided(decision, Some(desired))
+        };
+        let map = |data: Value| child("ConfigMap", "c", json!({ "data": data }));
+        let old = with(&old, vec![map(json!({"k": "1"}))]);
+        let new = with(&new, vec![map(json!({"k": SECRET, SECRET: SECRET})), child("Service", SECRET, json!(1))]);
+        let parent = reference("Memcached", "m");
+        let compare = |old: &Side, new: &Side| compare(&parent, (old, new), true, &[], |_| true).unwrap();
+        let found = compare(&old, &new);
+        let paths = |fields: &[Field]| fields.iter().map(|field| field.path.clone()).collect::<Vec<_>>();
+        assert_eq!(paths(&found.changed[0].fields), ["data.<hidden>", "data.k"]);
+        assert_eq!(paths(&found.status), ["<hidden>", "ready"]);
+        assert_eq!(paths(&found.events), ["Known", TAINTED]);
+        assert_eq!(names(&found.created), [TAINTED]);
+        let failed = compare(&failed("no password"), &failed(SECRET));
+        for found in [&found, &failed] {
+            let text = serde_json::to_string(found).unwrap();
+            assert!(!text.contains(SECRET) && !text.contains(&format!("{}", 0x68_75_6e)), "{text}");
+            assert!(text.contains(TAINTED), "{text}");
+        }
     }
 
     #[test]

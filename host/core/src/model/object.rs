@@ -2,8 +2,8 @@
 //! fields that plugins asked for as pruned JSON text.
 //!
 //! Part of *observe*: `cluster::watch` makes objects of watch events,
-//! `cluster::apply` of the replies to writes. Everybody else's
-//! `managedFields` are dropped on arrival; they are 40 % of an object's bytes.
+//! `cluster::apply` of the replies to writes. Of everybody
+//! else's `managedFields` only who set a finalizer is kept; they are 40 % of an object's bytes.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::value::MapDeserializer;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::model::field_path;
 use crate::model::kind::Kind;
+use crate::model::managed_fields::FieldSet;
 use crate::model::projection::{self, Members, Opened, Projection};
 
 /// The prefix of labels and annotations that are the host's.
@@ -102,6 +104,8 @@ pub struct Object {
     pub applied: Option<Box<str>>,
     /// What our own field managers applied, on the object and on its `status` subresource.
     pub ownership: Box<[Ownership]>,
+    /// By `managedFields`, which field manager set which of the finalizers: manager and finalizer.
+    pub setters: Box<[(Box<str>, Box<str>)]>,
     /// `status` as JSON text, for parents.
     pub status: Option<Box<str>>,
     /// A fingerprint of labels and annotations, for parents.
@@ -130,6 +134,9 @@ impl Lens {
         !self.status && self.projection.is_of_metadata()
     }
 }
+
+/// How `fieldsV1` of who sets a finalizer has it.
+const FINALIZERS: &str = "\"f:finalizers\"";
 
 /// The host's own field manager.
 pub const HOST_MANAGER: &str = "hotshoe";
@@ -216,6 +223,7 @@ impl Object {
             labels: metadata.kept_labels(&lens.labels),
             applied: metadata.text(metadata.annotations.as_ref(), APPLIED_ANNOTATION),
             ownership: metadata.managed_fields.iter().filter_map(ManagedFields::ours).collect(),
+            setters: metadata.setters(),
             status: status.map(Box::from),
             marks: if lens.status { metadata.marks() } else { 0 },
             closed: Box::default(),
@@ -256,6 +264,11 @@ impl Object {
     pub fn owned_fields(&self, manager: &str, status: bool) -> Option<&str> {
         let entry = self.ownership.iter().find(|entry| &*entry.manager == manager && entry.status == status)?;
         Some(&entry.fields)
+    }
+
+    /// Returns the field managers that set a finalizer.
+    pub fn setters_of(&self, finalizer: &str) -> impl Iterator<Item = &str> {
+        self.setters.iter().filter(move |(_, set)| **set == *finalizer).map(|(manager, _)| &**manager)
     }
 
     /// The members of what plugins see, without the status.
@@ -313,6 +326,26 @@ impl<'a> Metadata<'a> {
             name: owner.name.as_ref().into(),
             uid: owner.uid.as_ref().into(),
         })
+    }
+
+    /// Who set the finalizers that are there. Most objects have none, and most field managers set none.
+    fn setters(&self) -> Box<[(Box<str>, Box<str>)]> {
+        let mut setters = Vec::new();
+        for entry in self.managed_fields.iter().filter(|_| !self.finalizers.is_empty()) {
+            let Some(fields) = entry.fields_v1.map(RawValue::get).filter(|fields| fields.contains(FINALIZERS)) else {
+                continue;
+            };
+            let Ok(fields) = FieldSet::read(fields) else { continue };
+            let Some(set) = fields.member("metadata").and_then(|metadata| metadata.member("finalizers")) else {
+                continue;
+            };
+            for finalizer in &self.finalizers {
+                if set.element(&Value::from(&**finalizer)).is_some() {
+                    setters.push((entry.manager.as_ref().into(), finalizer.clone()));
+                }
+            }
+        }
+        setters.into()
     }
 
     fn marks(&self) -> u64 {
@@ -397,6 +430,21 @@ mod tests {
         {
             assert_eq!(found(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn who_set_a_finalizer_is_known_by_managed_fields() {
+        let fields = |set: &str| format!(r#"{{"f:metadata":{{"f:finalizers":{{".":{{}},{set}}}}}}}"#);
+        let (one, both) = (fields(r#""v:\"a/1\"":{}"#), fields(r#""v:\"a/1\"":{},"v:\"a/2\"":{}"#));
+        let json = format!(
+            r#"{{"metadata":{{"name":"a","finalizers":["a/1","a/2","a/3"],"managedFields":[
+            {{"manager":"x","operation":"Update","fieldsV1":{one}}},{{"manager":"y","operation":"Apply","fieldsV1":{both}}},
+            {{"manager":"z","operation":"Update","fieldsV1":{{"f:spec":{{}}}}}},{{"manager":"none","operation":"Update"}},
+            {{"manager":"odd","operation":"Update","fieldsV1":["f:finalizers"]}}]}}}}"#
+        );
+        let object = Object::read(&json, &lens()).unwrap();
+        let setters = |finalizer| object.setters_of(finalizer).collect::<Vec<_>>();
+        assert_eq!((setters("a/1"), setters("a/2"), setters("a/3")), (vec!["x", "y"], vec!["y"], vec![]));
     }
 
     #[test]

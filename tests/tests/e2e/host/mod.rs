@@ -7,6 +7,7 @@ mod contended;
 mod crowd;
 mod deleting;
 mod empty_lists;
+mod finalizers;
 mod granted;
 mod old_style;
 mod orphaned;

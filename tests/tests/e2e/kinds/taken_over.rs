@@ -40,10 +40,11 @@ fn heir(more: &str) -> Folder {
     folder
 }
 
-/// The field managers of an object that are plugins'.
+/// The field managers of plugins that applied an object. Who added a finalizer is said beside that, as an update.
 fn managers(object: &Value) -> Vec<&str> {
     let entries = object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut managers: Vec<_> = entries.iter().filter_map(|entry| entry["manager"].as_str()).collect();
+    let applied = entries.iter().filter(|entry| entry["operation"] == "Apply");
+    let mut managers: Vec<_> = applied.filter_map(|entry| entry["manager"].as_str()).collect();
     managers.retain(|manager| manager.starts_with("hotshoe/"));
     managers.sort_unstable();
     managers.dedup();

@@ -199,6 +199,64 @@ fn a_component_that_drops_the_finalizer_is_shown_to_leave_it_behind() {
     });
 }
 
+/// Base64 of a word, and the word.
+const SECRET: [&str; 2] = ["aHVudGVyMjc=", "hunter27"];
+
+#[test]
+fn nothing_that_a_component_says_after_it_read_a_secret_is_shown() {
+    run(async {
+        let folder = Folder::of_faulty();
+        folder.edit("  grants:", "  grants:\n    - {kind: Secret, verbs: [get], names: [\"fault-*\"]}");
+        let (scene, host) = kept("shadow-peeks", &folder, 3).await;
+        let rules = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }]);
+        scene.plane.grant("faulty", "tests-faulty-peeks", &rules).await;
+        for number in 0..3 {
+            let metadata = json!({ "name": format!("fault-{number}") });
+            let data = json!({ "word": SECRET[0] });
+            scene.create(json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data })).await;
+        }
+        for (name, word) in [("fault-1", "fail"), ("fault-2", "ask")] {
+            scene.merge(&FAULT, name, json!({ "spec": { "fault": word } })).await;
+        }
+        let peeking = reworded(folder.original(), REVISION, "this revision peeks");
+        let new = file(&folder, "new.wasm", &peeking);
+        let code: String = SECRET[0].chars().rev().filter(char::is_ascii_alphanumeric).collect();
+        let hides = |text: &str| {
+            let words = [&code, &code.to_lowercase(), SECRET[0], SECRET[1]].map(|word| text.contains(word));
+            assert_eq!(words, [false; 4], "{text}");
+        };
+
+        let (exit, document) = shadow(&host, "faulty", &new);
+        assert_eq!(exit, Some(4), "{document:#}");
+        assert_eq!(names(&document), ["fault-0", "fault-1", "fault-2"]);
+        hides(&document.to_string());
+        let of = |name: &str| {
+            let parents = document["parents"].as_array().expect("parents").iter();
+            parents.filter(|parent| parent["parent"]["name"] == name).collect::<Vec<_>>()[0].clone()
+        };
+        const HIDDEN: &str = "<hidden: this component was shown Secrets>";
+        let changed = of("fault-0");
+        assert_eq!(changed["status"], json!([{ "path": "word", "old": HIDDEN, "new": HIDDEN }]), "{changed:#}");
+        assert_eq!(changed["created"][0]["name"], HIDDEN);
+        let fields = changed["changed"][0]["fields"].as_array().expect("fields");
+        let paths: Vec<_> = fields.iter().map(|field| field["path"].as_str().unwrap_or_default()).collect();
+        assert_eq!(paths, ["data.<hidden>", "data.kept", "metadata.annotations.<hidden>"], "{changed:#}");
+        for (name, reason) in [("fault-1", "PluginFailed"), ("fault-2", "Denied")] {
+            assert_eq!(of(name)["newFailure"], json!({ "reason": reason, "message": HIDDEN }), "{document:#}");
+        }
+        let (_, printed, _) = host.ask_for_output(&["shadow", "faulty", &new.to_string_lossy(), "--show", "0"]);
+        hides(&printed);
+
+        // Neither is it in why the component is not activated, in whatever place that is shown.
+        folder.put(&peeking);
+        host.until_plugin("the component waits", |plugin| plugin["refused"]["reason"] == "ApprovalRequired").await;
+        let (_, history) = host.ask(&["history", "faulty"]);
+        for text in [host.status().await.expect("a status").to_string(), history, host.log()] {
+            hides(&text);
+        }
+    });
+}
+
 #[test]
 fn what_the_checks_would_refuse_is_a_failure() {
     run(async {

@@ -1,0 +1,231 @@
+//! Whose finalizer is whose: which ones a plugin may hold, and which of those on an object are its to remove. Pure.
+//!
+//! A component chooses its finalizer, and the host removes that with an account of its own. So a name counts only if
+//! it carries the plugin's, or if the administrator wrote it down for this plugin; and what `managedFields` says
+//! somebody else set stays.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::names;
+use crate::model::object::{HOST_MANAGER, Object, plugin_manager};
+
+/// The most finalizers that `plugin.yaml` names.
+const MOST: usize = 16;
+
+/// The domain of finalizers on parents of the core group.
+const CORE_DOMAIN: &str = "plugin.hotshoe.dev";
+
+/// Field managers of the API server's own, into which it merges entries of others: they say nothing of who set a field.
+const MERGED: [&str; 2] = ["ancient-changes", "before-first-apply"];
+
+/// Returns the domain of finalizers on parents of a group.
+pub fn domain(group: &str) -> &str {
+    if group.is_empty() { CORE_DOMAIN } else { group }
+}
+
+/// Returns the plugin's name that a finalizer carries: `DOMAIN/PLUGIN` and `DOMAIN/PLUGIN.ANYTHING` are those of `PLUGIN`
+/// alone, for its name has no dot.
+pub fn carried_name(finalizer: &str) -> Option<&str> {
+    let (_, name) = finalizer.split_once('/')?;
+    name.split('.').next().filter(|plugin| !plugin.is_empty())
+}
+
+/// A finalizer that `plugin.yaml` names for its plugin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Named {
+    /// `DOMAIN/NAME`, in the group of the parents.
+    pub name: String,
+    /// Field managers that may have set it in place of the host: of an operator that the plugin replaces, or of a tool that
+    /// restores backups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also_set_by: Vec<String>,
+}
+
+/// The finalizers that a plugin may hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entitled {
+    plugin: String,
+    named: Vec<Named>,
+    /// Field managers under which the host has set finalizers for this plugin.
+    managers: Vec<String>,
+}
+
+impl Entitled {
+    /// Validates what `plugin.yaml` of a plugin names. It may also take over from others that had these field managers.
+    ///
+    /// # Errors
+    /// What is wrong, in words for the administrator.
+    pub fn new(plugin: &str, named: Vec<Named>, predecessors: &[String]) -> Result<Self, String> {
+        if named.len() > MOST {
+            return Err(format!("it has more than {MOST} finalizers"));
+        }
+        let is_none = |name: &&String| !name.contains('/') || !names::is_qualified(name);
+        if let Some(name) = named.iter().map(|named| &named.name).find(is_none) {
+            return Err(format!("it has {name:?}, which is no finalizer of the form DOMAIN/NAME"));
+        }
+        let ours = [HOST_MANAGER.to_owned(), plugin_manager(plugin)];
+        let managers = ours.into_iter().chain(predecessors.iter().cloned()).collect();
+        Ok(Self { plugin: plugin.to_owned(), named, managers })
+    }
+
+    /// Returns those that `plugin.yaml` names.
+    pub fn named(&self) -> &[Named] {
+        &self.named
+    }
+
+    /// Returns whether the plugin may hold a finalizer.
+    pub fn has(&self, finalizer: &str) -> bool {
+        self.carries_its_name(finalizer) || self.find(finalizer).is_some()
+    }
+
+    /// Returns which field manager set a finalizer that is on an object, where that was neither the host for this plugin
+    /// nor for one that it takes over from. None where it is the plugin's to remove: also where nobody is said to have
+    /// set it, as after `managedFields` was lost, for then the administrator's word is all there is.
+    pub fn set_by_another<'o>(&self, object: &'o Object, finalizer: &str) -> Option<&'o str> {
+        if self.carries_its_name(finalizer) {
+            return None;
+        }
+        let setters = || object.setters_of(finalizer).filter(|manager| !MERGED.contains(manager));
+        let also = self.find(finalizer).map_or(&[][..], |named| &named.also_set_by);
+        let is_ours = setters().any(|manager| self.managers.iter().chain(also).any(|ours| ours == manager));
+        if is_ours { None } else { setters().next() }
+    }
+
+    fn find(&self, finalizer: &str) -> Option<&Named> {
+        self.named.iter().find(|named| named.name == finalizer)
+    }
+
+    /// Nobody else has any business with such a one, whoever wrote it: a backup that is restored has another field manager.
+    fn carries_its_name(&self, finalizer: &str) -> bool {
+        carried_name(finalizer) == Some(&*self.plugin)
+    }
+}
+
+/// Which plugin of a host has which finalizers. No two share one: it would be removed for both when the first is done.
+#[derive(Debug, Default)]
+pub struct Holders(Mutex<BTreeMap<String, Arc<str>>>);
+
+impl Holders {
+    /// Notes what a plugin has from now on: its finalizer, and former ones that objects still have.
+    ///
+    /// # Errors
+    /// The name of the plugin that has its finalizer already; nothing changes.
+    pub fn hold(&self, plugin: &Arc<str>, finalizer: Option<&str>, former: &[String]) -> Result<(), Arc<str>> {
+        let mut holders = self.0.lock();
+        let other = finalizer.and_then(|finalizer| holders.get(finalizer)).filter(|holder| *holder != plugin);
+        if let Some(other) = other {
+            return Err(other.clone());
+        }
+        holders.retain(|_, holder| holder != plugin);
+        for finalizer in finalizer.into_iter().chain(former.iter().map(String::as_str)) {
+            holders.entry(finalizer.to_owned()).or_insert_with(|| plugin.clone());
+        }
+        Ok(())
+    }
+
+    /// Returns another plugin than this one that has a finalizer.
+    pub fn other_than(&self, plugin: &str, finalizer: &str) -> Option<Arc<str>> {
+        self.0.lock().get(finalizer).filter(|holder| ***holder != *plugin).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::object::Lens;
+    use crate::model::projection::Projection;
+
+    const NAMED: &str = "example.com/finalizer";
+    const CARRIED: &str = "example.com/web";
+
+    fn named(name: &str) -> Named {
+        Named { name: name.to_owned(), also_set_by: vec!["old-operator".to_owned()] }
+    }
+
+    fn entitled() -> Entitled {
+        Entitled::new("web", vec![named(NAMED)], &["hotshoe/nginx".to_owned()]).unwrap()
+    }
+
+    /// An object with both finalizers, set by these field managers.
+    fn set_by(managers: &[&str]) -> Object {
+        let fields = serde_json::json!({ "f:metadata": { "f:finalizers": {
+            ".": {}, format!("v:{NAMED:?}"): {}, format!("v:{CARRIED:?}"): {},
+        } } });
+        let entry = |manager| serde_json::json!({ "manager": manager, "operation": "Update", "fieldsV1": fields });
+        let entries: Vec<_> = managers.iter().map(entry).collect();
+        let metadata = serde_json::json!({ "name": "a", "finalizers": [NAMED, CARRIED], "managedFields": entries });
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        Object::read(&serde_json::json!({ "metadata": metadata }).to_string(), &lens).unwrap()
+    }
+
+    #[test]
+    fn a_plugin_may_hold_what_carries_its_name_or_is_named_for_it() {
+        for (finalizer, may) in [
+            ("example.com/web", true),
+            ("other.example.com/web", true),
+            ("example.com/web.cleanup", true),
+            (NAMED, true),
+            ("example.com/web-cache", false),
+            ("example.com/webs", false),
+            ("example.com/my.web", false),
+            ("example.com/Web", false),
+            ("example.com/", false),
+            ("web", false),
+            ("", false),
+        ] {
+            assert_eq!(entitled().has(finalizer), may, "{finalizer}");
+        }
+        assert!(!Entitled::default().has("example.com/"), "no name is no plugin's");
+    }
+
+    #[test]
+    fn a_finalizer_is_named_with_its_domain() {
+        for wrong in ["foregroundDeletion", "a/b/c", "", "example.com/"] {
+            let error = Entitled::new("web", vec![named(wrong)], &[]).unwrap_err();
+            assert!(error.contains("of the form DOMAIN/NAME"), "{error}");
+        }
+        assert!(Entitled::new("web", vec![named(NAMED); MOST + 1], &[]).is_err());
+    }
+
+    #[test]
+    fn a_named_finalizer_that_somebody_else_set_is_not_the_plugins() {
+        for (managers, other) in [
+            (&["kubectl-create"][..], Some("kubectl-create")),
+            (&["hotshoe/other"], Some("hotshoe/other")),
+            (&["before-first-apply", "velero-server"], Some("velero-server")),
+            (&["hotshoe/web"], None),
+            (&["hotshoe"], None),
+            (&["hotshoe/nginx"], None),
+            (&["old-operator"], None),
+            (&["kubectl", "hotshoe/web"], None),
+            (&["ancient-changes"], None),
+            (&["before-first-apply"], None),
+            (&[], None),
+        ] {
+            let object = set_by(managers);
+            assert_eq!(entitled().set_by_another(&object, NAMED), other, "{managers:?}");
+            assert_eq!(entitled().set_by_another(&object, CARRIED), None, "nobody else's, whoever wrote it");
+        }
+    }
+
+    #[test]
+    fn the_plugin_that_has_a_finalizer_keeps_it() {
+        let (holders, web, other): (Holders, Arc<str>, Arc<str>) = (Holders::default(), "web".into(), "other".into());
+        assert_eq!(holders.hold(&web, Some("a/1"), &["a/former".to_owned()]), Ok(()));
+        assert_eq!(holders.hold(&other, Some("a/1"), &[]), Err(web.clone()));
+        assert_eq!(holders.hold(&other, Some("a/former"), &[]), Err(web.clone()));
+        assert_eq!(holders.hold(&other, Some("a/2"), &["a/former".to_owned()]), Ok(()));
+        assert_eq!(holders.other_than("other", "a/former"), Some(web.clone()), "it had it first");
+        assert_eq!(holders.hold(&web, Some("a/2"), &[]), Err(other.clone()));
+        assert_eq!(holders.other_than("other", "a/1"), Some(web.clone()), "a refusal changes nothing");
+        assert_eq!(holders.hold(&web, None, &[]), Ok(()));
+        assert_eq!(holders.hold(&other, Some("a/1"), &[]), Ok(()), "it is free again");
+        assert_eq!(holders.other_than("other", "a/1"), None);
+    }
+}

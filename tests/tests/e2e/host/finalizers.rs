@@ -1,0 +1,158 @@
+//! Whose finalizer is whose: which ones a plugin may hold, and which are taken off.
+
+use std::time::Duration;
+
+use hotshoe_tests::guests::Folder;
+use hotshoe_tests::kinds::FAULT;
+use hotshoe_tests::run;
+use hotshoe_tests::scene::said;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::faults::{fault, scene_with_faults, serves, start};
+
+const FINALIZER: &str = "fixtures.example.com/finalizer";
+const NAMED: &str = "  finalizers: [{name: fixtures.example.com/finalizer}]\n";
+/// Field managers with an entry each for an update; the API server keeps ten of them and merges the oldest.
+const CROWD: usize = 12;
+
+fn holds_it(object: &Value) -> bool {
+    object["metadata"]["finalizers"] == json!([FINALIZER])
+}
+
+/// What `/status` says of the refused component of a plugin.
+fn refusal<'a>(status: &'a Value, plugin: &str) -> &'a str {
+    let plugins = status["plugins"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let refused = plugins.iter().find(|one| one["name"] == plugin).map(|one| &one["refused"]["message"]);
+    refused.and_then(Value::as_str).unwrap_or_default()
+}
+
+#[test]
+fn a_finalizer_that_is_not_the_plugins_own_is_refused_until_plugin_yaml_names_it() {
+    run(async {
+        let mut scene = scene_with_faults("finalizer-of-others").await;
+        let folder = Folder::of_faulty();
+        folder.edit(NAMED, "");
+        let host = scene.start().await.plugins(&[folder.path()]).start();
+        scene.watch_log(&host);
+        // As another operator's: held by an object already, and never the host's to take off.
+        let mut object = fault("one", "");
+        object["metadata"]["finalizers"] = json!([FINALIZER]);
+        scene.create(object).await;
+        let refused = async || {
+            let status = host.status().await?;
+            let refusal = refusal(&status, "faulty");
+            let is_told = refusal.contains("neither carries the plugin's name, as fixtures.example.com/faulty does");
+            if is_told { Ok(()) } else { Err(format!("{status:#}")) }
+        };
+        host.until("the component is refused", refused).await;
+        scene.delete(&FAULT, "one").await;
+        assert!(holds_it(&scene.get(&FAULT, "one").await));
+
+        folder.edit("  grants:", &format!("{NAMED}  grants:"));
+        host.ready().await;
+        serves(&scene, "two").await;
+        assert!(holds_it(&scene.get(&FAULT, "two").await));
+        folder.edit(NAMED, "");
+        host.says(&["plugin.yaml is not applied", "the active revision holds the finalizer"]).await;
+        scene.delete(&FAULT, "two").await;
+        scene.gone(&FAULT, "two").await;
+        assert!(holds_it(&scene.get(&FAULT, "one").await), "somebody else set it");
+        scene.merge(&FAULT, "one", json!({ "metadata": { "finalizers": null } })).await;
+    });
+}
+
+#[test]
+fn two_plugins_never_have_the_same_finalizer() {
+    run(async {
+        let mut scene = scene_with_faults("finalizer-shared").await;
+        let (first, second) = (Folder::of_faulty(), Folder::of_faulty());
+        second.edit("name: faulty\n", "name: second\n");
+        second.edit(NAMED, "");
+        let host = scene.start().await.plugins(&[first.path(), second.path()]).start();
+        scene.watch_log(&host);
+        host.says(&["the component is active", "faulty"]).await;
+        second.edit("  grants:", &format!("{NAMED}  grants:"));
+        let refused = async || {
+            let status = host.status().await?;
+            let is_told = refusal(&status, "second").contains("which the plugin faulty of this host has");
+            if is_told { Ok(()) } else { Err(format!("{status:#}")) }
+        };
+        host.until("the second is refused", refused).await;
+        // The one that has it cleans up as if there were no other.
+        serves(&scene, "one").await;
+        assert!(holds_it(&scene.get(&FAULT, "one").await));
+        scene.delete(&FAULT, "one").await;
+        scene.gone(&FAULT, "one").await;
+    });
+}
+
+#[test]
+fn a_finalizer_that_somebody_else_set_stays_and_the_condition_says_whose_it_is() {
+    run(async {
+        let mut scene = scene_with_faults("finalizer-foreign").await;
+        let folder = Folder::of_faulty();
+        let _host = start(&mut scene, &folder).await;
+        let mut object = fault("one", "");
+        object["metadata"]["finalizers"] = json!([FINALIZER]);
+        scene.apply("old-operator", object).await;
+        scene.until_object(&FAULT, "one", "is served", |object| said(object, "Kept").0 == "True").await;
+        scene.delete(&FAULT, "one").await;
+        let is_told = async || {
+            let object = scene.get(&FAULT, "one").await;
+            let (status, reason, message) = said(&object, "Reconciled");
+            let is_told = (status, reason) == ("False", "CleanUpWaits")
+                && message.contains("was set by old-operator and not by this plugin")
+                && message.contains("alsoSetBy");
+            is_told.then_some(()).ok_or_else(|| format!("{:#}", object["status"]))
+        };
+        scene.until_within(Duration::from_secs(75), "the condition says who set it", is_told).await;
+        assert!(holds_it(&scene.get(&FAULT, "one").await));
+
+        folder.edit("/finalizer}]", "/finalizer, alsoSetBy: [old-operator]}]");
+        scene.gone(&FAULT, "one").await;
+    });
+}
+
+#[test]
+fn what_the_host_added_is_its_own_whatever_others_write_and_after_a_restart() {
+    run(async {
+        let mut scene = scene_with_faults("finalizer-kept").await;
+        let folder = Folder::of_faulty();
+        let mut host = start(&mut scene, &folder).await;
+        for name in ["untouched", "applied", "replaced", "crowded", "lost"] {
+            serves(&scene, name).await;
+        }
+        let untouched = scene.get(&FAULT, "untouched").await;
+        let entries = untouched["metadata"]["managedFields"].as_array().expect("entries").iter();
+        let ours: Vec<_> = entries.filter(|entry| !entry["fieldsV1"]["f:metadata"]["f:finalizers"].is_null()).collect();
+        assert_eq!(ours.len(), 1, "{ours:#?}");
+        assert_eq!((&ours[0]["manager"], &ours[0]["operation"]), (&json!("hotshoe/faulty"), &json!("Update")));
+
+        let mut applied = fault("applied", "");
+        applied["metadata"]["annotations"] = json!({ "a": "b" });
+        scene.apply("another", applied).await;
+        let mut replaced = scene.get(&FAULT, "replaced").await;
+        replaced["metadata"]["annotations"] = json!({ "a": "b" });
+        let path = FAULT.path(&scene.namespace, Some("replaced"));
+        scene.person.request(Method::PUT, &path, "application/json", &replaced).await.expect("it is replaced");
+        for one in 0..CROWD {
+            let path = format!("{}?fieldManager=one-{one}", FAULT.path(&scene.namespace, Some("crowded")));
+            let patch = json!({ "metadata": { "annotations": { format!("of-{one}"): "a" } } });
+            let merge = "application/merge-patch+json";
+            scene.person.request(Method::PATCH, &path, merge, &patch).await.expect("it is annotated");
+        }
+        let forgotten = json!([{ "op": "replace", "path": "/metadata/managedFields", "value": [{}] }]);
+        scene.json_patch(&FAULT, "lost", forgotten).await;
+        host.stop();
+
+        let _host = start(&mut scene, &folder).await;
+        for name in ["untouched", "applied", "replaced", "crowded", "lost"] {
+            assert!(holds_it(&scene.get(&FAULT, name).await), "{name}");
+            scene.delete(&FAULT, name).await;
+        }
+        for name in ["untouched", "applied", "replaced", "crowded", "lost"] {
+            scene.gone(&FAULT, name).await;
+        }
+    });
+}
