@@ -9,6 +9,7 @@ mod deleting;
 mod granted;
 mod old_style;
 mod orphaned;
+mod ports;
 mod reporting;
 mod restart;
 mod rights;
