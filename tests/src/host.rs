@@ -21,6 +21,7 @@ pub const IMAGE: &str = "memcached:1.4.36-alpine";
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(60);
 const SERVING: &str = "on http://";
+const SERVING_BY_TLS: &str = "on https://";
 const PROBED: &str = "at http://";
 const COMMANDED: &str = "commands reach this host on ";
 /// Where the tests' hosts have their sockets, each named after its port.
@@ -250,7 +251,9 @@ impl Host {
     /// # Errors
     /// When it does not answer.
     pub fn ask_port(&self, method: &str, path: &str) -> Result<(u16, String), String> {
-        let stream = TcpStream::connect(self.address()?).and_then(|stream| {
+        let is_probe = ["/healthz", "/readyz"].contains(&path);
+        let probed = self.probed().ok().filter(|_| is_probe);
+        let stream = TcpStream::connect(probed.map_or_else(|| self.address(), Ok)?).and_then(|stream| {
             stream.set_read_timeout(Some(ANSWER))?;
             Ok(stream)
         });
@@ -274,7 +277,7 @@ impl Host {
     /// # Errors
     /// When it has not said so yet.
     pub fn address(&self) -> Result<String, String> {
-        self.place(SERVING)
+        self.place(SERVING).or_else(|_| self.place(SERVING_BY_TLS))
     }
 
     /// Where it is probed, if not where it serves.

@@ -31,7 +31,7 @@ use crate::sandbox::engine::Engine;
 use crate::sandbox::safe_file;
 use crate::server;
 use crate::server::admin_socket::AdminSocket;
-use crate::server::{About, Ports};
+use crate::server::{About, Ports, SecureMetrics};
 use crate::telemetry::metrics::Metrics;
 use hotshoe_core::model::names;
 
@@ -75,6 +75,14 @@ pub struct Args {
     /// A place of their own for /healthz and /readyz, where no other client takes it from a kubelet
     #[arg(long, env = "HOTSHOE_PROBES", value_name = "HOST:PORT", value_parser = listen)]
     probes: Option<SocketAddr>,
+    /// Serve /metrics by TLS, and to those only whom the API server lets `get` /metrics: it is asked about the bearer
+    /// token of each request. `hotshoe rbac --metrics-secure` prints the rights for that
+    #[arg(long, requires = "probes")]
+    metrics_secure: bool,
+    /// The folder with tls.crt and tls.key for that, read again when they change [default: a certificate that nobody
+    /// has signed]
+    #[arg(long, value_name = "DIR", requires = "metrics_secure")]
+    metrics_cert_dir: Option<PathBuf>,
     /// The socket on which an administrator's commands reach this host, in a directory that is closed to other users
     /// [default: named after the port, in $XDG_RUNTIME_DIR/hotshoe, or else in the cache directory]
     #[arg(long, env = "HOTSHOE_SOCKET", value_name = "PATH")]
@@ -121,6 +129,9 @@ impl Args {
             tokio::spawn(warn_of_missing(cluster.clone(), namespace.clone()));
         }
         let context = cluster.context.clone();
+        let secure = self
+            .metrics_secure
+            .then(|| SecureMetrics { cluster: cluster.clone(), certificate: self.metrics_cert_dir.clone() });
         let metrics = Arc::new(Metrics::default());
         let shared = Arc::new(Shared {
             recorder: Recorder::start(cluster.clone()),
@@ -139,7 +150,7 @@ impl Args {
         });
         let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| rollout::start(plugin, shared.clone())).collect();
         let about = About { plugins: plugins.clone(), metrics, context };
-        ports.serve(about.clone())?;
+        ports.serve(secure, about.clone())?;
         server::serve_commands(socket, about);
         tokio::select! {
             stopped = stop_signal() => stopped?,

@@ -13,6 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 /// What one port grants its clients.
 #[derive(Clone, Copy)]
@@ -30,12 +31,12 @@ const BOUNDS: Bounds = Bounds { connections: 128, headers: Duration::from_secs(5
 /// What is kept of a request's headers, bytes.
 const BUFFER: usize = 16 * 1024;
 
-/// Serves until the process ends.
-pub(super) async fn serve(listener: TcpListener, routes: Router) {
-    serve_within(BOUNDS, listener, routes).await;
+/// Serves until the process ends, in plain text or by TLS.
+pub(super) async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, routes: Router) {
+    serve_within(BOUNDS, listener, tls, routes).await;
 }
 
-async fn serve_within(bounds: Bounds, mut listener: TcpListener, routes: Router) {
+async fn serve_within(bounds: Bounds, mut listener: TcpListener, tls: Option<TlsAcceptor>, routes: Router) {
     let mut http = Builder::new();
     // One request each, so that no idle connection keeps a place.
     http.keep_alive(false).max_buf_size(BUFFER).timer(TokioTimer::new()).header_read_timeout(bounds.headers);
@@ -43,9 +44,21 @@ async fn serve_within(bounds: Bounds, mut listener: TcpListener, routes: Router)
     loop {
         let (stream, _) = Listener::accept(&mut listener).await;
         places.make_room();
-        let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes.clone()));
+        let (http, service) = (http.clone(), TowerToHyperService::new(routes.clone()));
         // A peer that breaks off, or is too slow, needs no answer.
-        let serving = tokio::spawn(async move { drop(timeout(bounds.whole, connection).await) });
+        let serving = match tls.clone() {
+            None => {
+                let connection = http.serve_connection(TokioIo::new(stream), service);
+                tokio::spawn(async move { drop(timeout(bounds.whole, connection).await) })
+            }
+            Some(tls) => {
+                let connection = async move {
+                    let Ok(Ok(stream)) = timeout(bounds.headers, tls.accept(stream)).await else { return };
+                    drop(http.serve_connection(TokioIo::new(stream), service).await);
+                };
+                tokio::spawn(async move { drop(timeout(bounds.whole, connection).await) })
+            }
+        };
         places.taken.push_back(serving.abort_handle());
     }
 }
@@ -87,7 +100,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let routes = Router::new().route("/", get(|| async { "ok" }));
-        tokio::spawn(serve_within(bounds, listener, routes));
+        tokio::spawn(serve_within(bounds, listener, None, routes));
         address
     }
 

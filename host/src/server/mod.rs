@@ -4,24 +4,32 @@
 //! |---|---|
 //! | `public.rs` | what every client of a port may ask for |
 //! | `connections.rs` | their connections, which are bounded |
+//! | `authorization.rs`, `certificate.rs` | who may read the metrics, and TLS, where that is asked for |
 //! | `admin.rs` | the commands, which change what is active and show what is in objects |
 //! | `admin_socket.rs` | the socket, in a directory of the host's user alone |
 //! | `verb.rs` | the commands as paths, for both ends |
 
 pub mod admin;
 pub mod admin_socket;
+pub mod authorization;
+pub mod certificate;
 pub mod connections;
 pub mod public;
 pub mod verb;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
+
+use crate::cluster::client::Cluster;
 
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::server::admin_socket::AdminSocket;
+use crate::server::authorization::Authorizer;
 use crate::telemetry::metrics::Metrics;
 
 /// What the server serves.
@@ -33,6 +41,14 @@ pub struct About {
     pub metrics: Arc<Metrics>,
     /// The kubeconfig context.
     pub context: String,
+}
+
+/// How metrics are served to those only whom the API server lets read them.
+pub struct SecureMetrics {
+    /// The cluster that is asked.
+    pub cluster: Cluster,
+    /// The folder of `tls.crt` and `tls.key`; without it, the host makes a certificate.
+    pub certificate: Option<PathBuf>,
 }
 
 /// The ports of a host.
@@ -64,25 +80,35 @@ impl Ports {
         self.listener.local_addr()
     }
 
-    /// Serves until the process ends.
+    /// Serves until the process ends. What is asked of `secure` metrics a kubelet cannot give, so its probes have a port
+    /// of their own then.
     ///
     /// # Errors
-    /// When the operating system does not say where.
-    pub fn serve(self, about: About) -> io::Result<()> {
-        let address = self.address()?;
+    /// When there is no certificate, or the operating system does not say where it listens.
+    pub fn serve(self, secure: Option<SecureMetrics>, about: About) -> anyhow::Result<()> {
+        let (address, mut served) = (self.address()?, "/metrics");
         let mut routes = public::metrics(about.clone());
         match self.probes {
             Some(listener) => {
-                tracing::info!("serving /metrics on http://{address}");
                 tracing::info!("serving /healthz and /readyz at http://{}", listener.local_addr()?);
-                tokio::spawn(connections::serve(listener, public::probes(about)));
+                tokio::spawn(connections::serve(listener, None, public::probes(about)));
             }
             None => {
-                tracing::info!("serving /metrics, /healthz and /readyz on http://{address}");
+                served = "/metrics, /healthz and /readyz";
                 routes = routes.merge(public::probes(about));
             }
         }
-        tokio::spawn(connections::serve(self.listener, routes));
+        let scheme = if secure.is_some() { "https" } else { "http" };
+        let tls = match secure {
+            Some(SecureMetrics { cluster, certificate }) => {
+                let authorizer = Arc::new(Authorizer::new(cluster));
+                routes = routes.layer(from_fn_with_state(authorizer, authorization::required));
+                Some(certificate::acceptor(certificate.as_deref())?)
+            }
+            None => None,
+        };
+        tracing::info!("serving {served} on {scheme}://{address}");
+        tokio::spawn(connections::serve(self.listener, tls, routes));
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 mod in_cluster;
 mod outage;
 mod rbac;
+mod secure_metrics;
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
