@@ -24,6 +24,6 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
 FROM scratch
 COPY --from=build /image/ /
 USER 65532:65532
-EXPOSE 8080
+EXPOSE 8080 8081
 ENTRYPOINT ["/hotshoe"]
 CMD ["run", "/plugins/memcached"]

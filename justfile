@@ -32,6 +32,7 @@ waiting := 'RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((8 * ' + num_cpus() + '))}
 
 # The plugins that the Deployment runs; its arguments are on one line.
 deployed := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o 'plugins/[a-z0-9-]*')"
+deployed_options := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o -- '--metrics-secure' || true)"
 
 # CLUSTER=… and IMG=… among the words of a recipe, as `make` reads them; the others stay.
 words := 'words=(); for word in "$@"; do case $word in CLUSTER=*) export HOTSHOE_CLUSTER=${word#CLUSTER=} ;; IMG=*) IMG=${word#IMG=} ;; *) words+=("$word") ;; esac; done; set -- ${words[@]+"${words[@]}"}'
@@ -478,7 +479,7 @@ generated crds deploy: build-host
     @mkdir -p "$1" "$2"
     @"{{ hotshoe }}" crd --out "$1"
     @for plugin in {{ deployed }}; do "{{ hotshoe }}" build "$plugin"; done
-    @"{{ hotshoe }}" rbac --offline {{ deployed }} >"$2/rbac.yaml.new"
+    @"{{ hotshoe }}" rbac --offline {{ deployed }} {{ deployed_options }} >"$2/rbac.yaml.new"
     @mv "$2/rbac.yaml.new" "$2/rbac.yaml"
     @deploy/render.sh {{ version }} "$2/rbac.yaml" >"$2/install.yaml"
 

@@ -16,7 +16,7 @@ done
 host=${address%:*}
 host=${host#[}
 if (exec 3<>"/dev/tcp/${host%]}/${address##*:}") 2>/dev/null; then
-    printf 'error: something listens on %s already, likely a host; nothing was changed\n  where: `target/release/hotshoe status --address %s` says what it is\n  next:  stop it, or run this one elsewhere: just run … --listen 127.0.0.1:8081, and ask it by `hotshoe status --address 127.0.0.1:8081`\n' \
-        "$address" "$address" >&2
+    printf 'error: something listens on %s already, likely a host; nothing was changed\n  where: `target/release/hotshoe status` says which hosts of yours run here\n  next:  stop it, or run this one elsewhere: just run … --listen 127.0.0.1:8081\n' \
+        "$address" >&2
     exit 1
 fi

@@ -14,6 +14,8 @@ PATH="$PWD/target/control-plane/bin:$PATH"
 held=$(kubectl get role hotshoe-impersonates --namespace hotshoe-system --ignore-not-found -o jsonpath='{.rules[*].resourceNames[*]}')
 plugins=("$1")
 shift
+secure=
+[[ " $* " != *' --metrics-secure '* ]] || secure=--metrics-secure
 for other in "$@" ${held:+$(printf 'plugins/%s ' $held)}; do
     [ -e "$other/plugin.yaml" ] || [[ $other == */plugin.yaml ]] || continue
     [[ " ${plugins[*]} " == *" $other "* ]] || plugins+=("$other")
@@ -21,7 +23,7 @@ done
 for name in $held; do
     [ ! -e "plugins/$name" ] || [ -e "target/plugins/$name.wasm" ] || target/release/hotshoe build "plugins/$name" >&2
 done
-rights=$(target/release/hotshoe rbac "${plugins[@]}")
+rights=$(target/release/hotshoe rbac $secure "${plugins[@]}")
 for name in $held; do
     grep -q "name: hotshoe-$name\$" <<<"$rights" ||
         echo "note: the rights of the plugin $name are not among these, for it is not in plugins/; name its folder too to keep them" >&2

@@ -180,13 +180,11 @@ cp -a target/guests/release target/guests/wasm32-unknown-unknown "$demo/plugins/
 cp target/plugins/memcached.wasm "$plugin/memcached.wasm"
 export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.6-alpine}"
 # A cache of its own: the host remembers there what it rolled back, and would not activate it again.
+export HOTSHOE_SOCKET=$PWD/$demo/run/host.sock
 command=(hotshoe run --namespace $namespace --kubeconfig "$demo/hotshoe.kubeconfig" --cache "$demo/cache" --listen 127.0.0.1:0 "$plugin")
 show "${command[@]}"
 "${command[@]}" >"$log" 2>&1 &
 host=$!
-await 'the host serves its status' '*http://*' grep -o 'on http://.*' "$log"
-HOTSHOE_LISTEN=$(sed -n 's|.* on http://||p' "$log" | head -n 1)
-export HOTSHOE_LISTEN
 await 'the host is ready' '*' hotshoe status
 sed 's/^/    /' "$log"
 run hotshoe status
@@ -333,8 +331,7 @@ command=(hotshoe run --namespace $namespace --kubeconfig "$demo/hotshoe.kubeconf
 show "${command[@]}"
 "${command[@]}" >"$log" 2>&1 &
 host=$!
-await 'the host serves its status' '*http://*' grep -o 'on http://.*' "$log"
-HOTSHOE_LISTEN=$(sed -n 's|.* on http://||p' "$log" | head -n 1)
+await 'the host is ready' '*' hotshoe status
 run kubectl apply -f crds/samples/cache_v1alpha1_memcached.yaml -f crds/samples/web_v1_nginxserver.yaml -f "$operator/crds/samples"
 for object in memcached/$sample nginxserver/example-nginx shop/shop-sample; do
     run kubectl wait "$object" --for=condition=Available --timeout=${patience}s
@@ -348,7 +345,7 @@ await 'their children are gone' '' kubectl get deployment,service,pod --output n
 step 'What is left'
 if [ -n "${KEEP:-}" ]; then
     say "The host runs on (its log: $log). To look around:" \
-        "    export KUBECONFIG=$KUBECONFIG HOTSHOE_LISTEN=$HOTSHOE_LISTEN" \
+        "    export KUBECONFIG=$KUBECONFIG HOTSHOE_SOCKET=$HOTSHOE_SOCKET" \
         '    just status' \
         'To end it:' \
         "    kill $host"

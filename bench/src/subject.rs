@@ -6,6 +6,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use hotshoe_core::model::digest::Digest;
 use serde::Serialize;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 
 use crate::cells::Setup;
 use crate::plane::{Manifests, Plane};
@@ -126,7 +128,8 @@ pub async fn start_host(plane: &Plane, programs: &Programs, plugins: &[&Path], l
     let mut command = Command::new(&programs.host);
     command.arg("run").args(plugins).args(["--follow", "--listen", "127.0.0.1:0", "--cache"]);
     // Kept between runs: a host compiles a component once.
-    command.arg(repository("target/bench/cache"));
+    command.arg(repository("target/bench/cache")).env_remove("HOTSHOE_SOCKET");
+    command.env("XDG_RUNTIME_DIR", repository("target/bench/run"));
     Subject::Host.run(plane, command, log).await
 }
 
@@ -155,32 +158,37 @@ impl Metrics {
 /// # Errors
 /// When it does not serve its metrics.
 pub async fn metrics(host: &Process) -> Result<Metrics> {
-    get(&address(host)?, "/metrics").await.map(Metrics)
+    let stream = TcpStream::connect(place(host, "on http://")?).await?;
+    get(stream, "/metrics").await.map(Metrics)
 }
 
 /// Whether this component is the one that decides.
 ///
 /// # Errors
-/// When the host does not serve its status.
+/// When the host does not answer on its socket.
 pub async fn decides(host: &Process, component: &[u8]) -> Result<bool> {
-    let status = get(&address(host)?, "/status").await?;
+    let stream = UnixStream::connect(socket(host)?).await?;
+    let status = get(stream, "/status").await?;
     Ok(status.contains(&format!("\"digest\":\"{}\",\"version\"", Digest::of(component).full())))
 }
 
-/// Where a host serves, as it says.
+/// The socket on which a host takes commands.
 ///
 /// # Errors
-/// When it does not serve.
-pub fn address(host: &Process) -> Result<String> {
-    let said = host.said();
-    let address = said.lines().find_map(|line| line.split_once("on http://")).context("the host does not serve")?.1;
-    Ok(address.trim().to_owned())
+/// When it takes none.
+pub fn socket(host: &Process) -> Result<String> {
+    place(host, "commands reach this host on ")
 }
 
-async fn get(address: &str, path: &str) -> Result<String> {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut stream = tokio::net::TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+/// Where a host serves, as it says after these words.
+fn place(host: &Process, words: &str) -> Result<String> {
+    let said = host.said();
+    let place = said.lines().find_map(|line| line.split_once(words)).context("the host does not serve")?.1;
+    Ok(place.trim().to_owned())
+}
+
+async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> Result<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;

@@ -11,7 +11,7 @@
 //! | folder | what lives there | imports |
 //! |---|---|---|
 //! | [`cli`] | the command line, one file a verb | all below |
-//! | [`server`] | metrics, health, readiness, status, an administrator's commands | rollout and below |
+//! | [`server`] | metrics, health, readiness; an administrator's commands on a socket | rollout and below |
 //! | [`rollout`] | which revision is active, and how another replaces it | shadow and below |
 //! | [`shadow`] | two revisions asked about one parent | reconcile and below |
 //! | [`reconcile`] | observe, decide, check, apply, report | cluster and below |

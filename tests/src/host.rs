@@ -1,11 +1,12 @@
-//! The host as a process: started with the arguments that a person would give, asked over HTTP,
-//! ended politely or not.
+//! The host as a process: started with the arguments that a person would give, asked over its port and its
+//! socket, ended politely or not.
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -17,7 +18,14 @@ use crate::{guests, repository, wait};
 /// The image that the tests' servers run, unless a test says otherwise.
 pub const IMAGE: &str = "memcached:1.4.36-alpine";
 
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(60);
 const SERVING: &str = "on http://";
+const SERVING_BY_TLS: &str = "on https://";
+const PROBED: &str = "at http://";
+const COMMANDED: &str = "commands reach this host on ";
+/// Where the tests' hosts have their sockets, each named after its port.
+const SOCKETS: &str = "target/tests/run";
 
 /// How a host is to be started.
 #[derive(Clone)]
@@ -27,7 +35,6 @@ pub struct Start {
     namespace: Option<String>,
     image: Option<String>,
     cache: PathBuf,
-    listen: &'static str,
     follow: bool,
 }
 
@@ -55,7 +62,6 @@ impl Start {
             namespace: None,
             image: Some(IMAGE.to_owned()),
             cache: repository(guests::CACHES).join("hotshoe"),
-            listen: "127.0.0.1:0",
             follow: true,
         }
     }
@@ -95,13 +101,6 @@ impl Start {
         self
     }
 
-    /// Serve here instead of on a port of loopback.
-    #[must_use]
-    pub fn listen(mut self, address: &'static str) -> Self {
-        self.listen = address;
-        self
-    }
-
     /// Activate components on reload only, as a host does that is started without options.
     #[must_use]
     pub fn on_reload(mut self) -> Self {
@@ -113,7 +112,7 @@ impl Start {
     pub fn command(&self) -> Command {
         let mut command = Command::new(program());
         command.arg("run").args(&self.plugins).arg("--kubeconfig").arg(&self.kubeconfig);
-        command.args(["--listen", self.listen, "--cache"]).arg(&self.cache);
+        command.args(["--listen", "127.0.0.1:0", "--cache"]).arg(&self.cache);
         if self.follow {
             command.arg("--follow");
         }
@@ -121,6 +120,7 @@ impl Start {
             command.args(["--namespace", namespace]);
         }
         command.env_remove("KUBECONFIG").env_remove("MEMCACHED_IMAGE").env_remove("RUST_LOG");
+        in_session_of_tests(&mut command);
         if let Some(image) = &self.image {
             command.env("MEMCACHED_IMAGE", image);
         }
@@ -138,6 +138,11 @@ impl Start {
         host.ready().await;
         host
     }
+}
+
+/// Has a host make its socket where those of the tests are, whatever else runs on this machine.
+pub fn in_session_of_tests(command: &mut Command) {
+    command.env_remove("HOTSHOE_SOCKET").env("XDG_RUNTIME_DIR", repository(SOCKETS));
 }
 
 impl Host {
@@ -192,16 +197,16 @@ impl Host {
         .await
     }
 
-    /// `/status` as JSON.
+    /// Its status as JSON, with all that an administrator may see.
     ///
     /// # Errors
     /// When it does not answer.
     pub async fn status(&self) -> Result<Value, String> {
-        let (_, text) = self.get("/status").await?;
+        let (_, text) = self.command_socket("GET", "/status")?;
         serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))
     }
 
-    /// What `/status` says of its first plugin.
+    /// What its status says of its first plugin.
     pub async fn plugin(&self) -> Value {
         self.status().await.expect("a status")["plugins"][0].clone()
     }
@@ -211,7 +216,20 @@ impl Host {
         self.plugin().await["digest"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until this holds of what `/status` says of its first plugin.
+    /// Waits until its first plugin is not ready, and what it waits for has all of these words.
+    pub async fn waits_for(&self, words: &[&str]) -> String {
+        self.until(&format!("a plugin waits for {words:?}"), async || {
+            let (status, ready) = (self.status().await?, self.get("/readyz").await?);
+            let waiting = status["plugins"][0]["waiting"].as_str().unwrap_or_default().to_owned();
+            match (ready.0, words.iter().all(|word| waiting.contains(word))) {
+                (503, true) => Ok(waiting),
+                _ => Err(format!("{ready:?} {waiting}")),
+            }
+        })
+        .await
+    }
+
+    /// Waits until this holds of what its status says of its first plugin.
     pub async fn until_plugin(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         self.until(what, async || {
             let plugin = self.status().await?["plugins"][0].clone();
@@ -225,15 +243,33 @@ impl Host {
     /// # Errors
     /// When it does not answer.
     pub async fn get(&self, path: &str) -> Result<(u16, String), String> {
-        exchange(&self.address()?, "GET", path).map_err(|error| error.to_string())
+        self.ask_port("GET", path)
     }
 
-    /// Status code and body of a POST.
+    /// Status code and body of a request to its port.
     ///
     /// # Errors
     /// When it does not answer.
-    pub async fn post(&self, path: &str) -> Result<(u16, String), String> {
-        exchange(&self.address()?, "POST", path).map_err(|error| error.to_string())
+    pub fn ask_port(&self, method: &str, path: &str) -> Result<(u16, String), String> {
+        let is_probe = ["/healthz", "/readyz"].contains(&path);
+        let probed = self.probed().ok().filter(|_| is_probe);
+        let stream = TcpStream::connect(probed.map_or_else(|| self.address(), Ok)?).and_then(|stream| {
+            stream.set_read_timeout(Some(ANSWER))?;
+            Ok(stream)
+        });
+        stream.and_then(|stream| exchange(stream, method, path)).map_err(|error| error.to_string())
+    }
+
+    /// Status code and body of a request to its socket.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn command_socket(&self, method: &str, path: &str) -> Result<(u16, String), String> {
+        let stream = UnixStream::connect(self.socket()?).and_then(|stream| {
+            stream.set_read_timeout(Some(ANSWER))?;
+            Ok(stream)
+        });
+        stream.and_then(|stream| exchange(stream, method, path)).map_err(|error| error.to_string())
     }
 
     /// Where it serves, as it says in its log.
@@ -241,31 +277,49 @@ impl Host {
     /// # Errors
     /// When it has not said so yet.
     pub fn address(&self) -> Result<String, String> {
+        self.place(SERVING).or_else(|_| self.place(SERVING_BY_TLS))
+    }
+
+    /// Where it is probed, if not where it serves.
+    ///
+    /// # Errors
+    /// When it has not said so yet.
+    pub fn probed(&self) -> Result<String, String> {
+        self.place(PROBED)
+    }
+
+    /// The socket on which it takes commands.
+    ///
+    /// # Errors
+    /// When it has not said so yet.
+    pub fn socket(&self) -> Result<PathBuf, String> {
+        self.place(COMMANDED).map(PathBuf::from)
+    }
+
+    /// What follows these words in its log.
+    fn place(&self, words: &str) -> Result<String, String> {
         let log = self.log();
-        let address = log.lines().find_map(|line| {
-            let rest = line.split_once(SERVING)?.1;
-            let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':')).unwrap_or(rest.len());
-            rest.get(..end).map(str::to_owned)
-        });
-        address.ok_or_else(|| "the host does not serve yet".to_owned())
+        let place = log.lines().find_map(|line| line.split_once(words)?.1.split(['"', ' ']).next());
+        place.map(str::to_owned).ok_or_else(|| format!("the host does not say {words:?} yet"))
     }
 
     /// Another verb of the program, asked about this host.
     pub fn ask(&self, verb: &[&str]) -> (ExitStatus, String) {
-        let address = self.address().expect("the host serves");
-        let output = Command::new(program()).args(verb).env("HOTSHOE_LISTEN", address).output();
-        let output = output.expect("the program runs");
+        let output = self.asked(verb);
         let said = [output.stdout, output.stderr].concat();
         (output.status, String::from_utf8_lossy(&said).into_owned())
     }
 
     /// The same, with what it prints for scripts apart from what it says.
     pub fn ask_for_output(&self, verb: &[&str]) -> (Option<i32>, String, String) {
-        let address = self.address().expect("the host serves");
-        let output = Command::new(program()).args(verb).env("HOTSHOE_LISTEN", address).output();
-        let output = output.expect("the program runs");
+        let output = self.asked(verb);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.code(), text(&output.stdout), text(&output.stderr))
+    }
+
+    fn asked(&self, verb: &[&str]) -> Output {
+        let socket = self.socket().expect("the host takes commands");
+        Command::new(program()).args(verb).env("HOTSHOE_SOCKET", socket).output().expect("the program runs")
     }
 
     /// Its process.
@@ -328,10 +382,8 @@ pub(crate) fn tail(log: &Path) -> String {
     format!("── {} ──\n{}", log.display(), end.collect::<Vec<_>>().join("\n"))
 }
 
-fn exchange(address: &str, method: &str, path: &str) -> std::io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-    write!(stream, "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;
+fn exchange(mut stream: impl Read + Write, method: &str, path: &str) -> std::io::Result<(u16, String)> {
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer);

@@ -17,7 +17,7 @@ use crate::figure::Figure;
 use crate::figure::Target::AtMost;
 use crate::plane::Plane;
 use crate::process::Process;
-use crate::subject::{Subject, address};
+use crate::subject::{Subject, socket};
 use crate::watcher::Watcher;
 use crate::{load, repository};
 
@@ -89,7 +89,7 @@ fn components(plane: &Plane) -> Result<(std::path::PathBuf, std::path::PathBuf)>
 async fn shadow(setup: &Setup, host: &Process, component: &Path, changes: usize) -> Result<Took> {
     let (cpu, began) = (host.cpu()?, Instant::now());
     let mut command = Command::new(&setup.programs.host);
-    command.args(["shadow", "memcached"]).arg(component).args(["-o", "json", "--address", &address(host)?]);
+    command.args(["shadow", "memcached"]).arg(component).args(["-o", "json", "--socket", &socket(host)?]);
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
     tokio::pin!(output);
     let mut rss: f64 = 0.0;

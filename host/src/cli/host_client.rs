@@ -1,5 +1,6 @@
-//! How the command line speaks to a running host: HTTP on the loopback address where it listens.
+//! How the command line speaks to a running host: HTTP on the host's Unix socket.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
@@ -7,14 +8,15 @@ use axum::body::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use crate::config::LISTEN;
-use crate::server::Problem;
+use crate::config::socket;
+use crate::server::admin::Problem;
 
 /// A reload waits for a compilation.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -26,12 +28,22 @@ const MOST: usize = 64 << 20;
 /// Where an answer is not what this version would say.
 pub(super) const SHAPE: &str = "the host's answer has another shape; is it of this version?";
 
+/// How to reach a host in a cluster.
+const IN_CLUSTER: &str =
+    "one in a cluster is asked there: `kubectl exec -n hotshoe-system deployment/hotshoe -- /hotshoe status`";
+
 /// Where the host is.
 #[derive(clap::Args, Debug)]
 pub struct HostOptions {
-    /// Where the host listens
-    #[arg(long, default_value = LISTEN, env = "HOTSHOE_LISTEN", value_name = "HOST:PORT", value_parser = address)]
-    address: String,
+    /// The host's socket [default: that of the only host that this user runs here]
+    #[arg(long, env = "HOTSHOE_SOCKET", value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+/// A host that took a connection.
+struct Host {
+    stream: UnixStream,
+    path: PathBuf,
 }
 
 impl HostOptions {
@@ -52,16 +64,18 @@ impl HostOptions {
     }
 
     async fn ask(&self, method: Method, path: &str, patience: Duration) -> anyhow::Result<Value> {
+        let Host { stream, path: socket } = self.reach().await?;
         let exchange = async {
-            let response = self.send(method, path, Bytes::new()).await?;
+            let response = send(stream, method, path, Bytes::new()).await?;
             let status = response.status();
-            anyhow::Ok((status, self.whole(response).await?))
+            anyhow::Ok((status, whole(response).await?))
         };
-        let (status, body) = timeout(patience, exchange).await.with_context(|| {
-            format!("the host on {} did not answer within {patience:?}; its log may say why", self.address)
-        })??;
-        ensure!(status.is_success(), "{}", self.problem(status, &body));
-        serde_json::from_slice(&body).with_context(|| self.stranger(status))
+        let silent =
+            || format!("the host on {} did not answer within {patience:?}; its log may say why", shown(&socket));
+        let answered = timeout(patience, exchange).await.with_context(silent)?;
+        let (status, body) = answered.with_context(|| broken(&socket))?;
+        ensure!(status.is_success(), "{}", problem(&socket, status, &body));
+        serde_json::from_slice(&body).with_context(|| stranger(&socket, status))
     }
 
     /// Sends bytes, and hands on each line of the answer as it comes.
@@ -74,61 +88,99 @@ impl HostOptions {
         body: Vec<u8>,
         mut on_line: impl FnMut(&str) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let silent = || format!("the host on {} said nothing for {PATIENCE:?}; its log may say why", self.address);
-        let response = timeout(PATIENCE, self.send(Method::POST, path, body.into())).await.with_context(silent)??;
+        let Host { stream, path: socket } = self.reach().await?;
+        let silent = || format!("the host on {} said nothing for {PATIENCE:?}; its log may say why", shown(&socket));
+        let sent = timeout(PATIENCE, send(stream, Method::POST, path, body.into())).await.with_context(silent)?;
+        let response = sent.with_context(|| broken(&socket))?;
         let status = response.status();
         if !status.is_success() {
-            let body = timeout(PATIENCE, self.whole(response)).await.with_context(silent)??;
-            bail!("{}", self.problem(status, &body));
+            let body = timeout(PATIENCE, whole(response)).await.with_context(silent)?;
+            bail!("{}", problem(&socket, status, &body.with_context(|| broken(&socket))?));
         }
         let (mut lines, mut body) = (Lines::default(), response.into_body());
         while let Some(frame) = timeout(PATIENCE, body.frame()).await.with_context(silent)? {
-            let frame = frame.with_context(|| self.broken())?;
+            let frame = frame.with_context(|| broken(&socket))?;
             let Ok(data) = frame.into_data() else { continue };
             lines.push(&data, &mut on_line)?;
         }
         lines.finish(&mut on_line)
     }
 
-    async fn send(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Response<Incoming>> {
-        let request = Request::builder().method(method).uri(format!("http://{}{path}", self.address));
-        // The host lets no page of a browser through, which cannot choose this name.
-        let request = request.header(header::HOST, "localhost").body(Full::new(body));
-        let client = Client::builder(TokioExecutor::new()).build_http();
-        client.request(request?).await.map_err(|error| match error.is_connect() {
-            true => anyhow::anyhow!(self.unreachable()),
-            false => anyhow::Error::new(error).context(self.broken()),
-        })
+    /// Connects to the host that is named, or to the only one.
+    async fn reach(&self) -> anyhow::Result<Host> {
+        let Some(named) = &self.socket else {
+            let directory = socket::directory();
+            return only(directory.context("HOME is not set; name the host's socket with --socket")?).await;
+        };
+        let stream = UnixStream::connect(named).await;
+        let stream = stream.with_context(|| {
+            format!(
+                "no host answers on {}; start one with `hotshoe run`, or name its socket with --socket; {IN_CLUSTER}",
+                shown(named)
+            )
+        });
+        Ok(Host { stream: stream?, path: named.clone() })
     }
+}
 
-    async fn whole(&self, response: Response<Incoming>) -> anyhow::Result<Bytes> {
-        let body = Limited::new(response.into_body(), MOST).collect().await;
-        Ok(body.map_err(|error| anyhow::anyhow!(error)).with_context(|| self.broken())?.to_bytes())
+/// Connects to the only host that has its socket in this directory. One that was killed does not answer.
+async fn only(directory: PathBuf) -> anyhow::Result<Host> {
+    let mut answering = Vec::new();
+    for path in socket::sockets_in(&directory) {
+        if let Ok(stream) = UnixStream::connect(&path).await {
+            answering.push(Host { stream, path });
+        }
     }
+    match (answering.pop(), answering.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (None, _) => bail!(
+            "no host answers in {}; start one with `hotshoe run`, or name its socket with --socket; {IN_CLUSTER}",
+            directory.display()
+        ),
+        (Some(last), false) => {
+            answering.push(last);
+            let paths: Vec<_> = answering.iter().map(|host| shown(&host.path)).collect();
+            bail!("several hosts run here; name the socket of one with --socket: {}", paths.join(", "))
+        }
+    }
+}
 
-    /// The error of a host that says no.
-    fn problem(&self, status: StatusCode, body: &[u8]) -> String {
-        serde_json::from_slice(body).map_or_else(|_| self.stranger(status), |problem: Problem| problem.error)
-    }
+async fn send(stream: UnixStream, method: Method, path: &str, body: Bytes) -> anyhow::Result<Response<Incoming>> {
+    // HTTP wants a name, and a socket has none.
+    let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+    // An error of the connection is one of the exchange as well.
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(sender.send_request(request.body(Full::new(body))?).await?)
+}
 
-    fn stranger(&self, status: StatusCode) -> String {
-        format!(
-            "what listens on {} is no hotshoe of this version: its answer, with HTTP status {}, is none of a host's; name the host's address with --address",
-            self.address,
-            status.as_u16()
-        )
-    }
+async fn whole(response: Response<Incoming>) -> anyhow::Result<Bytes> {
+    let body = Limited::new(response.into_body(), MOST).collect().await;
+    Ok(body.map_err(|error| anyhow::anyhow!(error))?.to_bytes())
+}
 
-    fn broken(&self) -> String {
-        format!(
-            "what listens on {} ended its answer early, or speaks no HTTP; try again, or name the host's address with --address",
-            self.address
-        )
-    }
+fn shown(socket: &Path) -> String {
+    socket.display().to_string()
+}
 
-    fn unreachable(&self) -> String {
-        format!("no host answers on {}; start one with `hotshoe run`, or name its address with --address", self.address)
-    }
+/// The error of a host that says no.
+fn problem(socket: &Path, status: StatusCode, body: &[u8]) -> String {
+    serde_json::from_slice(body).map_or_else(|_| stranger(socket, status), |problem: Problem| problem.error)
+}
+
+fn stranger(socket: &Path, status: StatusCode) -> String {
+    format!(
+        "what listens on {} is no hotshoe of this version: its answer, with HTTP status {}, is none of a host's; name the host's socket with --socket",
+        shown(socket),
+        status.as_u16()
+    )
+}
+
+fn broken(socket: &Path) -> String {
+    format!(
+        "what listens on {} ended its answer early, or speaks no HTTP; try again, or name the host's socket with --socket",
+        shown(socket)
+    )
 }
 
 /// Cuts an answer into lines as it comes.
@@ -152,16 +204,6 @@ impl Lines {
     }
 }
 
-/// An address, also out of the URL that people copy from a log.
-fn address(text: &str) -> Result<String, String> {
-    let address = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
-    let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
-    match port {
-        Some(Ok(_)) => Ok(address.to_owned()),
-        _ => Err(format!("HOST:PORT is wanted, such as {LISTEN}")),
-    }
-}
-
 /// What the host answered, in the shape that it has in this version.
 ///
 /// # Errors
@@ -172,47 +214,71 @@ pub(super) fn read<T: DeserializeOwned>(answer: &Value) -> anyhow::Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixListener;
+
     use super::*;
 
     #[test]
     fn an_answer_that_is_no_hosts_is_reported_with_its_status() {
-        let host = HostOptions { address: "127.0.0.1:8080".to_owned() };
-        assert_eq!(host.problem(StatusCode::CONFLICT, br#"{"error":"nothing waits"}"#), "nothing waits");
+        let problem = |status, body: &[u8]| problem(Path::new("/run/8080.sock"), status, body);
+        assert_eq!(problem(StatusCode::CONFLICT, br#"{"error":"nothing waits"}"#), "nothing waits");
         for body in ["", "<html>not here</html>", "[]"] {
-            let words = host.problem(StatusCode::NOT_FOUND, body.as_bytes());
-            assert!(words.contains("127.0.0.1:8080 is no hotshoe") && words.contains("404"), "{words}");
+            let words = problem(StatusCode::NOT_FOUND, body.as_bytes());
+            assert!(words.contains("/run/8080.sock is no hotshoe") && words.contains("404"), "{words}");
             assert!(!words.contains('<'), "a remote text is sanitized: {words}");
         }
     }
 
     /// What a client of a server that answers so to one request ends with.
-    async fn answered(answer: &'static [u8]) -> (anyhow::Result<Value>, HostOptions) {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let host = HostOptions { address: listener.local_addr().unwrap().to_string() };
+    async fn answered(answer: &'static [u8]) -> anyhow::Result<Value> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("8080.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let host = HostOptions { socket: Some(path) };
         let server = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             let _ = stream.read(&mut [0; 1024]).await;
             stream.write_all(answer).await.unwrap();
         };
-        let (got, ()) = tokio::join!(host.get("/status"), server);
-        (got, host)
+        tokio::join!(host.get("/status"), server).0
     }
 
     #[tokio::test]
     async fn a_document_is_read_and_what_speaks_no_http_is_reported() {
-        let (got, _) = answered(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]").await;
+        let got = answered(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]").await;
         assert_eq!(got.unwrap(), Value::Array(Vec::new()));
         for garbage in [&b"SSH-2.0-OpenSSH\r\n"[..], b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n[]", b""] {
-            let (got, host) = answered(garbage).await;
-            let error = format!("{:#}", got.unwrap_err());
-            assert!(error.contains(&host.address) && error.contains("--address"), "{error}");
+            let error = format!("{:#}", answered(garbage).await.unwrap_err());
+            assert!(error.contains("8080.sock") && error.contains("--socket"), "{error}");
         }
-        let (got, _) = answered(b"HTTP/1.1 409 Conflict\r\ncontent-length: 22\r\n\r\n{\"error\":\"it waits\"}  ").await;
+        let got = answered(b"HTTP/1.1 409 Conflict\r\ncontent-length: 22\r\n\r\n{\"error\":\"it waits\"}  ").await;
         assert_eq!(got.unwrap_err().to_string(), "it waits");
-        let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        let error = HostOptions { address: free.to_string() }.get("/status").await.unwrap_err().to_string();
-        assert!(error.starts_with("no host answers on ") && error.contains("hotshoe run"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_host_that_is_not_there_is_reported_with_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("8080.sock");
+        let error = HostOptions { socket: Some(path.clone()) }.get("/status").await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("no host answers on {}", path.display())), "{error}");
+        assert!(error.contains("hotshoe run") && error.contains("kubectl exec"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn the_only_host_that_answers_is_meant_and_of_several_one_is_to_be_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let [killed, first, second] = [8080, 8081, 8082].map(|port| socket::of_port(dir.path(), port));
+        drop(UnixListener::bind(&killed).unwrap());
+        let reached = async || only(dir.path().to_owned()).await.map(|host| host.path);
+        let error = reached().await.unwrap_err().to_string();
+        assert!(error.starts_with("no host answers in ") && error.contains("hotshoe run"), "{error}");
+        let _first = UnixListener::bind(&first).unwrap();
+        assert_eq!(reached().await.unwrap(), first);
+        let _second = UnixListener::bind(&second).unwrap();
+        let error = reached().await.unwrap_err().to_string();
+        assert!(error.contains("8081.sock, ") && error.ends_with("8082.sock"), "{error}");
+        assert!(!error.contains("8080.sock"), "{error}");
     }
 
     #[test]
@@ -228,16 +294,5 @@ mod tests {
         lines.finish(&mut on_line).unwrap();
         assert_eq!(received, ["ab", "c", "d", "e"]);
         assert!(Lines::default().push(&vec![b'a'; MOST + 1], &mut |_| Ok(())).is_err());
-    }
-
-    #[test]
-    fn an_address_is_a_host_and_a_port_also_in_a_url() {
-        for text in ["127.0.0.1:8484", "http://127.0.0.1:8484/", "http://127.0.0.1:8484"] {
-            assert_eq!(address(text).as_deref(), Ok("127.0.0.1:8484"));
-        }
-        assert_eq!(address("[::1]:80").as_deref(), Ok("[::1]:80"));
-        for text in ["", "8080", ":8080", "localhost", "https://localhost", "localhost:http", "localhost:99999"] {
-            assert!(address(text).unwrap_err().contains("HOST:PORT"), "{text}");
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
@@ -258,6 +259,20 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     safe_file::read_whole(path, most)
         .with_context(|| format!("cannot read the component {shown}"))?
         .with_context(|| format!("{shown} is larger than any component may be: {most} (limits.componentBytes)"))
+}
+
+/// Reads a component from standard input, no more of it than any plugin may have.
+///
+/// # Errors
+/// When it cannot be read, or is too large.
+pub(super) fn read_from(input: impl Read) -> anyhow::Result<Vec<u8>> {
+    let (most, mut bytes) = (COMPONENT_BYTES.cap, Vec::new());
+    input.take(most.0 + 1).read_to_end(&mut bytes).context("cannot read a component from standard input")?;
+    ensure!(
+        bytes.len() as u64 <= most.0,
+        "standard input has more than any component may have: {most} (limits.componentBytes)"
+    );
+    Ok(bytes)
 }
 
 /// Writes a file, and creates its missing folders.

@@ -39,6 +39,9 @@ pub struct Args {
     /// A namespace that the host watches; Roles in it replace ClusterRoles [default: all]
     #[arg(long = "watch-namespace", value_name = "NAMESPACE", value_parser = namespace)]
     watched: Vec<String>,
+    /// Also print the rights for `hotshoe run --metrics-secure`
+    #[arg(long)]
+    metrics_secure: bool,
     /// Derive plural names and scopes by rule rather than asking a cluster
     #[arg(long)]
     offline: bool,
@@ -78,7 +81,10 @@ impl Args {
         let installation =
             Installation { namespace: self.namespace, account: self.host_account, watched: self.watched };
         let plugins: Vec<Plugin<'_>> = plugins.iter().map(Asked::as_plugin).collect();
-        let rights = rbac::rights(&plugins, &installation, &served);
+        let mut rights = rbac::rights(&plugins, &installation, &served);
+        if self.metrics_secure {
+            rights.manifests.extend(rbac::metrics::reviewed(&installation));
+        }
         for note in &rights.notes {
             terminal::note(format_args!("note: {note}"));
         }

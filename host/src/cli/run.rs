@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use futures::future::join_all;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
@@ -21,6 +21,7 @@ use crate::cluster::discovery::Kinds;
 use crate::cluster::events::Recorder;
 use crate::cluster::namespace::warn_of_missing;
 use crate::cluster::watch::Watches;
+use crate::config::socket;
 use crate::config::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, LISTEN, PluginConfig};
 use crate::rollout;
 use crate::rollout::history::Room;
@@ -28,8 +29,10 @@ use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 use crate::sandbox::compile;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
+use crate::sandbox::safe_file;
 use crate::server;
-use crate::server::About;
+use crate::server::admin_socket::AdminSocket;
+use crate::server::{About, Ports, SecureMetrics};
 use crate::telemetry::metrics::Metrics;
 use hotshoe_core::model::limits::{CACHE_BYTES, CACHE_BYTES_LEAST, Size};
 use hotshoe_core::model::names;
@@ -68,9 +71,24 @@ pub struct Args {
     /// separate several by commas. It replaces the default; name that too where plugins need it
     #[arg(long = "allow-env", env = "HOTSHOE_ALLOW_ENV", value_name = "PATTERN", value_delimiter = ',', default_values = ALLOW_ENV)]
     allow_env: Vec<String>,
-    /// Where /metrics, /healthz, /readyz and /status are served
+    /// Where /metrics is served, and /healthz and /readyz unless they have a place of their own
     #[arg(long, default_value = LISTEN, env = "HOTSHOE_LISTEN", value_name = "HOST:PORT", value_parser = listen)]
     listen: SocketAddr,
+    /// A place of their own for /healthz and /readyz, where no other client takes it from a kubelet
+    #[arg(long, env = "HOTSHOE_PROBES", value_name = "HOST:PORT", value_parser = listen)]
+    probes: Option<SocketAddr>,
+    /// Serve /metrics by TLS, and to those only whom the API server lets `get` /metrics: it is asked about the bearer
+    /// token of each request. `hotshoe rbac --metrics-secure` prints the rights for that
+    #[arg(long, requires = "probes")]
+    metrics_secure: bool,
+    /// The folder with tls.crt and tls.key for that, read again when they change [default: a certificate that nobody
+    /// has signed]
+    #[arg(long, value_name = "DIR", requires = "metrics_secure")]
+    metrics_cert_dir: Option<PathBuf>,
+    /// The socket on which an administrator's commands reach this host, in a directory that is closed to other users
+    /// [default: named after the port, in $XDG_RUNTIME_DIR/hotshoe, or else in the cache directory]
+    #[arg(long, env = "HOTSHOE_SOCKET", value_name = "PATH")]
+    socket: Option<PathBuf>,
     /// Where compiled components, and the history and the last components of each plugin, are kept [default: the user's cache directory]
     #[arg(long, env = "HOTSHOE_CACHE", value_name = "DIR")]
     cache: Option<PathBuf>,
@@ -109,12 +127,17 @@ impl Args {
     async fn host(self, engine: Engine) -> anyhow::Result<ExitCode> {
         let host = self.host_settings();
         let plugins = self.read_plugins(&host)?;
+        let ports = Ports::bind(self.listen, self.probes).await?;
+        let socket = self.admin_socket(ports.address()?.port())?;
         let cluster = Cluster::connect(&self.connect).await?;
         tracing::info!("hotshoe {} on context {} ({})", env!("CARGO_PKG_VERSION"), cluster.context, cluster.server);
         if let Some(namespace) = &self.namespace {
             tokio::spawn(warn_of_missing(cluster.clone(), namespace.clone()));
         }
         let context = cluster.context.clone();
+        let secure = self
+            .metrics_secure
+            .then(|| SecureMetrics { cluster: cluster.clone(), certificate: self.metrics_cert_dir.clone() });
         let metrics = Arc::new(Metrics::default());
         let compiler = Compiler::of_this_binary(self.cache.as_deref(), self.cache_bytes);
         let shared = Arc::new(Shared {
@@ -136,8 +159,8 @@ impl Args {
         tokio::spawn(warn_of_missing_confinement(shared.clone()));
         let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| rollout::start(plugin, shared.clone())).collect();
         let about = About { plugins: plugins.clone(), metrics, context };
-        let address = server::serve(self.listen, about).await?;
-        tracing::info!("serving /metrics, /healthz, /readyz and /status on http://{address}");
+        ports.serve(secure, about.clone())?;
+        server::serve_commands(socket, about);
         tokio::select! {
             stopped = stop_signal() => stopped?,
             never = stay_small() => match never {},
@@ -150,6 +173,18 @@ impl Args {
     fn host_settings(&self) -> HostSettings {
         let namespace = self.service_account_namespace.as_str().into();
         HostSettings { namespace, allow_env: self.allow_env.clone(), follow: self.follow, ..HostSettings::default() }
+    }
+
+    /// Listens on the socket that is named, or on the one of the port.
+    fn admin_socket(&self, port: u16) -> anyhow::Result<AdminSocket> {
+        if let Some(named) = &self.socket {
+            return Ok(AdminSocket::bind(named)?);
+        }
+        let directory = socket::directory().context("HOME is not set; name a socket for commands with --socket")?;
+        safe_file::make_private_dir(&directory).with_context(|| {
+            format!("{} cannot have the host's socket; name another with --socket", directory.display())
+        })?;
+        Ok(AdminSocket::bind(&socket::of_port(&directory, port))?)
     }
 
     fn read_plugins(&self, host: &HostSettings) -> anyhow::Result<Vec<PluginConfig>> {

@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde_json::json;
 
 use crate::cli::host_client::{HostOptions, SHAPE};
-use crate::cli::{target, terminal};
+use crate::cli::{project, target, terminal};
 use crate::reconcile::slot::Refused;
 use crate::rollout::dry_run::Line;
 use crate::server::verb::AdminVerb;
@@ -30,8 +30,8 @@ const TEXT: usize = 4096;
 #[command(
     after_help = "Example: hotshoe build plugins/memcached --out new.wasm && hotshoe shadow memcached new.wasm\n\n\
     The running host asks the component about every object that is there, as it does the active one, compares both, \
-    and writes nothing. The host answers only from its own machine; with one in a cluster: \
-    kubectl port-forward -n hotshoe-system deployment/hotshoe 8080\n\n\
+    and writes nothing. A host in a cluster is asked there: \
+    kubectl exec -i -n hotshoe-system deployment/hotshoe -- /hotshoe shadow memcached - <new.wasm\n\n\
     Exit codes: 0 nothing would change, 3 something would, 4 the component fails where the active one does not, \
     or takes so long that the run was ended before its end, 1 an error, 2 wrong usage."
 )]
@@ -39,7 +39,7 @@ pub struct Args {
     /// Which plugin
     #[arg(value_parser = target::plugin_name)]
     plugin: String,
-    /// The component
+    /// The component; `-` reads it from standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Show so many objects, and so many failures; 0 for all
@@ -72,7 +72,8 @@ impl Args {
     /// # Errors
     /// When the file cannot be read, no host answers, or it cannot run the component.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let component = super::project::read(&self.file)
+        let component = self
+            .component()
             .map_err(|error| anyhow::anyhow!("{error:#}; build it with `hotshoe build`, or name another file"))?;
         let heard = super::runtime()?.block_on(self.ask(component))?;
         let summary = heard.summary.as_ref().context(
@@ -89,6 +90,11 @@ impl Args {
             Some(Output::Jsonl) => {}
         }
         Ok(ExitCode::from(exit_code(summary)))
+    }
+
+    fn component(&self) -> anyhow::Result<Vec<u8>> {
+        let from_input = self.file.as_os_str() == "-";
+        if from_input { project::read_from(std::io::stdin().lock()) } else { project::read(&self.file) }
     }
 
     async fn ask(&self, component: Vec<u8>) -> anyhow::Result<Heard> {

@@ -9,7 +9,7 @@ use crate::cluster::error::APPLY_RIGHTS;
 use crate::reconcile::controller::{Deleting, Stalled, StalledParent};
 use crate::reconcile::slot::Refused;
 use crate::rollout::status::{PluginStatus, Trouble};
-use crate::server::HostStatus;
+use crate::server::admin::HostStatus;
 use hotshoe_core::flow::circuit_breaker::{BreakerStatus, State};
 use hotshoe_core::flow::unanswered::HeldStatus;
 use hotshoe_core::model::digest::Digest;

@@ -10,7 +10,7 @@ use crate::cli::host_client::{HostOptions, read};
 use crate::cli::terminal;
 use crate::cli::terminal::Output;
 use crate::rollout::status::InProgress;
-use crate::server::HostStatus;
+use crate::server::admin::HostStatus;
 use crate::server::verb::AdminVerb;
 use hotshoe_core::model::names;
 use hotshoe_core::model::sanitize::clean;

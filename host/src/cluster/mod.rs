@@ -4,6 +4,7 @@
 //! watch ─▶ store ─▶ view ─▶ (observe, decide, check, diff) ─▶ apply, repair
 //! ```
 
+pub mod access_review;
 pub mod apply;
 pub mod apply_body;
 pub mod client;

@@ -4,6 +4,7 @@ pub mod file;
 pub mod folders;
 pub mod manifest;
 pub mod missing;
+pub mod socket;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use hotshoe_core::model::names;
 use hotshoe_core::model::predecessors::Predecessors;
 use hotshoe_core::rbac;
 
-/// Where `/metrics`, `/healthz`, `/readyz` and `/status` are served.
+/// Where `/metrics`, `/healthz` and `/readyz` are served.
 pub const LISTEN: &str = "127.0.0.1:8080";
 /// The namespace of the host and of the plugins' ServiceAccounts.
 pub const HOST_NAMESPACE: &str = "hotshoe-system";

@@ -1,4 +1,4 @@
-//! How a plugin is, for people and scripts: what `/status` and `/history` answer, and the commands print.
+//! How a plugin is, for people and scripts: what `status` and `history` answer and print.
 
 use serde::{Deserialize, Serialize};
 

@@ -102,19 +102,39 @@ fn folder(path: &Path) -> &Path {
 /// # Errors
 /// If it cannot be made, or another user may have chosen what is in it.
 pub fn make_private_dir(dir: &Path) -> io::Result<()> {
+    if mode_of_own_dir(dir)? != PRIVATE_DIR {
+        fs::set_permissions(dir, Permissions::from_mode(PRIVATE_DIR))?;
+    }
+    Ok(())
+}
+
+/// Does the same as [`make_private_dir`] for a directory that a person named: one that is open to others stays so, for it
+/// may be `/tmp`, and is refused.
+///
+/// # Errors
+/// As [`make_private_dir`], or if others may enter it.
+pub fn require_private_dir(dir: &Path) -> io::Result<()> {
+    match mode_of_own_dir(dir)? {
+        mode if mode & 0o077 == 0 => Ok(()),
+        mode => Err(io::Error::other(format!(
+            "other users may enter {} (its mode is {mode:o}); name a directory that is closed to them, or one that is not there yet",
+            dir.display()
+        ))),
+    }
+}
+
+/// Makes a directory where it is missing, and returns its mode.
+fn mode_of_own_dir(dir: &Path) -> io::Result<u32> {
     DirBuilder::new().recursive(true).mode(PRIVATE_DIR).create(dir)?;
     // Of a link itself and not of its target: its maker chose that.
     let metadata = fs::symlink_metadata(dir)?;
     if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::other(format!(
-            "{} is no directory, or belongs to another user; remove it, or give the host another cache directory",
+            "{} is no directory, or belongs to another user; remove it, or name another directory",
             dir.display()
         )));
     }
-    if metadata.mode() & 0o777 != PRIVATE_DIR {
-        fs::set_permissions(dir, Permissions::from_mode(PRIVATE_DIR))?;
-    }
-    Ok(())
+    Ok(metadata.mode() & 0o777)
 }
 
 #[cfg(test)]
@@ -193,6 +213,20 @@ pub(crate) mod tests {
             fs::set_permissions(&dir, fs::Permissions::from_mode(loose)).unwrap();
             make_private_dir(&dir).unwrap();
             assert_eq!(mode(&dir), PRIVATE_DIR, "{loose:o}");
+        }
+    }
+
+    #[test]
+    fn a_named_directory_that_others_may_enter_is_refused_and_stays_as_it_is() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("a/b");
+        require_private_dir(&dir).unwrap();
+        assert_eq!(mode(&dir), PRIVATE_DIR);
+        for loose in [0o777, 0o710, 0o701] {
+            fs::set_permissions(&dir, fs::Permissions::from_mode(loose)).unwrap();
+            let refused = require_private_dir(&dir).unwrap_err().to_string();
+            assert!(refused.contains("other users may enter") && refused.contains("a/b"), "{refused}");
+            assert_eq!(mode(&dir), loose);
         }
     }
 

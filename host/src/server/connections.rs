@@ -1,55 +1,83 @@
-//! The connections to the host's server. Any client that reaches its port may open them, so they are bounded in number, in
-//! memory and in time.
+//! The connections to a port of the host. Any client that reaches it may open them, so they are bounded in number, in
+//! memory and in time. Where all places are taken, the oldest connection gives its own up to who comes: a kubelet or
+//! Prometheus says at once what it wants, and who holds many connections and says nothing keeps nobody out.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use axum::Router;
 use axum::serve::Listener;
-use axum::{Extension, Router};
 use hyper::server::conn::http1::Builder;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
-use crate::server::local_only::Ends;
-
-/// So many are served at once; who comes later waits in the kernel's queue.
-const AT_ONCE: usize = 128;
-/// What is kept of a request's headers, bytes.
-const BUFFER: usize = 32 * 1024;
-/// How long they may take to come in.
-const HEADERS: Duration = Duration::from_secs(10);
-/// How long a connection from elsewhere may take in all. What it gets is short, but its reader may stop.
-const ELSEWHERE: Duration = Duration::from_secs(60);
-
-/// Serves until the process ends.
-pub(super) async fn serve(listener: TcpListener, routes: Router) {
-    serve_within(AT_ONCE, HEADERS, listener, routes).await;
+/// What one port grants its clients.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// So many are served at once.
+    connections: usize,
+    /// How long a request's headers may take to come in.
+    headers: Duration,
+    /// How long a connection may take in all. What it gets is short, but its reader may stop.
+    whole: Duration,
 }
 
-async fn serve_within(at_once: usize, headers: Duration, mut listener: TcpListener, routes: Router) {
+/// A scrape takes milliseconds, a probe less.
+const BOUNDS: Bounds = Bounds { connections: 128, headers: Duration::from_secs(5), whole: Duration::from_secs(30) };
+/// What is kept of a request's headers, bytes.
+const BUFFER: usize = 16 * 1024;
+
+/// Serves until the process ends, in plain text or by TLS.
+pub(super) async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, routes: Router) {
+    serve_within(BOUNDS, listener, tls, routes).await;
+}
+
+async fn serve_within(bounds: Bounds, mut listener: TcpListener, tls: Option<TlsAcceptor>, routes: Router) {
     let mut http = Builder::new();
     // One request each, so that no idle connection keeps a place.
-    http.keep_alive(false).max_buf_size(BUFFER).timer(TokioTimer::new()).header_read_timeout(headers);
-    let places = Arc::new(Semaphore::new(at_once));
-    while let Ok(place) = places.clone().acquire_owned().await {
-        let (stream, peer) = Listener::accept(&mut listener).await;
-        let ends = Ends::of(&stream, peer);
-        let service = TowerToHyperService::new(routes.clone().layer(Extension(ends)));
-        let connection = http.serve_connection(TokioIo::new(stream), service);
-        tokio::spawn(async move {
-            // A peer that breaks off, or is too slow, needs no answer.
-            drop(timeout(longest(ends), connection).await);
-            drop(place);
-        });
+    http.keep_alive(false).max_buf_size(BUFFER).timer(TokioTimer::new()).header_read_timeout(bounds.headers);
+    let mut places = Places { most: bounds.connections, taken: VecDeque::new() };
+    loop {
+        let (stream, _) = Listener::accept(&mut listener).await;
+        places.make_room();
+        let (http, service) = (http.clone(), TowerToHyperService::new(routes.clone()));
+        // A peer that breaks off, or is too slow, needs no answer.
+        let serving = match tls.clone() {
+            None => {
+                let connection = http.serve_connection(TokioIo::new(stream), service);
+                tokio::spawn(async move { drop(timeout(bounds.whole, connection).await) })
+            }
+            Some(tls) => {
+                let connection = async move {
+                    let Ok(Ok(stream)) = timeout(bounds.headers, tls.accept(stream)).await else { return };
+                    drop(http.serve_connection(TokioIo::new(stream), service).await);
+                };
+                tokio::spawn(async move { drop(timeout(bounds.whole, connection).await) })
+            }
+        };
+        places.taken.push_back(serving.abort_handle());
     }
 }
 
-/// A shadow run goes on for as long as there are parents.
-fn longest(ends: Ends) -> Duration {
-    if ends.are_loopback() { Duration::MAX } else { ELSEWHERE }
+/// The connections that are served, the oldest first.
+struct Places {
+    most: usize,
+    taken: VecDeque<AbortHandle>,
+}
+
+impl Places {
+    /// Makes room for one more.
+    fn make_room(&mut self) {
+        self.taken.retain(|connection| !connection.is_finished());
+        while self.taken.len() >= self.most {
+            let Some(oldest) = self.taken.pop_front() else { return };
+            oldest.abort();
+        }
+    }
 }
 
 #[cfg(test)]
@@ -66,12 +94,13 @@ mod tests {
     const UNFINISHED: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n";
     /// Longer than any test takes.
     const LONG: Duration = Duration::from_secs(60);
+    const PATIENT: Bounds = Bounds { connections: 2, headers: LONG, whole: LONG };
 
-    async fn server(at_once: usize, headers: Duration) -> SocketAddr {
+    async fn server(bounds: Bounds) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let routes = Router::new().route("/", get(|| async { "ok" }));
-        tokio::spawn(serve_within(at_once, headers, listener, routes));
+        tokio::spawn(serve_within(bounds, listener, None, routes));
         address
     }
 
@@ -90,21 +119,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn headers_that_do_not_come_to_an_end_give_their_place_to_others() {
-        let server = server(2, Duration::from_millis(20)).await;
-        let mut held = Vec::new();
-        for text in [UNFINISHED, "", UNFINISHED, UNFINISHED, ""] {
-            held.push(sent(server, text).await);
-        }
-        assert!(answer(sent(server, REQUEST).await).await.starts_with("HTTP/1.1 200"));
-        for stream in held {
-            assert!(!answer(stream).await.contains("200"));
+    async fn headers_that_do_not_come_to_an_end_are_not_waited_for() {
+        let server = server(Bounds { headers: Duration::from_millis(20), ..PATIENT }).await;
+        for text in [UNFINISHED, ""] {
+            assert!(!answer(sent(server, text).await).await.contains("200"));
         }
     }
 
     #[tokio::test]
+    async fn who_does_not_read_the_answer_keeps_no_connection() {
+        let bounds = Bounds { whole: Duration::from_millis(50), ..PATIENT };
+        let server = server(bounds).await;
+        assert_eq!(answer(sent(server, UNFINISHED).await).await, "", "though its headers may take longer");
+    }
+
+    #[tokio::test]
     async fn headers_that_are_larger_than_is_kept_are_refused() {
-        let server = server(2, LONG).await;
+        let server = server(PATIENT).await;
         let long = format!("{UNFINISHED}Cookie: {}", "a".repeat(4 * BUFFER));
         let said = answer(sent(server, &long).await).await;
         // What it has not read resets the connection, which may come before the answer.
@@ -112,31 +143,38 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_connections_than_may_be_are_served_one_after_another() {
-        let server = server(1, LONG).await;
-        let mut first = sent(server, UNFINISHED).await;
-        let mut second = sent(server, REQUEST).await;
-        let early = timeout(Duration::from_millis(100), second.read_u8()).await;
-        assert!(early.is_err(), "there is one place");
-        first.write_all(b"\r\n").await.unwrap();
-        for stream in [first, second] {
-            assert!(answer(stream).await.starts_with("HTTP/1.1 200"));
+    async fn connections_that_say_nothing_keep_nobody_waiting() {
+        let server = server(PATIENT).await;
+        let mut idle = Vec::new();
+        for text in ["", UNFINISHED, "", UNFINISHED, ""] {
+            idle.push(sent(server, text).await);
         }
+        assert!(answer(sent(server, REQUEST).await).await.ends_with("ok"));
+        // The oldest made room: of two places, one was the request's.
+        idle.truncate(4);
+        for stream in idle {
+            assert_eq!(answer(stream).await, "");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_not_the_oldest_is_served_to_its_end() {
+        let server = server(PATIENT).await;
+        let _oldest = sent(server, "").await;
+        let mut slow = sent(server, UNFINISHED).await;
+        assert!(answer(sent(server, REQUEST).await).await.ends_with("ok"));
+        slow.write_all(b"\r\n").await.unwrap();
+        assert!(answer(slow).await.ends_with("ok"));
     }
 
     #[tokio::test]
     async fn who_was_answered_keeps_no_place() {
-        let server = server(1, LONG).await;
+        let server = server(PATIENT).await;
+        let mut waiting = sent(server, UNFINISHED).await;
         for _ in 0..3 {
             assert!(answer(sent(server, REQUEST).await).await.ends_with("ok"));
         }
-    }
-
-    #[tokio::test]
-    async fn only_local_connections_may_be_slow() {
-        let server = server(1, LONG).await;
-        let stream = TcpStream::connect(server).await.unwrap();
-        assert_eq!(longest(Ends::of(&stream, server)), Duration::MAX);
-        assert_eq!(longest(Ends::of(&stream, "192.0.2.1:80".parse().unwrap())), ELSEWHERE);
+        waiting.write_all(b"\r\n").await.unwrap();
+        assert!(answer(waiting).await.ends_with("ok"), "it was never in the way");
     }
 }

@@ -1,48 +1,36 @@
-//! Serves the host's metrics, health, readiness and status over HTTP, and the admin commands about a plugin:
-//! `reload`, `rollback`, `approve`, `history` and `shadow`.
+//! Serves the host's metrics, health and readiness on TCP ports, and an administrator's commands on a Unix socket.
 //!
-//! The admin commands are only for callers on this machine, or whom the API server has let through with
-//! `kubectl port-forward` or `exec`: they change which revision is active, and one shows what is in objects.
+//! | file | contents |
+//! |---|---|
+//! | `public.rs` | what every client of a port may ask for |
+//! | `connections.rs` | their connections, which are bounded |
+//! | `authorization.rs`, `certificate.rs` | who may read the metrics, and TLS, where that is asked for |
+//! | `admin.rs` | the commands, which change what is active and show what is in objects |
+//! | `admin_socket.rs` | the socket, in a directory of the host's user alone |
+//! | `verb.rs` | the commands as paths, for both ends |
 
+pub mod admin;
+pub mod admin_socket;
+pub mod authorization;
+pub mod certificate;
 pub mod connections;
-pub mod local_only;
+pub mod public;
 pub mod verb;
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Path, Query, State};
-use axum::http::{StatusCode, header};
-use axum::middleware;
-use axum::response::{IntoResponse, Json, Response};
-use axum::routing::{get, post};
-use futures::StreamExt;
-use serde::{Deserialize, Serialize};
-use std::time::Instant;
+use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
-use tokio::time::timeout;
 
-use crate::rollout::dry_run::{Line, NotRun, Turn};
-use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin};
-use crate::rollout::status::PluginStatus;
-use crate::sandbox::error::LoadError;
-use crate::server::local_only::from_here;
-use crate::server::verb::AdminVerb;
+use crate::cluster::client::Cluster;
+
+use crate::rollout::managed_plugin::ManagedPlugin;
+use crate::server::admin_socket::AdminSocket;
+use crate::server::authorization::Authorizer;
 use crate::telemetry::metrics::Metrics;
-
-/// How much of an unwanted body is read, and for how long.
-const DRAINED: usize = 8 << 20;
-const DRAIN: Duration = Duration::from_secs(5);
-/// How long a component may take to come in.
-const ARRIVES: Duration = Duration::from_secs(60);
-/// How many lines of a shadow run wait for who reads them.
-const LINES: usize = 16;
 
 /// What the server serves.
 #[derive(Clone)]
@@ -55,250 +43,89 @@ pub struct About {
     pub context: String,
 }
 
-/// The answer to `/status`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HostStatus {
-    /// The host's version.
-    pub version: String,
-    /// The kubeconfig context.
-    pub context: String,
-    /// Whether every plugin is ready.
-    pub ready: bool,
-    /// The plugins.
-    pub plugins: Vec<PluginStatus>,
+/// How metrics are served to those only whom the API server lets read them.
+pub struct SecureMetrics {
+    /// The cluster that is asked.
+    pub cluster: Cluster,
+    /// The folder of `tls.crt` and `tls.key`; without it, the host makes a certificate.
+    pub certificate: Option<PathBuf>,
 }
 
-/// An error in words, in the place of whatever was asked for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Problem {
-    /// What happened, to what, and what to do next.
-    pub error: String,
+/// The ports of a host.
+pub struct Ports {
+    listener: TcpListener,
+    /// Of probes alone, where they have one: who fills the other port then keeps no probe waiting.
+    probes: Option<TcpListener>,
 }
 
-/// Serves until the process ends. Returns the address, for port 0.
-///
-/// # Errors
-/// When the address cannot be bound.
-pub async fn serve(listen: SocketAddr, about: About) -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind(listen).await.map_err(|error| {
+impl Ports {
+    /// Listens, before anything is served; who connects meanwhile waits.
+    ///
+    /// # Errors
+    /// When an address cannot be bound.
+    pub async fn bind(listen: SocketAddr, probes: Option<SocketAddr>) -> anyhow::Result<Self> {
+        let listener = bind(listen, "--listen").await?;
+        let probes = match probes {
+            Some(address) => Some(bind(address, "--probes").await?),
+            None => None,
+        };
+        Ok(Self { listener, probes })
+    }
+
+    /// Returns where metrics are served.
+    ///
+    /// # Errors
+    /// When the operating system does not say it.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until the process ends. What is asked of `secure` metrics a kubelet cannot give, so its probes have a port
+    /// of their own then.
+    ///
+    /// # Errors
+    /// When there is no certificate, or the operating system does not say where it listens.
+    pub fn serve(self, secure: Option<SecureMetrics>, about: About) -> anyhow::Result<()> {
+        let (address, mut served) = (self.address()?, "/metrics");
+        let mut routes = public::metrics(about.clone());
+        match self.probes {
+            Some(listener) => {
+                tracing::info!("serving /healthz and /readyz at http://{}", listener.local_addr()?);
+                tokio::spawn(connections::serve(listener, None, public::probes(about)));
+            }
+            None => {
+                served = "/metrics, /healthz and /readyz";
+                routes = routes.merge(public::probes(about));
+            }
+        }
+        let scheme = if secure.is_some() { "https" } else { "http" };
+        let tls = match secure {
+            Some(SecureMetrics { cluster, certificate }) => {
+                let authorizer = Arc::new(Authorizer::new(cluster));
+                routes = routes.layer(from_fn_with_state(authorizer, authorization::required));
+                Some(certificate::acceptor(certificate.as_deref())?)
+            }
+            None => None,
+        };
+        tracing::info!("serving {served} on {scheme}://{address}");
+        tokio::spawn(connections::serve(self.listener, tls, routes));
+        Ok(())
+    }
+}
+
+async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| {
         let why = if error.kind() == io::ErrorKind::AddrInUse { "another host may run; " } else { "" };
-        let what = format!("cannot listen on {listen}: {why}choose another address with --listen, 127.0.0.1:0 for any");
+        let what = format!("cannot listen on {address}: {why}choose another address with {flag}, 127.0.0.1:0 for any");
         anyhow::Error::new(error).context(what)
-    })?;
-    let address = listener.local_addr()?;
-    let guarded = Router::new()
-        .route(&AdminVerb::Reload.route(), post(reload))
-        .route(&AdminVerb::Rollback.route(), post(roll_back))
-        .route(&AdminVerb::Approve.route(), post(approve))
-        .route(&AdminVerb::History.route(), get(history))
-        .route(&AdminVerb::Shadow.route(), post(shadow))
-        .layer(middleware::from_fn(from_here));
-    let routes = Router::new()
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready))
-        .route("/status", get(status))
-        .merge(guarded)
-        .with_state(about);
-    tokio::spawn(connections::serve(listener, routes));
-    Ok(address)
-}
-
-async fn metrics(State(about): State<About>) -> Response {
-    for plugin in about.plugins.iter() {
-        let controller = &plugin.controller;
-        about.metrics.breaker(&controller.name, controller.breaker.shown(Instant::now()).state);
-        let (waiting, running) = controller.queue.depth();
-        about.metrics.queue(&controller.name, waiting, running);
-        about.metrics.deleting(&controller.name, controller.deleting().map_or(0, |deleting| deleting.count));
-        about.metrics.stalled(&controller.name, controller.stalled().map_or(0, |stalled| stalled.count));
-    }
-    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, content_type)], about.metrics.encode()).into_response()
-}
-
-/// Answers whether every plugin has an active revision and every store follows the API server; otherwise which
-/// does not, and why.
-async fn ready(State(about): State<About>) -> (StatusCode, String) {
-    let waiting: Vec<String> = about.plugins.iter().map(|plugin| plugin.status()).filter_map(why_not_ready).collect();
-    if waiting.is_empty() {
-        return (StatusCode::OK, "ok\n".to_owned());
-    }
-    (StatusCode::SERVICE_UNAVAILABLE, waiting.join("\n") + "\n")
-}
-
-fn why_not_ready(status: PluginStatus) -> Option<String> {
-    let waiting = status.waiting.unwrap_or_else(|| "it is starting".to_owned());
-    (!status.ready).then(|| format!("plugin {}: {waiting}", status.name))
-}
-
-async fn status(State(about): State<About>) -> Json<HostStatus> {
-    let plugins: Vec<_> = about.plugins.iter().map(|plugin| plugin.status()).collect();
-    Json(HostStatus {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        context: about.context,
-        ready: plugins.iter().all(|plugin| plugin.ready),
-        plugins,
     })
 }
 
-/// Who still sends when the answer comes does not read it, so what is not wanted is read and
-/// dropped; no more of it than a component has by far, and not for long.
-async fn drain(body: Body) {
-    let all = async {
-        let (mut body, mut length) = (body.into_data_stream(), 0);
-        while let Some(Ok(bytes)) = body.next().await
-            && length < DRAINED
-        {
-            length += bytes.len();
-        }
-    };
-    drop(timeout(DRAIN, all).await);
-}
-
-fn problem(status: StatusCode, error: String) -> Response {
-    (status, Json(Problem { error })).into_response()
-}
-
-impl About {
-    fn plugin(&self, name: &str) -> Result<&Arc<ManagedPlugin>, String> {
-        self.plugins.iter().find(|plugin| *plugin.controller.name == *name).ok_or_else(|| {
-            let known: Vec<_> = self.plugins.iter().map(|plugin| plugin.controller.name.to_string()).collect();
-            format!("this host has no plugin {name}; it has {}", known.join(", "))
-        })
-    }
-}
-
-/// Which revision is meant.
-#[derive(Deserialize)]
-struct Revision {
-    digest: Option<String>,
-}
-
-async fn reload(about: State<About>, name: Path<String>) -> Response {
-    carry_out(about, name, AdminCommand::Reload).await
-}
-
-async fn roll_back(about: State<About>, name: Path<String>, Query(to): Query<Revision>) -> Response {
-    carry_out(about, name, AdminCommand::RollBack(to.digest)).await
-}
-
-async fn approve(about: State<About>, name: Path<String>, Query(which): Query<Revision>) -> Response {
-    carry_out(about, name, AdminCommand::Approve(which.digest)).await
-}
-
-async fn history(State(about): State<About>, Path(name): Path<String>) -> Response {
-    match about.plugin(&name) {
-        Ok(plugin) => Json(plugin.shown_history()).into_response(),
-        Err(unknown) => problem(StatusCode::NOT_FOUND, unknown),
-    }
-}
-
-async fn carry_out(State(about): State<About>, Path(name): Path<String>, command: AdminCommand) -> Response {
-    let plugin = match about.plugin(&name) {
-        Ok(plugin) => plugin,
-        Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
-    };
-    match plugin.carry_out(command).await {
-        Some(Ok(status)) => Json(status).into_response(),
-        Some(Err(error)) => problem(StatusCode::CONFLICT, error),
-        None => problem(StatusCode::SERVICE_UNAVAILABLE, "the host is shutting down".into()),
-    }
-}
-
-/// The query of `/shadow`.
-#[derive(Deserialize)]
-struct Wanted {
-    /// Whether to send the progress of the run, too.
-    #[serde(default)]
-    progress: bool,
-}
-
-async fn shadow(
-    State(about): State<About>,
-    Path(name): Path<String>,
-    Query(wanted): Query<Wanted>,
-    body: Body,
-) -> Response {
-    let plugin = match about.plugin(&name) {
-        Ok(plugin) => plugin,
-        Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
-    };
-    let run = async {
-        // Before the body: who has to wait does not fill the memory meanwhile.
-        let turn = match Turn::begin(plugin) {
-            Ok(turn) => turn,
-            Err(busy) => {
-                drain(body).await;
-                return Err(busy);
-            }
-        };
-        let limit = plugin.plugin().limits.component_bytes.0;
-        turn.load(component(body, limit).await?.into()).await
-    };
-    match run.await {
-        Ok(shadow) => {
-            let (send, lines) = mpsc::channel(LINES);
-            tokio::spawn(shadow.run(send));
-            let content_type = [(header::CONTENT_TYPE, "application/jsonl")];
-            (content_type, as_lines(lines, wanted.progress)).into_response()
-        }
-        Err(error) => problem(status_of(&error), error.to_string()),
-    }
-}
-
-/// Reads a component from the body, while other runs are refused.
-async fn component(body: Body, limit: u64) -> Result<Bytes, NotRun> {
-    let all = to_bytes(body, usize::try_from(limit).unwrap_or(usize::MAX));
-    let read = timeout(ARRIVES, all).await.map_err(|_| NotRun::Late(ARRIVES))?;
-    read.map_err(|_| NotRun::NotRead { limit })
-}
-
-fn status_of(error: &NotRun) -> StatusCode {
-    match error {
-        NotRun::Busy(_) => StatusCode::CONFLICT,
-        NotRun::Late(_) => StatusCode::REQUEST_TIMEOUT,
-        NotRun::NothingActive(_) => StatusCode::SERVICE_UNAVAILABLE,
-        NotRun::NotRead { .. } | NotRun::Load(LoadError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
-        NotRun::Load(_) | NotRun::Watches(_) => StatusCode::UNPROCESSABLE_ENTITY,
-    }
-}
-
-/// A body of one JSON document a line. When its reader goes, so does the receiver, and the run ends.
-fn as_lines(lines: mpsc::Receiver<Line>, progress: bool) -> Body {
-    let next = move |mut lines: mpsc::Receiver<Line>| async move {
-        loop {
-            let line = lines.recv().await?;
-            if matches!(line, Line::Progress { .. }) && !progress {
-                continue;
-            }
-            // What we say ourselves is always JSON.
-            let text = serde_json::to_string(&line).unwrap_or_default() + "\n";
-            return Some((Ok::<_, Infallible>(text), lines));
-        }
-    };
-    Body::from_stream(futures::stream::unfold(lines, next))
-}
-
-#[cfg(test)]
-mod tests {
-    use futures::stream;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_component_that_does_not_come_in_is_not_waited_for_for_ever() {
-        let begun = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"begun"))]);
-        let late = component(Body::from_stream(begun.chain(stream::pending())), 10).await.unwrap_err();
-        assert_eq!(status_of(&late), StatusCode::REQUEST_TIMEOUT, "{late}");
-        assert!(late.to_string().contains("60s"), "{late}");
-    }
-
-    #[tokio::test]
-    async fn a_component_that_is_larger_than_may_be_is_not_read() {
-        assert_eq!(component(Body::from("0123456789"), 10).await.unwrap().len(), 10);
-        let refused = component(Body::from("0123456789a"), 10).await.unwrap_err();
-        assert_eq!(status_of(&refused), StatusCode::PAYLOAD_TOO_LARGE, "{refused}");
-    }
+/// Answers an administrator's commands until the process ends.
+pub fn serve_commands(socket: AdminSocket, about: About) {
+    tracing::info!("an administrator's commands reach this host on {}", socket.path().display());
+    tokio::spawn(async move {
+        // It has no end, and so no error.
+        drop(axum::serve(socket, admin::routes(about)).await);
+    });
 }

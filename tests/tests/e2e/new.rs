@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use hotshoe_tests::guests::CACHES;
-use hotshoe_tests::host::program;
+use hotshoe_tests::host::{in_session_of_tests, program};
 use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MADE_JS, MADE_PYTHON, MADE_RUST};
 use hotshoe_tests::scene::said;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
@@ -129,6 +129,7 @@ impl Recipe {
         just.arg("--justfile").arg(project.path("justfile")).args(words).process_group(0);
         just.env("PATH", path.expect("folders without colons")).env("HOTSHOE", program());
         just.env("XDG_CACHE_HOME", repository(CACHES)).env("KUBECONFIG", plane.file("kubeconfig"));
+        in_session_of_tests(&mut just);
         Self(Host::spawn(just))
     }
 }

@@ -37,11 +37,15 @@ pub(super) struct Metadata {
     pub(super) labels: BTreeMap<&'static str, &'static str>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PolicyRule {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) api_groups: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) resources: Vec<String>,
+    #[serde(rename = "nonResourceURLs", skip_serializing_if = "Vec::is_empty")]
+    pub(super) non_resource_urls: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) resource_names: Vec<String>,
     pub(super) verbs: Vec<&'static str>,
@@ -63,6 +67,7 @@ pub(super) struct Subject {
 }
 
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
+pub(super) const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
 
 /// Rules by namespace; those without one hold everywhere.
 #[derive(Default)]
@@ -85,7 +90,7 @@ impl Rules {
             api_groups: vec![kind.group.to_string()],
             resources: vec![resource.to_owned()],
             resource_names: names.to_vec(),
-            verbs: Vec::new(),
+            ..PolicyRule::default()
         };
         let known = rules.iter().position(|other| PolicyRule { verbs: Vec::new(), ..other.clone() } == rule);
         let index = known.unwrap_or_else(|| {
@@ -109,7 +114,6 @@ impl Rules {
         let both = |(namespace, rules): (Option<String>, Vec<PolicyRule>)| {
             let (role, binding) =
                 if namespace.is_some() { ("Role", "RoleBinding") } else { ("ClusterRole", "ClusterRoleBinding") };
-            let version = "rbac.authorization.k8s.io/v1";
             let role_ref = RoleRef { api_group: RBAC, kind: role, name: name.to_owned() };
             let subject =
                 Subject { kind: "ServiceAccount", name: account.to_owned(), namespace: installation.namespace.clone() };
@@ -117,12 +121,12 @@ impl Rules {
                 Manifest {
                     comment: comment.to_owned(),
                     rules: Some(rules),
-                    ..Manifest::new(version, role, name, namespace.as_deref())
+                    ..Manifest::new(RBAC_VERSION, role, name, namespace.as_deref())
                 },
                 Manifest {
                     role_ref: Some(role_ref),
                     subjects: Some(vec![subject]),
-                    ..Manifest::new(version, binding, name, namespace.as_deref())
+                    ..Manifest::new(RBAC_VERSION, binding, name, namespace.as_deref())
                 },
             ]
         };

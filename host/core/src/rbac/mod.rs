@@ -7,6 +7,7 @@
 
 pub mod admission_policy;
 pub mod manifest;
+pub mod metrics;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -138,6 +139,7 @@ fn impersonation(plugins: &[Plugin<'_>], installation: &Installation) -> Vec<Man
         resources: vec!["serviceaccounts".into()],
         resource_names: plugins.iter().map(|plugin| plugin.name.to_owned()).collect(),
         verbs: vec!["impersonate"],
+        ..PolicyRule::default()
     };
     let comment = "The host may be its plugins, in this namespace only: in a ClusterRole the names would be meant in every namespace.";
     let rules = Rules(BTreeMap::from([(Some(installation.namespace.clone()), vec![rule])]));

@@ -131,10 +131,10 @@ fn the_program_serves_in_the_layout_of_its_image_with_the_account_of_its_pod() {
             return;
         };
         command.args(["sh", "-c", CONTAINER, "sh"]).arg(root.path()).arg(account.path()).arg(user);
-        // As in the Pod, but for the port, of which a machine has only one.
+        // As in the Pod, but for the ports, of which a machine has only one.
         let arguments = container["args"].as_array().expect("arguments");
         let arguments = arguments.iter().filter_map(Value::as_str);
-        command.args(arguments.map(|argument| if argument == "0.0.0.0:8080" { "127.0.0.1:0" } else { argument }));
+        command.args(arguments.map(|argument| if argument.starts_with("0.0.0.0:") { "127.0.0.1:0" } else { argument }));
         let server = plane.server();
         let (host, port) = server.trim_start_matches("https://").rsplit_once(':').expect("an address");
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").envs(environment(container));

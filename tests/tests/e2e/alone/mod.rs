@@ -4,6 +4,7 @@ mod in_cluster;
 mod outage;
 mod rbac;
 mod restored;
+mod secure_metrics;
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};

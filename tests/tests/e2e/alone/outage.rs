@@ -17,11 +17,7 @@ const AWAY: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_secs(5);
 
 async fn not_ready(host: &Host, words: &[&str]) {
-    host.until(&format!("the host is not ready and says {words:?}"), async || match host.get("/readyz").await? {
-        (503, text) if words.iter().all(|word| text.contains(word)) => Ok(()),
-        (code, text) => Err(format!("{code} {text}")),
-    })
-    .await;
+    host.waits_for(words).await;
     assert_eq!(host.get("/healthz").await.expect("an answer").0, 200, "it lives");
 }
 
@@ -132,8 +128,10 @@ fn a_right_that_is_missing_is_named_and_waited_for() {
         let host = Start::new(plane).await.namespace(&scene.namespace).kubeconfig(&kubeconfig).start();
         scene.watch_log(&host);
         not_ready(&host, &["forbidden", "cannot list", "system:serviceaccount:hotshoe-system:weak"]).await;
-        let (_, text) = host.get("/readyz").await.expect("an answer");
-        assert!(!text.contains("Status {"), "it is for people: {text}");
+        let waiting = host.plugin().await["waiting"].to_string();
+        assert!(!waiting.contains("Status {"), "it is for people: {waiting}");
+        let (_, told) = host.get("/readyz").await.expect("an answer");
+        assert!(!told.contains("forbidden"), "the API server's words are not for strangers: {told}");
         for resource in ["memcacheds", "deployments", "services", "pods"] {
             host.says(&["WARN", "forbidden", resource]).await;
         }

@@ -88,6 +88,7 @@ impl Scratch {
         command.stdout(file.try_clone().expect("a second handle")).stderr(file);
         command.env("PATH", format!("{}:{path}", self.path("bin").display()));
         command.env("CARGO_OF_TEST", cargo(&path)).env("HOTSHOE_LISTEN", &self.listen);
+        command.env("HOTSHOE_SOCKET", self.path("run/host.sock"));
         command
             .env("CARGO_HOME", of_home("CARGO_HOME", ".cargo"))
             .env("RUSTUP_HOME", of_home("RUSTUP_HOME", ".rustup"));

@@ -216,10 +216,6 @@ fn a_plugin_that_asks_for_more_than_it_is_granted_does_not_start_and_says_what()
         let host = scene.start().await.plugins(&[folder.path()]).start();
         scene.watch_log(&host);
         host.says(&["NotGranted", "Pod"]).await;
-        host.until("it is not ready and says why", async || match host.get("/readyz").await? {
-            (503, text) if text.contains("Pod") && text.contains("plugin.yaml") => Ok(()),
-            (code, text) => Err(format!("{code} {text}")),
-        })
-        .await;
+        host.waits_for(&["Pod", "plugin.yaml"]).await;
     });
 }

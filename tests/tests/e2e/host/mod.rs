@@ -11,6 +11,7 @@ mod finalizers;
 mod granted;
 mod old_style;
 mod orphaned;
+mod ports;
 mod reporting;
 mod restart;
 mod rights;

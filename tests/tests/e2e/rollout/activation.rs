@@ -380,7 +380,7 @@ fn a_component_that_is_being_compiled_survives_a_command_that_fails() {
         folder.put(&first);
         let host = scene.start().await.plugins(&[folder.path()]).cache(cache.path()).start();
         scene.watch_log(&host);
-        host.until("it serves", async || host.address()).await;
+        host.until("it takes commands", async || host.socket()).await;
         compiles(&host).await;
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(!status.success() && words.contains("no earlier revision"), "{words}");

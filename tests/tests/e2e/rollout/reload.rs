@@ -214,11 +214,8 @@ fn a_host_without_a_good_component_says_so_and_starts_when_there_is_one() {
         scene.create(memcached("cache", 1)).await;
         let host = scene.start().await.plugins(&[folder.path()]).start();
         scene.watch_log(&host);
-        host.until("the host says why it is not ready", async || match host.get("/readyz").await? {
-            (503, text) if text.contains("memcached") && text.contains("no WebAssembly component") => Ok(()),
-            (code, text) => Err(format!("{code} {text}")),
-        })
-        .await;
+        host.waits_for(&["no WebAssembly component"]).await;
+        assert!(host.get("/readyz").await.expect("an answer").1.starts_with("not ready: memcached;"));
         assert_eq!(host.get("/healthz").await.expect("an answer").0, 200);
         folder.put(folder.original());
         host.ready().await;

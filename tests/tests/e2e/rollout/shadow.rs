@@ -1,9 +1,8 @@
 //! What another component would change is shown, and nothing is changed.
 
-use std::io::{Read, Write};
-use std::net::{IpAddr, TcpStream, UdpSocket};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use hotshoe_tests::guests::{Folder, reworded, unusable};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
@@ -301,8 +300,8 @@ fn there_is_one_run_at_a_time_and_who_leaves_makes_room() {
         let folder = Folder::of_faulty();
         let (_scene, host) = kept("shadow-busy", &folder, 1).await;
         let same = file(&folder, "same.wasm", folder.original());
-        let address = host.address().expect("the host serves");
-        let mut slow = TcpStream::connect(&address).expect("a connection");
+        let socket = host.socket().expect("the host takes commands");
+        let mut slow = UnixStream::connect(&socket).expect("a connection");
         write!(slow, "POST /shadow/faulty HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
             .expect("it is sent");
         host.until("the second is refused", async || {
@@ -321,55 +320,4 @@ fn there_is_one_run_at_a_time_and_who_leaves_makes_room() {
         })
         .await;
     });
-}
-
-#[test]
-fn who_is_not_on_loopback_is_refused() {
-    run(async {
-        let Some(other) = other_address() else {
-            eprintln!("this machine has no address but loopback; the guard has unit tests");
-            return;
-        };
-        let mut scene = scene("shadow-far").await;
-        let host = scene.start().await.listen("0.0.0.0:0").ready().await;
-        scene.watch_log(&host);
-        let address = host.address().expect("the host serves");
-        let port = address.rsplit_once(':').expect("a port").1;
-        for path in ["/shadow/memcached", "/reload/memcached"] {
-            let answer = post(&format!("{other}:{port}"), path, LOCALHOST);
-            assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("port-forward"), "{path}: {answer}");
-            let answer =
-                post(&format!("127.0.0.1:{port}"), path, &format!("{LOCALHOST}Origin: https://example.com\r\n"));
-            assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("web pages"), "{path}: {answer}");
-            let answer = post(&format!("127.0.0.1:{port}"), path, "Host: example.com\r\n");
-            assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("localhost"), "{path}: {answer}");
-        }
-        let answer = post(&format!("127.0.0.1:{port}"), "/reload/memcached", LOCALHOST);
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        // What the host reports about itself is for all.
-        let mut stream = TcpStream::connect(format!("{other}:{port}")).expect("a connection");
-        write!(stream, "GET /healthz HTTP/1.0\r\n\r\n").expect("it is sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        assert!(answer.contains("200 OK"), "{answer}");
-    });
-}
-
-const LOCALHOST: &str = "Host: localhost\r\n";
-
-/// An address of this machine that is not loopback. Nothing is sent.
-fn other_address() -> Option<IpAddr> {
-    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    socket.connect("192.0.2.1:9").ok()?;
-    socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
-}
-
-fn post(address: &str, path: &str, headers: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("a connection");
-    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
-    write!(stream, "POST {path} HTTP/1.1\r\n{headers}Content-Length: 0\r\nConnection: close\r\n\r\n")
-        .expect("it is sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    answer
 }

@@ -1,0 +1,103 @@
+//! Asks the API server who has a bearer token, and whether that user may read a path: TokenReview and
+//! SubjectAccessReview. Nothing is stored by either.
+
+use http::Method;
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::client::{ApiCall, Cluster};
+use crate::cluster::error::ApiError;
+use crate::cluster::identity::{Identity, Permit};
+
+/// What the API server says of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Its user may read the path.
+    Allowed,
+    /// Its user may not.
+    Forbidden,
+    /// It has no user.
+    Unauthenticated,
+}
+
+/// An answer, of which the status is all that is read.
+#[derive(Deserialize)]
+struct Answer<S> {
+    status: Option<S>,
+}
+
+/// Asks whether who has a token may `get` a path that is no resource's.
+///
+/// # Errors
+/// When the API server does not answer, or the host may not ask.
+pub async fn may_get(cluster: &Cluster, token: &str, path: &str) -> Result<Access, ApiError> {
+    let review =
+        TokenReview { spec: TokenReviewSpec { token: token.to_owned(), audiences: None }, ..Default::default() };
+    let of_token: Option<TokenReviewStatus> =
+        ask(cluster, "TokenReview", "/apis/authentication.k8s.io/v1/tokenreviews", &review).await?;
+    let Some(user) = of_token.filter(|status| status.authenticated == Some(true)).and_then(|status| status.user) else {
+        return Ok(Access::Unauthenticated);
+    };
+    let review = SubjectAccessReview { spec: reading(user, path), ..Default::default() };
+    let of_user: Option<SubjectAccessReviewStatus> =
+        ask(cluster, "SubjectAccessReview", "/apis/authorization.k8s.io/v1/subjectaccessreviews", &review).await?;
+    let allowed = of_user.is_some_and(|status| status.allowed && status.denied != Some(true));
+    Ok(if allowed { Access::Allowed } else { Access::Forbidden })
+}
+
+fn reading(UserInfo { extra, groups, uid, username }: UserInfo, path: &str) -> SubjectAccessReviewSpec {
+    let attributes = NonResourceAttributes { path: Some(path.to_owned()), verb: Some("get".to_owned()) };
+    SubjectAccessReviewSpec {
+        extra,
+        groups,
+        non_resource_attributes: Some(attributes),
+        resource_attributes: None,
+        uid,
+        user: username,
+    }
+}
+
+async fn ask<S: for<'de> Deserialize<'de>>(
+    cluster: &Cluster,
+    kind: &'static str,
+    uri: &str,
+    review: &impl Serialize,
+) -> Result<Option<S>, ApiError> {
+    let unreadable =
+        |error: serde_json::Error| ApiError::new("create", kind.to_owned(), 0, "Unreadable", error.to_string());
+    let call = ApiCall {
+        verb: "create",
+        target: &kind,
+        method: Method::POST,
+        uri: uri.to_owned(),
+        content_type: "application/json",
+        body: serde_json::to_vec(review).map_err(unreadable)?,
+    };
+    let text = cluster.send(call, &Identity::Host, &Permit::unlimited()).await?;
+    Ok(serde_json::from_str::<Answer<S>>(&text).map_err(unreadable)?.status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_right_is_asked_for_with_all_that_the_token_says_of_its_user() {
+        let user = serde_json::json!({
+            "username": "system:serviceaccount:monitoring:prometheus", "uid": "1",
+            "groups": ["system:serviceaccounts"], "extra": { "pod": ["a"] },
+        });
+        let spec = reading(serde_json::from_value(user).unwrap(), "/metrics");
+        assert_eq!(
+            serde_json::to_value(&spec).unwrap(),
+            serde_json::json!({
+                "user": "system:serviceaccount:monitoring:prometheus", "uid": "1",
+                "groups": ["system:serviceaccounts"], "extra": { "pod": ["a"] },
+                "nonResourceAttributes": { "path": "/metrics", "verb": "get" },
+            })
+        );
+    }
+}

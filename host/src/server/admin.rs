@@ -1,0 +1,236 @@
+//! Answers an administrator's commands: `status`, and about one plugin `reload`, `rollback`, `approve`, `history` and
+//! `shadow`. They change which revision is active, and show what is in objects, so they are served on the host's
+//! socket alone.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::{get, post};
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::rollout::dry_run::{Line, NotRun, Turn};
+use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin};
+use crate::rollout::status::PluginStatus;
+use crate::sandbox::error::LoadError;
+use crate::server::About;
+use crate::server::verb::AdminVerb;
+
+/// How much of an unwanted body is read, and for how long.
+const DRAINED: usize = 8 << 20;
+const DRAIN: Duration = Duration::from_secs(5);
+/// How long a component may take to come in.
+const ARRIVES: Duration = Duration::from_secs(60);
+/// How many lines of a shadow run wait for who reads them.
+const LINES: usize = 16;
+
+/// The answer to `/status`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostStatus {
+    /// The host's version.
+    pub version: String,
+    /// The kubeconfig context.
+    pub context: String,
+    /// Whether every plugin is ready.
+    pub ready: bool,
+    /// The plugins.
+    pub plugins: Vec<PluginStatus>,
+}
+
+/// An error in words, in the place of whatever was asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Problem {
+    /// What happened, to what, and what to do next.
+    pub error: String,
+}
+
+/// Returns the routes of the socket.
+pub(super) fn routes(about: About) -> Router {
+    Router::new()
+        .route("/status", get(status))
+        .route(&AdminVerb::Reload.route(), post(reload))
+        .route(&AdminVerb::Rollback.route(), post(roll_back))
+        .route(&AdminVerb::Approve.route(), post(approve))
+        .route(&AdminVerb::History.route(), get(history))
+        .route(&AdminVerb::Shadow.route(), post(shadow))
+        .with_state(about)
+}
+
+async fn status(State(about): State<About>) -> Json<HostStatus> {
+    let plugins: Vec<_> = about.plugins.iter().map(|plugin| plugin.status()).collect();
+    Json(HostStatus {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        context: about.context,
+        ready: plugins.iter().all(|plugin| plugin.ready),
+        plugins,
+    })
+}
+
+/// Who still sends when the answer comes does not read it, so what is not wanted is read and
+/// dropped; no more of it than a component has by far, and not for long.
+async fn drain(body: Body) {
+    let all = async {
+        let (mut body, mut length) = (body.into_data_stream(), 0);
+        while let Some(Ok(bytes)) = body.next().await
+            && length < DRAINED
+        {
+            length += bytes.len();
+        }
+    };
+    drop(timeout(DRAIN, all).await);
+}
+
+fn problem(status: StatusCode, error: String) -> Response {
+    (status, Json(Problem { error })).into_response()
+}
+
+impl About {
+    fn plugin(&self, name: &str) -> Result<&Arc<ManagedPlugin>, String> {
+        self.plugins.iter().find(|plugin| *plugin.controller.name == *name).ok_or_else(|| {
+            let known: Vec<_> = self.plugins.iter().map(|plugin| plugin.controller.name.to_string()).collect();
+            format!("this host has no plugin {name}; it has {}", known.join(", "))
+        })
+    }
+}
+
+/// Which revision is meant.
+#[derive(Deserialize)]
+struct Revision {
+    digest: Option<String>,
+}
+
+async fn reload(about: State<About>, name: Path<String>) -> Response {
+    carry_out(about, name, AdminCommand::Reload).await
+}
+
+async fn roll_back(about: State<About>, name: Path<String>, Query(to): Query<Revision>) -> Response {
+    carry_out(about, name, AdminCommand::RollBack(to.digest)).await
+}
+
+async fn approve(about: State<About>, name: Path<String>, Query(which): Query<Revision>) -> Response {
+    carry_out(about, name, AdminCommand::Approve(which.digest)).await
+}
+
+async fn history(State(about): State<About>, Path(name): Path<String>) -> Response {
+    match about.plugin(&name) {
+        Ok(plugin) => Json(plugin.shown_history()).into_response(),
+        Err(unknown) => problem(StatusCode::NOT_FOUND, unknown),
+    }
+}
+
+async fn carry_out(State(about): State<About>, Path(name): Path<String>, command: AdminCommand) -> Response {
+    let plugin = match about.plugin(&name) {
+        Ok(plugin) => plugin,
+        Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
+    };
+    match plugin.carry_out(command).await {
+        Some(Ok(status)) => Json(status).into_response(),
+        Some(Err(error)) => problem(StatusCode::CONFLICT, error),
+        None => problem(StatusCode::SERVICE_UNAVAILABLE, "the host is shutting down".into()),
+    }
+}
+
+/// The query of `/shadow`.
+#[derive(Deserialize)]
+struct Wanted {
+    /// Whether to send the progress of the run, too.
+    #[serde(default)]
+    progress: bool,
+}
+
+async fn shadow(
+    State(about): State<About>,
+    Path(name): Path<String>,
+    Query(wanted): Query<Wanted>,
+    body: Body,
+) -> Response {
+    let plugin = match about.plugin(&name) {
+        Ok(plugin) => plugin,
+        Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
+    };
+    let run = async {
+        // Before the body: who has to wait does not fill the memory meanwhile.
+        let turn = match Turn::begin(plugin) {
+            Ok(turn) => turn,
+            Err(busy) => {
+                drain(body).await;
+                return Err(busy);
+            }
+        };
+        let limit = plugin.plugin().limits.component_bytes.0;
+        turn.load(component(body, limit).await?.into()).await
+    };
+    match run.await {
+        Ok(shadow) => {
+            let (send, lines) = mpsc::channel(LINES);
+            tokio::spawn(shadow.run(send));
+            let content_type = [(header::CONTENT_TYPE, "application/jsonl")];
+            (content_type, as_lines(lines, wanted.progress)).into_response()
+        }
+        Err(error) => problem(status_of(&error), error.to_string()),
+    }
+}
+
+/// Reads a component from the body, while other runs are refused.
+async fn component(body: Body, limit: u64) -> Result<Bytes, NotRun> {
+    let all = to_bytes(body, usize::try_from(limit).unwrap_or(usize::MAX));
+    let read = timeout(ARRIVES, all).await.map_err(|_| NotRun::Late(ARRIVES))?;
+    read.map_err(|_| NotRun::NotRead { limit })
+}
+
+fn status_of(error: &NotRun) -> StatusCode {
+    match error {
+        NotRun::Busy(_) => StatusCode::CONFLICT,
+        NotRun::Late(_) => StatusCode::REQUEST_TIMEOUT,
+        NotRun::NothingActive(_) => StatusCode::SERVICE_UNAVAILABLE,
+        NotRun::NotRead { .. } | NotRun::Load(LoadError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
+        NotRun::Load(_) | NotRun::Watches(_) => StatusCode::UNPROCESSABLE_ENTITY,
+    }
+}
+
+/// A body of one JSON document a line. When its reader goes, so does the receiver, and the run ends.
+fn as_lines(lines: mpsc::Receiver<Line>, progress: bool) -> Body {
+    let next = move |mut lines: mpsc::Receiver<Line>| async move {
+        loop {
+            let line = lines.recv().await?;
+            if matches!(line, Line::Progress { .. }) && !progress {
+                continue;
+            }
+            // What we say ourselves is always JSON.
+            let text = serde_json::to_string(&line).unwrap_or_default() + "\n";
+            return Some((Ok::<_, Infallible>(text), lines));
+        }
+    };
+    Body::from_stream(futures::stream::unfold(lines, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_component_that_does_not_come_in_is_not_waited_for_for_ever() {
+        let begun = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"begun"))]);
+        let late = component(Body::from_stream(begun.chain(stream::pending())), 10).await.unwrap_err();
+        assert_eq!(status_of(&late), StatusCode::REQUEST_TIMEOUT, "{late}");
+        assert!(late.to_string().contains("60s"), "{late}");
+    }
+
+    #[tokio::test]
+    async fn a_component_that_is_larger_than_may_be_is_not_read() {
+        assert_eq!(component(Body::from("0123456789"), 10).await.unwrap().len(), 10);
+        let refused = component(Body::from("0123456789a"), 10).await.unwrap_err();
+        assert_eq!(status_of(&refused), StatusCode::PAYLOAD_TOO_LARGE, "{refused}");
+    }
+}

@@ -1,0 +1,173 @@
+//! Lets only those read the metrics whom the API server lets: it says whose the bearer token is, and whether that user
+//! may `get` the path. What it allowed holds for a minute.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+
+use crate::cluster::access_review::{Access, may_get};
+use crate::cluster::client::Cluster;
+
+/// How long the API server is not asked again about a token that it allowed.
+const HOLDS: Duration = Duration::from_secs(60);
+/// How many allowed tokens are remembered: more than there are who scrape, and no more than little memory.
+const REMEMBERED: usize = 64;
+/// How many unknown tokens the API server is asked about in a second. A stranger may send as many as it likes, and each
+/// costs the API server two requests.
+const UNKNOWN: NonZeroU32 = NonZeroU32::new(5).unwrap();
+
+/// Asks the API server, and remembers whom it allowed.
+pub(super) struct Authorizer {
+    cluster: Cluster,
+    allowed: Mutex<Allowed>,
+    unknown: DefaultDirectRateLimiter,
+}
+
+impl Authorizer {
+    pub(super) fn new(cluster: Cluster) -> Self {
+        Self { cluster, allowed: Mutex::default(), unknown: RateLimiter::direct(Quota::per_second(UNKNOWN)) }
+    }
+
+    /// Returns why a request is refused, if it is.
+    async fn refusal(&self, headers: &HeaderMap, path: &str) -> Option<(StatusCode, &'static str)> {
+        let Some(token) = bearer(headers) else {
+            return Some((StatusCode::UNAUTHORIZED, "a bearer token is needed\n"));
+        };
+        let digest = Sha256::digest(token).into();
+        match self.allowed.lock().standing(&digest, Instant::now()) {
+            Standing::Allowed => return None,
+            // Who was allowed before does not wait behind strangers.
+            Standing::Lapsed => {}
+            Standing::Unknown if self.unknown.check().is_ok() => {}
+            Standing::Unknown => return Some((StatusCode::TOO_MANY_REQUESTS, "too many unknown tokens; try again\n")),
+        }
+        let access = may_get(&self.cluster, token, path).await;
+        self.allowed.lock().learn(digest, matches!(access, Ok(Access::Allowed)), Instant::now());
+        match access {
+            Ok(Access::Allowed) => None,
+            Ok(Access::Unauthenticated) => {
+                Some((StatusCode::UNAUTHORIZED, "the API server does not know this token\n"))
+            }
+            Ok(Access::Forbidden) => Some((StatusCode::FORBIDDEN, "this account may not read the metrics\n")),
+            Err(error) => {
+                tracing::warn!(
+                    "the API server does not say who may read the metrics: {error}; `hotshoe rbac --metrics-secure` prints the right to ask"
+                );
+                Some((StatusCode::SERVICE_UNAVAILABLE, "the API server does not say who may read the metrics\n"))
+            }
+        }
+    }
+}
+
+/// Refuses requests of those who may not read.
+pub(super) async fn required(State(authorizer): State<Arc<Authorizer>>, request: Request, next: Next) -> Response {
+    match authorizer.refusal(request.headers(), request.uri().path()).await {
+        None => next.run(request).await,
+        Some((StatusCode::UNAUTHORIZED, why)) => {
+            (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], why).into_response()
+        }
+        Some(refusal) => refusal.into_response(),
+    }
+}
+
+/// The token of a request, if it has one.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// The digest of a token: the token itself is not kept.
+type TokenDigest = [u8; 32];
+
+/// What is known of a token.
+#[derive(Debug, PartialEq, Eq)]
+enum Standing {
+    Allowed,
+    /// It was allowed, and is to be asked about again.
+    Lapsed,
+    Unknown,
+}
+
+/// The tokens that were allowed when last asked about, and when that was.
+#[derive(Default)]
+struct Allowed(HashMap<TokenDigest, Instant>);
+
+impl Allowed {
+    fn standing(&self, token: &TokenDigest, now: Instant) -> Standing {
+        match self.0.get(token) {
+            Some(since) if now.saturating_duration_since(*since) < HOLDS => Standing::Allowed,
+            Some(_) => Standing::Lapsed,
+            None => Standing::Unknown,
+        }
+    }
+
+    /// Remembers or forgets a token; where there are too many, the one that was allowed longest ago goes.
+    fn learn(&mut self, token: TokenDigest, is_allowed: bool, now: Instant) {
+        if !is_allowed {
+            self.0.remove(&token);
+            return;
+        }
+        self.0.insert(token, now);
+        if self.0.len() > REMEMBERED {
+            let oldest = self.0.iter().min_by_key(|(_, since)| **since).map(|(token, _)| *token);
+            oldest.and_then(|oldest| self.0.remove(&oldest));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(number: usize) -> TokenDigest {
+        Sha256::digest(number.to_le_bytes()).into()
+    }
+
+    #[test]
+    fn what_is_allowed_holds_for_a_while_and_what_is_not_is_asked_about_each_time() {
+        let (mut allowed, now) = (Allowed::default(), Instant::now());
+        assert_eq!(allowed.standing(&token(1), now), Standing::Unknown);
+        allowed.learn(token(1), true, now);
+        allowed.learn(token(2), false, now);
+        assert_eq!(allowed.standing(&token(1), now + HOLDS / 2), Standing::Allowed);
+        assert_eq!(allowed.standing(&token(2), now), Standing::Unknown);
+        assert_eq!(allowed.standing(&token(1), now + HOLDS), Standing::Lapsed);
+        allowed.learn(token(1), false, now + HOLDS);
+        assert_eq!(allowed.standing(&token(1), now + HOLDS), Standing::Unknown);
+    }
+
+    #[test]
+    fn only_so_many_tokens_are_remembered_the_newest() {
+        let (mut allowed, now) = (Allowed::default(), Instant::now());
+        for number in 0..REMEMBERED + 3 {
+            allowed.learn(token(number), true, now + Duration::from_millis(number as u64));
+        }
+        assert_eq!(allowed.0.len(), REMEMBERED);
+        assert_eq!(allowed.standing(&token(2), now), Standing::Unknown);
+        assert_eq!(allowed.standing(&token(3), now), Standing::Allowed);
+    }
+
+    #[test]
+    fn a_token_is_that_of_the_scheme_bearer() {
+        let given = |value: &'static str| {
+            let headers = HeaderMap::from_iter([(header::AUTHORIZATION, header::HeaderValue::from_static(value))]);
+            bearer(&headers).map(str::to_owned)
+        };
+        assert_eq!(given("Bearer abc").as_deref(), Some("abc"));
+        assert_eq!(given("bearer  abc ").as_deref(), Some("abc"));
+        for none in ["", "Bearer", "Bearer ", "Basic abc", "abc"] {
+            assert_eq!(given(none), None, "{none:?}");
+        }
+        assert_eq!(bearer(&HeaderMap::new()), None);
+    }
+}

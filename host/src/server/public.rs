@@ -1,0 +1,46 @@
+//! Answers what every client of a port may ask for: metrics, health and readiness. A stranger learns that a plugin is not
+//! ready, and not why: files and the API server's words are for who may ask `hotshoe status`.
+
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use crate::server::About;
+
+/// Returns the route that Prometheus scrapes.
+pub(super) fn metrics(about: About) -> Router {
+    Router::new().route("/metrics", get(scraped)).with_state(about)
+}
+
+/// Returns the routes that a kubelet probes.
+pub(super) fn probes(about: About) -> Router {
+    Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready)).with_state(about)
+}
+
+async fn scraped(State(about): State<About>) -> Response {
+    for plugin in about.plugins.iter() {
+        let controller = &plugin.controller;
+        about.metrics.breaker(&controller.name, controller.breaker.shown(Instant::now()).state);
+        let (waiting, running) = controller.queue.depth();
+        about.metrics.queue(&controller.name, waiting, running);
+        about.metrics.deleting(&controller.name, controller.deleting().map_or(0, |deleting| deleting.count));
+        about.metrics.stalled(&controller.name, controller.stalled().map_or(0, |stalled| stalled.count));
+    }
+    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, content_type)], about.metrics.encode()).into_response()
+}
+
+/// Answers whether every plugin has an active revision and every store follows the API server; otherwise which
+/// does not.
+async fn ready(State(about): State<About>) -> (StatusCode, String) {
+    let waiting = about.plugins.iter().map(|plugin| plugin.status()).filter(|status| !status.ready);
+    let waiting: Vec<String> = waiting.map(|status| status.name).collect();
+    if waiting.is_empty() {
+        return (StatusCode::OK, "ok\n".to_owned());
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}; `hotshoe status` says why\n", waiting.join(", ")))
+}
