@@ -13,7 +13,7 @@ use wasmtime::{Store, Trap};
 use crate::sandbox::bindings::{Instance, Linked};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::error::CallError;
-use crate::sandbox::executor::Lane;
+use crate::sandbox::lanes::Lane;
 use crate::sandbox::revision::Revision;
 use crate::sandbox::store::{Breach, Level, LogLine, Sandbox};
 use hotshoe_core::check::answer;
@@ -117,7 +117,7 @@ pub(super) async fn describe(
 async fn on_thread(
     engine: &Engine,
     lane: Lane,
-    work: impl FnOnce() -> Result<Outcome, Aborted> + Send + 'static,
+    work: impl Fn() -> Result<Outcome, Aborted> + Send + 'static,
 ) -> Result<Outcome, Aborted> {
     let stopped =
         Aborted { error: CallError::Stopped, logs: Vec::new(), logs_dropped: 0, elapsed: Duration::ZERO, memory: 0 };

@@ -23,7 +23,7 @@ use crate::sandbox::contract;
 use crate::sandbox::descriptor;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::error::LoadError;
-use crate::sandbox::executor::Lane;
+use crate::sandbox::lanes::Lane;
 use crate::sandbox::load::Native;
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::digest::Digest;
@@ -72,7 +72,7 @@ impl Revision {
         let native = Native::new(engine, compiler, &candidate.digest());
         let (accepted, cached, most) = (limits.clone(), native.clone(), limits.native_bytes);
         // On two threads: cached code is our own, whatever is wrong with the bytes now.
-        let inspected = run(engine, lane, move || Inspected::new(candidate, &accepted));
+        let inspected = run(engine, lane, move || Inspected::new(candidate.clone(), &accepted));
         let cached = run(engine, engine.executor().lane(), move || cached.cached(most));
         let (inspected, cached) = futures::try_join!(inspected, cached)?;
         let inspected = inspected?;
@@ -170,7 +170,7 @@ impl Inspected {
 async fn run<T: Send + 'static>(
     engine: &Engine,
     lane: Lane,
-    work: impl FnOnce() -> T + Send + 'static,
+    work: impl FnMut() -> T + Send + 'static,
 ) -> Result<T, LoadError> {
     let stopped = |_| LoadError::LoadFailed("the host is shutting down".to_owned());
     engine.executor().run(lane, work).await.map_err(stopped)

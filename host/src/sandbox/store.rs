@@ -11,7 +11,7 @@ use serde::Serialize;
 use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
 
 use crate::sandbox::executor;
-use crate::sandbox::executor::OtherCalls;
+use crate::sandbox::executor::{OtherCalls, SlowCall};
 use hotshoe_core::model::limits::{LOG_LINE, Limits, REST, SLOW, WALL_TIME};
 use hotshoe_core::model::sanitize;
 
@@ -68,6 +68,8 @@ pub(super) struct Sandbox {
     host_calls: u32,
     logged: usize,
     crossed: usize,
+    /// Processor time of its thread when it began.
+    began: Duration,
     slow: Option<Slow>,
     /// The last growth that was refused. The guest saw `-1` and may have coped; if the call failed, this is why.
     pub(super) breach: Option<Breach>,
@@ -87,8 +89,7 @@ struct Slow {
 }
 
 impl Slow {
-    fn begin() -> Self {
-        let others = executor::step_aside();
+    fn begin(others: Option<OtherCalls>) -> Self {
         let now = processor_time();
         Self { since: Instant::now(), began: now, paused: now, others }
     }
@@ -131,6 +132,7 @@ impl Sandbox {
             host_calls: 0,
             logged: 0,
             crossed: 0,
+            began: processor_time(),
             slow: None,
             breach: None,
             logs: Vec::new(),
@@ -140,12 +142,27 @@ impl Sandbox {
 
     /// Decides at a tick whether the call may go on. From [`SLOW`] on it shares the processor, so processor time counts.
     fn go_on(&mut self) -> bool {
-        let time = self.limits.call_time.0;
-        let slow = self.slow.get_or_insert_with(Slow::begin);
-        slow.used() < time && slow.since.elapsed() < time * WALL_TIME && {
-            slow.pause();
-            true
+        if self.slow.is_none() {
+            let others = match executor::step_aside() {
+                SlowCall::Aside(others) => Some(others),
+                SlowCall::Alone => None,
+                // That the processor was others' is no reason to put it off.
+                SlowCall::NoPlace if processor_time().saturating_sub(self.began) < SLOW => return true,
+                SlowCall::NoPlace => {
+                    executor::put_off();
+                    return false;
+                }
+            };
+            self.slow = Some(Slow::begin(others));
         }
+        let time = self.limits.call_time.0;
+        self.slow.as_mut().is_some_and(|slow| {
+            let goes_on = slow.used() < time && slow.since.elapsed() < time * WALL_TIME;
+            if goes_on {
+                slow.pause();
+            }
+            goes_on
+        })
     }
 
     /// Returns the peak of the call's linear memory, bytes.
