@@ -19,9 +19,9 @@ use tokio::time::Instant;
 
 use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
-use crate::cluster::fair_queue::FairQueue;
 use crate::cluster::identity::{Identity, Permit};
 use hotshoe_core::flow::backoff::soon;
+use hotshoe_core::flow::fair_queue::FairQueue;
 use hotshoe_core::model::decision::Event;
 use hotshoe_core::model::digest::Digest as Revision;
 use hotshoe_core::model::kind::ObjectRef;
@@ -62,7 +62,7 @@ pub struct Recorder {
 /// Events that are not written yet.
 #[derive(Default)]
 struct Waiting {
-    notes: Mutex<FairQueue<Box<Note>>>,
+    notes: Mutex<FairQueue<Arc<str>, Box<Note>>>,
     /// Counts them, with the one that is being written; changed under the lock of `notes`.
     unwritten: watch::Sender<usize>,
 }

@@ -10,7 +10,6 @@ pub mod client;
 pub mod discovery;
 pub mod error;
 pub mod events;
-pub mod fair_queue;
 pub mod holders;
 pub mod identity;
 pub mod namespace;

@@ -1,8 +1,9 @@
-//! When to hold back: circuit breaker, flapping, contention, probation, backoff, tries, rate limits.
+//! When to hold back, and whose turn it is: circuit breaker, fair queue, flapping, contention, probation, backoff, tries, rate limits.
 
 pub mod backoff;
 pub mod circuit_breaker;
 pub mod contention;
+pub mod fair_queue;
 pub mod flapping;
 pub mod probation;
 pub mod rate_limit;
