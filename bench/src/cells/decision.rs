@@ -12,6 +12,7 @@ use hotshoe::sandbox::cases::Case;
 use hotshoe::sandbox::compile::Compiler;
 use hotshoe::sandbox::engine::Engine;
 use hotshoe::sandbox::revision::Revision;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::decision;
 use hotshoe_core::model::decision::{Call, Descriptor, Document};
 use hotshoe_core::model::limits::Limits;
@@ -46,7 +47,8 @@ pub async fn run(host: &Path) -> Result<Times> {
     let cache = repository("target/bench/cache");
     let (engine, compiler) = (Engine::new()?, Compiler::new(host.to_owned(), Some(&cache)));
     let component = Candidate::of(fs::read(repository(COMPONENT)).context(COMPONENT)?);
-    let revision = Revision::load(&engine, &compiler, component, Limits::default()).await?.revision;
+    let revision =
+        Revision::load(&engine, &compiler, component, Limits::default(), &Account::default()).await?.revision;
     let observation = Arc::new(observation(revision.descriptor())?);
     let wasm = sandboxed(&revision, &observation).await?;
     let native = native(&observation)?;

@@ -20,6 +20,7 @@ use hotshoe::sandbox::candidate::Candidate;
 use hotshoe::sandbox::compile::Compiler;
 use hotshoe::sandbox::engine::Engine;
 use hotshoe::sandbox::revision::Revision;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::limits::Limits;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -187,7 +188,14 @@ impl Components {
     }
 
     async fn load(&self) -> Result<Arc<Revision>> {
-        let loaded = Revision::load(&self.engine, &self.compiler, self.component.clone(), Limits::default()).await;
+        let loaded = Revision::load(
+            &self.engine,
+            &self.compiler,
+            self.component.clone(),
+            Limits::default(),
+            &Account::default(),
+        )
+        .await;
         Ok(loaded?.revision)
     }
 }

@@ -13,6 +13,7 @@ use crate::sandbox::candidate::Candidate;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::sanitize::clean;
 use hotshoe_core::rbac::Plugin;
 
@@ -105,6 +106,7 @@ pub(super) async fn load_component(folder: &Folder, components: Option<&Path>) -
     let bytes = project::read(&path)?;
     let engine = Engine::new()?;
     let compiler = Compiler::of_this_binary(None);
-    let loaded = Revision::load(&engine, &compiler, Candidate::of(bytes), folder.limits.clone()).await;
+    let loaded =
+        Revision::load(&engine, &compiler, Candidate::of(bytes), folder.limits.clone(), &Account::default()).await;
     loaded.map(|loaded| loaded.revision).with_context(|| format!("cannot load {}", shown(&path).display()))
 }

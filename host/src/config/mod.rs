@@ -3,6 +3,7 @@
 pub mod file;
 pub mod folders;
 pub mod manifest;
+pub mod memory;
 pub mod missing;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::sandbox::followed_file;
 use hotshoe_core::check::glob;
 use hotshoe_core::check::grant;
 use hotshoe_core::check::grant::Grant;
+use hotshoe_core::check::memory_share::{Account, SharedMemory};
 use hotshoe_core::check::parent_kind::{ParentKind, Parentage};
 use hotshoe_core::flow::retry::RetryPolicy;
 use hotshoe_core::model::decision::Descriptor;
@@ -70,6 +72,8 @@ pub struct PluginConfig {
     pub predecessors: Predecessors,
     /// What it may use up.
     pub limits: Limits,
+    /// What the host holds in memory for it.
+    pub memory: Account,
     /// When a parent is tried again whose reconcile failed, and how often.
     pub retry: RetryPolicy,
     /// Of how many parents in 100 another component may delete children unasked.
@@ -89,6 +93,8 @@ pub struct HostSettings {
     pub allow_env: Vec<String>,
     /// Of which kind the parents of each plugin are.
     pub parentage: Arc<Parentage>,
+    /// The memory that all plugins share.
+    pub memory: Arc<SharedMemory>,
     /// Whether a component is activated when its file changes. Otherwise a reload activates it.
     pub follow: bool,
 }
@@ -99,6 +105,7 @@ impl Default for HostSettings {
             namespace: HOST_NAMESPACE.into(),
             allow_env: ALLOW_ENV.map(str::to_owned).to_vec(),
             parentage: Arc::default(),
+            memory: Arc::default(),
             follow: false,
         }
     }
@@ -168,8 +175,10 @@ impl PluginConfig {
             .map_err(|error| anyhow!("spec.takesOverFrom: {error}"))?;
         let max_losing = spec.swap.max_losing.unwrap_or(MAX_LOSING);
         ensure!(max_losing <= 100, "spec.swap.maxLosing is {max_losing}, but is of 100 parents; lower it");
+        let name: Arc<str> = plugin.metadata.name.into();
         Ok(Self {
-            name: plugin.metadata.name.into(),
+            memory: host.memory.account(&name),
+            name,
             path: path.to_owned(),
             component: candidates(path, &spec.source.file),
             config: configuration(&spec.config, &host.allow_env, env)?.into(),

@@ -181,7 +181,7 @@ pub async fn ask(
 ) -> Result<Answer, Error> {
     *fetched = false;
     let rounds = active.plugin.limits.request_rounds;
-    let mut room = Room::new(active.plugin.limits.fetched_bytes);
+    let mut room = Room::new(active.plugin.limits.fetched_bytes, &active.plugin.memory);
     for _ in 0..=rounds {
         let called = active.revision.decide(call, shown.clone()).await;
         if !matches!(&called, Err(Aborted { error: CallError::Stopped, .. })) {

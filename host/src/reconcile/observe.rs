@@ -17,7 +17,7 @@ use hotshoe_core::check;
 use hotshoe_core::check::access_request::{Access, Request, Verb};
 use hotshoe_core::check::fix::Fix;
 use hotshoe_core::check::grant::NAMESPACE_NOT_GRANTED;
-use hotshoe_core::check::memory_quota::Quota;
+use hotshoe_core::check::memory_quota::{Quota, Room};
 use hotshoe_core::check::{Context, Denial, Inadmissible, Judged, Present};
 use hotshoe_core::model::decision::{Answer, Call, Document, Observation};
 use hotshoe_core::model::kind::ObjectRef;
@@ -133,7 +133,7 @@ pub fn shown_parent(active: &ActiveRevision, parent: &Object) -> Document {
 
 /// The parent as clean-up is shown it: with its conditions, so that it knows how far it came.
 fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
-    let Some(status) = parent.status.as_deref().filter(|_| parent.deleting) else { return shown };
+    let Some(status) = parent.status().filter(|_| parent.deleting) else { return shown };
     let status: Option<Value> = serde_json::from_str(status).ok();
     let conditions = status.as_ref().and_then(|status| status.get("conditions"));
     let (Some(conditions), Ok(Value::Object(mut members))) = (conditions, serde_json::from_str(&shown)) else {
@@ -158,9 +158,11 @@ pub fn judge(
     answer: Answer,
 ) -> Result<Judged, Inadmissible> {
     let limits = &active.plugin.limits;
-    let held = active.owned.iter().map(|view| view.watch.cache.held_of(&active.plugin.name)).sum();
-    let room = Quota { held, most: limits.held_bytes.bytes(), answer: limits.boundary_bytes.bytes() };
-    let present = Present { children: &observed.references(), room: Some((room, &observed.children)) };
+    let held = active.note_held();
+    let quota = Quota { held, most: limits.held_bytes.bytes(), answer: limits.boundary_bytes.bytes() };
+    let (parent, children) = (&*observed.parent, &observed.children);
+    let room = Room { shared: &active.plugin.memory, parent, children, quota };
+    let present = Present { children: &observed.references(), room: Some(room) };
     check::judge(call, answer, present, &context(controller, active, observed))
 }
 

@@ -117,7 +117,7 @@ impl Turn {
         let candidate = tokio::task::spawn_blocking(move || Candidate::of(bytes)).await;
         let candidate = candidate.map_err(|error| LoadError::LoadFailed(error.to_string()))?;
         old.revision.note_used(&shared.compiler);
-        let loaded = Revision::load(&shared.engine, &shared.compiler, candidate, plugin.limits.clone());
+        let loaded = Revision::load(&shared.engine, &shared.compiler, candidate, plugin.limits.clone(), &plugin.memory);
         let Loaded { revision, cases } = loaded.await?;
         plugin.ensure_granted(revision.descriptor())?;
         try_carried_cases(&revision, cases).await?;

@@ -77,7 +77,8 @@ impl ManagedPlugin {
         let lost = "no component that was active before it is kept; build an earlier one again";
         let kept = self.kept(*earlier.first().ok_or(lost)?).await.ok_or(lost)?;
         let (shared, plugin) = (&self.shared, self.plugin());
-        let loaded = Revision::load(&shared.engine, &shared.compiler, kept, plugin.limits.clone()).await;
+        let loaded =
+            Revision::load(&shared.engine, &shared.compiler, kept, plugin.limits.clone(), &plugin.memory).await;
         let loaded = loaded.map_err(|error| format!("the one before it cannot be loaded: {error}"))?;
         Ok(loaded.revision)
     }

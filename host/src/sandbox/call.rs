@@ -17,6 +17,7 @@ use crate::sandbox::lanes::Lane;
 use crate::sandbox::revision::Revision;
 use crate::sandbox::store::{Breach, Level, LogLine, Sandbox};
 use hotshoe_core::check::answer;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::decision::{Answer, Call, Descriptor, Failure, Observation};
 use hotshoe_core::model::limits::Limits;
 use hotshoe_core::model::sanitize;
@@ -70,7 +71,7 @@ impl Revision {
             let limits = revision.limits();
             let answer =
                 |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.decide(store, call, &observation);
-            let run = FinishedCall::of(&revision.engine, &revision.linked, limits, answer);
+            let run = FinishedCall::of(&revision.engine, &revision.linked, limits, &revision.memory, answer);
             run.finish(|answered| match answered {
                 Ok(answer) => Ok(Ok(answer::measure(answer, limits)?)),
                 Err(failure) => Ok(Err(answer::clean(failure))),
@@ -84,10 +85,11 @@ impl Revision {
     ///
     /// # Errors
     /// If the plugin traps or exceeds a limit.
-    pub async fn time_describe(&self) -> Result<Duration, CallError> {
-        let (engine, linked, limits) = (self.engine.clone(), Arc::clone(&self.linked), Arc::clone(self.limits()));
+    pub async fn time_describe(self: &Arc<Self>) -> Result<Duration, CallError> {
+        let revision = Arc::clone(self);
         let work = move || {
-            let described = FinishedCall::describing(&engine, &linked, &limits);
+            let described =
+                FinishedCall::describing(&revision.engine, &revision.linked, revision.limits(), &revision.memory);
             described.result.map(|_| described.elapsed)
         };
         self.engine.executor().run(self.lane, work).await.unwrap_or(Err(CallError::Stopped))
@@ -108,9 +110,10 @@ pub(super) async fn describe(
     lane: Lane,
     linked: &Arc<Linked>,
     limits: &Arc<Limits>,
+    memory: &Account,
 ) -> Result<Descriptor, CallError> {
-    let (worker, linked, limits) = (engine.clone(), Arc::clone(linked), Arc::clone(limits));
-    let work = move || FinishedCall::describing(&worker, &linked, &limits).result;
+    let (worker, linked, limits, memory) = (engine.clone(), Arc::clone(linked), Arc::clone(limits), memory.clone());
+    let work = move || FinishedCall::describing(&worker, &linked, &limits, &memory).result;
     engine.executor().run(lane, work).await.unwrap_or(Err(CallError::Stopped))
 }
 
@@ -136,11 +139,12 @@ impl<T> FinishedCall<T> {
         engine: &Engine,
         linked: &Linked,
         limits: &Arc<Limits>,
+        memory: &Account,
         function: impl FnOnce(&mut Store<Sandbox>, Instance<'_>) -> wasmtime::Result<T>,
     ) -> Self {
         let start = Instant::now();
         let _running = engine.clock();
-        let mut store = Sandbox::store(engine.wasm(), limits);
+        let mut store = Sandbox::store(engine.wasm(), limits, memory);
         let result = match linked.instantiate(&mut store) {
             Ok(instance) => function(&mut store, instance).map_err(|error| (Phase::Call, error)),
             Err(error) => Err((Phase::Instantiate, error)),
@@ -161,8 +165,8 @@ impl<T> FinishedCall<T> {
 }
 
 impl FinishedCall<Descriptor> {
-    fn describing(engine: &Engine, linked: &Linked, limits: &Arc<Limits>) -> Self {
-        Self::of(engine, linked, limits, |store, instance| instance.describe(store))
+    fn describing(engine: &Engine, linked: &Linked, limits: &Arc<Limits>, memory: &Account) -> Self {
+        Self::of(engine, linked, limits, memory, |store, instance| instance.describe(store))
     }
 }
 

@@ -25,6 +25,7 @@ use crate::sandbox::engine::Engine;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::lanes::Lane;
 use crate::sandbox::load::Native;
+use hotshoe_core::check::memory_share::{Account, Charge, Part};
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Limits;
@@ -45,6 +46,9 @@ pub struct Revision {
     descriptor: Descriptor,
     own_status: Option<Projection>,
     limits: Arc<Limits>,
+    pub(super) memory: Account,
+    /// Its native code, which is in memory as long as any of it is.
+    code: Arc<Charge>,
     pub(super) engine: Engine,
     pub(super) lane: Lane,
     pub(super) linked: Arc<Linked>,
@@ -57,7 +61,7 @@ impl fmt::Debug for Revision {
 }
 
 impl Revision {
-    /// Loads a component completely, up to a successful `describe`.
+    /// Loads a component completely, up to a successful `describe`. What is held of it is charged to `memory`.
     ///
     /// # Errors
     /// The first thing that is wrong with it. Nothing of it stays but cached code.
@@ -66,6 +70,7 @@ impl Revision {
         compiler: &Compiler,
         candidate: Candidate,
         limits: Limits,
+        memory: &Account,
     ) -> Result<Loaded, LoadError> {
         let limits = Arc::new(limits);
         let lane = engine.executor().lane();
@@ -80,10 +85,11 @@ impl Revision {
             Some(component) => component,
             None => inspected.compiled(native, engine, compiler, lane, &limits).await?,
         };
+        let code = charged(&component, memory)?;
         let linked = Linked::new(engine.linker(), &component)
             .map(Arc::new)
             .map_err(|error| LoadError::LoadFailed(words(&error)))?;
-        let descriptor = call::describe(engine, lane, &linked, &limits)
+        let descriptor = call::describe(engine, lane, &linked, &limits, memory)
             .await
             .map_err(|failed| LoadError::DescribeFailed(failed.to_string()))?;
         let descriptor = descriptor::validate(descriptor).map_err(LoadError::DescribeFailed)?;
@@ -92,6 +98,8 @@ impl Revision {
             own_status: descriptor.own_status(),
             descriptor,
             limits,
+            memory: memory.clone(),
+            code: Arc::new(code),
             engine: engine.clone(),
             lane,
             linked,
@@ -114,6 +122,8 @@ impl Revision {
             descriptor: self.descriptor.clone(),
             own_status: self.own_status.clone(),
             limits: Arc::new(limits.clone()),
+            memory: self.memory.clone(),
+            code: self.code.clone(),
             engine: self.engine.clone(),
             lane: self.lane,
             linked: self.linked.clone(),
@@ -165,6 +175,18 @@ impl Inspected {
         let code = compiler.compile(self.candidate.bytes(), limits, engine.executor().others()).await?;
         run(engine, lane, move || native.compiled(&code)).await?
     }
+}
+
+/// Charges the native code of a component.
+///
+/// # Errors
+/// If its plugin may not hold so much more.
+fn charged(component: &Component, memory: &Account) -> Result<Charge, LoadError> {
+    let code = component.image_range();
+    let (code, mut charge) = (code.end.addr() - code.start.addr(), memory.charge(Part::Code));
+    charge.check(code).map_err(|refused| LoadError::LoadFailed(refused.to_string()))?;
+    charge.raise(code);
+    Ok(charge)
 }
 
 async fn run<T: Send + 'static>(

@@ -15,6 +15,7 @@ use hotshoe::sandbox::cases::Case;
 use hotshoe::sandbox::compile::{Compiler, VERB};
 use hotshoe::sandbox::error::LoadError;
 use hotshoe::sandbox::revision::{Loaded, Revision};
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{Limits, Size, Span};
@@ -162,7 +163,7 @@ async fn native_code_above_its_cap_is_refused_also_where_it_was_compiled_before(
     let compiler = Compiler::new(HOTSHOE.into(), Some(base.path()));
     let load = async |most: u64| {
         let limits = Limits { native_bytes: Size(most), ..Limits::default() };
-        Revision::load(engine(), &compiler, Candidate::of(component.clone()), limits).await
+        Revision::load(engine(), &compiler, Candidate::of(component.clone()), limits, &Account::default()).await
     };
     let refused = |loaded: Result<Loaded, LoadError>| loaded.unwrap_err().to_string().contains("of native code");
     assert!(refused(load(1 << 10).await));
@@ -232,6 +233,7 @@ async fn a_compiler_that_never_ends_is_stopped() {
         &compiler,
         bytes,
         Limits { compile_time: Span(Duration::from_millis(50)), ..Limits::default() },
+        &Account::default(),
     )
     .await
     .unwrap_err();
@@ -239,7 +241,7 @@ async fn a_compiler_that_never_ends_is_stopped() {
 }
 
 async fn load_cached(compiler: &Compiler, bytes: &[u8]) -> Result<Loaded, LoadError> {
-    Revision::load(engine(), compiler, Candidate::of(bytes.to_vec()), Limits::default()).await
+    Revision::load(engine(), compiler, Candidate::of(bytes.to_vec()), Limits::default(), &Account::default()).await
 }
 
 /// A compiler that can only read the cache.

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -72,6 +73,25 @@ pub struct Ownership {
     pub fields: Box<str>,
 }
 
+/// A status as JSON text. Where plugins see the whole of it, it is held once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatusText {
+    /// By itself.
+    Own(Box<str>),
+    /// This part of the object's body.
+    InBody(Range<usize>),
+}
+
+impl StatusText {
+    fn new(status: &str, body: &str) -> Self {
+        // Wherever it stands there, it is the same text.
+        match body.find(status) {
+            Some(start) => Self::InBody(start..start + status.len()),
+            None => Self::Own(status.into()),
+        }
+    }
+}
+
 /// Memory of an object beside its texts, bytes.
 pub const BESIDE: usize = 1024;
 
@@ -98,8 +118,8 @@ pub struct Object {
     pub applied: Option<Box<str>>,
     /// What our own field managers applied, on the object and on its `status` subresource.
     pub ownership: Box<[Ownership]>,
-    /// `status` as JSON text, for parents.
-    pub status: Option<Box<str>>,
+    /// `status`, for parents.
+    pub status: Option<StatusText>,
     /// A fingerprint of labels and annotations, for parents.
     pub marks: u64,
     /// What plugins see: a JSON object.
@@ -199,6 +219,7 @@ impl Object {
         let object: Opened<'_> = serde_json::from_str(json)?;
         let metadata = Metadata::of(&object)?;
         let status = if lens.status { member(&object.rest, "status") } else { None };
+        let body: Arc<str> = lens.projection.project_opened(&object)?.into();
         Ok(Self {
             key: Key::new(Some(&*metadata.namespace).filter(|namespace| !namespace.is_empty()), &metadata.name),
             uid: metadata.uid.as_ref().into(),
@@ -209,9 +230,9 @@ impl Object {
             labels: metadata.kept_labels(&lens.labels),
             applied: metadata.text(metadata.annotations.as_ref(), APPLIED_ANNOTATION),
             ownership: metadata.managed_fields.iter().filter_map(ManagedFields::ours).collect(),
-            status: status.map(Box::from),
+            status: status.map(|status| StatusText::new(status, &body)),
             marks: if lens.status { metadata.marks() } else { 0 },
-            body: lens.projection.project_opened(&object)?.into(),
+            body,
             finalizers: metadata.finalizers.into(),
         })
     }
@@ -224,7 +245,19 @@ impl Object {
     /// Returns its memory, bytes, with its places in the indexes.
     pub fn held(&self) -> usize {
         let fields: usize = self.ownership.iter().map(|entry| entry.fields.len()).sum();
-        BESIDE + self.body.len() + self.status.as_deref().map_or(0, str::len) + fields
+        let status = match &self.status {
+            Some(StatusText::Own(status)) => status.len(),
+            Some(StatusText::InBody(_)) | None => 0,
+        };
+        BESIDE + self.body.len() + status + fields
+    }
+
+    /// `status` as JSON text, for parents.
+    pub fn status(&self) -> Option<&str> {
+        match self.status.as_ref()? {
+            StatusText::Own(status) => Some(status),
+            StatusText::InBody(place) => self.body.get(place.clone()),
+        }
     }
 
     /// The labels that objects are found by; the plugin's own label is not among them.
@@ -359,6 +392,23 @@ mod tests {
             &*object.body,
             r#"{"metadata":{"name":"a","namespace":"n","uid":"u","generation":3},"spec":{"replicas":2}}"#
         );
+    }
+
+    #[test]
+    fn a_status_that_plugins_see_whole_is_held_once() {
+        let json = r#"{"metadata":{"name":"a"},"spec":{"replicas":1},"status":{"ready":1,"word":"a long one"}}"#;
+        let read = |fields: &[&str], status| {
+            let lens = Lens { projection: Projection::new(fields), labels: Vec::new(), status };
+            Object::read(json, &lens).unwrap()
+        };
+        let status = r#"{"ready":1,"word":"a long one"}"#;
+        for (fields, held_twice) in
+            [(&["spec", "status"][..], 0), (&["spec"], status.len()), (&["status.word"], status.len())]
+        {
+            let (parent, other) = (read(fields, true), read(fields, false));
+            assert_eq!((parent.status(), other.status()), (Some(status), None), "{fields:?}");
+            assert_eq!(parent.held() - other.held(), held_twice, "{fields:?}");
+        }
     }
 
     #[test]

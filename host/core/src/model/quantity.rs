@@ -21,7 +21,8 @@ impl Size {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    /// Reads it as Kubernetes writes it: bytes, or a number with `Ki`, `Mi` or `Gi`.
+    pub fn parse(text: &str) -> Option<Self> {
         let (number, unit) = split_unit(text);
         let unit = match unit {
             "" => 1,

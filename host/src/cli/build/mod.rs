@@ -23,6 +23,7 @@ use crate::sandbox::compile::Compiler;
 use crate::sandbox::contract;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Limits;
 
@@ -170,7 +171,7 @@ async fn left_out(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<Left
     let Ok(engine) = Engine::new() else { return left_out };
     let compiler = Compiler::of_this_binary(None);
     let candidate = Candidate::of(component.to_vec());
-    let loaded = Revision::load(&engine, &compiler, candidate, folder.limits.clone()).await;
+    let loaded = Revision::load(&engine, &compiler, candidate, folder.limits.clone(), &Account::default()).await;
     let Ok(loaded) = loaded else { return left_out };
     let config = admit::config(folder.manifest());
     if let Some(config) = &config {
