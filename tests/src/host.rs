@@ -28,6 +28,7 @@ pub struct Start {
     image: Option<String>,
     cache: PathBuf,
     listen: &'static str,
+    memory: Option<&'static str>,
     follow: bool,
 }
 
@@ -56,6 +57,7 @@ impl Start {
             image: Some(IMAGE.to_owned()),
             cache: repository(guests::CACHES).join("hotshoe"),
             listen: "127.0.0.1:0",
+            memory: None,
             follow: true,
         }
     }
@@ -102,6 +104,13 @@ impl Start {
         self
     }
 
+    /// As if its container had this limit of memory.
+    #[must_use]
+    pub fn memory(mut self, size: &'static str) -> Self {
+        self.memory = Some(size);
+        self
+    }
+
     /// Activate components on reload only, as a host does that is started without options.
     #[must_use]
     pub fn on_reload(mut self) -> Self {
@@ -116,6 +125,9 @@ impl Start {
         command.args(["--listen", self.listen, "--cache"]).arg(&self.cache);
         if self.follow {
             command.arg("--follow");
+        }
+        if let Some(memory) = self.memory {
+            command.args(["--memory", memory]);
         }
         if let Some(namespace) = &self.namespace {
             command.args(["--namespace", namespace]);

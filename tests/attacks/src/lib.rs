@@ -133,6 +133,7 @@ pub const ATTACKS: &[Attack] = &[
     row("endless loop", Called("loop"), "DeadlineExceeded", &[Sandbox]),
     row("endless loop in the allocator", Component(components::loop_in_realloc), "DeadlineExceeded", &[Sandbox]),
     row("endless loop after the answer", Component(components::loop_after_return), "DeadlineExceeded", &[Sandbox]),
+    row("slow calls with good answers", Called("slow"), SERVED, &[Sandbox]),
     row("memory bomb", Called("memory"), "LimitExceeded", &[Sandbox]),
     row("table bomb", Component(components::table_bomb), "LimitExceeded", &[Sandbox]),
     row("recursion on the guest's stack", Called("recursion"), "Trapped", &[Sandbox]),
@@ -175,6 +176,7 @@ pub const ATTACKS: &[Attack] = &[
     row("requeue after u64::MAX", Called("never"), SERVED, &[Tamed]),
     row("retry after u64::MAX", Called("retry at the end of time"), "RetryRequested", &[Tamed]),
     row("asking for more in every round", Called("needs"), "TooManyRounds", &[Answer]),
+    row("status of 60 KB for each of many parents", Called("large status"), "LimitExceeded", &[Gate]),
     row("no children after a good life", Called("nothing"), "Denied", &[Gate]),
     row("the host's own condition", Called("the host's condition"), "Denied", &[Gate]),
     // While the parent goes.
@@ -250,7 +252,11 @@ pub const ATTACKS: &[Attack] = &[
     forged("a Pod with an annotation for an add-on", forged::annotated_pod, &[Gate]),
     forged("a Pod with a device by an annotation of CRI-O", forged::pod_with_cri_o_device, &[Gate]),
     forged("a Pod with a file of the node by an annotation of crun", forged::pod_with_crun_hook_output, &[Gate]),
-    forged("a Pod with kernel parameters by an annotation of Kata Containers", forged::pod_with_kata_parameters, &[Gate]),
+    forged(
+        "a Pod with kernel parameters by an annotation of Kata Containers",
+        forged::pod_with_kata_parameters,
+        &[Gate],
+    ),
     forged("a Pod with a flag of gVisor", forged::pod_with_gvisor_flag, &[Gate]),
     forged("a Pod with a setting of a Windows node's virtual machine", forged::pod_with_hcsshim_setting, &[Gate]),
     forged("a Service with an annotation for an add-on", forged::annotated_service, &[Gate]),

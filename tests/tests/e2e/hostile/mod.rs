@@ -10,6 +10,7 @@ mod loads;
 mod patience;
 mod reads;
 mod rig;
+mod several;
 
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::{ControlPlane, repository};
