@@ -7,14 +7,15 @@
 //! two without an attacker right before and after it, whose spread is what this machine does to
 //! itself. In these a client changes the attacker's parents as often and no plugin serves them, so that what
 //! differs is the attacker alone; where it is the component itself, they are left alone in its run. Each
-//! run has a host of its own.
+//! run has a host of its own. Then the same by two and by six attackers at once, whose parents are changed as often
+//! in all as those of one.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hotshoe_tests::attacks::components::{Offered, reading_by_field};
 use hotshoe_tests::attacks::{How, markdown, named};
-use hotshoe_tests::guests::Folder;
+use hotshoe_tests::guests::{Folder, attacker};
 use http::Method;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -31,8 +32,9 @@ use crate::watcher::Watcher;
 use crate::{NAMESPACE, report, repository};
 
 /// One of each class, by its row in the table of attacks.
-const CLASSES: [(&str, &str); 16] = [
+const CLASSES: [(&str, &str); 17] = [
     ("loop", "endless loop"),
+    ("slow", "slow calls with good answers"),
     ("memory", "memory bomb"),
     ("recursion", "recursion on the guest's stack"),
     ("panic", "panic"),
@@ -62,8 +64,10 @@ const CHANGES: Duration = Duration::from_millis(10);
 const TRICKLE: Duration = Duration::from_millis(25);
 /// Between two changes of the attacker's parents.
 const ATTACKS: Duration = Duration::from_millis(50);
-/// The attacker's parents.
-const ATTACKERS: usize = 4;
+/// The parents of each attacker.
+const PARENTS: usize = 4;
+/// There are accounts for so many attackers.
+const MOST_ATTACKERS: i64 = 6;
 /// What is left of a run is waited for so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// For so long a host serves parents of both plugins before its memory is looked at.
@@ -81,6 +85,9 @@ pub struct Args {
     /// How long each run lasts
     #[arg(long, default_value_t = 15)]
     seconds: u64,
+    /// How many plugins attack at the same time, in the same way: one after the other of these numbers is measured
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = [1_u8, 2, 6], value_parser = clap::value_parser!(u8).range(1..=MOST_ATTACKERS))]
+    attackers: Vec<u8>,
     /// Only these classes of attack
     #[arg(long)]
     only: Vec<String>,
@@ -100,10 +107,11 @@ struct Run {
     most: f64,
 }
 
-/// One class of attack.
+/// One class of attack, by so many at once.
 #[derive(Clone, Debug, Serialize)]
 struct Attacked {
     class: String,
+    attackers: usize,
     run: Run,
     /// Resident megabytes of the host before and after.
     rss: [f64; 2],
@@ -150,11 +158,13 @@ impl Args {
         let lasts = Duration::from_secs(self.seconds);
         let bench = Bench { plane, programs: setup.programs, lasts, trickle: Trickle::over(self.count, TRICKLE) };
         bench.converge(self.count).await?;
-        let folder = Folder::of_hostile();
         let mut measured = Measured { alone: vec![bench.alone().await?], attacked: Vec::new() };
-        for (class, row) in classes {
-            measured.attacked.push(bench.attacked(class, row, &folder).await?);
-            measured.alone.push(bench.alone().await?);
+        for attackers in &self.attackers {
+            let folders: Vec<_> = (1..=usize::from(*attackers)).map(Folder::of_attacker).collect();
+            for (class, row) in classes {
+                measured.attacked.push(bench.attacked(class, row, &folders).await?);
+                measured.alone.push(bench.alone().await?);
+            }
         }
         bench.plane.down().await?;
         Ok(measured)
@@ -169,10 +179,10 @@ struct Bench {
 }
 
 impl Bench {
-    /// A host with the healthy plugin, and with the attacker where there is one.
-    async fn host(&self, attacker: Option<&Folder>) -> Result<Process> {
+    /// A host with the healthy plugin, and with those that attack.
+    async fn host(&self, attackers: &[Folder]) -> Result<Process> {
         let healthy = repository("plugins/memcached");
-        let plugins: Vec<_> = [healthy.as_path()].into_iter().chain(attacker.map(Folder::path)).collect();
+        let plugins: Vec<_> = [healthy.as_path()].into_iter().chain(attackers.iter().map(Folder::path)).collect();
         let host = start_host(&self.plane, &self.programs, &plugins, "hostile").await?;
         host.rest().await?;
         Ok(host)
@@ -180,7 +190,7 @@ impl Bench {
 
     /// Has the healthy parents be as they should be.
     async fn converge(&self, count: usize) -> Result<()> {
-        let host = self.host(None).await?;
+        let host = self.host(&[]).await?;
         let watcher = Watcher::start(&self.plane.admin);
         load::create(&self.plane.user, 0..count, |name, at| watcher.sent(name, at)).await?;
         watcher.converged(count, PATIENCE).await?;
@@ -188,46 +198,47 @@ impl Bench {
     }
 
     async fn alone(&self) -> Result<Run> {
-        let host = self.host(None).await?;
-        let run = self.provoked("alone", "", self.lasts).await?;
+        let host = self.host(&[]).await?;
+        let run = self.provoked("alone", "", 1, self.lasts).await?;
         host.stop()?;
         Ok(run)
     }
 
-    async fn attacked(&self, class: &str, row: &str, folder: &Folder) -> Result<Attacked> {
+    async fn attacked(&self, class: &str, row: &str, folders: &[Folder]) -> Result<Attacked> {
         if class == STORM {
-            return self.stormed().await;
+            return self.stormed(folders).await;
         }
-        let host = self.host(Some(folder)).await?;
-        self.provoked("warm-up", "", WARM_UP).await?;
+        let (host, attackers) = (self.host(folders).await?, folders.len());
+        self.provoked("warm-up", "", attackers, WARM_UP).await?;
         let before = self.resident(&host).await?;
         let run = match named(row).how {
-            How::Called(word) => self.provoked(class, word, self.lasts).await?,
-            How::Offered(offered) => self.offered(class, offered, folder).await?,
+            How::Called(word) => self.provoked(class, word, attackers, self.lasts).await?,
+            How::Offered(offered) => self.offered(class, offered, folders).await?,
             _ => anyhow::bail!("{row} is of no class that is measured"),
         };
         let rss = [before, self.resident(&host).await?];
         host.stop()?;
-        Ok(Attacked { class: class.to_owned(), run, rss })
+        Ok(Attacked { class: class.to_owned(), attackers, run, rss })
     }
 
-    async fn stormed(&self) -> Result<Attacked> {
-        let folder = Folder::of_hostile();
-        folder.put(&reading_by_field(folder.original()));
-        let host = self.host(Some(&folder)).await?;
-        for number in 0..STORM_PARENTS {
-            let large = json!([{ "group": "", "version": "v1", "kind": "ConfigMap", "name": "a", "body": "x".repeat(STORM_BYTES) }]);
-            self.create_attacker(number, json!({ "attack": "silence", "children": large })).await?;
+    async fn stormed(&self, folders: &[Folder]) -> Result<Attacked> {
+        folders.iter().for_each(|folder| folder.put(&reading_by_field(folder.original())));
+        let host = self.host(folders).await?;
+        let parents: Vec<Parent> = (0..STORM_PARENTS).map(|number| Parent::of(number, folders.len())).collect();
+        let large = json!([{ "group": "", "version": "v1", "kind": "ConfigMap", "name": "a", "body": "x".repeat(STORM_BYTES) }]);
+        for parent in &parents {
+            self.create_attacker(parent, json!({ "attack": "silence", "children": large })).await?;
         }
         let before = self.resident(&host).await?;
         let run = tokio::select! {
             run = self.trickle(STORM, self.lasts) => run?,
             error = self.change_unnamed() => return Err(error),
         };
-        self.delete_attackers(STORM_PARENTS).await?;
+        self.delete_attackers(&parents).await?;
         let rss = [before, self.resident(&host).await?];
         host.stop()?;
-        Ok(Attacked { class: STORM.to_owned(), run, rss })
+        folders.iter().for_each(|folder| folder.put(folder.original()));
+        Ok(Attacked { class: STORM.to_owned(), attackers: folders.len(), run, rss })
     }
 
     /// Changes a ConfigMap that no parent names again and again; ends only with an error.
@@ -256,21 +267,23 @@ impl Bench {
         Ok(host.memory()?.rss)
     }
 
-    /// The component is replaced every three seconds, by other bytes each time.
-    async fn offered(&self, class: &str, offered: fn(&[u8]) -> Offered, folder: &Folder) -> Result<Run> {
-        let Offered::Bytes(bytes) = offered(folder.original()) else {
-            anyhow::bail!("{class} is of no class that is measured")
-        };
-        let new = folder.component().with_extension("new");
+    /// The components are replaced every three seconds, by other bytes each time.
+    async fn offered(&self, class: &str, offered: fn(&[u8]) -> Offered, folders: &[Folder]) -> Result<Run> {
         let replace = async {
             let mut pace = interval(Duration::from_secs(3));
             for number in 0_u8.. {
                 pace.tick().await;
-                // A custom section of the name `n`, with another byte in it each time.
-                let other = [bytes.as_slice(), &[0, 3, 1, b'n', number]].concat();
-                // On another thread: this one takes the times.
-                tokio::fs::write(&new, other).await?;
-                tokio::fs::rename(&new, folder.component()).await?;
+                for folder in folders {
+                    let Offered::Bytes(bytes) = offered(folder.original()) else {
+                        anyhow::bail!("{class} is of no class that is measured")
+                    };
+                    // A custom section of the name `n`, with another byte in it each time.
+                    let other = [bytes.as_slice(), &[0, 3, 1, b'n', number]].concat();
+                    let new = folder.component().with_extension("new");
+                    // On another thread: this one takes the times.
+                    tokio::fs::write(&new, other).await?;
+                    tokio::fs::rename(&new, folder.component()).await?;
+                }
             }
             anyhow::bail!("there were no more components")
         };
@@ -279,65 +292,67 @@ impl Bench {
             run = self.trickle(class, self.lasts) => run?,
             ended = replace => return ended,
         };
-        folder.put(folder.original());
+        folders.iter().for_each(|folder| folder.put(folder.original()));
         Ok(run)
     }
 
-    /// A run in which the attacker's parents are changed all the time.
-    async fn provoked(&self, class: &str, word: &str, lasts: Duration) -> Result<Run> {
-        self.create_attackers(word).await?;
+    /// A run in which the attackers' parents are changed all the time.
+    async fn provoked(&self, class: &str, word: &str, attackers: usize, lasts: Duration) -> Result<Run> {
+        let parents: Vec<Parent> = (0..PARENTS * attackers).map(|number| Parent::of(number, attackers)).collect();
+        self.create_attackers(&parents, word).await?;
         let run = tokio::select! {
             run = self.trickle(class, lasts) => run?,
-            error = self.provoke() => return Err(error),
+            error = self.provoke(&parents) => return Err(error),
         };
-        self.heal_attackers().await?;
-        self.delete_attackers(ATTACKERS).await?;
+        self.heal_attackers(&parents).await?;
+        self.delete_attackers(&parents).await?;
         Ok(run)
     }
 
-    async fn create_attackers(&self, word: &str) -> Result<()> {
-        for number in 0..ATTACKERS {
-            self.create_attacker(number, json!({ "attack": word })).await?;
+    async fn create_attackers(&self, parents: &[Parent], word: &str) -> Result<()> {
+        for parent in parents {
+            self.create_attacker(parent, json!({ "attack": word })).await?;
         }
         Ok(())
     }
 
-    async fn create_attacker(&self, number: usize, spec: Value) -> Result<()> {
+    async fn create_attacker(&self, Parent { name, attacker }: &Parent, spec: Value) -> Result<()> {
         let body = json!({
             "apiVersion": "fixtures.example.com/v1", "kind": "Attack",
-            "metadata": { "name": attacker(number), "namespace": NAMESPACE }, "spec": spec,
+            "metadata": { "name": name, "namespace": NAMESPACE, "labels": { "attacker": attacker } },
+            "spec": spec,
         });
         self.plane.admin.send(Method::POST, LIST, JSON, body.to_string().into_bytes()).await.map(drop)
     }
 
-    async fn patch_attacker(&self, number: usize, spec: Value) -> Result<()> {
-        let path = format!("{LIST}/{}", attacker(number));
+    async fn patch_attacker(&self, parent: &Parent, spec: Value) -> Result<()> {
+        let path = format!("{LIST}/{}", parent.name);
         self.plane.admin.send(Method::PATCH, &path, MERGE, json!({ "spec": spec }).to_string().into_bytes()).await
     }
 
-    /// Has the attacker called again and again; ends only with an error.
-    async fn provoke(&self) -> anyhow::Error {
+    /// Has the attackers called again and again; ends only with an error.
+    async fn provoke(&self, parents: &[Parent]) -> anyhow::Error {
         let mut pace = interval(ATTACKS);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        for round in 0_usize.. {
+        for (round, parent) in parents.iter().cycle().enumerate() {
             pace.tick().await;
-            if let Err(error) = self.patch_attacker(round % ATTACKERS, json!({ "round": round })).await {
+            if let Err(error) = self.patch_attacker(parent, json!({ "round": round })).await {
                 return error;
             }
         }
         anyhow::anyhow!("there were no more rounds")
     }
 
-    async fn heal_attackers(&self) -> Result<()> {
-        for number in 0..ATTACKERS {
-            self.patch_attacker(number, json!({ "attack": "" })).await?;
+    async fn heal_attackers(&self, parents: &[Parent]) -> Result<()> {
+        for parent in parents {
+            self.patch_attacker(parent, json!({ "attack": "" })).await?;
         }
         Ok(())
     }
 
-    async fn delete_attackers(&self, count: usize) -> Result<()> {
-        for number in 0..count {
-            let path = format!("{LIST}/{}", attacker(number));
+    async fn delete_attackers(&self, parents: &[Parent]) -> Result<()> {
+        for parent in parents {
+            let path = format!("{LIST}/{}", parent.name);
             self.plane.admin.send(Method::DELETE, &path, JSON, Vec::new()).await?;
         }
         let began = Instant::now();
@@ -368,8 +383,16 @@ impl Bench {
     }
 }
 
-fn attacker(number: usize) -> String {
-    format!("attacker-{number}")
+/// A parent of one of the attackers, which take turns.
+struct Parent {
+    name: String,
+    attacker: String,
+}
+
+impl Parent {
+    fn of(number: usize, attackers: usize) -> Self {
+        Self { name: format!("attacker-{number}"), attacker: attacker(1 + number % attackers) }
+    }
 }
 
 fn figures(measured: &Measured) -> Vec<Figure> {
@@ -378,7 +401,8 @@ fn figures(measured: &Measured) -> Vec<Figure> {
     for (attacked, around) in measured.attacked.iter().zip(measured.alone.windows(2)) {
         let p99 = around.iter().map(|run| run.p99);
         let (best, worst) = p99.fold((f64::MAX, 0.0_f64), |(best, worst), p99| (best.min(p99), worst.max(p99)));
-        let name = format!("hostile-p99-{}", attacked.class);
+        let several = if attacked.attackers == 1 { String::new() } else { format!("-by-{}", attacked.attackers) };
+        let name = format!("hostile-p99-{}{several}", attacked.class);
         let ratio = Figure::of(&name, "ratio", &[attacked.run.p99 / worst]);
         // Against the faster one it is this much.
         figures.push(ratio.map(|ratio| Figure { max: attacked.run.p99 / best, ..ratio }.target(Target::AtMost(1.2))));

@@ -114,6 +114,20 @@ impl Folder {
         Self::of(&hostile(), "hostile")
     }
 
+    /// One of several plugins that attack one host, with a name, a finalizer and parents of its own: those with the
+    /// label `attacker: NAME`. At most nine.
+    pub fn of_attacker(number: usize) -> Self {
+        let folder = Self::of_hostile();
+        let name = attacker(number);
+        folder.edit("metadata:\n  name: hostile\n", &format!("metadata:\n  name: {name}\n"));
+        let parents = "    kind: Attack\n";
+        folder.edit(parents, &format!("{parents}    selector:\n      matchLabels:\n        attacker: {name}\n"));
+        let (finalizer, own) = ("fixtures.example.com/finalizer", format!("fixtures.example.com/finalize{number}"));
+        let original = reworded(&folder.original, finalizer, &own);
+        folder.put(&original);
+        Self { original, ..folder }
+    }
+
     /// The plugin of marked ConfigMaps.
     pub fn of_marked() -> Self {
         Self::of(&marked(), "marked")
@@ -184,6 +198,11 @@ impl Folder {
     pub fn plugin_file(&self) -> PathBuf {
         self.folder.path().join("plugin.yaml")
     }
+}
+
+/// The name of the plugin of [`Folder::of_attacker`], and of its account; the numbers begin with 1.
+pub fn attacker(number: usize) -> String {
+    if number == 1 { "hostile".to_owned() } else { format!("hostile-{number}") }
 }
 
 /// What is offered as a component and must be refused, with the expected reason.

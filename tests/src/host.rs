@@ -35,6 +35,7 @@ pub struct Start {
     namespace: Option<String>,
     image: Option<String>,
     cache: PathBuf,
+    memory: Option<&'static str>,
     follow: bool,
 }
 
@@ -62,6 +63,7 @@ impl Start {
             namespace: None,
             image: Some(IMAGE.to_owned()),
             cache: repository(guests::CACHES).join("hotshoe"),
+            memory: None,
             follow: true,
         }
     }
@@ -101,6 +103,13 @@ impl Start {
         self
     }
 
+    /// As if its container had this limit of memory.
+    #[must_use]
+    pub fn memory(mut self, size: &'static str) -> Self {
+        self.memory = Some(size);
+        self
+    }
+
     /// Activate components on reload only, as a host does that is started without options.
     #[must_use]
     pub fn on_reload(mut self) -> Self {
@@ -115,6 +124,9 @@ impl Start {
         command.args(["--listen", "127.0.0.1:0", "--cache"]).arg(&self.cache);
         if self.follow {
             command.arg("--follow");
+        }
+        if let Some(memory) = self.memory {
+            command.args(["--memory", memory]);
         }
         if let Some(namespace) = &self.namespace {
             command.args(["--namespace", namespace]);

@@ -13,6 +13,7 @@ use hotshoe::sandbox::code_cache::Purpose;
 use hotshoe::sandbox::compile::Compiler;
 use hotshoe::sandbox::engine::Engine;
 use hotshoe::sandbox::revision::Revision;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::decision;
 use hotshoe_core::model::decision::{Call, Descriptor, Document};
 use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
@@ -47,7 +48,8 @@ pub async fn run(host: &Path) -> Result<Times> {
     let cache = repository("target/bench/cache");
     let (engine, compiler) = (Engine::new()?, Compiler::new(host.to_owned(), Some(&cache), CACHE_BYTES));
     let component = Candidate::of(fs::read(repository(COMPONENT)).context(COMPONENT)?);
-    let revision = Revision::load(&engine, &compiler, component, Limits::default(), Purpose::Trial).await?.revision;
+    let (limits, memory) = (Limits::default(), Account::default());
+    let revision = Revision::load(&engine, &compiler, component, limits, Purpose::Trial, &memory).await?.revision;
     let observation = Arc::new(observation(revision.descriptor())?);
     let wasm = sandboxed(&revision, &observation).await?;
     let native = native(&observation)?;

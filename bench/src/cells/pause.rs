@@ -21,6 +21,7 @@ use hotshoe::sandbox::code_cache::Purpose;
 use hotshoe::sandbox::compile::Compiler;
 use hotshoe::sandbox::engine::Engine;
 use hotshoe::sandbox::revision::Revision;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -188,8 +189,9 @@ impl Components {
     }
 
     async fn load(&self) -> Result<Arc<Revision>> {
-        let (component, limits) = (self.component.clone(), Limits::default());
-        Ok(Revision::load(&self.engine, &self.compiler, component, limits, Purpose::Trial).await?.revision)
+        let (component, limits, memory) = (self.component.clone(), Limits::default(), Account::default());
+        let loaded = Revision::load(&self.engine, &self.compiler, component, limits, Purpose::Trial, &memory);
+        Ok(loaded.await?.revision)
     }
 }
 

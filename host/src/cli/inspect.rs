@@ -14,6 +14,7 @@ use crate::sandbox::code_cache::Purpose;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::limits::CACHE_BYTES;
 use hotshoe_core::model::sanitize::clean;
 use hotshoe_core::rbac::Plugin;
@@ -109,6 +110,7 @@ pub(super) async fn load_component(folder: &Folder, components: Option<&Path>) -
     let bytes = project::read(&path)?;
     let engine = Engine::new()?;
     let compiler = Compiler::of_this_binary(None, CACHE_BYTES);
-    let loaded = Revision::load(&engine, &compiler, Candidate::of(bytes), folder.limits.clone(), Purpose::Trial).await;
+    let (component, limits, memory) = (Candidate::of(bytes), folder.limits.clone(), Account::default());
+    let loaded = Revision::load(&engine, &compiler, component, limits, Purpose::Trial, &memory).await;
     loaded.map(|loaded| loaded.revision).with_context(|| format!("cannot load {}", shown(&path).display()))
 }

@@ -21,6 +21,7 @@ use crate::cluster::discovery::Kinds;
 use crate::cluster::events::Recorder;
 use crate::cluster::namespace::warn_of_missing;
 use crate::cluster::watch::Watches;
+use crate::config::memory::MemoryLimit;
 use crate::config::socket;
 use crate::config::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, LISTEN, PluginConfig};
 use crate::rollout;
@@ -34,6 +35,7 @@ use crate::server;
 use crate::server::admin_socket::AdminSocket;
 use crate::server::{About, Ports, SecureMetrics};
 use crate::telemetry::metrics::Metrics;
+use hotshoe_core::check::memory_share::{SharedMemory, budget};
 use hotshoe_core::model::limits::{CACHE_BYTES, CACHE_BYTES_LEAST, Size};
 use hotshoe_core::model::names;
 
@@ -100,6 +102,10 @@ pub struct Args {
     /// `hotshoe reload` activates it. plugin.yaml is followed in any case
     #[arg(long, env = "HOTSHOE_FOLLOW", value_parser = clap::builder::FalseyValueParser::new())]
     follow: bool,
+    /// How much memory the host may have, such as 512Mi; plugins share three quarters of it [default: the limit of its
+    /// container, or what the machine has]
+    #[arg(long, env = "HOTSHOE_MEMORY", value_name = "SIZE", value_parser = size)]
+    memory: Option<Size>,
     /// How log lines look
     #[arg(long, default_value = "text", env = "HOTSHOE_LOG_FORMAT")]
     log_format: LogFormat,
@@ -125,8 +131,12 @@ impl Args {
     }
 
     async fn host(self, engine: Engine) -> anyhow::Result<ExitCode> {
-        let host = self.host_settings();
+        let memory = MemoryLimit::find(self.memory);
+        let host = self.host_settings(memory);
         let plugins = self.read_plugins(&host)?;
+        if let Some(warning) = memory.and_then(|limit| too_little(limit, &plugins)) {
+            tracing::warn!("{warning}");
+        }
         let ports = Ports::bind(self.listen, self.probes).await?;
         let socket = self.admin_socket(ports.address()?.port())?;
         let cluster = Cluster::connect(&self.connect).await?;
@@ -163,16 +173,18 @@ impl Args {
         server::serve_commands(socket, about);
         tokio::select! {
             stopped = stop_signal() => stopped?,
-            never = stay_small() => match never {},
+            never = stay_small(&plugins) => match never {},
         }
         tracing::info!("stopping: reconciles that run may end");
         drain(&plugins, &shared.recorder).await;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn host_settings(&self) -> HostSettings {
+    fn host_settings(&self, memory: Option<MemoryLimit>) -> HostSettings {
         let namespace = self.service_account_namespace.as_str().into();
-        HostSettings { namespace, allow_env: self.allow_env.clone(), follow: self.follow, ..HostSettings::default() }
+        let memory = memory.map_or_else(SharedMemory::default, |limit| SharedMemory::new(budget(limit.size)));
+        let (allow_env, memory) = (self.allow_env.clone(), Arc::new(memory));
+        HostSettings { namespace, allow_env, memory, follow: self.follow, ..HostSettings::default() }
     }
 
     /// Listens on the socket that is named, or on the one of the port.
@@ -201,6 +213,25 @@ impl Args {
         }
         Ok(plugins)
     }
+}
+
+/// Returns a warning where plugins within their limits may take more than the memory that the host may have.
+fn too_little(limit: MemoryLimit, plugins: &[PluginConfig]) -> Option<String> {
+    let all = plugins.iter().map(|plugin| (&plugin.name, plugin.limits.memory_at_most()));
+    let sum = all.clone().map(|(_, size)| size.0).fold(0, u64::saturating_add);
+    (sum > limit.size.0).then(|| {
+        let named: Vec<_> = all.map(|(name, size)| format!("{name} {size}")).collect();
+        let named = named.join(", ");
+        format!(
+            "within their limits the plugins may take {} of memory ({named}) beside their parents, and the host may have {limit}: who takes most of it is refused more; give the host more, or lower spec.limits in plugin.yaml",
+            Size(sum)
+        )
+    })
+}
+
+/// A size as Kubernetes writes it.
+fn size(text: &str) -> Result<Size, String> {
+    Size::parse(text).filter(|size| size.0 > 0).ok_or_else(|| "a size is wanted, such as 512Mi".to_owned())
 }
 
 /// An address to listen on; of a name's the one that most would dial first.
@@ -240,9 +271,11 @@ fn give_back_freed_memory() {
 
 /// Has the allocator look for what is to be given back: it does so only when it needs more, as a host at rest
 /// never does. The block that it is asked for is not touched, so it costs next to nothing.
-async fn stay_small() -> Infallible {
+async fn stay_small(plugins: &[Arc<ManagedPlugin>]) -> Infallible {
     loop {
         tokio::time::sleep(LOOK).await;
+        // What a plugin that is not called has given back is free for others.
+        plugins.iter().for_each(|plugin| drop(plugin.memory()));
         drop(std::hint::black_box(Vec::<u8>::with_capacity(BLOCK)));
     }
 }
@@ -368,6 +401,26 @@ mod tests {
         ] {
             assert_eq!(code(bad), 2, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn that_plugins_may_take_more_memory_than_there_is_is_said_with_the_numbers() {
+        let plugin = |name: &str| {
+            let text = format!(
+                "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {{name: {name}}}\nspec:\n  source: {{file: a.wasm}}\n"
+            );
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("plugin.yaml"), text).unwrap();
+            PluginConfig::read(folder.path(), &HostSettings::default()).unwrap()
+        };
+        let plugins = [plugin("one"), plugin("two")];
+        let limit = |text: &str| MemoryLimit::find(Some(size(text).unwrap())).unwrap();
+        let said = too_little(limit("512Mi"), &plugins).unwrap();
+        for word in ["may take 912Mi of memory (one 456Mi, two 456Mi)", "may have 512Mi (--memory)"] {
+            assert!(said.contains(word), "{said}");
+        }
+        assert_eq!(too_little(limit("1Gi"), &plugins), None);
+        assert!(size("0").is_err() && size("much").is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::cli::terminal::Output;
 use crate::cluster::error::APPLY_RIGHTS;
 use crate::reconcile::controller::{Deleting, Stalled, StalledParent};
 use crate::reconcile::slot::Refused;
-use crate::rollout::status::{PluginStatus, Trouble};
+use crate::rollout::status::{MemoryStatus, PluginStatus, Trouble};
 use crate::server::admin::HostStatus;
 use hotshoe_core::flow::circuit_breaker::{BreakerStatus, State};
 use hotshoe_core::flow::unanswered::HeldStatus;
@@ -102,6 +102,13 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
             plugin.parents
         ));
     }
+    if let MemoryStatus { held, may_hold: Some(may_hold) } = plugin.memory
+        && plugin.memory.is_nearly_full()
+    {
+        notes.push(format!(
+            "takes {held} bytes of the memory that all plugins share, and may take {may_hold}: what would add to it is refused; have it state and own less, or give the host more memory"
+        ));
+    }
     if let Some(why) = &plugin.plugin_file.refused {
         notes.push(format!("plugin.yaml is rejected, and the last valid one stays in effect: {why}"));
     }
@@ -189,6 +196,13 @@ mod tests {
         let noted = notes(&plugin(json!({ "parents": 5, "deleting": deleting })));
         let said = "2 of 5 have been deleting for more than a minute; the oldest is shop/cache, for 90 s: Trapped: unreachable";
         assert_eq!(noted, [said]);
+    }
+
+    #[test]
+    fn a_plugin_that_takes_nearly_all_of_the_memory_that_it_may_is_noted() {
+        let noted = |held: usize| notes(&plugin(json!({ "memory": { "held": held, "mayHold": 1_000 } })));
+        assert!(noted(899).is_empty());
+        assert!(noted(900)[0].starts_with("takes 900 bytes of the memory that all plugins share, and may take 1000"));
     }
 
     #[test]

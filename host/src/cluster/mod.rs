@@ -12,7 +12,6 @@ pub mod discovery;
 pub mod error;
 pub mod event_queue;
 pub mod events;
-pub mod fair_queue;
 mod field_index;
 pub mod holders;
 pub mod identity;

@@ -32,7 +32,8 @@ struct Inner {
     by_owner: HashMap<Arc<str>, HashSet<Key>>,
     by_label: LabelIndex,
     by_field: Vec<FieldIndex>,
-    /// Memory of the objects of each plugin, bytes.
+    /// Memory of all objects, bytes, and of those of each plugin.
+    total: usize,
     held: HashMap<Box<str>, usize>,
     tombstones: VecDeque<(Arc<str>, u64)>,
     /// Absent while no list runs.
@@ -156,6 +157,11 @@ impl Store {
         self.lock().held.get(plugin).copied().unwrap_or_default()
     }
 
+    /// Returns the memory of all objects, bytes.
+    pub fn held(&self) -> usize {
+        self.lock().total
+    }
+
     /// Counts the objects.
     pub fn len(&self) -> usize {
         self.lock().objects.len()
@@ -252,6 +258,7 @@ impl Inner {
                 }
             }
         }
+        self.total = self.total.saturating_sub(object.held());
         if let Some(plugin) = object.label(PLUGIN_LABEL)
             && let Some(held) = self.held.get_mut(plugin)
         {
@@ -274,6 +281,7 @@ impl Inner {
             let entry = (label.clone(), value.clone());
             self.by_label.entry(entry).or_default().insert(key.clone());
         }
+        self.total = self.total.saturating_add(object.held());
         if let Some(plugin) = object.label(PLUGIN_LABEL) {
             *self.held.entry(plugin.into()).or_default() += object.held();
         }
@@ -422,11 +430,11 @@ mod tests {
         cache.apply(small.clone());
         assert_eq!(cache.held_of("demo"), small.held());
         cache.apply(large.clone());
-        assert_eq!(cache.held_of("demo"), large.held());
+        assert_eq!((cache.held_of("demo"), cache.held()), (large.held(), large.held() + small.held()));
         assert_eq!(large.held() - small.held(), 1000);
         cache.delete(&large);
         assert!(!cache.lock().held.contains_key("demo"));
-        assert_eq!(cache.held_of("other"), small.held());
+        assert_eq!((cache.held_of("other"), cache.held()), (small.held(), small.held()));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::cluster::fair_queue::FairQueue;
+use hotshoe_core::flow::fair_queue::FairQueue;
 
 const WRITES: usize = 10;
 
@@ -24,7 +24,7 @@ pub(super) struct WriteSlots {
 struct Slots {
     /// Writes in flight by plugin; plugins without any are not in it.
     running: HashMap<Arc<str>, usize>,
-    waiting: FairQueue<oneshot::Sender<WriteSlot>>,
+    waiting: FairQueue<Arc<str>, oneshot::Sender<WriteSlot>>,
 }
 
 /// The right to make one write; dropping it passes it on to the next waiter.

@@ -3,6 +3,7 @@
 pub mod file;
 pub mod folders;
 pub mod manifest;
+pub mod memory;
 pub mod missing;
 pub mod socket;
 
@@ -21,6 +22,7 @@ use hotshoe_core::check::finalizer::{Entitled, Holders};
 use hotshoe_core::check::glob;
 use hotshoe_core::check::grant;
 use hotshoe_core::check::grant::Grant;
+use hotshoe_core::check::memory_share::{Account, SharedMemory};
 use hotshoe_core::check::parent_kind::{ParentKind, Parentage};
 use hotshoe_core::flow::retry::RetryPolicy;
 use hotshoe_core::model::decision::Descriptor;
@@ -79,6 +81,8 @@ pub struct PluginConfig {
     pub adopts: bool,
     /// What it may use up.
     pub limits: Limits,
+    /// What the host holds in memory for it.
+    pub memory: Account,
     /// When a parent is tried again whose reconcile failed, and how often.
     pub retry: RetryPolicy,
     /// Of how many parents in 100 another component may delete children unasked.
@@ -100,6 +104,8 @@ pub struct HostSettings {
     pub parentage: Arc<Parentage>,
     /// Which plugin has which finalizers.
     pub holders: Arc<Holders>,
+    /// The memory that all plugins share.
+    pub memory: Arc<SharedMemory>,
     /// Whether a component is activated when its file changes. Otherwise a reload activates it.
     pub follow: bool,
 }
@@ -111,6 +117,7 @@ impl Default for HostSettings {
             allow_env: ALLOW_ENV.map(str::to_owned).to_vec(),
             parentage: Arc::default(),
             holders: Arc::default(),
+            memory: Arc::default(),
             follow: false,
         }
     }
@@ -182,8 +189,10 @@ impl PluginConfig {
             .map_err(|error| anyhow!("spec.finalizers: {error}"))?;
         let max_losing = spec.swap.max_losing.unwrap_or(MAX_LOSING);
         ensure!(max_losing <= 100, "spec.swap.maxLosing is {max_losing}, but is of 100 parents; lower it");
+        let name: Arc<str> = plugin.metadata.name.into();
         Ok(Self {
-            name: plugin.metadata.name.into(),
+            memory: host.memory.account(&name),
+            name,
             path: path.to_owned(),
             component: candidates(path, &spec.source.file),
             config: configuration(&spec.config, &host.allow_env, env)?.into(),

@@ -8,6 +8,7 @@ use crate::cluster::view;
 use crate::cluster::view::{ReadView, View};
 use crate::config::PluginConfig;
 use crate::sandbox::revision::Revision;
+use hotshoe_core::check::memory_share::Part;
 use hotshoe_core::model::object::{Object, ObservedChildren};
 
 /// A revision with its `plugin.yaml` and the views that its descriptor asked for: what one
@@ -36,6 +37,14 @@ pub struct ActiveRevision {
 }
 
 impl ActiveRevision {
+    /// Notes what the host holds for the plugin in its caches. Returns what its children take of that, bytes.
+    pub fn note_held(&self) -> usize {
+        let children = self.owned.iter().map(|view| view.watch.cache.held_of(&self.plugin.name)).sum();
+        self.plugin.memory.set(Part::Children, children);
+        self.plugin.memory.set(Part::Parents, self.parents.watch.cache.held());
+        children
+    }
+
     /// Returns the children of a parent that the plugin made or takes over.
     pub fn children_of(&self, parent: &Object) -> ObservedChildren {
         view::children(&self.owned, &parent.uid, |label| self.plugin.has_made(label))

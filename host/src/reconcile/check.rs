@@ -17,7 +17,7 @@ use crate::reconcile::observe::{Observed, Rules, context_of};
 use crate::reconcile::pass::Pass;
 use crate::sandbox::revision::Revision;
 use hotshoe_core::check;
-use hotshoe_core::check::memory_quota::Quota;
+use hotshoe_core::check::memory_quota::{Quota, Room};
 use hotshoe_core::check::{Desired, Inadmissible, Judged, Present, Stage};
 use hotshoe_core::diff;
 use hotshoe_core::diff::Plan;
@@ -36,14 +36,14 @@ pub struct Gate {
     namespaces: Option<Arc<SharedWatch>>,
     kinds: Arc<Kinds>,
     observed: Arc<Observed>,
-    room: Quota,
+    quota: Quota,
 }
 
 impl Gate {
     /// Prepares to judge answers of a revision about what was observed.
     pub fn of(controller: &Controller, active: &ActiveRevision, call: Call, observed: &Arc<Observed>) -> Self {
         let limits = &active.plugin.limits;
-        let held = active.owned.iter().map(|view| view.watch.cache.held_of(&active.plugin.name)).sum();
+        let held = active.note_held();
         Self {
             call,
             plugin: active.plugin.clone(),
@@ -51,7 +51,7 @@ impl Gate {
             namespaces: active.namespaces.clone(),
             kinds: controller.kinds.clone(),
             observed: observed.clone(),
-            room: Quota { held, most: limits.held_bytes.bytes(), answer: limits.boundary_bytes.bytes() },
+            quota: Quota { held, most: limits.held_bytes.bytes(), answer: limits.boundary_bytes.bytes() },
         }
     }
 
@@ -68,7 +68,9 @@ impl Gate {
             namespaces: self.namespaces.as_deref(),
         };
         let context = context_of(rules, &observed.shown.parent.reference, &observed.parent.uid);
-        let present = Present { children: &observed.references(), room: Some((self.room, &observed.children)) };
+        let (parent, children) = (&*observed.parent, &observed.children);
+        let room = Room { shared: &self.plugin.memory, parent, children, quota: self.quota };
+        let present = Present { children: &observed.references(), room: Some(room) };
         check::judge(self.call, answer, present, &context)
     }
 }

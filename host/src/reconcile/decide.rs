@@ -206,7 +206,7 @@ pub async fn ask<T: Send + 'static>(
 ) -> Result<T, Error> {
     *fetched = Fetched::default();
     let rounds = active.plugin.limits.request_rounds;
-    let mut room = Room::new(active.plugin.limits.fetched_bytes);
+    let mut room = Room::new(active.plugin.limits.fetched_bytes, &active.plugin.memory);
     for _ in 0..=rounds {
         let then = then.clone();
         let round = move |answer| match answer {

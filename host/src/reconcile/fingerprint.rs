@@ -63,7 +63,7 @@ pub fn fingerprint(controller: &Controller, active: &ActiveRevision, observed: &
     controller.hasher.hash_one((
         active.basis,
         visible(&controller.hasher, &observed.shown),
-        (parent.generation, &parent.finalizers, &parent.status, owned_fields(parent)),
+        (parent.generation, &parent.finalizers, parent.status(), owned_fields(parent)),
         // A label or annotation may mean that what was refused is to be tried again.
         (!observed.shown.refusals.is_empty()).then_some(parent.marks),
         as_applied(controller, &observed.children),

@@ -135,7 +135,7 @@ pub fn shown_parent(active: &ActiveRevision, parent: &Object) -> Document {
 
 /// The parent as clean-up is shown it: with its conditions, so that it knows how far it came.
 fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
-    let Some(status) = parent.status.as_deref().filter(|_| parent.deleting) else { return shown };
+    let Some(status) = parent.status().filter(|_| parent.deleting) else { return shown };
     let status: Option<Value> = serde_json::from_str(status).ok();
     let conditions = status.as_ref().and_then(|status| status.get("conditions"));
     let (Some(conditions), Ok(Value::Object(mut members))) = (conditions, serde_json::from_str(&shown)) else {

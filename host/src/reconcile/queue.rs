@@ -1,10 +1,12 @@
-//! The work queue: level-triggered, one entry for each key, never two reconciles of one key at once.
+//! The work queue: level-triggered, one entry for each key, never two reconciles of one key at once. Namespaces take
+//! turns, so that who has many parents, or changes them all the time, delays nobody in another namespace.
 //!
 //! After a swap every parent is requeued, behind those that have changed (a *sweep*).
 //!
 //! Why a parent was woken is not kept: a plugin that cannot know the event cannot depend on it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
@@ -12,6 +14,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use hotshoe_core::flow::fair_queue::FairQueue;
 use hotshoe_core::model::object::Key;
 
 /// The changed parents that are served before one of a sweep has its turn, so that a sweep ends even if changes
@@ -26,14 +29,25 @@ pub struct Queue {
     finished: Notify,
 }
 
+/// Parents that wait. Those without a namespace are one group.
+type ByNamespace = FairQueue<Option<Arc<str>>, Key>;
+
+fn push(waiting: &mut ByNamespace, key: Key) {
+    waiting.push(&key.namespace.clone(), key);
+}
+
+fn pop(waiting: &mut ByNamespace) -> Option<Key> {
+    waiting.next().map(|(_, key)| key)
+}
+
 #[derive(Default)]
 struct Inner {
-    ready: VecDeque<Key>,
+    ready: ByNamespace,
     /// In `ready`, or woken while running.
     wanted: HashSet<Key>,
     running: HashSet<Key>,
     /// The rest of a sweep; some may be in `ready` too.
-    swept: VecDeque<Key>,
+    swept: ByNamespace,
     /// The parents served from `ready` since the last one from `swept`.
     ahead: u32,
     later: BTreeSet<(Instant, Key)>,
@@ -46,7 +60,7 @@ impl Queue {
     pub fn add(&self, key: Key) {
         let mut inner = self.lock();
         if inner.wanted.insert(key.clone()) && !inner.running.contains(&key) {
-            inner.ready.push_back(key);
+            push(&mut inner.ready, key);
             drop(inner);
             self.changed.notify_one();
         }
@@ -54,7 +68,9 @@ impl Queue {
 
     /// Requeues all parents behind those that have changed. Replaces the rest of an earlier sweep.
     pub fn sweep(&self, all: Vec<Key>) {
-        let before = std::mem::replace(&mut self.lock().swept, all.into());
+        let mut swept = ByNamespace::default();
+        all.into_iter().for_each(|key| push(&mut swept, key));
+        let before = std::mem::replace(&mut self.lock().swept, swept);
         self.changed.notify_one();
         drop(before);
     }
@@ -91,7 +107,7 @@ impl Queue {
             inner.due.insert(key.clone(), due);
         }
         if inner.wanted.contains(key) {
-            inner.ready.push_back(key.clone());
+            push(&mut inner.ready, key.clone());
         }
         drop(inner);
         self.changed.notify_one();
@@ -126,7 +142,7 @@ impl Inner {
         {
             self.due.remove(&key);
             if self.wanted.insert(key.clone()) && !self.running.contains(&key) {
-                self.ready.push_back(key);
+                push(&mut self.ready, key);
             }
         }
     }
@@ -137,7 +153,7 @@ impl Inner {
         }
         let swept = if self.ahead < AHEAD && !self.ready.is_empty() { None } else { self.sweep() };
         self.ahead = if swept.is_some() { 0 } else { self.ahead.saturating_add(1) };
-        let key = swept.or_else(|| self.ready.pop_front())?;
+        let key = swept.or_else(|| pop(&mut self.ready))?;
         self.wanted.remove(&key);
         self.running.insert(key.clone());
         Some(key)
@@ -146,7 +162,7 @@ impl Inner {
     /// Returns the next parent of the sweep that is not queued anyway. One that is being reconciled may have begun
     /// before the swap, so it is queued once more.
     fn sweep(&mut self) -> Option<Key> {
-        while let Some(key) = self.swept.pop_front() {
+        while let Some(key) = pop(&mut self.swept) {
             if !self.wanted.contains(&key) && !self.running.contains(&key) {
                 return Some(key);
             }
@@ -164,6 +180,10 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     fn key(name: &str) -> Key {
@@ -303,5 +323,71 @@ mod tests {
             queue.add(key(name));
         }
         assert_eq!([queue.next().await, queue.next().await, queue.next().await], [key("a"), key("b"), key("c")]);
+    }
+
+    fn at(namespace: u8, name: u8) -> Key {
+        Key::new(Some(&format!("n{namespace}")), &name.to_string())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_parent_of_a_quiet_namespace_is_next_but_one_beside_thousands_of_another() {
+        let queue = Queue::default();
+        (0..1_000).for_each(|number| queue.add(Key::new(Some("many"), &number.to_string())));
+        queue.sweep((0..1_000).map(|number| Key::new(Some("many"), &format!("swept-{number}"))).collect());
+        queue.next().await;
+        queue.add(key("a"));
+        queue.next().await;
+        assert_eq!(queue.next().await, key("a"));
+        queue.sweep((0..1_000).map(|number| Key::new(Some("many"), &number.to_string())).chain([key("b")]).collect());
+        let mut turns = 0;
+        while queue.next().await != key("b") {
+            turns += 1;
+        }
+        assert!(turns <= 2 * (AHEAD + 1), "{turns}");
+    }
+
+    /// What happens to the queue.
+    #[derive(Clone, Debug)]
+    enum Act {
+        Add(u8, u8),
+        Take,
+        /// Ends the reconcile that began first.
+        Done,
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        prop_oneof![
+            3 => (0_u8..4, 0_u8..8).prop_map(|(namespace, name)| Act::Add(namespace, name)),
+            2 => Just(Act::Take),
+            1 => Just(Act::Done),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_namespace_that_has_work_is_served_within_a_round_of_the_others(acts in prop::collection::vec(act(), 1..300)) {
+            let queue = Queue::default();
+            let mut running: Vec<Key> = Vec::new();
+            let mut waited: BTreeMap<Option<Arc<str>>, u32> = BTreeMap::new();
+            for act in acts {
+                match act {
+                    Act::Add(namespace, name) => queue.add(at(namespace, name)),
+                    Act::Done if !running.is_empty() => queue.done(&running.remove(0), None),
+                    Act::Done => {}
+                    Act::Take => {
+                        let Some(key) = queue.lock().take() else { continue };
+                        prop_assert!(!running.contains(&key), "{} twice at once", key);
+                        waited.remove(&key.namespace);
+                        running.push(key);
+                        let inner = queue.lock();
+                        for namespace in (0..4).map(|namespace| at(namespace, 0).namespace) {
+                            let turns = waited.entry(namespace.clone()).or_default();
+                            *turns = if inner.ready.waiting(&namespace) == 0 { 0 } else { *turns + 1 };
+                            prop_assert!(*turns < 5, "{:?} waited {} turns", namespace, turns);
+                        }
+                    }
+                }
+            }
+        }
     }
 }

@@ -10,27 +10,33 @@ use crate::reconcile::error::Error;
 use crate::sandbox::error::CallError;
 use hotshoe_core::check;
 use hotshoe_core::check::access_request::{Access, Request, Verb};
+use hotshoe_core::check::memory_quota::NoRoom;
+use hotshoe_core::check::memory_share::{Account, Charge, Part};
 use hotshoe_core::model::decision::{Document, Observation, Related, Requirement};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::limits::Size;
 
-/// How many bytes may still be fetched for a decision.
+/// How many bytes may still be fetched for a decision. What is fetched is held as long as this.
 pub struct Room {
     left: usize,
     limit: Size,
+    charge: Charge,
 }
 
 impl Room {
-    /// So many.
-    pub fn new(limit: Size) -> Self {
-        Self { left: limit.bytes(), limit }
+    /// So many, of the memory that all plugins share.
+    pub fn new(limit: Size, memory: &Account) -> Self {
+        Self { left: limit.bytes(), limit, charge: memory.charge(Part::Fetched) }
     }
 
     /// Counts by what is shown: an object that is read once can be asked for under a hundred keys.
-    fn take(&mut self, object: Option<&Document>) -> Result<(), CallError> {
+    fn take(&mut self, parent: &ObjectRef, object: Option<&Document>) -> Result<(), Error> {
         let bytes = object.map_or(0, |object| object.json.len());
         let exceeded = || CallError::LimitExceeded(format!("fetched bytes ({})", self.limit));
         self.left = self.left.checked_sub(bytes).ok_or_else(exceeded)?;
+        let no_room = |refused| NoRoom::Shared { parent: parent.to_string(), refused };
+        self.charge.check(bytes).map_err(no_room)?;
+        self.charge.raise(bytes);
         Ok(())
     }
 }
@@ -56,7 +62,7 @@ pub async fn fetch(
                 new.insert(object)
             }
         };
-        room.take(object.as_ref())?;
+        room.take(&shown.parent.reference, object.as_ref())?;
         next.related.retain(|known| known.key != key);
         next.related.push(Related { key, objects: object.iter().cloned().collect() });
     }
@@ -96,6 +102,10 @@ async fn fetch_one(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use hotshoe_core::check::memory_share::SharedMemory;
+
     use super::*;
 
     #[test]
@@ -107,11 +117,18 @@ mod tests {
         };
         let large = Document { reference, json: "x".repeat(1 << 20).into() };
         let limits = hotshoe_core::model::limits::Limits::default();
-        let mut room = Room::new(limits.fetched_bytes);
-        assert_eq!(room.take(None), Ok(()));
-        let taken = (0..100).take_while(|_| room.take(Some(&large)).is_ok()).count();
+        let mut room = Room::new(limits.fetched_bytes, &Account::default());
+        assert_eq!(room.take(&large.reference, None), Ok(()));
+        let taken = (0..100).take_while(|_| room.take(&large.reference, Some(&large)).is_ok()).count();
         assert_eq!(taken, 8);
-        let refused = room.take(Some(&large)).unwrap_err().to_string();
+        let refused = room.take(&large.reference, Some(&large)).unwrap_err().to_string();
         assert_eq!(refused, "the plugin reached its limit on fetched bytes (8Mi)");
+        let memory = Arc::new(SharedMemory::new(4 << 20)).account(&"one".into());
+        let mut room = Room::new(limits.fetched_bytes, &memory);
+        let taken = (0..100).take_while(|_| room.take(&large.reference, Some(&large)).is_ok()).count();
+        assert_eq!((taken, memory.held()), (3, 3 << 20));
+        assert!(matches!(room.take(&large.reference, Some(&large)), Err(Error::NoRoom(_))));
+        drop(room);
+        assert_eq!(memory.held(), 0);
     }
 }

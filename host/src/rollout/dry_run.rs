@@ -29,6 +29,7 @@ use crate::reconcile::views::Views;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::verify::{finalizer_change, objection, try_carried_cases};
 use crate::sandbox::candidate::Candidate;
+use crate::sandbox::code_cache::Purpose;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::{Loaded, Revision};
 use crate::shadow::evaluate::{self, Looked};
@@ -116,7 +117,8 @@ impl Turn {
         let old = controller.active().ok_or_else(|| NotRun::NothingActive(plugin.name.clone()))?;
         let candidate = tokio::task::spawn_blocking(move || Candidate::of(bytes)).await;
         let candidate = candidate.map_err(|error| LoadError::LoadFailed(error.to_string()))?;
-        let loaded = Revision::load(&shared.engine, &shared.compiler, candidate, plugin.limits.clone(), Purpose::Trial);
+        let (component, limits, memory) = (candidate, plugin.limits.clone(), &plugin.memory);
+        let loaded = Revision::load(&shared.engine, &shared.compiler, component, limits, Purpose::Trial, memory);
         let Loaded { revision, cases } = loaded.await?;
         plugin.ensure_granted(revision.descriptor())?;
         try_carried_cases(&revision, cases).await?;

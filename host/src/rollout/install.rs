@@ -146,13 +146,9 @@ impl ManagedPlugin {
         let plugin = self.plugin();
         let _shown = self.show_underway(candidate.digest());
         let shared = &self.shared;
-        let loaded = Revision::load(
-            &shared.engine,
-            &shared.compiler,
-            candidate.clone(),
-            plugin.limits.clone(),
-            Purpose::Activation,
-        );
+        let (component, limits, memory) = (candidate.clone(), plugin.limits.clone(), &plugin.memory);
+        let loaded =
+            Revision::load(&shared.engine, &shared.compiler, component, limits, Purpose::Activation, memory);
         let Loaded { revision, cases } = loaded.await?;
         plugin.ensure_granted(revision.descriptor())?;
         if let Some(names) = plugin.names_differ(&revision.descriptor().name) {

@@ -16,12 +16,13 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::views;
 use crate::rollout::history::{History, Room};
 use crate::rollout::host_lock::{self, HostLock, LockError};
-use crate::rollout::status::{InProgress, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
+use crate::rollout::status::{InProgress, MemoryStatus, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
 use crate::telemetry::metrics::Metrics;
 use hotshoe_core::check::grant;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::digest::Digest;
 
 /// How long an admin command waits for its outcome.
@@ -290,6 +291,14 @@ impl ManagedPlugin {
         self.history.lock()
     }
 
+    /// Returns what the host holds in memory for the plugin, as of now.
+    pub fn memory(&self) -> Account {
+        if let Some(active) = self.controller.active() {
+            active.note_held();
+        }
+        self.plugin().memory.clone()
+    }
+
     /// Returns the status of the plugin.
     pub fn status(&self) -> PluginStatus {
         let active = self.controller.active();
@@ -300,6 +309,7 @@ impl ManagedPlugin {
             (state.since, state.is_restored)
         };
         let (queued, running) = self.controller.queue.depth();
+        let memory = self.memory();
         let (failing_on, refused_of) = self.controller.in_trouble();
         let watches = self.watches();
         let failing: Vec<String> = watches.iter().filter_map(|watch| watch.failing.clone()).collect();
@@ -331,6 +341,7 @@ impl ManagedPlugin {
             trouble: Trouble { failing: failing_on, refused: refused_of },
             stalled: self.controller.stalled(),
             deleting: self.controller.deleting(),
+            memory: MemoryStatus { held: memory.held(), may_hold: memory.may_hold() },
             queued,
             running,
             unable: self.controller.writer.unable(),

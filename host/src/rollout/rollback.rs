@@ -78,9 +78,9 @@ impl ManagedPlugin {
         let lost = "no component that was active before it is kept; build an earlier one again";
         let kept = self.kept(*earlier.first().ok_or(lost)?).await.ok_or(lost)?;
         let (shared, plugin) = (&self.shared, self.plugin());
-        let loaded =
-            Revision::load(&shared.engine, &shared.compiler, kept, plugin.limits.clone(), Purpose::Activation).await;
-        let loaded = loaded.map_err(|error| format!("the one before it cannot be loaded: {error}"))?;
+        let (limits, memory) = (plugin.limits.clone(), &plugin.memory);
+        let loaded = Revision::load(&shared.engine, &shared.compiler, kept, limits, Purpose::Activation, memory);
+        let loaded = loaded.await.map_err(|error| format!("the one before it cannot be loaded: {error}"))?;
         Ok(loaded.revision)
     }
 

@@ -46,6 +46,9 @@ pub struct PluginStatus {
     /// Parents that have been deleting for longer than a minute.
     #[serde(default)]
     pub deleting: Option<Deleting>,
+    /// What the host holds in memory for it.
+    #[serde(default)]
+    pub memory: MemoryStatus,
     /// How many wait for a reconcile.
     pub queued: usize,
     /// How many are being reconciled.
@@ -79,6 +82,23 @@ pub struct Trouble {
     pub failing: usize,
     /// The API server refuses some of their children.
     pub refused: usize,
+}
+
+/// What the host holds in memory for a plugin, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryStatus {
+    /// What it holds.
+    pub held: usize,
+    /// What it may hold, beside what it holds for other plugins; absent where there is no limit.
+    pub may_hold: Option<usize>,
+}
+
+impl MemoryStatus {
+    /// Whether so little is left that some decision of the plugin may be refused: a tenth.
+    pub fn is_nearly_full(&self) -> bool {
+        self.may_hold.is_some_and(|may_hold| self.held >= may_hold / 10 * 9)
+    }
 }
 
 /// The status of `plugin.yaml`.

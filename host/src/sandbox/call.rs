@@ -13,10 +13,11 @@ use wasmtime::{Store, Trap};
 use crate::sandbox::bindings::{Instance, Linked};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::error::CallError;
-use crate::sandbox::executor::Lane;
+use crate::sandbox::lanes::Lane;
 use crate::sandbox::revision::Revision;
 use crate::sandbox::store::{Breach, Level, LogLine, Sandbox};
 use hotshoe_core::check::answer;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::decision::{Answer, Call, Descriptor, Failure, Observation};
 use hotshoe_core::model::limits::Limits;
 use hotshoe_core::model::sanitize;
@@ -77,20 +78,20 @@ impl Revision {
         self: &Arc<Self>,
         call: Call,
         observation: Arc<Observation>,
-        then: impl FnOnce(Answer) -> T + Send + 'static,
+        then: impl Fn(Answer) -> T + Send + 'static,
     ) -> Result<Outcome<T>, Aborted> {
         let revision = Arc::clone(self);
         let work = move || {
             let limits = revision.limits();
             let answer =
                 |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.decide(store, call, &observation);
-            let run = FinishedCall::of(&revision.engine, &revision.linked, limits, answer);
+            let run = FinishedCall::of(&revision.engine, &revision.linked, limits, &revision.memory, answer);
             run.finish(
                 |answered| match answered {
                     Ok(answer) => Ok(Ok(answer::measure(answer, limits)?)),
                     Err(failure) => Ok(Err(answer::clean(failure))),
                 },
-                then,
+                &then,
             )
         };
         on_thread(&self.engine, self.lane, work).await
@@ -101,17 +102,21 @@ impl Revision {
     ///
     /// # Errors
     /// If the plugin traps or exceeds a limit.
-    pub async fn time_describe(&self) -> Result<Duration, CallError> {
-        let (engine, linked, limits) = (self.engine.clone(), Arc::clone(&self.linked), Arc::clone(self.limits()));
-        let described = self.work(move || FinishedCall::describing(&engine, &linked, &limits)).await?;
-        described.result.map(|_| described.elapsed)
+    pub async fn time_describe(self: &Arc<Self>) -> Result<Duration, CallError> {
+        let revision = Arc::clone(self);
+        let work = move || {
+            let Revision { engine, linked, limits, memory, .. } = &*revision;
+            let described = FinishedCall::describing(engine, linked, limits, memory);
+            described.result.map(|_| described.start.elapsed())
+        };
+        self.work(work).await?
     }
 
     /// Does other work for the plugin on a decision thread, when its turn comes as if it were a call.
     ///
     /// # Errors
     /// [`CallError::Stopped`], if it was not done.
-    pub async fn work<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, CallError> {
+    pub async fn work<T: Send + 'static>(&self, work: impl FnMut() -> T + Send + 'static) -> Result<T, CallError> {
         self.engine.executor().run(self.lane, work).await.map_err(|_| CallError::Stopped)
     }
 
@@ -130,16 +135,17 @@ pub(super) async fn describe(
     lane: Lane,
     linked: &Arc<Linked>,
     limits: &Arc<Limits>,
+    memory: &Account,
 ) -> Result<Descriptor, CallError> {
-    let (worker, linked, limits) = (engine.clone(), Arc::clone(linked), Arc::clone(limits));
-    let work = move || FinishedCall::describing(&worker, &linked, &limits).result;
+    let (worker, linked, limits, memory) = (engine.clone(), Arc::clone(linked), Arc::clone(limits), memory.clone());
+    let work = move || FinishedCall::describing(&worker, &linked, &limits, &memory).result;
     engine.executor().run(lane, work).await.unwrap_or(Err(CallError::Stopped))
 }
 
 async fn on_thread<T: Send + 'static>(
     engine: &Engine,
     lane: Lane,
-    work: impl FnOnce() -> Result<Outcome<T>, Aborted> + Send + 'static,
+    work: impl Fn() -> Result<Outcome<T>, Aborted> + Send + 'static,
 ) -> Result<Outcome<T>, Aborted> {
     let stopped =
         Aborted { error: CallError::Stopped, logs: Vec::new(), logs_dropped: 0, elapsed: Duration::ZERO, memory: 0 };
@@ -158,11 +164,12 @@ impl<T> FinishedCall<T> {
         engine: &Engine,
         linked: &Linked,
         limits: &Arc<Limits>,
+        memory: &Account,
         function: impl FnOnce(&mut Store<Sandbox>, Instance<'_>) -> wasmtime::Result<T>,
     ) -> Self {
         let start = Instant::now();
         let _running = engine.clock();
-        let mut store = Sandbox::store(engine.wasm(), limits);
+        let mut store = Sandbox::store(engine.wasm(), limits, memory);
         let result = match linked.instantiate(&mut store) {
             Ok(instance) => function(&mut store, instance).map_err(|error| (Phase::Call, error)),
             Err(error) => Err((Phase::Instantiate, error)),
@@ -180,12 +187,13 @@ impl<T> FinishedCall<T> {
     ) -> Result<Outcome<R>, Aborted> {
         let Self { result, mut sandbox, start } = self;
         let time = sandbox.call_time();
-        let done = result.and_then(measure).map(|measured| {
-            sandbox.goes_on();
-            measured.map(then)
+        let overdue = CallError::DeadlineExceeded(time);
+        let done = result.and_then(measure).and_then(|measured| match sandbox.goes_on() {
+            true => Ok(measured.map(then)),
+            // It is put off, and this is dropped.
+            false => Err(overdue.clone()),
         });
-        let done =
-            done.and_then(|done| if sandbox.is_over() { Err(CallError::DeadlineExceeded(time)) } else { Ok(done) });
+        let done = done.and_then(|done| if sandbox.is_over() { Err(overdue) } else { Ok(done) });
         let (elapsed, memory) = (start.elapsed(), sandbox.peak_memory());
         let Sandbox { logs, logs_dropped, .. } = sandbox;
         match done {
@@ -196,8 +204,8 @@ impl<T> FinishedCall<T> {
 }
 
 impl FinishedCall<Descriptor> {
-    fn describing(engine: &Engine, linked: &Linked, limits: &Arc<Limits>) -> Self {
-        Self::of(engine, linked, limits, |store, instance| instance.describe(store))
+    fn describing(engine: &Engine, linked: &Linked, limits: &Arc<Limits>, memory: &Account) -> Self {
+        Self::of(engine, linked, limits, memory, |store, instance| instance.describe(store))
     }
 }
 

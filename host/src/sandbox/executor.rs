@@ -1,11 +1,12 @@
 //! The threads that plugins run on: never those of watches and writes, and fair between plugins.
 //!
-//! Each plugin has a *lane*. A lane runs one call at a time and lanes take turns, so a plugin that always uses its
-//! whole time delays only itself, as long as one thread is left.
+//! Each plugin has a *lane*. A lane runs one call at a time and lanes take turns (`lanes.rs`), so a plugin that always
+//! uses its whole time delays only itself.
 //!
 //! A call that turns out to be slow steps aside for another thread: it goes on at a low priority and, while other
 //! plugins are called, for a part of the time only. Its thread ends with it, since a thread that has lowered its
-//! priority may not raise it again.
+//! priority may not raise it again. Where as many calls are slow as may be, it is put off: dropped, and made again once
+//! one of them has ended. So [`THREADS`] are always left for calls that are quick, however many plugins are not.
 //!
 //! An idle thread ends after a while, and another is started when there is work: the memory that its calls touched
 //! stays with a thread for as long as it runs.
@@ -15,11 +16,10 @@
 //! back up to 9 MB.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Weak};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -28,6 +28,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::process::setpriority_process;
 use tokio::sync::oneshot;
 
+use crate::sandbox::lanes::{Lane, Lanes, SLOW_CALLS, Turn};
 use hotshoe_core::model::limits::NICENESS;
 
 /// Two, so that one plugin cannot occupy all of them; more would only wait for each other in the kernel, which maps and
@@ -35,7 +36,7 @@ use hotshoe_core::model::limits::NICENESS;
 const THREADS: usize = 2;
 
 /// The most calls that run at the same time, slow ones included.
-pub(super) const CALLS: usize = 6;
+pub(super) const CALLS: usize = THREADS + SLOW_CALLS;
 
 /// The stack of a decision thread, bytes: as much for the host as for the guest, and some more.
 const STACK: usize = 2 * hotshoe_core::model::limits::WASM_STACK + 1024 * 1024;
@@ -54,11 +55,8 @@ thread_local! {
     static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
 }
 
-type Job = Box<dyn FnOnce() + Send>;
-
-/// The queue of one revision of a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Lane(u64);
+/// A call, which is made again where it was put off.
+type Job = Box<dyn FnMut() + Send>;
 
 /// The call was not made: the threads have ended, or its lane was cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +74,8 @@ struct Pool {
     idle: Duration,
     /// How many jobs have begun.
     begun: AtomicU64,
-    keeper: Sender<Notice>,
+    /// Takes the numbers of workers that need a thread.
+    keeper: Sender<usize>,
 }
 
 /// Watches whether other plugins are called. As a lane runs one call at a time, a job that begins while a call runs is
@@ -112,37 +111,40 @@ impl Drop for WakeOnDrop<'_> {
     }
 }
 
-/// A message to the keeper.
-enum Notice {
-    /// The worker of this number needs a thread.
-    Wanted(usize),
-    /// A thread has ended, because it had stepped aside or was idle.
-    Ended,
-}
-
 /// One of the [`THREADS`], by its number, until a slow call steps aside.
 struct Worker {
     number: usize,
     pool: Weak<Pool>,
+    call: RunningCall,
+}
+
+/// How the call of a worker runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct RunningCall {
+    /// It has a place among the slow calls.
+    has_place: bool,
     stepped_aside: bool,
+    put_off: bool,
+}
+
+/// Where a slow call goes on.
+pub(super) enum SlowCall {
+    /// On its thread, which is no decision thread any more. With a watcher of other plugins, to yield to.
+    Aside(OtherCalls),
+    /// On its thread, which is no decision thread.
+    Alone,
+    /// There are as many slow calls as may be: it ends now, and is made again later, if it is [`put_off`].
+    NoPlace,
 }
 
 #[derive(Default)]
 struct Queues {
-    lanes: BTreeMap<Lane, LaneQueue>,
-    /// Lanes that have jobs and run none, each once; the first is next.
-    turns: VecDeque<Lane>,
+    lanes: Lanes<Job>,
     /// Idle threads. The last one is woken first: its processor's caches are still warm.
     idle: Vec<Thread>,
     /// Numbers of workers whose threads ended because they were idle.
     vacant: Vec<usize>,
     stopped: bool,
-}
-
-#[derive(Default)]
-struct LaneQueue {
-    jobs: VecDeque<Job>,
-    running: bool,
 }
 
 impl Executor {
@@ -153,16 +155,17 @@ impl Executor {
     }
 
     fn with_idle_time(idle: Duration) -> io::Result<Self> {
-        let (keeper, notices) = mpsc::channel();
+        let (keeper, wanted) = mpsc::channel();
         let pool = Arc::new(Pool { queues: Mutex::default(), idle, begun: AtomicU64::new(0), keeper });
         for number in 0..THREADS {
             Pool::start(&pool, number)?;
         }
         let kept = Arc::downgrade(&pool);
+        // A thread of its own, as a thread inherits the priority of its parent.
         thread::Builder::new()
             .name("decide-keeper".into())
             .stack_size(64 * 1024)
-            .spawn(move || keep(&kept, &notices))?;
+            .spawn(move || wanted.into_iter().for_each(|number| fill(&kept, number)))?;
         Ok(Self { pool, lanes: AtomicU64::new(0) })
     }
 
@@ -183,21 +186,28 @@ impl Executor {
 
     /// Drops the calls that wait in a lane; their callers get [`Stopped`].
     pub(super) fn clear(&self, lane: Lane) {
-        self.pool.lock().clear(lane);
+        let ready = self.pool.lock().lanes.clear(lane);
+        self.pool.wake_each(ready);
     }
 
-    /// Runs `work` when the lane's turn comes. If the future is dropped before that, `work` is skipped; if later, its
-    /// result is dropped.
+    /// Runs `work` when the lane's turn comes, and once more if it was put off. If the future is dropped before that,
+    /// `work` is skipped; if later, its result is dropped.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
-        work: impl FnOnce() -> T + Send + 'static,
+        mut work: impl FnMut() -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (send, receive) = oneshot::channel();
+        let mut send = Some(send);
         let job = Box::new(move || {
-            if !send.is_closed() {
-                // The caller may have gone meanwhile.
-                let _ = send.send(work());
+            if send.as_ref().is_some_and(|send| !send.is_closed()) {
+                let done = work();
+                if !running_call().put_off
+                    && let Some(send) = send.take()
+                {
+                    // The caller may have gone meanwhile.
+                    let _ = send.send(done);
+                }
             }
         });
         if let Some(wake) = self.pool.push(lane, job) {
@@ -213,26 +223,8 @@ impl Drop for Executor {
     fn drop(&mut self) {
         let mut queues = self.pool.lock();
         queues.stopped = true;
-        queues.lanes.clear();
+        queues.lanes.clear_all();
         queues.idle.drain(..).for_each(|thread| thread.unpark());
-    }
-}
-
-/// Starts the threads that are needed; from a thread of its own, as a thread inherits the priority of its parent.
-fn keep(pool: &Weak<Pool>, notices: &Receiver<Notice>) {
-    let mut running = THREADS;
-    let mut free = Vec::new();
-    for notice in notices {
-        match notice {
-            Notice::Wanted(number) => free.push(number),
-            Notice::Ended => running -= 1,
-        }
-        while running < CALLS
-            && let Some(number) = free.pop()
-        {
-            fill(pool, number);
-            running += 1;
-        }
     }
 }
 
@@ -244,26 +236,56 @@ fn fill(pool: &Weak<Pool>, number: usize) {
     }
 }
 
-/// Called by a slow call on its own thread: lowers its priority, and lets another thread work in its place. Returns a
-/// watcher of other plugins, to yield to; nothing if this is no decision thread.
-pub(super) fn step_aside() -> Option<OtherCalls> {
+/// Called by a slow call on its own thread, where a place is free: lowers its priority, and lets another thread work in
+/// its place.
+pub(super) fn step_aside() -> SlowCall {
     WORKER.with_borrow_mut(|worker| {
-        let worker = worker.as_mut()?;
-        let pool = worker.pool.upgrade()?;
-        if !worker.stepped_aside {
-            worker.stepped_aside = true;
+        let running = worker.as_mut().and_then(|worker| Some((worker.pool.upgrade()?, worker)));
+        let Some((pool, worker)) = running else { return SlowCall::Alone };
+        let call = &mut worker.call;
+        call.has_place = call.has_place || pool.lock().lanes.take_place();
+        if !call.has_place {
+            return SlowCall::NoPlace;
+        }
+        if !call.stepped_aside {
+            call.stepped_aside = true;
             // If that is forbidden, the call keeps its priority.
             let _ = setpriority_process(None, NICENESS);
-            // Without a keeper the host is shutting down.
-            let _ = pool.keeper.send(Notice::Wanted(worker.number));
+            pool.want(worker.number);
         }
-        Some(OtherCalls::of(&pool))
+        SlowCall::Aside(OtherCalls::of(&pool))
     })
 }
 
-/// Whether this thread has stepped aside, and ends now.
-fn has_stepped_aside() -> bool {
-    WORKER.with_borrow(|worker| worker.as_ref().is_some_and(|worker| worker.stepped_aside))
+/// Called by a slow call that has no place, before it ends: its result is dropped, and it is made again.
+pub(super) fn put_off() {
+    WORKER.with_borrow_mut(|worker| {
+        if let Some(worker) = worker {
+            worker.call.put_off = true;
+        }
+    });
+}
+
+/// Returns how the call of this thread runs.
+fn running_call() -> RunningCall {
+    WORKER.with_borrow(|worker| worker.as_ref().map(|worker| worker.call).unwrap_or_default())
+}
+
+/// Notes that this thread begins a call.
+fn begin_call(has_place: bool) {
+    WORKER.with_borrow_mut(|worker| {
+        if let Some(worker) = worker {
+            worker.call = RunningCall { has_place, ..RunningCall::default() };
+        }
+    });
+}
+
+/// A call that a thread has made.
+struct Made {
+    lane: Lane,
+    had_place: bool,
+    /// It was put off, and is to be made again.
+    again: Option<Job>,
 }
 
 impl Pool {
@@ -280,55 +302,70 @@ impl Pool {
 
     /// Queues a job. Returns a pending wake-up if a lane became ready: a wake-up for nothing costs more than many a call.
     fn push(&self, lane: Lane, job: Job) -> Option<WakeOnDrop<'_>> {
-        self.lock().push(lane, job).then(|| WakeOnDrop(self))
+        let mut queues = self.lock();
+        (!queues.stopped && queues.lanes.push(lane, job)).then(|| WakeOnDrop(self))
+    }
+
+    /// Asks for a thread for a worker.
+    fn want(&self, number: usize) {
+        // Without a keeper the host is shutting down.
+        let _ = self.keeper.send(number);
+    }
+
+    fn wake_each(&self, lanes: usize) {
+        (0..lanes).for_each(|_| self.wake());
     }
 
     fn wake(&self) {
         let mut queues = self.lock();
         // Another thread may run it already.
-        if queues.turns.is_empty() {
+        if !queues.lanes.has_turn() {
             return;
         }
         if let Some(thread) = queues.idle.pop() {
             drop(queues);
             thread.unpark();
         } else if let Some(number) = queues.vacant.pop() {
-            // Without a keeper the host is shutting down.
-            let _ = self.keeper.send(Notice::Wanted(number));
+            self.want(number);
         }
     }
 
     fn work(self: &Arc<Self>, number: usize) {
-        WORKER.set(Some(Worker { number, pool: Arc::downgrade(self), stepped_aside: false }));
-        let mut done = None;
-        while let Some((lane, job)) = self.next(number, done) {
+        WORKER.set(Some(Worker { number, pool: Arc::downgrade(self), call: RunningCall::default() }));
+        let mut made = None;
+        while let Some(Turn { lane, mut job, has_place }) = self.next(number, made) {
+            begin_call(has_place);
             // A panic in the host's own code costs one call and not the thread; its caller gets `Stopped`.
-            let _ = catch_unwind(AssertUnwindSafe(job));
-            if has_stepped_aside() {
-                self.leave(lane);
-                break;
+            let _ = catch_unwind(AssertUnwindSafe(&mut job));
+            let RunningCall { has_place, stepped_aside, put_off } = running_call();
+            // Dropped here, where it is done: not under the lock.
+            let again = put_off.then_some(job);
+            let done = Made { lane, had_place: has_place, again };
+            if stepped_aside {
+                let ready = self.lock().end(done);
+                self.wake_each(ready);
+                return;
             }
-            done = Some(lane);
+            made = Some(done);
         }
-        // Without a keeper the host is shutting down.
-        let _ = self.keeper.send(Notice::Ended);
     }
 
-    /// Returns the next job for a thread that has finished one of a lane; nothing if the thread should end.
-    fn next(&self, worker: usize, mut done: Option<Lane>) -> Option<(Lane, Job)> {
+    /// Returns the next job for a thread that has made a call; nothing if the thread should end.
+    fn next(&self, worker: usize, mut made: Option<Made>) -> Option<Turn<Job>> {
         let this = thread::current();
         let mut idle_since = None;
         loop {
             {
                 let mut queues = self.lock();
                 queues.idle.retain(|thread| thread.id() != this.id());
-                if let Some(lane) = done.take() {
-                    queues.finish(lane);
-                }
+                let ready = made.take().map_or(0, |made| queues.end(made));
                 if queues.stopped {
                     return None;
                 }
-                if let Some(next) = queues.next() {
+                if let Some(next) = queues.lanes.next() {
+                    drop(queues);
+                    // One of them, or one for one, is this thread's.
+                    self.wake_each(ready.saturating_sub(1));
                     self.begun.fetch_add(1, Ordering::Relaxed);
                     return Some(next);
                 }
@@ -341,93 +378,21 @@ impl Pool {
             thread::park_timeout(self.idle);
         }
     }
-
-    fn leave(&self, lane: Lane) {
-        let has_more = self.lock().finish(lane);
-        if has_more {
-            self.wake();
-        }
-    }
 }
 
 impl Queues {
-    /// Queues a job. Returns whether its lane became ready.
-    fn push(&mut self, lane: Lane, job: Job) -> bool {
-        if self.stopped {
-            return false;
+    /// Ends a call, or puts it off. Returns how many lanes became ready.
+    fn end(&mut self, made: Made) -> usize {
+        match made.again {
+            Some(job) if !self.stopped => usize::from(self.lanes.put_off(made.lane, job)),
+            _ => self.lanes.end(made.lane, made.had_place),
         }
-        let queue = self.lanes.entry(lane).or_default();
-        let turn = queue.jobs.is_empty() && !queue.running;
-        if turn {
-            self.turns.push_back(lane);
-        }
-        queue.jobs.push_back(job);
-        turn
-    }
-
-    fn clear(&mut self, lane: Lane) {
-        self.turns.retain(|turn| *turn != lane);
-        if let Some(queue) = self.lanes.get_mut(&lane) {
-            queue.jobs.clear();
-            if !queue.running {
-                self.lanes.remove(&lane);
-            }
-        }
-    }
-
-    fn next(&mut self) -> Option<(Lane, Job)> {
-        let lane = self.turns.pop_front()?;
-        let queue = self.lanes.get_mut(&lane)?;
-        queue.running = true;
-        Some((lane, queue.jobs.pop_front()?))
-    }
-
-    /// Ends a job of a lane. Returns whether the lane has more; the calling thread runs it if it goes on.
-    fn finish(&mut self, lane: Lane) -> bool {
-        let Some(queue) = self.lanes.get_mut(&lane) else { return false };
-        queue.running = false;
-        if queue.jobs.is_empty() {
-            self.lanes.remove(&lane);
-            return false;
-        }
-        self.turns.push_back(lane);
-        true
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn names(queues: &mut Queues) -> Vec<u64> {
-        let mut order = Vec::new();
-        while let Some((lane, _)) = queues.next() {
-            order.push(lane.0);
-            queues.finish(lane);
-        }
-        order
-    }
-
-    #[test]
-    fn lanes_take_turns() {
-        let mut queues = Queues::default();
-        for lane in [1, 1, 1, 1, 2, 3] {
-            queues.push(Lane(lane), Box::new(|| {}));
-        }
-        assert_eq!(names(&mut queues), [1, 2, 3, 1, 1, 1]);
-    }
-
-    #[test]
-    fn a_lane_never_runs_twice_at_once() {
-        let mut queues = Queues::default();
-        for _ in 0..2 {
-            queues.push(Lane(1), Box::new(|| {}));
-        }
-        let (lane, _) = queues.next().unwrap();
-        assert!(queues.next().is_none());
-        assert!(queues.finish(lane));
-        assert!(queues.next().is_some());
-    }
 
     #[tokio::test]
     async fn work_is_done_on_another_thread() {
@@ -485,7 +450,7 @@ mod tests {
         let executor = Executor::start().unwrap();
         let normal = executor.run(executor.lane(), priority).await.unwrap();
         let slow = move || {
-            drop(step_aside());
+            assert!(matches!(step_aside(), SlowCall::Aside(_)));
             priority()
         };
         for _ in 0..2 * CALLS {
@@ -499,7 +464,7 @@ mod tests {
         let executor = Executor::start().unwrap();
         let ((call, called), (ask, asked)) = (mpsc::channel(), mpsc::channel());
         let slow = executor.run(executor.lane(), move || {
-            let mut others = step_aside().unwrap();
+            let SlowCall::Aside(mut others) = step_aside() else { panic!("there is a place") };
             let alone = others.are_called();
             call.send(()).unwrap();
             asked.recv().unwrap();
@@ -518,24 +483,74 @@ mod tests {
     #[tokio::test]
     async fn as_many_slow_calls_as_there_may_be_delay_no_others() {
         let executor = Executor::start().unwrap();
-        let (slow, release): (Vec<_>, Vec<_>) = (THREADS..CALLS)
+        beside_slow_calls(&executor, SLOW_CALLS).await;
+    }
+
+    /// Makes so many calls that are slow until a hundred others were made. Returns how often these were begun.
+    async fn beside_slow_calls(executor: &Executor, count: usize) -> usize {
+        let begun = Arc::new(AtomicU64::new(0));
+        let (slow, release): (Vec<_>, Vec<_>) = (0..count)
             .map(|_| {
-                let (release, wait) = mpsc::channel::<()>();
+                let (begun, (release, wait)) = (Arc::clone(&begun), mpsc::channel::<()>());
                 let work = move || {
-                    drop(step_aside());
-                    wait.recv()
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    match step_aside() {
+                        SlowCall::NoPlace => put_off(),
+                        _ => assert!(wait.recv().is_err(), "it is released when its sender is dropped"),
+                    }
                 };
                 (executor.run(executor.lane(), work), release)
             })
             .unzip();
         let others = async {
+            // All have begun once.
+            while begun.load(Ordering::Relaxed) < count as u64 {
+                tokio::task::yield_now().await;
+            }
             for _ in 0..100 {
                 executor.run(executor.lane(), || ()).await.unwrap();
             }
+            assert_eq!(begun.load(Ordering::Relaxed), count as u64, "none is begun again before another has ended");
             drop(release);
         };
         let (slow, ()) = tokio::join!(futures::future::join_all(slow), others);
-        assert!(slow.into_iter().all(|waited| waited.is_ok()));
+        assert!(slow.into_iter().all(|made| made.is_ok()));
+        begun.load(Ordering::Relaxed) as usize
+    }
+
+    #[tokio::test]
+    async fn six_or_twenty_plugins_that_are_slow_at_once_delay_no_quick_one_and_each_is_put_off_once_at_most() {
+        let executor = Executor::start().unwrap();
+        for count in [6, 20] {
+            assert_eq!(beside_slow_calls(&executor, count).await, count + count - SLOW_CALLS);
+            // A call is answered before it ends.
+            while executor.pool.lock().lanes.slow_calls() > 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_put_off_and_whose_lane_is_cleared_is_not_made_again() {
+        let executor = Executor::start().unwrap();
+        let (lane, begun) = (executor.lane(), Arc::new(AtomicU64::new(0)));
+        for _ in 0..SLOW_CALLS {
+            assert!(executor.pool.lock().lanes.take_place());
+        }
+        let seen = Arc::clone(&begun);
+        let slow = executor.run(lane, move || {
+            seen.fetch_add(1, Ordering::Relaxed);
+            assert!(matches!(step_aside(), SlowCall::NoPlace));
+            put_off();
+        });
+        let clear = async {
+            while !executor.pool.lock().lanes.is_put_off(lane) {
+                tokio::task::yield_now().await;
+            }
+            executor.clear(lane);
+        };
+        let (slow, ()) = tokio::join!(slow, clear);
+        assert_eq!((slow, begun.load(Ordering::Relaxed)), (Err(Stopped), 1));
     }
 
     #[tokio::test]
@@ -543,8 +558,9 @@ mod tests {
         let executor = Executor::start().unwrap();
         let lane = executor.lane();
         let ((release, wait), (begin, begun)) = (mpsc::channel::<()>(), oneshot::channel::<()>());
+        let mut begin = Some(begin);
         let running = executor.run(lane, move || {
-            drop(begin);
+            drop(begin.take());
             wait.recv()
         });
         let waiting = executor.run(lane, || ());

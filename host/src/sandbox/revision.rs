@@ -24,8 +24,9 @@ use crate::sandbox::contract;
 use crate::sandbox::descriptor;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::error::LoadError;
-use crate::sandbox::executor::Lane;
+use crate::sandbox::lanes::Lane;
 use crate::sandbox::load::Native;
+use hotshoe_core::check::memory_share::{Account, Charge, Part};
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Limits;
@@ -45,9 +46,12 @@ pub struct Revision {
     digest: Digest,
     descriptor: Descriptor,
     own_status: Option<Projection>,
-    limits: Arc<Limits>,
+    pub(super) limits: Arc<Limits>,
     /// Keeps its code in the cache while it may be active.
     native: Native,
+    pub(super) memory: Account,
+    /// Its native code, which is in memory as long as any of it is.
+    code: Arc<Charge>,
     pub(super) engine: Engine,
     pub(super) lane: Lane,
     pub(super) linked: Arc<Linked>,
@@ -60,7 +64,7 @@ impl fmt::Debug for Revision {
 }
 
 impl Revision {
-    /// Loads a component completely, up to a successful `describe`.
+    /// Loads a component completely, up to a successful `describe`. What is held of it is charged to `memory`.
     ///
     /// # Errors
     /// The first thing that is wrong with it. Nothing of it stays but cached code.
@@ -70,13 +74,14 @@ impl Revision {
         candidate: Candidate,
         limits: Limits,
         purpose: Purpose,
+        memory: &Account,
     ) -> Result<Loaded, LoadError> {
         let limits = Arc::new(limits);
         let lane = engine.executor().lane();
         let native = Native::new(engine, compiler, &candidate.digest(), purpose);
         let (accepted, cached, most) = (limits.clone(), native.clone(), limits.native_bytes);
         // On two threads: cached code is our own, whatever is wrong with the bytes now.
-        let inspected = run(engine, lane, move || Inspected::new(candidate, &accepted));
+        let inspected = run(engine, lane, move || Inspected::new(candidate.clone(), &accepted));
         let cached = run(engine, engine.executor().lane(), move || cached.cached(most));
         let (inspected, cached) = futures::try_join!(inspected, cached)?;
         let inspected = inspected?;
@@ -84,10 +89,11 @@ impl Revision {
             Some(component) => component,
             None => inspected.compiled(native.clone(), engine, compiler, lane, &limits).await?,
         };
+        let code = charged(&component, memory)?;
         let linked = Linked::new(engine.linker(), &component)
             .map(Arc::new)
             .map_err(|error| LoadError::LoadFailed(words(&error)))?;
-        let descriptor = call::describe(engine, lane, &linked, &limits)
+        let descriptor = call::describe(engine, lane, &linked, &limits, memory)
             .await
             .map_err(|failed| LoadError::DescribeFailed(failed.to_string()))?;
         let descriptor = descriptor::validate(descriptor).map_err(LoadError::DescribeFailed)?;
@@ -97,6 +103,8 @@ impl Revision {
             descriptor,
             limits,
             native,
+            memory: memory.clone(),
+            code: Arc::new(code),
             engine: engine.clone(),
             lane,
             linked,
@@ -115,6 +123,8 @@ impl Revision {
             own_status: self.own_status.clone(),
             limits: Arc::new(limits.clone()),
             native: self.native.clone(),
+            memory: self.memory.clone(),
+            code: self.code.clone(),
             engine: self.engine.clone(),
             lane: self.lane,
             linked: self.linked.clone(),
@@ -168,10 +178,22 @@ impl Inspected {
     }
 }
 
+/// Charges the native code of a component.
+///
+/// # Errors
+/// If its plugin may not hold so much more.
+fn charged(component: &Component, memory: &Account) -> Result<Charge, LoadError> {
+    let code = component.image_range();
+    let (code, mut charge) = (code.end.addr() - code.start.addr(), memory.charge(Part::Code));
+    charge.check(code).map_err(|refused| LoadError::LoadFailed(refused.to_string()))?;
+    charge.raise(code);
+    Ok(charge)
+}
+
 async fn run<T: Send + 'static>(
     engine: &Engine,
     lane: Lane,
-    work: impl FnOnce() -> T + Send + 'static,
+    work: impl FnMut() -> T + Send + 'static,
 ) -> Result<T, LoadError> {
     let stopped = |_| LoadError::LoadFailed("the host is shutting down".to_owned());
     engine.executor().run(lane, work).await.map_err(stopped)

@@ -11,8 +11,9 @@ use serde::Serialize;
 use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
 
 use crate::sandbox::executor;
-use crate::sandbox::executor::OtherCalls;
-use hotshoe_core::model::limits::{LOG_LINE, Limits, REST, SLOW, WALL_TIME};
+use crate::sandbox::executor::{OtherCalls, SlowCall};
+use hotshoe_core::check::memory_share::{Account, Charge, NoShare, Part};
+use hotshoe_core::model::limits::{CALL_MEMORY, LOG_LINE, Limits, REST, SLOW, WALL_TIME};
 use hotshoe_core::model::sanitize;
 
 /// The period of the epoch clock, and so the precision of deadlines. A slow call also runs this long between two pauses.
@@ -46,6 +47,7 @@ pub(super) enum Breach {
     TableElements(u32),
     HostCalls(u32),
     BoundaryBytes(hotshoe_core::model::limits::Size),
+    SharedMemory { held: usize, may: usize },
 }
 
 impl fmt::Display for Breach {
@@ -55,6 +57,10 @@ impl fmt::Display for Breach {
             Breach::TableElements(limit) => write!(f, "table elements ({limit})"),
             Breach::HostCalls(limit) => write!(f, "calls of the host ({limit})"),
             Breach::BoundaryBytes(limit) => write!(f, "bytes handed to the host ({limit})"),
+            Breach::SharedMemory { held, may } => write!(
+                f,
+                "the memory that all plugins share (the host holds {held} bytes for it, and it may have {may}; it can hold less, or the host can be given more: --memory)"
+            ),
         }
     }
 }
@@ -63,6 +69,7 @@ impl fmt::Display for Breach {
 pub(super) struct Sandbox {
     limits: Arc<Limits>,
     memory: usize,
+    charge: Charge,
     peak: usize,
     table_elements: usize,
     host_calls: u32,
@@ -89,8 +96,7 @@ struct Slow {
 }
 
 impl Slow {
-    fn begin() -> Self {
-        let others = executor::step_aside();
+    fn begin(others: Option<OtherCalls>) -> Self {
         let now = processor_time();
         Self { since: Instant::now(), began: now, paused: now, others }
     }
@@ -112,8 +118,8 @@ impl Slow {
 
 impl Sandbox {
     /// Creates the store of one call, with its limiter, its deadline and its limit on bytes across the boundary.
-    pub(super) fn store(engine: &wasmtime::Engine, limits: &Arc<Limits>) -> Store<Sandbox> {
-        let mut store = Store::new(engine, Sandbox::new(Arc::clone(limits)));
+    pub(super) fn store(engine: &wasmtime::Engine, limits: &Arc<Limits>, memory: &Account) -> Store<Sandbox> {
+        let mut store = Store::new(engine, Sandbox::new(Arc::clone(limits), memory));
         store.limiter(|sandbox| sandbox);
         store.set_hostcall_fuel(limits.boundary_bytes.bytes());
         store.set_epoch_deadline(ticks(SLOW.min(limits.call_time.0)));
@@ -124,10 +130,11 @@ impl Sandbox {
         store
     }
 
-    fn new(limits: Arc<Limits>) -> Self {
+    fn new(limits: Arc<Limits>, memory: &Account) -> Self {
         Self {
             limits,
             memory: 0,
+            charge: memory.charge(Part::Calls),
             peak: 0,
             table_elements: 0,
             host_calls: 0,
@@ -143,28 +150,46 @@ impl Sandbox {
 
     /// Decides at a tick whether the call may go on. From [`SLOW`] on it shares the processor, so processor time counts.
     fn go_on(&mut self) -> bool {
+        if !self.is_slow() {
+            // That the processor was others' is no reason to put it off.
+            return self.goes_on();
+        }
         let time = self.limits.call_time.0;
-        let slow = self.slow.get_or_insert_with(Slow::begin);
-        slow.used() < time && slow.since.elapsed() < time * WALL_TIME && {
-            slow.pause();
-            true
+        self.slow.as_mut().is_some_and(|slow| {
+            let goes_on = slow.used() < time && slow.since.elapsed() < time * WALL_TIME;
+            if goes_on {
+                slow.pause();
+            }
+            goes_on
+        })
+    }
+
+    /// Decides whether something is done with the answer, which is a part of the call and runs on without a tick to look at
+    /// the time. A call that has been slow so far steps aside for it, or is put off.
+    pub(super) fn goes_on(&mut self) -> bool {
+        self.used() < SLOW || self.is_slow() || {
+            executor::put_off();
+            false
         }
     }
 
-    /// Steps aside, if the call has been slow so far: what is done with its answer is a part of it, and runs on without
-    /// a tick to look at the time.
-    pub(super) fn goes_on(&mut self) {
-        if self.used() >= SLOW {
-            self.slow.get_or_insert_with(Slow::begin);
+    /// Has the call be a slow one, if it has a place as such.
+    fn is_slow(&mut self) -> bool {
+        if self.slow.is_none() {
+            self.slow = match executor::step_aside() {
+                SlowCall::Aside(others) => Some(Slow::begin(Some(others))),
+                SlowCall::Alone => Some(Slow::begin(None)),
+                SlowCall::NoPlace => None,
+            };
         }
+        self.slow.is_some()
     }
 
     /// Returns whether the call has used up its time by all that was done with its answer. A slow one leaves the
     /// processor to others first, as at a tick.
     pub(super) fn is_over(&mut self) -> bool {
-        self.goes_on();
-        if let Some(slow) = &mut self.slow {
-            slow.pause();
+        if self.used() >= SLOW && self.is_slow() {
+            self.slow.iter_mut().for_each(Slow::pause);
         }
         // A guest ends so late, too.
         self.used() > self.call_time() + 2 * TICK
@@ -226,11 +251,19 @@ fn ticks(time: Duration) -> u64 {
 impl ResourceLimiter for Sandbox {
     /// Counts all memories of the call together, where wasmtime's own limiter counts each alone.
     fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        let memory = self.memory.saturating_add(desired.saturating_sub(current));
+        let more = desired.saturating_sub(current);
+        let memory = self.memory.saturating_add(more);
         if memory > self.limits.memory.bytes() {
             self.breach = Some(Breach::Memory(self.limits.memory));
             return Ok(false);
         }
+        if memory > CALL_MEMORY.bytes()
+            && let Err(NoShare { held, may, .. }) = self.charge.check(more)
+        {
+            self.breach = Some(Breach::SharedMemory { held, may });
+            return Ok(false);
+        }
+        self.charge.raise(more);
         self.memory = memory;
         self.peak = self.peak.max(memory);
         Ok(true)
@@ -261,10 +294,12 @@ impl ResourceLimiter for Sandbox {
 
 #[cfg(test)]
 mod tests {
+    use hotshoe_core::check::memory_share::SharedMemory;
+
     use super::*;
 
     fn sandbox() -> Sandbox {
-        Sandbox::new(Arc::new(Limits::default()))
+        Sandbox::new(Arc::new(Limits::default()), &Account::default())
     }
 
     #[test]
@@ -307,6 +342,22 @@ mod tests {
         assert!(!sandbox.memory_growing(0, 40 << 20, None).unwrap());
         assert_eq!(sandbox.peak_memory(), 40 << 20);
         assert!(matches!(sandbox.breach, Some(Breach::Memory(_))));
+    }
+
+    #[test]
+    fn a_call_takes_of_the_memory_that_all_share_and_what_it_took_is_free_after_it() {
+        let memory = Arc::new(SharedMemory::new(32 << 20)).account(&"one".into());
+        let mut sandbox = Sandbox::new(Arc::new(Limits::default()), &memory);
+        assert!(sandbox.memory_growing(0, 20 << 20, None).unwrap());
+        assert!(!sandbox.memory_growing(20 << 20, 30 << 20, None).unwrap());
+        assert!(sandbox.breach.unwrap().to_string().contains("all plugins share"));
+        assert_eq!((memory.held(), sandbox.peak_memory()), (20 << 20, 20 << 20));
+        drop(sandbox);
+        assert_eq!(memory.held(), 0);
+        memory.set(Part::Children, 32 << 20);
+        let mut sandbox = Sandbox::new(Arc::new(Limits::default()), &memory);
+        assert!(sandbox.memory_growing(0, CALL_MEMORY.bytes(), None).unwrap(), "it can still decide to hold less");
+        assert!(!sandbox.memory_growing(CALL_MEMORY.bytes(), 17 << 20, None).unwrap());
     }
 
     #[test]

@@ -28,6 +28,7 @@ async fn scraped(State(about): State<About>) -> Response {
         let (waiting, running) = controller.queue.depth();
         about.metrics.queue(&controller.name, waiting, running);
         about.metrics.deleting(&controller.name, controller.deleting().map_or(0, |deleting| deleting.count));
+        about.metrics.memory(&controller.name, &plugin.memory());
         about.metrics.stalled(&controller.name, controller.stalled().map_or(0, |stalled| stalled.count));
     }
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 use crate::sandbox::revision::Revision;
 use crate::telemetry::by_revision::{End, RevisionMetrics};
 use crate::telemetry::swap_timer::Stopwatch;
+use hotshoe_core::check::memory_share::{Account, PARTS};
 use hotshoe_core::flow::circuit_breaker::State;
 use hotshoe_core::model::digest::Digest;
 
@@ -53,6 +54,13 @@ pub struct ByStage {
     stage: &'static str,
 }
 
+/// By plugin and what memory is held for.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByPart {
+    controller: String,
+    part: &'static str,
+}
+
 /// By plugin and the rule of the gate.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByRule {
@@ -85,6 +93,8 @@ pub struct Metrics {
     events_dropped: Family<ByController, Counter>,
     lines_dropped: Family<ByController, Counter>,
     denials: Family<ByRule, Counter>,
+    memory: Family<ByPart, Gauge>,
+    memory_limits: Family<ByController, Gauge>,
     revisions: RevisionMetrics,
 }
 
@@ -161,6 +171,12 @@ impl Default for Metrics {
                 table,
                 "hotshoe_denied",
                 "Violations for which decisions and deletions were denied, by rule",
+            ),
+            memory: gauge(table, "hotshoe_plugin_memory_bytes", "Memory that the host holds for the plugin"),
+            memory_limits: gauge(
+                table,
+                "hotshoe_plugin_memory_limit_bytes",
+                "Memory that the host may hold for the plugin, beside what it holds for others",
             ),
             revisions,
             registry,
@@ -260,6 +276,18 @@ impl Metrics {
     /// Records how many parents of a plugin are stalled.
     pub fn stalled(&self, plugin: &str, parents: usize) {
         self.stalled.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
+    }
+
+    /// Sets what the host holds in memory for a plugin, and what it may.
+    pub fn memory(&self, plugin: &str, memory: &Account) {
+        let gauge = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+        for part in PARTS {
+            let labels = ByPart { controller: plugin.into(), part: part.as_str() };
+            self.memory.get_or_create(&labels).set(gauge(memory.held_for(part)));
+        }
+        if let Some(may_hold) = memory.may_hold() {
+            self.memory_limits.get_or_create(&by(plugin)).set(gauge(may_hold));
+        }
     }
 
     /// Counts a revision that was activated, or refused for this reason.

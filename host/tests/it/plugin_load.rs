@@ -16,6 +16,7 @@ use hotshoe::sandbox::code_cache::Purpose;
 use hotshoe::sandbox::compile::{Compiler, VERB};
 use hotshoe::sandbox::error::LoadError;
 use hotshoe::sandbox::revision::{Loaded, Revision};
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{CACHE_BYTES, Limits, Size, Span};
@@ -163,7 +164,8 @@ async fn native_code_above_its_cap_is_refused_also_where_it_was_compiled_before(
     let compiler = Compiler::new(HOTSHOE.into(), Some(base.path()), CACHE_BYTES);
     let load = async |most: u64| {
         let limits = Limits { native_bytes: Size(most), ..Limits::default() };
-        Revision::load(engine(), &compiler, Candidate::of(component.clone()), limits, Purpose::Activation).await
+        let (component, memory) = (Candidate::of(component.clone()), Account::default());
+        Revision::load(engine(), &compiler, component, limits, Purpose::Activation, &memory).await
     };
     let refused = |loaded: Result<Loaded, LoadError>| loaded.unwrap_err().to_string().contains("of native code");
     assert!(refused(load(1 << 10).await));
@@ -234,6 +236,7 @@ async fn a_compiler_that_never_ends_is_stopped() {
         bytes,
         Limits { compile_time: Span(Duration::from_millis(50)), ..Limits::default() },
         Purpose::Activation,
+        &Account::default(),
     )
     .await
     .unwrap_err();
@@ -241,7 +244,8 @@ async fn a_compiler_that_never_ends_is_stopped() {
 }
 
 async fn load_cached(compiler: &Compiler, bytes: &[u8]) -> Result<Loaded, LoadError> {
-    Revision::load(engine(), compiler, Candidate::of(bytes.to_vec()), Limits::default(), Purpose::Activation).await
+    let (component, limits) = (Candidate::of(bytes.to_vec()), Limits::default());
+    Revision::load(engine(), compiler, component, limits, Purpose::Activation, &Account::default()).await
 }
 
 /// A compiler that can only read the cache.

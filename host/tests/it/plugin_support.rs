@@ -10,6 +10,7 @@ use hotshoe::sandbox::compile::Compiler;
 use hotshoe::sandbox::engine::Engine;
 use hotshoe::sandbox::error::LoadError;
 use hotshoe::sandbox::revision::Revision;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::decision::{Call, Document, Observation};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::limits::{CACHE_BYTES, Limits, Overrides};
@@ -42,7 +43,7 @@ pub(crate) async fn load(bytes: Vec<u8>) -> Result<Arc<Revision>, LoadError> {
 
 /// Loads with other limits.
 pub(crate) async fn load_with(bytes: Vec<u8>, limits: Limits) -> Result<Arc<Revision>, LoadError> {
-    Revision::load(engine(), &compiler(), Candidate::of(bytes), limits, Purpose::Trial)
+    Revision::load(engine(), &compiler(), Candidate::of(bytes), limits, Purpose::Trial, &Account::default())
         .await
         .map(|loaded| loaded.revision)
 }

@@ -135,6 +135,7 @@ pub const ATTACKS: &[Attack] = &[
     row("endless loop", Called("loop"), "DeadlineExceeded", &[Sandbox]),
     row("endless loop in the allocator", Component(components::loop_in_realloc), "DeadlineExceeded", &[Sandbox]),
     row("endless loop after the answer", Component(components::loop_after_return), "DeadlineExceeded", &[Sandbox]),
+    row("slow calls with good answers", Called("slow"), SERVED, &[Sandbox]),
     row("memory bomb", Called("memory"), "LimitExceeded", &[Sandbox]),
     row("table bomb", Component(components::table_bomb), "LimitExceeded", &[Sandbox]),
     row("recursion on the guest's stack", Called("recursion"), "Trapped", &[Sandbox]),
@@ -180,6 +181,7 @@ pub const ATTACKS: &[Attack] = &[
     row("requeue after u64::MAX", Called("never"), SERVED, &[Tamed]),
     row("retry after u64::MAX", Called("retry at the end of time"), "RetryRequested", &[Tamed]),
     row("asking for more in every round", Called("needs"), "TooManyRounds", &[Answer]),
+    row("status of 60 KB for each of many parents", Called("large status"), "LimitExceeded", &[Gate]),
     row("no children after a good life", Called("nothing"), "Denied", &[Gate]),
     row("the host's own condition", Called("the host's condition"), "Denied", &[Gate]),
     // While the parent goes.

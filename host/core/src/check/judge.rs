@@ -2,21 +2,20 @@
 //!
 //! All or nothing: one broken rule denies the whole decision, the status too.
 
-use crate::check::memory_quota::{self, NoRoom, Quota};
+use crate::check::memory_quota::{self, NoRoom, Room};
 use crate::check::status;
 use crate::check::violation::{Denial, Violation, Violations};
 use crate::check::{Context, Desired, check, in_any_version};
 use crate::model::decision::{Answer, Call, Decision};
 use crate::model::kind::ObjectRef;
-use crate::model::object::ObservedChildren;
 
 /// The observed state that an answer is checked against.
 #[derive(Clone, Copy)]
 pub struct Present<'a> {
     /// The observed children.
     pub children: &'a [ObjectRef],
-    /// The memory quota; absent where no host runs.
-    pub room: Option<(Quota, &'a ObservedChildren)>,
+    /// The memory that is left; absent where no host runs.
+    pub room: Option<Room<'a>>,
 }
 
 /// How far the work is, as an answer says.
@@ -85,8 +84,8 @@ pub fn judge(call: Call, answer: Answer, present: Present<'_>, context: &Context
         }
     };
     let desired = violations.finish(desired)?;
-    if let (Some(desired), Some((room, held))) = (&desired, present.room) {
-        memory_quota::check(context.parent, desired, held, room)?;
+    if let Some(room) = present.room {
+        memory_quota::check(context.parent, &decision, desired.as_deref().unwrap_or_default(), room)?;
     }
     Ok(Judged { stage, decision, desired })
 }
@@ -137,8 +136,12 @@ mod tests {
 
     use super::*;
     use crate::check::grant::Grant;
+    use crate::check::memory_quota::Quota;
+    use crate::check::memory_share::Account;
     use crate::model::decision::{Children, Condition, Descriptor, Document, OwnedKind, Truth};
     use crate::model::kind::Kind;
+    use crate::model::object::{Lens, Object, ObservedChildren};
+    use crate::model::projection::Projection;
 
     const ROOM: Quota = Quota { held: 99_000, most: 100_000, answer: 50_000 };
 
@@ -179,9 +182,12 @@ mod tests {
             namespaced: Box::new(|_| Some(true)),
             label_of: Box::new(|_, _| None),
         };
-        let held = ObservedChildren::new();
-        let children = [reference("ConfigMap", "old")];
-        judge(call, answer, Present { children: &children, room: room.map(|room| (room, &held)) }, &context)
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
+        let parent = Object::read(r#"{"metadata":{"name":"parent"}}"#, &lens).unwrap();
+        let (shared, children, observed) =
+            (Account::default(), [reference("ConfigMap", "old")], ObservedChildren::new());
+        let room = room.map(|quota| Room { shared: &shared, parent: &parent, children: &observed, quota });
+        judge(call, answer, Present { children: &children, room }, &context)
     }
 
     fn denial(call: Call, answer: Answer) -> Denial {

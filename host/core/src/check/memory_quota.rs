@@ -1,24 +1,40 @@
-//! Memory quota: rejects a decision if caching its children would exceed `limits.heldBytes`. Pure.
+//! Memory quota: rejects a decision if caching its children would exceed `limits.heldBytes`, or if caching these and the
+//! status of its parent would exceed the plugin's part of the memory that all plugins [share](super::memory_share). Pure.
 //!
 //! A plugin that may create ConfigMaps and asks for their `data` chooses how much the host caches: a megabyte
 //! for each child, hundreds of children for each parent. All plugins share that memory.
 
 use crate::check::Desired;
+use crate::check::memory_share::{Account, NoShare};
+use crate::model::decision::Decision;
 use crate::model::kind::ObjectRef;
-use crate::model::object::BESIDE;
-use crate::model::object::ObservedChildren;
+use crate::model::object::{BESIDE, Object, ObservedChildren};
 
-/// A decision whose children the host has no room in memory for, beside those of the plugin's other parents.
+/// A decision that the host has no room in memory for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{parent}: its children would take up to {more} bytes more, and those of all parents take {held} of {most} (limits.heldBytes); return fewer or smaller ones, ask for fewer of their fields in describe, or raise the limit"
-)]
 #[expect(missing_docs, reason = "the fields are the words of the message")]
-pub struct NoRoom {
-    pub parent: String,
-    pub more: usize,
-    pub held: usize,
-    pub most: usize,
+pub enum NoRoom {
+    /// Its children do not fit beside those of the plugin's other parents.
+    #[error(
+        "{parent}: its children would take up to {more} bytes more, and those of all parents take {held} of {most} (limits.heldBytes); return fewer or smaller ones, ask for fewer of their fields in describe, or raise the limit"
+    )]
+    Children { parent: String, more: usize, held: usize, most: usize },
+    /// Its children and its status do not fit beside what is held for other plugins.
+    #[error("{parent}: {refused}")]
+    Shared { parent: String, refused: NoShare },
+}
+
+/// What a decision is weighed against.
+#[derive(Clone, Copy, Debug)]
+pub struct Room<'a> {
+    /// The plugin's part of the memory that all plugins share.
+    pub shared: &'a Account,
+    /// The parent as it was observed.
+    pub parent: &'a Object,
+    /// Its children as they were.
+    pub children: &'a ObservedChildren,
+    /// What the children of all of the plugin's parents may use.
+    pub quota: Quota,
 }
 
 /// The memory quota of all children of one plugin, bytes.
@@ -32,23 +48,37 @@ pub struct Quota {
     pub answer: usize,
 }
 
-/// Checks that the growth of a parent's children fits into the plugin's quota. Children that do not grow always
-/// fit.
+/// Checks that what a decision adds fits into the plugin's quota, and into the memory that all plugins share. What does
+/// not grow always fits.
 ///
 /// # Errors
 /// Where it does not fit.
-pub fn check(parent: &ObjectRef, desired: &[Desired], children: &ObservedChildren, quota: Quota) -> Result<(), NoRoom> {
-    let Quota { held, most, answer } = quota;
+pub fn check(reference: &ObjectRef, decision: &Decision, desired: &[Desired], room: Room<'_>) -> Result<(), NoRoom> {
+    let Quota { held, most, answer } = room.quota;
+    let fits = held.saturating_add(answer) <= most;
     // Serialising the desired children takes longer than many a decision.
-    if held.saturating_add(answer) <= most {
+    if fits && room.shared.admit(answer).is_ok() {
         return Ok(());
     }
-    let more: usize = desired.iter().map(|one| growth(one, children)).sum();
-    if more == 0 || held.saturating_add(more) <= most {
-        return Ok(());
+    let parent = || reference.to_string();
+    let more: usize = desired.iter().map(|one| growth(one, room.children)).sum();
+    if more > 0 && held.saturating_add(more) > most {
+        return Err(NoRoom::Children { parent: parent(), more, held, most });
     }
-    Err(NoRoom { parent: parent.to_string(), more, held, most })
+    let more = more.saturating_add(status_growth(decision, room.parent));
+    room.shared.admit(more).map_err(|refused| NoRoom::Shared { parent: parent(), refused })
 }
+
+/// Returns how much a parent's status may grow. Its size is known before it is written, however many parents it is
+/// stated for.
+fn status_growth(decision: &Decision, parent: &Object) -> usize {
+    let conditions = decision.conditions.iter().map(|one| CONDITION + one.reason.len() + one.message.len());
+    let stated = decision.status.as_deref().map_or(0, str::len) + conditions.sum::<usize>();
+    stated.saturating_sub(parent.status().map_or(0, str::len))
+}
+
+/// A condition beside its reason and message, bytes.
+const CONDITION: usize = 128;
 
 /// Returns how much a child may grow: at most the whole desired child is cached.
 fn growth(desired: &Desired, children: &ObservedChildren) -> usize {
@@ -67,6 +97,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::check::memory_share::{Part, SharedMemory};
     use crate::model::kind::Kind;
     use crate::model::object::{Lens, Object};
     use crate::model::projection::Projection;
@@ -97,9 +128,32 @@ mod tests {
         vec![(intent.reference.kind.clone(), object)]
     }
 
+    fn parent() -> ObjectRef {
+        ObjectRef { kind: Kind::new("c", "v1", "P"), namespace: Some("n".into()), name: "p".into() }
+    }
+
+    /// The parent with a status of so many bytes.
+    fn stating(bytes: usize) -> Object {
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
+        let status = json!({ "word": "x".repeat(bytes) });
+        Object::read(&json!({ "metadata": { "name": "p" }, "status": status }).to_string(), &lens).unwrap()
+    }
+
     fn check(wanted: &[Desired], children: &ObservedChildren, held: usize) -> Result<(), NoRoom> {
-        let parent = ObjectRef { kind: Kind::new("c", "v1", "P"), namespace: Some("n".into()), name: "p".into() };
-        super::check(&parent, wanted, children, Quota { held, most: MOST, answer: 50_000 })
+        let quota = Quota { held, most: MOST, answer: 50_000 };
+        let room = Room { shared: &Account::default(), parent: &stating(0), children, quota };
+        super::check(&parent(), &Decision::default(), wanted, room)
+    }
+
+    /// Checks a status of so many bytes beside one of `before`, in `room` bytes of shared memory.
+    fn check_status(bytes: usize, before: usize, room: usize) -> Result<(), NoRoom> {
+        let shared = Arc::new(SharedMemory::new(MOST)).account(&"one".into());
+        shared.set(Part::Parents, MOST / 4 * 3 - room);
+        let decision =
+            Decision { status: Some(json!({ "word": "x".repeat(bytes) }).to_string().into()), ..Decision::default() };
+        let quota = Quota { held: 0, most: MOST, answer: 50_000 };
+        let room = Room { shared: &shared, parent: &stating(before), children: &Vec::new(), quota };
+        super::check(&parent(), &decision, &[], room)
     }
 
     #[test]
@@ -107,7 +161,7 @@ mod tests {
         let wanted = [desired("a", "1", 40_000)];
         assert_eq!(check(&wanted, &Vec::new(), MOST - 42_000), Ok(()));
         let refused = check(&wanted, &Vec::new(), MOST - 41_000).unwrap_err();
-        assert_eq!((refused.held, refused.most), (MOST - 41_000, MOST));
+        assert!(matches!(refused, NoRoom::Children { held: 59_000, most: MOST, .. }), "{refused:?}");
         assert!(refused.to_string().contains("limits.heldBytes"), "{refused}");
     }
 
@@ -116,7 +170,17 @@ mod tests {
         let children = child(&desired("a", "1", 30_000));
         let grown = [desired("a", "2", 40_000)];
         assert_eq!(check(&grown, &children, MOST - 11_000), Ok(()));
-        assert!((9_001..11_000).contains(&check(&grown, &children, MOST - 9_000).unwrap_err().more));
+        let refused = check(&grown, &children, MOST - 9_000).unwrap_err();
+        assert!(matches!(refused, NoRoom::Children { more: 9_001..11_000, .. }), "{refused:?}");
+    }
+
+    #[test]
+    fn a_status_counts_against_the_shared_memory_before_it_is_written_and_only_for_its_growth() {
+        let refused = check_status(30_000, 0, 20_000).unwrap_err();
+        assert!(matches!(&refused, NoRoom::Shared { .. }) && refused.to_string().contains("all plugins share"));
+        for (bytes, before) in [(10_000, 0), (30_000, 29_000), (30_000, 30_000), (30_000, 40_000)] {
+            assert_eq!(check_status(bytes, before, 20_000), Ok(()), "{bytes} after {before}");
+        }
     }
 
     #[test]

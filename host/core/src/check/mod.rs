@@ -15,6 +15,7 @@ pub mod grant;
 pub mod json_cursor;
 pub mod judge;
 pub mod memory_quota;
+pub mod memory_share;
 pub mod parent_kind;
 pub mod pod;
 pub mod pvc;

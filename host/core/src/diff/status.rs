@@ -128,7 +128,7 @@ pub fn is_current(desired: &Value, parent: &Object, manager: &str) -> bool {
 
 /// The status as it is.
 fn live(parent: &Object) -> Option<Value> {
-    serde_json::from_str(parent.status.as_deref()?).ok()
+    serde_json::from_str(parent.status()?).ok()
 }
 
 fn live_conditions(parent: &Object) -> Vec<Value> {

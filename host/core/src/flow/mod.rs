@@ -1,10 +1,11 @@
-//! When to hold back: circuit breaker, flapping, contention, probation, backoff, tries, rate limits, writes
-//! without an answer, room on the disk.
+//! When to hold back, and whose turn it is: circuit breaker, fair queue, flapping, contention, probation, backoff, tries,
+//! rate limits, writes without an answer, room on the disk.
 
 pub mod backoff;
 pub mod circuit_breaker;
 pub mod contention;
 pub mod disk_share;
+pub mod fair_queue;
 pub mod flapping;
 pub mod probation;
 pub mod rate_limit;

@@ -36,6 +36,9 @@ pub const CALL_TIME: Bound<Span> = bound("callTime", Span::millis(1), Span::mill
 /// Linear memory of all memories of one call together. A Rust guest needs 2 MiB, one with a
 /// JavaScript or Python runtime 13 to 64 MiB.
 pub const MEMORY: Bound<Size> = bound("memory", Size(WASM_PAGE), Size(64 * MIB), Size(GIB));
+/// What a call may take of the memory that all plugins share however much its plugin holds already, so that it can still
+/// decide to hold less: as much as a guest with a JavaScript runtime needs.
+pub const CALL_MEMORY: Size = Size(16 * MIB);
 /// Elements of all tables of one call together, 8 bytes each.
 pub const TABLE_ELEMENTS: u32 = 100_000;
 /// Core instances of one call. A Rust guest has 2 to 4, one with adapters a few dozen.
@@ -296,6 +299,15 @@ impl Limits {
             compile_memory: Size(COMPILE_MEMORY.0 * larger),
             ..Self::default()
         })
+    }
+}
+
+impl Limits {
+    /// Returns the most that the host holds in memory for a plugin within these limits, beside its parents: at a swap, in
+    /// one call, for one decision.
+    pub fn memory_at_most(&self) -> Size {
+        let parts = [4 * self.native_bytes.0, self.held_bytes.0, self.memory.0, self.fetched_bytes.0];
+        Size(parts.into_iter().fold(0, u64::saturating_add))
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -77,6 +78,24 @@ pub struct Ownership {
 
 /// The longest name of any Kubernetes object, bytes.
 const NAME: usize = 253;
+/// A status as JSON text. Where plugins see the whole of it, it is held once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatusText {
+    /// By itself.
+    Own(Box<str>),
+    /// This part of the object's body.
+    InBody(Range<usize>),
+}
+
+impl StatusText {
+    fn new(status: &str, body: &str) -> Self {
+        // Wherever it stands there, it is the same text.
+        match body.find(status) {
+            Some(start) => Self::InBody(start..start + status.len()),
+            None => Self::Own(status.into()),
+        }
+    }
+}
 
 /// Memory of an object beside its texts, bytes.
 pub const BESIDE: usize = 1024;
@@ -106,8 +125,8 @@ pub struct Object {
     pub ownership: Box<[Ownership]>,
     /// By `managedFields`, which field manager set which of the finalizers: manager and finalizer.
     pub setters: Box<[(Box<str>, Box<str>)]>,
-    /// `status` as JSON text, for parents.
-    pub status: Option<Box<str>>,
+    /// `status`, for parents.
+    pub status: Option<StatusText>,
     /// A fingerprint of labels and annotations, for parents.
     pub marks: u64,
     /// What it has that no plugin may set without an item of its grant, for children (see
@@ -213,6 +232,7 @@ impl Object {
         let object: Opened<'_> = serde_json::from_str(json)?;
         let metadata = Metadata::of(&object)?;
         let status = if lens.status { member(&object.rest, "status") } else { None };
+        let body: Arc<str> = lens.projection.project_opened(&object)?.into();
         Ok(Self {
             key: Key::new(Some(&*metadata.namespace).filter(|namespace| !namespace.is_empty()), &metadata.name),
             uid: metadata.uid.as_ref().into(),
@@ -224,10 +244,10 @@ impl Object {
             applied: metadata.text(metadata.annotations.as_ref(), APPLIED_ANNOTATION),
             ownership: metadata.managed_fields.iter().filter_map(ManagedFields::ours).collect(),
             setters: metadata.setters(),
-            status: status.map(Box::from),
+            status: status.map(|status| StatusText::new(status, &body)),
             marks: if lens.status { metadata.marks() } else { 0 },
             closed: Box::default(),
-            body: lens.projection.project_opened(&object)?.into(),
+            body,
             finalizers: metadata.finalizers.into(),
         })
     }
@@ -241,7 +261,19 @@ impl Object {
     pub fn held(&self) -> usize {
         let fields: usize = self.ownership.iter().map(|entry| entry.fields.len()).sum();
         let closed: usize = self.closed.iter().map(|item| item.len()).sum();
-        BESIDE + self.body.len() + self.status.as_deref().map_or(0, str::len) + fields + closed
+        let status = match &self.status {
+            Some(StatusText::Own(status)) => status.len(),
+            Some(StatusText::InBody(_)) | None => 0,
+        };
+        BESIDE + self.body.len() + status + fields + closed
+    }
+
+    /// `status` as JSON text, for parents.
+    pub fn status(&self) -> Option<&str> {
+        match self.status.as_ref()? {
+            StatusText::Own(status) => Some(status),
+            StatusText::InBody(place) => self.body.get(place.clone()),
+        }
     }
 
     /// The labels that objects are found by; the plugin's own label is not among them.
@@ -429,6 +461,23 @@ mod tests {
             ["spec", "spec.count", "spec.list", "spec.list.0", "spec.none", "spec.long", "spec.pod.x", "status.x", ""]
         {
             assert_eq!(found(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_status_that_plugins_see_whole_is_held_once() {
+        let json = r#"{"metadata":{"name":"a"},"spec":{"replicas":1},"status":{"ready":1,"word":"a long one"}}"#;
+        let read = |fields: &[&str], status| {
+            let lens = Lens { projection: Projection::new(fields), labels: Vec::new(), status };
+            Object::read(json, &lens).unwrap()
+        };
+        let status = r#"{"ready":1,"word":"a long one"}"#;
+        for (fields, held_twice) in
+            [(&["spec", "status"][..], 0), (&["spec"], status.len()), (&["status.word"], status.len())]
+        {
+            let (parent, other) = (read(fields, true), read(fields, false));
+            assert_eq!((parent.status(), other.status()), (Some(status), None), "{fields:?}");
+            assert_eq!(parent.held() - other.held(), held_twice, "{fields:?}");
         }
     }
 

@@ -21,7 +21,7 @@ impl Size {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
-    /// Parses a number of bytes, alone or with `Ki`, `Mi` or `Gi`.
+    /// Reads it as Kubernetes writes it: bytes, or a number with `Ki`, `Mi` or `Gi`.
     pub fn parse(text: &str) -> Option<Self> {
         let (number, unit) = split_unit(text);
         let unit = match unit {

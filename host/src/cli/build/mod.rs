@@ -24,6 +24,7 @@ use crate::sandbox::compile::Compiler;
 use crate::sandbox::contract;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
 
@@ -171,7 +172,8 @@ async fn left_out(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<Left
     let Ok(engine) = Engine::new() else { return left_out };
     let compiler = Compiler::of_this_binary(None, CACHE_BYTES);
     let candidate = Candidate::of(component.to_vec());
-    let loaded = Revision::load(&engine, &compiler, candidate, folder.limits.clone(), Purpose::Trial).await;
+    let (limits, memory) = (folder.limits.clone(), Account::default());
+    let loaded = Revision::load(&engine, &compiler, candidate, limits, Purpose::Trial, &memory).await;
     let Ok(loaded) = loaded else { return left_out };
     let config = admit::config(folder.manifest());
     if let Some(config) = &config {

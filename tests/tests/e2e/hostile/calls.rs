@@ -12,8 +12,12 @@ use super::HOSTILE;
 use super::rig::{Rig, attack, with_spec};
 
 /// The rows that have a test of their own.
-const SEVERAL_CALLS: [&str; 3] =
-    ["a trap after a hundred good calls", "no children after a good life", "retry after u64::MAX"];
+const SEVERAL_CALLS: [&str; 4] = [
+    "a trap after a hundred good calls",
+    "no children after a good life",
+    "retry after u64::MAX",
+    "status of 60 KB for each of many parents",
+];
 
 fn rows(wanted: impl Fn(&How) -> bool) -> impl Iterator<Item = &'static Attack> {
     let here =

@@ -11,6 +11,7 @@ mod patience;
 mod reads;
 mod result;
 mod rig;
+mod several;
 mod size;
 
 use hotshoe_tests::control_plane::SYSTEM;

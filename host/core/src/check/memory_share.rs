@@ -1,0 +1,352 @@
+//! The memory that all plugins share: who holds how much of it, and who is refused more. Pure.
+//!
+//! Each plugin has limits of its own, and their sum may be more than the container has; then the kernel ends the host,
+//! and all plugins with it. So half of what there is is shared out equally: within its share no plugin is refused
+//! anything, whatever the others do. Of the other half a plugin may take as much as it leaves to the others. So who
+//! holds most is refused first, the sum is never more than there is, and who comes late finds room.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::model::limits::Size;
+
+/// What memory is held for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The native code of its revisions.
+    Code,
+    /// Its parents, with their status.
+    Parents,
+    /// Its children.
+    Children,
+    /// What is fetched for decisions that are being made.
+    Fetched,
+    /// The linear memories of calls that run.
+    Calls,
+}
+
+/// All of them.
+pub const PARTS: [Part; 5] = [Part::Code, Part::Parents, Part::Children, Part::Fetched, Part::Calls];
+
+impl Part {
+    /// Returns its word in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Part::Code => "code",
+            Part::Parents => "parents",
+            Part::Children => "children",
+            Part::Fetched => "fetched",
+            Part::Calls => "calls",
+        }
+    }
+}
+
+/// What the host holds for one plugin, bytes by [`Part`].
+#[derive(Debug, Default)]
+struct Held([AtomicUsize; PARTS.len()]);
+
+impl Held {
+    fn of(&self, part: Part) -> &AtomicUsize {
+        let [code, parents, children, fetched, calls] = &self.0;
+        match part {
+            Part::Code => code,
+            Part::Parents => parents,
+            Part::Children => children,
+            Part::Fetched => fetched,
+            Part::Calls => calls,
+        }
+    }
+
+    fn sum(&self) -> usize {
+        self.0.iter().map(|part| part.load(Ordering::Relaxed)).fold(0, usize::saturating_add)
+    }
+}
+
+/// The memory that all plugins share.
+#[derive(Debug)]
+pub struct SharedMemory {
+    most: usize,
+    held: RwLock<BTreeMap<Arc<str>, Arc<Held>>>,
+}
+
+/// What one plugin holds of the memory that all share; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Account {
+    plugin: Arc<str>,
+    shared: Arc<SharedMemory>,
+    held: Arc<Held>,
+}
+
+/// Memory that is held until this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    account: Account,
+    part: Part,
+    bytes: usize,
+}
+
+/// A plugin would hold more than its part of the memory that all share.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{more} bytes more would be held for it, but it holds {held} and may hold {may} of the {most} that all plugins share ({by_plugin}); have it return less and ask for fewer fields, or give the host more memory: raise the limit of its container, or `--memory`"
+)]
+#[expect(missing_docs, reason = "the fields are the words of the message")]
+pub struct NoShare {
+    pub more: usize,
+    pub held: usize,
+    pub may: usize,
+    pub most: usize,
+    pub by_plugin: ByPlugin,
+}
+
+/// Who holds how much, the heaviest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ByPlugin(pub Vec<(Arc<str>, usize)>);
+
+/// So many plugins are named.
+const NAMED: usize = 3;
+
+impl fmt::Display for ByPlugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (plugin, held)) in self.0.iter().take(NAMED).enumerate() {
+            write!(f, "{}{plugin} {held}", if place == 0 { "" } else { ", " })?;
+        }
+        match self.0.len().saturating_sub(NAMED) {
+            0 => Ok(()),
+            others => write!(f, ", and {others} others less"),
+        }
+    }
+}
+
+/// Returns how much a plugin may hold at most, where it and the others hold so much now and all together may hold
+/// `most`.
+pub fn may_hold(own: usize, others: &[usize], most: usize) -> usize {
+    let plugins = others.len() + 1;
+    let share = most / (2 * plugins);
+    let beyond = |held: usize| held.saturating_sub(share);
+    let common = most - share * plugins;
+    let taken = others.iter().map(|held| beyond(*held)).fold(beyond(own), usize::saturating_add);
+    let left = common.saturating_sub(taken);
+    // As much beyond its share as is left after that.
+    share + left.saturating_add(beyond(own)) / 2
+}
+
+impl Default for SharedMemory {
+    /// Without a limit, for where no host runs.
+    fn default() -> Self {
+        Self::new(usize::MAX)
+    }
+}
+
+impl SharedMemory {
+    /// Lets all plugins hold so many bytes together.
+    pub fn new(most: usize) -> Self {
+        Self { most, held: RwLock::default() }
+    }
+
+    /// Returns what all plugins may hold together, bytes; absent where there is no limit.
+    pub fn most(&self) -> Option<usize> {
+        (self.most < usize::MAX).then_some(self.most)
+    }
+
+    /// Returns the account of a plugin, which has a share from then on.
+    pub fn account(self: &Arc<Self>, plugin: &Arc<str>) -> Account {
+        let held = self.held.write().entry(plugin.clone()).or_default().clone();
+        Account { plugin: plugin.clone(), shared: self.clone(), held }
+    }
+
+    fn by_plugin(&self) -> ByPlugin {
+        let mut all: Vec<_> = self.held.read().iter().map(|(plugin, held)| (plugin.clone(), held.sum())).collect();
+        all.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
+        ByPlugin(all)
+    }
+}
+
+impl Default for Account {
+    /// Of a plugin that shares with no other, and without a limit.
+    fn default() -> Self {
+        Arc::new(SharedMemory::default()).account(&"".into())
+    }
+}
+
+impl Account {
+    /// Returns what it holds, bytes.
+    pub fn held(&self) -> usize {
+        self.held.sum()
+    }
+
+    /// Returns what it holds for this, bytes.
+    pub fn held_for(&self, part: Part) -> usize {
+        self.held.of(part).load(Ordering::Relaxed)
+    }
+
+    /// Returns what it may hold now, bytes; absent where there is no limit.
+    pub fn may_hold(&self) -> Option<usize> {
+        let most = self.shared.most()?;
+        let held = self.shared.held.read();
+        let others = held.iter().filter(|(plugin, _)| **plugin != self.plugin).map(|(_, held)| held.sum());
+        Some(may_hold(self.held(), &others.collect::<Vec<_>>(), most))
+    }
+
+    /// Notes what it holds for this.
+    pub fn set(&self, part: Part, bytes: usize) {
+        self.held.of(part).store(bytes, Ordering::Relaxed);
+    }
+
+    /// Holds nothing for this until the charge is raised.
+    pub fn charge(&self, part: Part) -> Charge {
+        Charge { account: self.clone(), part, bytes: 0 }
+    }
+
+    /// Checks that it may hold so many bytes more.
+    ///
+    /// # Errors
+    /// Where it may not.
+    pub fn admit(&self, more: usize) -> Result<(), NoShare> {
+        let (Some(may), held) = (self.may_hold(), self.held()) else { return Ok(()) };
+        if more == 0 || held.saturating_add(more) <= may {
+            return Ok(());
+        }
+        Err(NoShare { more, held, may, most: self.shared.most, by_plugin: self.shared.by_plugin() })
+    }
+}
+
+impl Charge {
+    /// Holds so many bytes more.
+    pub fn raise(&mut self, more: usize) {
+        self.bytes = self.bytes.saturating_add(more);
+        self.account.held.of(self.part).fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Checks that its account may hold so many bytes more.
+    ///
+    /// # Errors
+    /// Where it may not.
+    pub fn check(&self, more: usize) -> Result<(), NoShare> {
+        self.account.admit(more)
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.account.held.of(self.part).fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Returns what all plugins may hold together where the host's process may have so much memory: three quarters of it.
+/// The rest is the host's own, and what is not counted: lists and replies that are being read, bodies of writes, and
+/// what the allocator keeps.
+pub fn budget(limit: Size) -> usize {
+    limit.bytes() / 4 * 3
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn one_plugin_alone_may_hold_three_quarters_and_one_of_many_a_little_more_than_a_quarter_of_what_it_finds() {
+        assert_eq!(may_hold(0, &[], 1_000), 750);
+        assert_eq!(may_hold(0, &[0], 1_000), 500);
+        assert_eq!(may_hold(0, &[0; 9], 1_000), 300);
+    }
+
+    #[test]
+    fn a_heavy_plugin_is_refused_and_its_neighbours_are_not() {
+        let memory = Arc::new(SharedMemory::new(1_000));
+        let [heavy, light] = ["heavy", "light"].map(|name| memory.account(&name.into()));
+        heavy.set(Part::Parents, 480);
+        let refused = heavy.admit(30).unwrap_err();
+        assert_eq!((refused.held, refused.may, refused.most), (480, 490, 1_000));
+        assert!(refused.to_string().contains("heavy 480, light 0") && refused.to_string().contains("--memory"));
+        assert_eq!((heavy.admit(10), heavy.admit(0), light.admit(250)), (Ok(()), Ok(()), Ok(())));
+        heavy.set(Part::Parents, 100);
+        assert_eq!(heavy.admit(30), Ok(()));
+    }
+
+    #[test]
+    fn what_is_charged_is_held_until_the_charge_is_dropped() {
+        let account = Arc::new(SharedMemory::new(1_000)).account(&"one".into());
+        let mut charge = account.charge(Part::Calls);
+        assert_eq!(charge.check(700), Ok(()));
+        charge.raise(700);
+        assert!(charge.check(100).is_err());
+        assert_eq!((account.held(), account.held_for(Part::Calls)), (700, 700));
+        drop(charge);
+        assert_eq!(account.held(), 0);
+    }
+
+    #[test]
+    fn without_a_limit_nothing_is_refused() {
+        assert_eq!(Account::default().admit(usize::MAX), Ok(()));
+        assert_eq!(Account::default().may_hold(), None);
+    }
+
+    #[test]
+    fn of_many_plugins_the_heaviest_are_named() {
+        let named = ByPlugin(["a", "b", "c", "d", "e"].map(|name| (name.into(), 1)).to_vec()).to_string();
+        assert_eq!(named, "a 1, b 1, c 1, and 2 others less");
+    }
+
+    /// A step: which plugin asks for how much, or gives how much back.
+    fn steps() -> impl Strategy<Value = Vec<(usize, usize, bool)>> {
+        prop::collection::vec((0_usize..8, 0_usize..400, any::<bool>()), 1..200)
+    }
+
+    proptest! {
+        #[test]
+        fn the_sum_never_exceeds_what_there_is_and_nobody_is_refused_its_share(
+            plugins in 1_usize..8, most in 0_usize..2_000, steps in steps(),
+        ) {
+            let mut held = vec![0; plugins];
+            let share = most / (2 * plugins);
+            for (plugin, bytes, gives) in steps {
+                let plugin = plugin % plugins;
+                if gives {
+                    held[plugin] -= bytes.min(held[plugin]);
+                    continue;
+                }
+                let others: Vec<_> = (0..plugins).filter(|other| *other != plugin).map(|other| held[other]).collect();
+                let may = may_hold(held[plugin], &others, most);
+                prop_assert!(may >= share);
+                if held[plugin] + bytes <= may {
+                    held[plugin] += bytes;
+                }
+                prop_assert!(held.iter().sum::<usize>() <= most, "{:?} of {}", held, most);
+            }
+        }
+
+        #[test]
+        fn who_holds_more_has_less_room(held in prop::collection::vec(0_usize..500, 2..8), most in 1_usize..2_000) {
+            let room = |plugin: usize| {
+                let others: Vec<_> = (0..held.len()).filter(|other| *other != plugin).map(|other| held[other]).collect();
+                may_hold(held[plugin], &others, most).saturating_sub(held[plugin])
+            };
+            for (light, heavy) in (0..held.len()).flat_map(|a| (0..held.len()).map(move |b| (a, b))) {
+                if held[light] <= held[heavy] {
+                    prop_assert!(room(light) >= room(heavy), "{:?}", held);
+                }
+            }
+        }
+
+        #[test]
+        fn however_many_take_all_that_they_may_one_that_comes_late_finds_its_share(
+            others in prop::collection::vec(0_usize..4_000, 1..7), most in 100_usize..2_000,
+        ) {
+            let mut held = vec![0; others.len()];
+            for (plugin, wanted) in others.iter().enumerate() {
+                let rest: Vec<_> = (0..held.len()).filter(|other| *other != plugin).map(|other| held[other]).chain([0]).collect();
+                held[plugin] = (*wanted).min(may_hold(0, &rest, most));
+            }
+            let share = most / (2 * (held.len() + 1));
+            prop_assert!(may_hold(0, &held, most) >= share);
+            prop_assert!(held.iter().sum::<usize>() + share <= most);
+        }
+    }
+}

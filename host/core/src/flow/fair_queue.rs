@@ -1,0 +1,156 @@
+//! A queue that is fair between groups: plugins, or the namespaces of one.
+//!
+//! Each group has a queue of its own, and queues take turns: a group with much to do delays only itself.
+
+use std::borrow::Borrow;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+/// Items that wait, by group.
+#[derive(Debug)]
+pub struct FairQueue<G, T> {
+    queues: HashMap<G, VecDeque<T>>,
+    /// Groups with waiting items, each once; the first is next.
+    order: VecDeque<G>,
+    len: usize,
+}
+
+impl<G, T> Default for FairQueue<G, T> {
+    fn default() -> Self {
+        Self { queues: HashMap::new(), order: VecDeque::new(), len: 0 }
+    }
+}
+
+impl<G: Clone + Eq + Hash, T> FairQueue<G, T> {
+    /// Appends an item to those of its group.
+    pub fn push(&mut self, group: &G, item: T) {
+        let queue = self.queues.entry(group.clone()).or_default();
+        if queue.is_empty() {
+            self.order.push_back(group.clone());
+        }
+        queue.push_back(item);
+        self.len += 1;
+    }
+
+    /// Removes the next item, and returns it with its group.
+    pub fn next(&mut self) -> Option<(G, T)> {
+        let group = self.order.pop_front()?;
+        self.take(group)
+    }
+
+    /// Removes the next item of a group, which with that has had its turn.
+    pub fn next_of<Q: Eq + Hash + ?Sized>(&mut self, group: &Q) -> Option<(G, T)>
+    where
+        G: Borrow<Q>,
+    {
+        let place = self.order.iter().position(|waiting| waiting.borrow() == group)?;
+        let group = self.order.remove(place)?;
+        self.take(group)
+    }
+
+    /// Counts the waiting items of a group.
+    pub fn waiting<Q: Eq + Hash + ?Sized>(&self, group: &Q) -> usize
+    where
+        G: Borrow<Q>,
+    {
+        self.queues.get(group).map_or(0, VecDeque::len)
+    }
+
+    /// Counts all waiting items.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no item waits.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Removes the next item of a group that is not in `order` now.
+    fn take(&mut self, group: G) -> Option<(G, T)> {
+        let queue = self.queues.get_mut(&group)?;
+        let item = queue.pop_front()?;
+        self.len -= 1;
+        if queue.is_empty() {
+            self.queues.remove(&group);
+        } else {
+            self.order.push_back(group.clone());
+        }
+        Some((group, item))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Plugins<T> = FairQueue<Arc<str>, T>;
+
+    #[test]
+    fn groups_take_turns_and_each_keeps_its_order() {
+        let mut turns = Plugins::default();
+        for (plugin, item) in [("a", 1), ("a", 2), ("a", 3), ("b", 10), ("c", 20), ("b", 11)] {
+            turns.push(&plugin.into(), item);
+        }
+        assert_eq!((turns.waiting("a"), turns.waiting("b"), turns.waiting("none")), (3, 2, 0));
+        let order: Vec<i32> = std::iter::from_fn(|| turns.next()).map(|(_, item)| item).collect();
+        assert_eq!(order, [1, 10, 20, 2, 11, 3]);
+        turns.push(&"a".into(), 4);
+        assert_eq!(turns.next(), Some(("a".into(), 4)), "a plugin that was served may come again");
+    }
+
+    #[test]
+    fn a_late_group_is_next_but_one() {
+        let mut turns = Plugins::default();
+        (0..500).for_each(|_| turns.push(&"many".into(), "many"));
+        assert_eq!(turns.next(), Some(("many".into(), "many")));
+        turns.push(&"one".into(), "one");
+        assert_eq!([turns.next(), turns.next()], ["many", "one"].map(|plugin| Some((plugin.into(), plugin))));
+    }
+
+    #[test]
+    fn a_group_that_is_served_out_of_turn_has_had_it() {
+        let mut turns = Plugins::default();
+        for (plugin, item) in [("a", 1), ("b", 10), ("b", 11), ("c", 20)] {
+            turns.push(&plugin.into(), item);
+        }
+        assert_eq!(turns.next_of("b"), Some(("b".into(), 10)));
+        assert_eq!(turns.next_of("none"), None);
+        let order: Vec<i32> = std::iter::from_fn(|| turns.next()).map(|(_, item)| item).collect();
+        assert_eq!(order, [1, 20, 11]);
+    }
+
+    proptest! {
+        #[test]
+        fn who_comes_to_the_front_of_its_group_waits_for_one_item_of_each_other_group(
+            acts in prop::collection::vec(prop::option::weighted(0.6, 0_u8..6), 1..200),
+        ) {
+            let mut queue = FairQueue::default();
+            let mut waiting: BTreeMap<u8, (VecDeque<usize>, usize)> = BTreeMap::new();
+            for (number, act) in acts.into_iter().chain(std::iter::repeat_n(None, 200)).enumerate() {
+                if let Some(group) = act {
+                    queue.push(&group, number);
+                    waiting.entry(group).or_default().0.push_back(number);
+                } else if let Some((served, item)) = queue.next() {
+                    let (mut rest, _) = waiting.remove(&served).unwrap();
+                    prop_assert_eq!(rest.pop_front(), Some(item), "a group keeps its order");
+                    for (group, (_, turns)) in &mut waiting {
+                        *turns += 1;
+                        prop_assert!(*turns < 6, "{} waited {} turns", group, turns);
+                    }
+                    if !rest.is_empty() {
+                        waiting.insert(served, (rest, 0));
+                    }
+                } else {
+                    prop_assert!(waiting.is_empty());
+                }
+                prop_assert_eq!(queue.len(), waiting.values().map(|(items, _)| items.len()).sum::<usize>());
+            }
+        }
+    }
+}

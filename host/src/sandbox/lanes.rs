@@ -1,0 +1,319 @@
+//! Which call runs next: lanes take turns, and slow calls have places of their own. Pure.
+//!
+//! A call of unknown speed needs no place. One that turns out to be slow takes a place among the slow ones, and where
+//! none is free it is put off: calls have no effects, so it is dropped and made again, from its beginning, once it has
+//! a place. So however many plugins are slow, a call that is not waits only for those before it, each of which is at
+//! its end, or out of the way, within the time that makes it slow.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// The most slow calls at the same time.
+pub(super) const SLOW_CALLS: usize = 4;
+
+/// The queue of one revision of a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Lane(pub(super) u64);
+
+/// A call that runs. [`Lanes::end`] or [`Lanes::put_off`] must follow.
+pub(super) struct Turn<J> {
+    /// Its lane.
+    pub(super) lane: Lane,
+    /// What is to be done.
+    pub(super) job: J,
+    /// Whether it has a place among the slow calls.
+    pub(super) has_place: bool,
+}
+
+/// Calls that wait, by lane.
+pub(super) struct Lanes<J> {
+    lanes: BTreeMap<Lane, Waiting<J>>,
+    /// Lanes that have jobs and run none, each once; the first is next.
+    turns: VecDeque<Lane>,
+    /// Lanes whose next call waits for a place among the slow ones.
+    put_off: VecDeque<Lane>,
+    /// How many of these places are taken.
+    slow: usize,
+}
+
+struct Waiting<J> {
+    jobs: VecDeque<J>,
+    state: State,
+}
+
+/// Of a lane.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It is in `turns`, unless it has no jobs.
+    Ready,
+    /// It is in `turns`, and its next call has a place among the slow ones.
+    ReadyWithPlace,
+    /// It is in `put_off`.
+    PutOff,
+    /// A call of it runs.
+    Running,
+}
+
+impl<J> Default for Lanes<J> {
+    fn default() -> Self {
+        Self { lanes: BTreeMap::new(), turns: VecDeque::new(), put_off: VecDeque::new(), slow: 0 }
+    }
+}
+
+impl<J> Lanes<J> {
+    /// Queues a job. Returns whether its lane became ready.
+    pub(super) fn push(&mut self, lane: Lane, job: J) -> bool {
+        let empty = || Waiting { jobs: VecDeque::new(), state: State::Ready };
+        let waiting = self.lanes.entry(lane).or_insert_with(empty);
+        let becomes_ready = waiting.jobs.is_empty() && waiting.state == State::Ready;
+        waiting.jobs.push_back(job);
+        if becomes_ready {
+            self.turns.push_back(lane);
+        }
+        becomes_ready
+    }
+
+    /// Begins the next call.
+    pub(super) fn next(&mut self) -> Option<Turn<J>> {
+        let lane = self.turns.pop_front()?;
+        let waiting = self.lanes.get_mut(&lane)?;
+        let has_place = waiting.state == State::ReadyWithPlace;
+        waiting.state = State::Running;
+        Some(Turn { lane, job: waiting.jobs.pop_front()?, has_place })
+    }
+
+    /// Takes a place for a call that runs and turns out to be slow. Returns whether one was free.
+    pub(super) fn take_place(&mut self) -> bool {
+        let is_free = self.slow < SLOW_CALLS;
+        self.slow += usize::from(is_free);
+        is_free
+    }
+
+    /// Ends a call. Returns how many lanes became ready.
+    pub(super) fn end(&mut self, lane: Lane, had_place: bool) -> usize {
+        let next_slow = had_place && self.give_place();
+        usize::from(self.is_ready_again(lane)) + usize::from(next_slow)
+    }
+
+    /// Puts a call off until it has a place. Returns whether it has one at once.
+    pub(super) fn put_off(&mut self, lane: Lane, job: J) -> bool {
+        let has_place = self.take_place();
+        let Some(waiting) = self.lanes.get_mut(&lane) else { return false };
+        waiting.jobs.push_front(job);
+        waiting.state = if has_place { State::ReadyWithPlace } else { State::PutOff };
+        if has_place { &mut self.turns } else { &mut self.put_off }.push_back(lane);
+        has_place
+    }
+
+    /// Drops the jobs that wait in a lane. Returns how many others became ready.
+    pub(super) fn clear(&mut self, lane: Lane) -> usize {
+        let Some(waiting) = self.lanes.get_mut(&lane) else { return 0 };
+        waiting.jobs.clear();
+        let state = waiting.state;
+        if state == State::Running {
+            return 0;
+        }
+        self.lanes.remove(&lane);
+        self.turns.retain(|turn| *turn != lane);
+        self.put_off.retain(|turn| *turn != lane);
+        usize::from(state == State::ReadyWithPlace && self.give_place())
+    }
+
+    /// Drops all jobs.
+    pub(super) fn clear_all(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether no call runs or waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// Whether a call can begin.
+    pub(super) fn has_turn(&self) -> bool {
+        !self.turns.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn slow_calls(&self) -> usize {
+        self.slow
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_put_off(&self, lane: Lane) -> bool {
+        self.put_off.contains(&lane)
+    }
+
+    fn is_ready_again(&mut self, lane: Lane) -> bool {
+        let Some(waiting) = self.lanes.get_mut(&lane) else { return false };
+        waiting.state = State::Ready;
+        if waiting.jobs.is_empty() {
+            self.lanes.remove(&lane);
+            return false;
+        }
+        self.turns.push_back(lane);
+        true
+    }
+
+    /// Gives a place to the call that has waited longest for one. Returns whether there was one.
+    fn give_place(&mut self) -> bool {
+        let next = self.put_off.pop_front();
+        let Some((lane, waiting)) = next.and_then(|lane| Some((lane, self.lanes.get_mut(&lane)?))) else {
+            self.slow = self.slow.saturating_sub(1);
+            return false;
+        };
+        waiting.state = State::ReadyWithPlace;
+        self.turns.push_back(lane);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn names(lanes: &mut Lanes<()>) -> Vec<u64> {
+        let mut order = Vec::new();
+        while let Some(turn) = lanes.next() {
+            order.push(turn.lane.0);
+            lanes.end(turn.lane, turn.has_place);
+        }
+        order
+    }
+
+    #[test]
+    fn lanes_take_turns() {
+        let mut lanes = Lanes::default();
+        for lane in [1, 1, 1, 1, 2, 3] {
+            lanes.push(Lane(lane), ());
+        }
+        assert_eq!(names(&mut lanes), [1, 2, 3, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_lane_never_runs_twice_at_once() {
+        let mut lanes = Lanes::default();
+        for _ in 0..2 {
+            lanes.push(Lane(1), ());
+        }
+        let turn = lanes.next().unwrap();
+        assert!(lanes.next().is_none());
+        assert_eq!(lanes.end(turn.lane, turn.has_place), 1);
+        assert!(lanes.next().is_some());
+    }
+
+    /// Begins the next call, which turns out to be slow.
+    fn slow(lanes: &mut Lanes<u64>) -> Turn<u64> {
+        let turn = lanes.next().unwrap();
+        Turn { has_place: turn.has_place || lanes.take_place(), ..turn }
+    }
+
+    #[test]
+    fn a_slow_call_without_a_place_is_made_again_before_its_lanes_others_once_a_place_is_free() {
+        let mut lanes = Lanes::default();
+        for lane in 0..=SLOW_CALLS as u64 {
+            lanes.push(Lane(lane), 0);
+            lanes.push(Lane(lane), 1);
+        }
+        let with_place: Vec<_> = (0..SLOW_CALLS).map(|_| slow(&mut lanes)).collect();
+        assert!(with_place.iter().all(|turn| turn.has_place));
+        let Turn { lane, job, has_place } = slow(&mut lanes);
+        assert!(!has_place && !lanes.put_off(lane, job) && !lanes.has_turn());
+        // Its own next call, and the lane that it was put off for.
+        assert_eq!(lanes.end(with_place[0].lane, true), 2);
+        let again = lanes.next().map(|turn| (turn.lane, turn.job, turn.has_place));
+        let other = lanes.next().map(|turn| (turn.lane, turn.job, turn.has_place));
+        assert_eq!((again, other), (Some((lane, 0, true)), Some((Lane(0), 1, false))));
+    }
+
+    #[test]
+    fn a_place_that_a_cleared_lane_had_is_the_next_ones() {
+        let mut lanes = Lanes::default();
+        for lane in 0..SLOW_CALLS as u64 + 2 {
+            lanes.push(Lane(lane), 0);
+        }
+        let with_place: Vec<_> = (0..SLOW_CALLS).map(|_| slow(&mut lanes)).collect();
+        for _ in 0..2 {
+            let Turn { lane, job, .. } = slow(&mut lanes);
+            lanes.put_off(lane, job);
+        }
+        assert_eq!(lanes.end(with_place[0].lane, true), 1);
+        assert_eq!(lanes.clear(Lane(SLOW_CALLS as u64)), 1);
+        assert_eq!(lanes.next().map(|turn| (turn.lane.0, turn.has_place)), Some((SLOW_CALLS as u64 + 1, true)));
+    }
+
+    const WORKERS: usize = 2;
+
+    /// Two threads and the places, step by step. A job is how many steps it takes; one that takes more than one is slow.
+    struct Pool {
+        lanes: Lanes<u8>,
+        quick: Vec<Turn<u8>>,
+        slow: Vec<(Turn<u8>, u8)>,
+        ended: BTreeMap<u64, u32>,
+    }
+
+    impl Pool {
+        /// Lets every call run for one step. Each lane that ended a call makes another.
+        fn step(&mut self) {
+            let mut ended = Vec::new();
+            for (turn, left) in &mut self.slow {
+                *left -= 1;
+                if *left == 0 {
+                    ended.push((turn.lane, turn.job, true));
+                }
+            }
+            self.slow.retain(|(_, left)| *left > 0);
+            for turn in std::mem::take(&mut self.quick) {
+                match turn.job {
+                    1 => ended.push((turn.lane, turn.job, turn.has_place)),
+                    steps if turn.has_place || self.lanes.take_place() => self.slow.push((turn, steps - 1)),
+                    steps => {
+                        self.lanes.put_off(turn.lane, steps);
+                    }
+                }
+            }
+            for (lane, steps, had_place) in ended {
+                *self.ended.entry(lane.0).or_default() += 1;
+                self.lanes.push(lane, steps);
+                self.lanes.end(lane, had_place);
+            }
+            while self.quick.len() < WORKERS
+                && let Some(turn) = self.lanes.next()
+            {
+                self.quick.push(turn);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_quick_call_waits_for_no_slow_one_and_a_slow_one_only_for_those_before_it(
+            steps in prop::collection::vec(1_u8..40, 1..24),
+        ) {
+            let mut pool = Pool {
+                lanes: Lanes::default(), quick: Vec::new(), slow: Vec::new(), ended: BTreeMap::new(),
+            };
+            let plugins: Vec<_> = steps.into_iter().chain([1]).collect();
+            for (lane, steps) in (0..).zip(&plugins) {
+                pool.lanes.push(Lane(lane), *steps);
+            }
+            let rounds = 40 * plugins.len();
+            for _ in 0..rounds {
+                pool.step();
+                prop_assert!(pool.slow.len() <= SLOW_CALLS);
+            }
+            for (lane, steps) in (0..).zip(&plugins) {
+                let ended = pool.ended.get(&lane).copied().unwrap_or_default() as usize;
+                if *steps == 1 {
+                    // Between two of its calls each other lane has at most one turn, or two where it is put off.
+                    prop_assert!(ended * (plugins.len() + 1) >= rounds - plugins.len(), "{lane}: {ended} of {rounds}");
+                } else {
+                    prop_assert!(ended > 0, "{lane} never had a place");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Several plugins that attack one host at once, beside a healthy one.
+
+use hotshoe_tests::attacks::named;
+use hotshoe_tests::guests::{self, Folder, attacker};
+use hotshoe_tests::kinds::{ATTACK, DEPLOYMENT, MEMCACHED};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{Host, Scene, memcached, run};
+use serde_json::{Value, json};
+
+use super::plane;
+use super::rig::attack;
+
+/// As many as may be slow at once, and two more.
+const ATTACKERS: usize = 6;
+
+/// The row of the table whose harm needs many parents.
+const ROW: &str = "status of 60 KB for each of many parents";
+
+/// How often the healthy plugin is asked beside them.
+const ROUNDS: usize = 12;
+
+/// A parent of one of them.
+fn parent_of(number: usize, name: &str, word: &str) -> Value {
+    let mut parent = attack(name, word);
+    parent["metadata"]["labels"] = json!({ "attacker": attacker(number) });
+    parent
+}
+
+/// A host with a healthy plugin and so many that attack.
+async fn host(scene: &mut Scene, folders: &[Folder], memory: &'static str) -> Host {
+    let plane = scene.plane;
+    for name in (1..=folders.len()).map(attacker) {
+        plane.create_account(&name).await;
+        plane.allow_impersonation(&name).await;
+        plane.bind(&name, "tests-hostile", &scene.namespace).await;
+    }
+    let healthy = guests::memcached();
+    let plugins: Vec<_> = [healthy.as_path()].into_iter().chain(folders.iter().map(Folder::path)).collect();
+    let host = scene.start().await.plugins(&plugins).memory(memory).ready().await;
+    scene.watch_log(&host);
+    host
+}
+
+/// Changes the healthy parent, and waits until its child is as desired.
+async fn serves(scene: &Scene, round: usize) {
+    let size = round % 2 + 1;
+    scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": size } })).await;
+    scene.until_object(&DEPLOYMENT, "cache", "is resized", |object| object["spec"]["replicas"] == json!(size)).await;
+}
+
+/// The sum of what the metrics have of a plugin by this name.
+async fn metric(host: &Host, name: &str, plugin: &str) -> u64 {
+    let line = format!("{name}{{controller=\"{plugin}\"");
+    let (_, metrics) = host.get("/metrics").await.expect("metrics");
+    let found = metrics.lines().filter(|found| found.starts_with(&line));
+    found.filter_map(|found| found.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+}
+
+/// How many calls of a plugin have ended.
+async fn calls(host: &Host, plugin: &str) -> u64 {
+    metric(host, "hotshoe_plugin_call_seconds_count", plugin).await
+}
+
+#[test]
+fn six_plugins_that_are_slow_at_once_delay_no_seventh_that_is_quick() {
+    run(async {
+        let mut scene = Scene::new(plane().await, "several-slow").await;
+        let folders: Vec<_> = (1..=ATTACKERS).map(Folder::of_attacker).collect();
+        // They are slow for seconds, and answer well: no deadline and no circuit breaker ends it.
+        folders
+            .iter()
+            .for_each(|folder| folder.edit("    compileTime: 3s\n", "    compileTime: 3s\n    callTime: 5s\n"));
+        let host = host(&mut scene, &folders, "1Gi").await;
+        scene.create(memcached("cache", 1)).await;
+        serves(&scene, 1).await;
+        for number in 1..=ATTACKERS {
+            for parent in ["a", "b"] {
+                scene.create(parent_of(number, &format!("{parent}-{number}"), "very slow")).await;
+            }
+        }
+        let ended = async || {
+            let mut ended = 0;
+            for name in (1..=ATTACKERS).map(attacker) {
+                ended += calls(&host, &name).await;
+            }
+            ended
+        };
+        host.until("slow calls are made", async || match ended().await {
+            0 => Err("none has ended".to_owned()),
+            _ => Ok(()),
+        })
+        .await;
+        let before = ended().await;
+        for round in 0..ROUNDS {
+            serves(&scene, round).await;
+        }
+        let during = ended().await - before;
+        // Each round takes two calls or more of the healthy plugin. If these waited for a place among the slow, one
+        // of the slow would have to end for each.
+        assert!(during < ROUNDS as u64, "{during} slow calls ended during {ROUNDS} rounds of the healthy plugin");
+        for number in 1..=ATTACKERS {
+            for parent in ["a", "b"] {
+                let is_served = |object: &Value| object["status"]["word"] == "good";
+                scene.until_object(&ATTACK, &format!("{parent}-{number}"), "is served", is_served).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_plugin_that_states_much_for_many_parents_is_stopped_at_its_part_of_the_memory_and_another_is_not() {
+    run(async {
+        let mut scene = Scene::new(plane().await, "several-statuses").await;
+        let folders = [Folder::of_attacker(1)];
+        // Of 18Mi that plugins share one of two may have half: fewer than 160 such statuses.
+        let (host, most, parents) = (host(&mut scene, &folders, "24Mi").await, 9 << 20, 200);
+        host.says(&["the plugins may take", "may have 24Mi (--memory)"]).await;
+        scene.create(memcached("cache", 1)).await;
+        for number in 0..parents {
+            scene.create(parent_of(1, &format!("flood-{number}"), "large status")).await;
+        }
+        let last = format!("flood-{}", parents - 1);
+        let refused = scene.until_said_of(&ATTACK, &last, "Reconciled", "False", named(ROW).reason).await;
+        let message = said(&refused, "Reconciled").2;
+        assert!(message.contains("all plugins share (hostile "), "{message}");
+        assert!(refused["status"]["word"].is_null(), "{:#}", refused["status"]["conditions"]);
+        for round in 0..ROUNDS {
+            serves(&scene, round).await;
+        }
+        let held = metric(&host, "hotshoe_plugin_memory_bytes", "hostile").await;
+        // Ten passes may be under way that were judged beside each other.
+        assert!(held < most + 10 * 64 * 1024, "{held} bytes are held for it");
+        assert!(metric(&host, "hotshoe_plugin_memory_limit_bytes", "memcached").await > 4 << 20);
+        let (_, words) = host.ask(&["status"]);
+        assert!(words.contains("of the memory that all plugins share"), "{words}");
+        // What adds nothing is carried out.
+        let served = "flood-0";
+        scene.until_object(&ATTACK, served, "is served", |object| object["status"]["word"].is_string()).await;
+        scene.merge(&ATTACK, served, json!({ "spec": { "attack": "" } })).await;
+        scene.until_object(&ATTACK, served, "is served", |object| object["status"]["word"] == "good").await;
+    });
+}
