@@ -307,7 +307,7 @@ impl Bench {
             "apiVersion": "fixtures.example.com/v1", "kind": "Attack",
             "metadata": { "name": attacker(number), "namespace": NAMESPACE }, "spec": spec,
         });
-        self.plane.admin.send(Method::POST, LIST, JSON, body.to_string().into_bytes()).await.map(drop)
+        self.plane.admin.send(Method::POST, LIST, JSON, body.to_string().into_bytes()).await
     }
 
     async fn patch_attacker(&self, number: usize, spec: Value) -> Result<()> {
