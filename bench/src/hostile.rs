@@ -322,7 +322,7 @@ impl Bench {
             "metadata": { "name": name, "namespace": NAMESPACE, "labels": { "attacker": attacker } },
             "spec": spec,
         });
-        self.plane.admin.send(Method::POST, LIST, JSON, body.to_string().into_bytes()).await.map(drop)
+        self.plane.admin.send(Method::POST, LIST, JSON, body.to_string().into_bytes()).await
     }
 
     async fn patch_attacker(&self, parent: &Parent, spec: Value) -> Result<()> {

@@ -96,7 +96,7 @@ fn a_plugin_whose_writes_have_no_answer_while_those_of_others_have_is_not_called
                 "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"] }],
             }],
         });
-        rig.scene.plane.admin.create(&webhook).await.expect("the webhook is there");
+        rig.scene.person.create(&webhook).await.expect("the webhook is there");
         for number in 0..8 {
             rig.scene.create(attack(&format!("one-{number}"), "")).await;
         }
@@ -114,7 +114,7 @@ fn a_plugin_whose_writes_have_no_answer_while_those_of_others_have_is_not_called
         assert!(rig.metric("hotshoe_plugin_writes_unanswered_total{controller=\"hostile\"} ").await >= 2);
         let (_, words) = rig.host.ask(&["status"]);
         assert!(words.contains("had no answer in time while the API server answers others"), "{words}");
-        rig.scene.plane.admin.delete(&MUTATING_WEBHOOK, "", &name).await.expect("the webhook goes");
+        rig.scene.person.delete(&MUTATING_WEBHOOK, "", &name).await.expect("the webhook goes");
         drop(listener);
     });
 }
