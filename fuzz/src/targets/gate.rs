@@ -84,7 +84,9 @@ fn granted_by(text: &str) -> (Grant, Vec<OwnedKind>) {
             verbs,
             namespaces: Namespaces::default(),
             names: Vec::new(),
+            holds_data: false,
             prune_data: false,
+            foreign_pods: false,
             pods: Pods::default(),
             services: Services::default(),
         });
