@@ -147,8 +147,7 @@ impl ManagedPlugin {
         let _shown = self.show_underway(candidate.digest());
         let shared = &self.shared;
         let (component, limits, memory) = (candidate.clone(), plugin.limits.clone(), &plugin.memory);
-        let loaded =
-            Revision::load(&shared.engine, &shared.compiler, component, limits, Purpose::Activation, memory);
+        let loaded = Revision::load(&shared.engine, &shared.compiler, component, limits, Purpose::Activation, memory);
         let Loaded { revision, cases } = loaded.await?;
         plugin.ensure_granted(revision.descriptor())?;
         if let Some(names) = plugin.names_differ(&revision.descriptor().name) {

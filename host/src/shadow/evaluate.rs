@@ -78,7 +78,9 @@ impl Looked {
         let answer = decide::ask(controller, revision, (call, then), shown, &mut fetched, heard).await;
         let basis = if fetched.any { Basis::Fetched } else { Basis::Watched };
         let tainted = fetched.secrets || decide::shows_secrets(&observed.shown);
-        Self { said: Some(Said { observed: Arc::new(observed), answer: answer.map(|answer| (answer, basis)), tainted }) }
+        Self {
+            said: Some(Said { observed: Arc::new(observed), answer: answer.map(|answer| (answer, basis)), tainted }),
+        }
     }
 
     /// Returns whether the call used up its time.

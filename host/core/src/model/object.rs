@@ -449,8 +449,9 @@ mod tests {
     #[test]
     fn a_name_in_a_field_is_found_by_its_path() {
         let long = "x".repeat(NAME + 1);
-        let spec =
-            format!(r#"{{"pod":"web-0","deep":{{"\u0065r":"x"}},"example.com/x":"y","count":3,"list":["a"],"none":"","long":"{long}"}}"#);
+        let spec = format!(
+            r#"{{"pod":"web-0","deep":{{"\u0065r":"x"}},"example.com/x":"y","count":3,"list":["a"],"none":"","long":"{long}"}}"#
+        );
         let lens = Lens { projection: Projection::new(&["spec"]), ..lens() };
         let object = Object::read(&format!(r#"{{"metadata":{{"name":"a"}},"spec":{spec}}}"#), &lens).unwrap();
         let found = |path: &str| object.name_at(path).map(|name| name.to_string());
