@@ -147,7 +147,7 @@ impl Rig {
     }
 
     /// Changes a healthy parent, and waits until its child is as desired.
-    async fn serves_the_other(&self) {
+    pub(crate) async fn serves_the_other(&self) {
         let size = self.rounds.get() % 2 + 1;
         self.rounds.set(self.rounds.get() + 1);
         self.scene.merge(&MEMCACHED, OTHER, json!({ "spec": { "size": size } })).await;
