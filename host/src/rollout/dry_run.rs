@@ -29,6 +29,7 @@ use crate::reconcile::views::Views;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::verify::{finalizer_change, objection, try_carried_cases};
 use crate::sandbox::candidate::Candidate;
+use crate::sandbox::code_cache::Purpose;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::{Loaded, Revision};
 use crate::shadow::evaluate::{self, Looked};
