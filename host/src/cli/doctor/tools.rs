@@ -226,7 +226,7 @@ async fn cluster() -> Result<String, String> {
 
 async fn confinement() -> Result<String, String> {
     // Not by its path, where another version may lie by now, or none.
-    let missing = ask("/proc/self/exe", &[&[compile::VERB], &compile::CONFINE_ONLY[..]].concat()).await?;
+    let missing = ask("/proc/self/exe", &[&[compile::VERB][..], &compile::CONFINE_ONLY[..]].concat()).await?;
     if missing.is_empty() { Ok("Landlock and seccomp".to_owned()) } else { Err(missing) }
 }
 
