@@ -10,12 +10,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use hotshoe::sandbox::candidate::Candidate;
 use hotshoe::sandbox::cases::Case;
+use hotshoe::sandbox::code_cache::Purpose;
 use hotshoe::sandbox::compile::Compiler;
 use hotshoe::sandbox::engine::Engine;
 use hotshoe::sandbox::revision::Revision;
 use hotshoe_core::check::memory_share::Account;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::decision::{Call, Observation};
-use hotshoe_core::model::limits::Limits;
+use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
 
 use crate::figure::Target::AtMost;
 use crate::figure::{Figure, quantile};
@@ -59,7 +61,7 @@ impl Args {
         ensure!(self.runs > 0 && self.calls > 0, "nothing is measured with 0 runs or 0 calls");
         println!("{}", report::on(self.calls, self.runs));
         let cache = repository("target/bench/cache");
-        let (engine, compiler) = (Engine::new()?, Compiler::new(self.hotshoe, Some(&cache)));
+        let (engine, compiler) = (Engine::new()?, Compiler::new(self.hotshoe, Some(&cache), CACHE_BYTES));
         let mut subjects = Vec::new();
         for (name, target) in PLUGINS {
             subjects.push(Subject::load(name, target, &engine, &compiler).await?);

@@ -81,7 +81,7 @@ impl CodeCache {
     ///
     /// # Errors
     /// If it cannot be written or belongs to another user.
-    pub(super) fn open(base: &Path, whole: Size) -> io::Result<Self> {
+    pub(crate) fn open(base: &Path, whole: Size) -> io::Result<Self> {
         let dir = base.join("compiled");
         safe_file::make_private_dir(&dir)?;
         let key = read_key(&dir).or_else(|_| make_key(&dir))?;

@@ -286,6 +286,7 @@ mod tests {
             grant: &Grant { rules, prune_all: false, host_namespace: "host".into() },
             descriptor: &Descriptor::default(),
             most_children: 10,
+            most_fields: 1_000,
             namespaced: Box::new(|_| Some(true)),
             label_of: Box::new(|_, _| None),
         };

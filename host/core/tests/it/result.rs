@@ -197,6 +197,7 @@ proptest! {
             grant: &grant(&kind, &items),
             descriptor: &Descriptor::default(),
             most_children: 10,
+            most_fields: 1_000,
             namespaced: Box::new(|_| Some(true)),
             label_of: Box::new(|_, _| None),
         };
