@@ -15,7 +15,6 @@ use hotshoe::sandbox::compile::Compiler;
 use hotshoe::sandbox::engine::Engine;
 use hotshoe::sandbox::revision::Revision;
 use hotshoe_core::check::memory_share::Account;
-use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::decision::{Call, Observation};
 use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
 
@@ -82,7 +81,8 @@ impl Subject {
     async fn load(name: &'static str, target: f64, engine: &Engine, compiler: &Compiler) -> Result<Self> {
         let file = format!("target/plugins/{name}.wasm");
         let component = Candidate::of(fs::read(repository(&file)).context(file)?);
-        let loaded = Revision::load(engine, compiler, component, Limits::default(), &Account::default()).await?;
+        let loaded =
+            Revision::load(engine, compiler, component, Limits::default(), Purpose::Trial, &Account::default()).await?;
         let (revision, cases) = (loaded.revision, loaded.cases.map_err(|error| anyhow!("{name}: {error}"))?);
         let request = |case: &Case| {
             let observation = case.observation(revision.descriptor());

@@ -9,6 +9,7 @@ use hotshoe::sandbox::code_cache::Purpose;
 use hotshoe::sandbox::compile::Compiler;
 use hotshoe::sandbox::error::LoadError;
 use hotshoe::sandbox::revision::{Loaded, Revision};
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::limits::{Limits, Size};
 
 const MIB: u64 = 1 << 20;
@@ -22,7 +23,8 @@ fn large(letter: char) -> Vec<u8> {
 
 async fn load(program: &str, base: &Path, bytes: &[u8], purpose: Purpose) -> Result<Loaded, LoadError> {
     let compiler = Compiler::new(program.into(), Some(base), WHOLE);
-    Revision::load(engine(), &compiler, Candidate::of(bytes.to_vec()), Limits::default(), purpose).await
+    let (component, limits, memory) = (Candidate::of(bytes.to_vec()), Limits::default(), Account::default());
+    Revision::load(engine(), &compiler, component, limits, purpose, &memory).await
 }
 
 fn bytes_below(base: &Path) -> u64 {
