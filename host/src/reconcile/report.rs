@@ -13,6 +13,7 @@ use crate::reconcile::events;
 use crate::reconcile::fingerprint::backoff_basis;
 use crate::reconcile::outcome::{Outcome, Trouble};
 use crate::reconcile::pass::Pass;
+use crate::reconcile::refused_writes::DENIED;
 use crate::reconcile::requeue;
 use crate::sandbox::error::CallError;
 use hotshoe_core::check::status::{RECONCILED, STALLED};
@@ -51,7 +52,8 @@ pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> boo
                 _ if *outcome == Outcome::Changed && pass.state.cleaning_up.is_some() => true,
                 Some(Trouble { reason, message }) => {
                     pass.state.recovered();
-                    state_failure(pass, reason, sanitize::clean(message, MESSAGE), None).await
+                    let most = if reason == DENIED { DENIAL } else { MESSAGE };
+                    state_failure(pass, reason, sanitize::clean(message, most), None).await
                 }
                 None => succeed(pass).await,
             }

@@ -233,6 +233,10 @@ fn with(value: &Value, keep: impl Fn(&str) -> bool) -> Value {
 fn settle_defaults(spec: &mut Value) {
     let Value::Object(members) = spec else { return };
     members.insert("automountServiceAccountToken".into(), false.into());
+    // The old name of the same field, which the API server keeps equal.
+    if members.get("serviceAccount") == members.get("serviceAccountName") {
+        members.remove("serviceAccount");
+    }
     let on_host = members.get("hostNetwork") == Some(&Value::Bool(true));
     for list in ["containers", "initContainers"] {
         for container in elements(members.get_mut(list)) {
@@ -326,6 +330,8 @@ mod tests {
         ] {
             assert!(said.contains(words), "{words}: {said}");
         }
+        let doubled = template(json!({ "serviceAccountName": "admin", "serviceAccount": "admin" }));
+        assert_eq!(judged(&deployment, &doubled, json!({})).unwrap_err().count(), 1, "one field of two names");
         let open = json!({ "pods": { "hostPID": true, "serviceAccounts": ["admin"] } });
         assert_eq!(broken(&deployment, &body, open), None);
     }

@@ -256,8 +256,7 @@ fn count_out(rules: &[RuleText], parent: Option<&str>) -> Allowed {
         let (_, kind, _) = KINDS[rule.kind];
         let loses = ["Namespace", "PersistentVolumeClaim", "Secret"].contains(&kind) && !rule.data;
         let unnamed = kind == "Secret" && rule.names == "[]";
-        if loses || unnamed {
-            let gone = if loses { "delete" } else { "get" };
+        for gone in [loses.then_some("delete"), unnamed.then_some("get")].into_iter().flatten() {
             let others: Vec<RuleText> = rules.iter().filter(|other| !std::ptr::eq(*other, rule)).cloned().collect();
             let kept = count_out(&others, parent);
             allowed.retain(|one| one.0 != gone || one.1 != rule.kind || kept.contains(one));

@@ -96,7 +96,8 @@ fn a_deployment_of_another_operator_with_another_selector_is_named_with_the_way_
         let folder = Folder::of_memcached();
         let host = scene.start().await.plugins(&[folder.path()]).ready().await;
         scene.watch_log(&host);
-        scene.until_said("cache", "Degraded", ("True", "Conflict", "set in spec of plugin.yaml: adopt: true")).await;
+        scene.until_said("cache", "Degraded", ("True", "Conflict", "Deployment (cache)")).await;
+        scene.event("cache", "Conflict", "set in spec of plugin.yaml: adopt: true").await;
         assert_eq!(scene.get(&DEPLOYMENT, "cache").await["metadata"]["uid"], theirs["metadata"]["uid"]);
         folder.edit("  grants:", "  adopt: true\n  grants:");
         let object = scene.until_said("cache", "Degraded", ("True", "SelectorImmutable", "spec.selector")).await;

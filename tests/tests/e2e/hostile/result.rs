@@ -220,7 +220,9 @@ fn a_pod_with_a_token_runs_no_image_of_a_plugins_choice() {
         });
         let token =
             json!({ "name": "token", "projected": { "sources": [{ "serviceAccountToken": { "path": "t" } }] } });
-        left_behind(&rig, &POD, &json!({ "spec": { "containers": [proxy], "volumes": [token] } })).await;
+        // With a token of its own choice: of one that admission mounts a Pod's image is never changed by such an answer.
+        let spec = json!({ "automountServiceAccountToken": false, "containers": [proxy], "volumes": [token] });
+        left_behind(&rig, &POD, &json!({ "spec": spec })).await;
         dictate(&rig, &POD, &json!({ "spec": pod_of(&[modest("proxy", EVIL)]) })).await;
         is_denied(
             &rig,
