@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::rollout::history::{Activation, Event, History, Room};
+use crate::rollout::history::{Activation, Event, History};
 use crate::sandbox::candidate::Candidate;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
