@@ -101,7 +101,7 @@ mod tests {
     use crate::rollout::history::Event;
     use crate::rollout::history::fixtures::digest;
     use crate::sandbox::candidate::Candidate;
-    use crate::sandbox::code_cache::CodeCache;
+    use crate::sandbox::compile::Compiler;
     use crate::sandbox::volume::tests::Tmpfs;
 
     const BLOCK: usize = 4096;
@@ -158,9 +158,9 @@ mod tests {
     #[test]
     fn on_a_full_volume_a_rollback_is_written_down_in_the_room_of_compiled_code() {
         let Some(tmpfs) = Tmpfs::mount(4) else { return };
-        let code = Arc::new(CodeCache::open(tmpfs.path(), CACHE_BYTES).unwrap());
+        let code = Compiler::new("/bin/false".into(), Some(tmpfs.path()), CACHE_BYTES).cache();
         fs::write(tmpfs.path().join("compiled/some.native"), [1; 4 * BLOCK]).unwrap();
-        let room = Arc::new(Room::new(CACHE_BYTES, Some(code)));
+        let room = Arc::new(Room::new(CACHE_BYTES, code));
         let mut history = History::open(Some(tmpfs.path()), "a", room.clone());
         tmpfs.fill(0);
         history.note(digest("bad"), "1", Event::RolledBack, "it traps");
