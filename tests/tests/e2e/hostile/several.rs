@@ -36,7 +36,17 @@ async fn host(scene: &mut Scene, folders: &[Folder], memory: &'static str) -> Ho
     }
     let healthy = guests::memcached();
     let plugins: Vec<_> = [healthy.as_path()].into_iter().chain(folders.iter().map(Folder::path)).collect();
-    let host = scene.start().await.plugins(&plugins).memory(memory).ready().await;
+    let host = scene.start().await.plugins(&plugins).memory(memory).start();
+    // One after the other: each has a component of its own, which the first run of all compiles.
+    for name in (1..=folders.len()).map(attacker) {
+        host.until(&format!("{name} is ready"), async || {
+            let status = host.status().await?;
+            let is_it = |plugin: &&Value| plugin["name"] == name && plugin["ready"] == true;
+            status["plugins"].as_array().and_then(|all| all.iter().find(is_it)).map(drop).ok_or(format!("{status:#}"))
+        })
+        .await;
+    }
+    host.ready().await;
     scene.watch_log(&host);
     host
 }
