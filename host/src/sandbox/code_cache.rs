@@ -171,7 +171,7 @@ impl CodeCache {
     }
 
     /// Returns the files of a kind. What another process left half written is as code that was tried.
-    fn stored(&self, purpose: Purpose) -> Vec<Stored<PathBuf>> {
+    fn stored(&self, purpose: Purpose) -> Vec<Stored<PathBuf, SystemTime>> {
         let in_use: Vec<PathBuf> =
             self.in_use.lock().iter().filter_map(Weak::upgrade).map(|name| self.path(&name, purpose)).collect();
         let is_active = |path: &Path| path.extension().is_some_and(|is| is == Purpose::Activation.extension());
@@ -220,7 +220,7 @@ impl CodeCache {
     }
 }
 
-fn remove(stored: Vec<Stored<PathBuf>>) {
+fn remove(stored: Vec<Stored<PathBuf, SystemTime>>) {
     stored.iter().for_each(|stored| drop(fs::remove_file(&stored.file)));
 }
 
@@ -420,7 +420,8 @@ mod tests {
     }
 
     fn names(cache: &CodeCache, purpose: Purpose) -> Vec<String> {
-        let stem = |stored: Stored<PathBuf>| stored.file.file_stem().unwrap().to_string_lossy().into_owned();
+        let stem =
+            |stored: Stored<PathBuf, SystemTime>| stored.file.file_stem().unwrap().to_string_lossy().into_owned();
         let mut names: Vec<_> = cache.stored(purpose).into_iter().map(stem).collect();
         names.sort();
         names

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use hotshoe_core::flow::disk_share::{Stored, Volume};
 
@@ -17,7 +18,7 @@ pub fn of(dir: &Path) -> Option<Volume> {
 }
 
 /// Returns the regular files of a directory with the time of their last use; none is needed yet.
-pub fn files(dir: &Path) -> Vec<Stored<PathBuf>> {
+pub fn files(dir: &Path) -> Vec<Stored<PathBuf, SystemTime>> {
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
     let stored = entries.filter_map(|entry| {
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;

@@ -9,8 +9,6 @@
 //! No share takes from another: who sends many components to be tried removes neither active code nor what a rollback
 //! needs. The whole is what the administrator gave, and no more than the volume has.
 
-use std::time::SystemTime;
-
 use crate::model::limits::{MARKS_BYTES, Size};
 
 /// A part of the cache directory.
@@ -51,15 +49,15 @@ pub struct Volume {
     pub free: u64,
 }
 
-/// A file of a share.
+/// A file of a share. Times are compared only.
 #[derive(Clone, Debug)]
-pub struct Stored<T> {
+pub struct Stored<T, Time> {
     /// Which file.
     pub file: T,
     /// Its bytes on the disk.
     pub bytes: u64,
     /// When it was used last.
-    pub used: SystemTime,
+    pub used: Time,
     /// Whether it stays in any case.
     pub is_needed: bool,
 }
@@ -74,10 +72,10 @@ pub struct Eviction<T> {
 }
 
 /// Returns what goes so that `more` bytes fit into `bound`: what was used least recently, and nothing that is needed.
-pub fn make_room<T>(mut stored: Vec<Stored<T>>, more: u64, bound: u64) -> Eviction<T> {
+pub fn make_room<T, Time: Ord>(mut stored: Vec<Stored<T, Time>>, more: u64, bound: u64) -> Eviction<T> {
     let mut held: u64 = stored.iter().map(|stored| stored.bytes).sum();
     stored.retain(|stored| !stored.is_needed);
-    stored.sort_by_key(|stored| stored.used);
+    stored.sort_by(|one, other| one.used.cmp(&other.used));
     let mut files = Vec::new();
     for old in stored {
         if held.saturating_add(more) <= bound {
@@ -91,8 +89,6 @@ pub fn make_room<T>(mut stored: Vec<Stored<T>>, more: u64, bound: u64) -> Evicti
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -101,12 +97,11 @@ mod tests {
 
     const SHARES: [Share; 3] = [Share::Components, Share::ActiveCode, Share::TriedCode];
 
-    fn stored(files: &[(u64, u64, bool)]) -> Vec<Stored<usize>> {
-        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    fn stored(files: &[(u64, u64, bool)]) -> Vec<Stored<usize, u64>> {
         let stored = |(file, (bytes, used, is_needed)): (usize, &(u64, u64, bool))| Stored {
             file,
             bytes: *bytes,
-            used: at(*used),
+            used: *used,
             is_needed: *is_needed,
         };
         files.iter().enumerate().map(stored).collect()

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
@@ -78,7 +79,7 @@ impl Room {
 
 /// Returns what lies in a plugin's directory but its history. Needed are the component that was active last and the
 /// best one before it.
-fn components(dir: &Path) -> Vec<Stored<PathBuf>> {
+fn components(dir: &Path) -> Vec<Stored<PathBuf, SystemTime>> {
     let history = History { entries: disk::read_entries(dir).unwrap_or_default(), ..History::default() };
     let current = history.current();
     let needed: Vec<PathBuf> = current
@@ -95,7 +96,7 @@ fn components(dir: &Path) -> Vec<Stored<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::time::{Duration, SystemTime};
+    use std::time::Duration;
 
     use super::*;
     use crate::rollout::history::Event;
