@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use hotshoe_tests::control_plane::SYSTEM;
-use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, POD};
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, NETWORK_POLICY, POD};
 use hotshoe_tests::{ControlPlane, Host, Scene, memcached, repository};
 use serde_json::{Value, json};
 
@@ -61,7 +61,26 @@ fn the_manifests_are_accepted_and_the_pod_is_ready() {
         assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
         for probe in ["livenessProbe", "readinessProbe"] {
             assert!(container[probe]["httpGet"]["path"].is_string(), "{probe} of {container:#}");
+            assert_eq!(container[probe]["httpGet"]["port"], "probes", "{probe} has a port of its own");
         }
+        let policy = plane.person.get(&NETWORK_POLICY, SYSTEM, "hotshoe").await.expect("a NetworkPolicy");
+        let labels = &policy["spec"]["podSelector"]["matchLabels"];
+        assert!(labels.as_object().is_some_and(|wanted| !wanted.is_empty()), "{policy:#}");
+        for (label, value) in labels.as_object().expect("labels") {
+            assert_eq!(&pod["metadata"]["labels"][label], value, "it selects the host's Pod");
+        }
+        let named = |name: &str| {
+            let ports = container["ports"].as_array().expect("ports").iter();
+            ports.clone().find(|port| port["name"] == name).expect("a port of this name")["containerPort"].clone()
+        };
+        let metrics = json!([{ "namespaceSelector": { "matchLabels": { "metrics": "enabled" } } }]);
+        assert_eq!(
+            policy["spec"]["ingress"],
+            json!([
+                { "ports": [{ "protocol": "TCP", "port": named("probes") }] },
+                { "ports": [{ "protocol": "TCP", "port": named("metrics") }], "from": metrics },
+            ])
+        );
     });
 }
 
@@ -115,6 +134,21 @@ fn unshare() -> Option<(Command, &'static str)> {
     None
 }
 
+/// Runs a command of the program as `kubectl exec` does: in the container, as its user, with its environment.
+fn exec(host: &Host, user: &str, container: &Value, verb: &[&str]) -> (bool, String) {
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &host.process().to_string(), "--mount", "--root"]);
+    match user.strip_suffix("65532:65532") {
+        Some(_) => command.args(["--setgid", "65532", "--setuid", "65532"]),
+        None => command.args(["--user", "--preserve-credentials"]),
+    };
+    command.args(["--", "/hotshoe"]).args(verb).env_clear().envs(environment(container));
+    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    let output = command.output().expect("nsenter runs");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
 #[test]
 fn the_program_serves_in_the_layout_of_its_image_with_the_account_of_its_pod() {
     run_alone(async {
@@ -145,6 +179,8 @@ fn the_program_serves_in_the_layout_of_its_image_with_the_account_of_its_pod() {
         host.ready().await;
         scene.create(memcached("cache", 2)).await;
         scene.available("cache").await;
+        let (succeeded, said) = exec(&host, user, container, &["status"]);
+        assert!(succeeded && said.contains("memcached"), "as `kubectl exec` would: {said}");
         scene.delete(&MEMCACHED, "cache").await;
         scene.gone(&MEMCACHED, "cache").await;
         let log = host.log();

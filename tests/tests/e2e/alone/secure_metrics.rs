@@ -88,6 +88,12 @@ fn only_who_may_get_them_reads_secure_metrics() {
             code => Err(code.to_string()),
         })
         .await;
+        // Strangers who try many tokens are held off, and who was allowed before is not.
+        let made_up: Vec<String> = (0..20).map(|number| format!("made.up.{number}")).collect();
+        let tried = futures::future::join_all(made_up.iter().map(|token| got(Some(token)))).await;
+        assert!(tried.contains(&Ok(StatusCode::TOO_MANY_REQUESTS)), "{tried:?}");
+        assert!(!tried.contains(&Ok(StatusCode::OK)), "{tried:?}");
+        assert_eq!(got(Some(&scraper)).await, Ok(StatusCode::OK));
         let plain = host.ask_port("GET", "/metrics");
         assert!(!matches!(plain, Ok((200, _))), "nothing is served in plain text: {plain:?}");
     });
