@@ -524,7 +524,7 @@ fn an_output_that_cannot_be_written_is_an_error() {
 #[test]
 fn an_error_whose_output_is_closed_is_still_an_error() {
     let dir = folder();
-    for (arguments, code) in [(&["history", "--address", "127.0.0.1:1"][..], 1), (&["nosuch"], 2)] {
+    for (arguments, code) in [(&["history", "--socket", "missing.sock"][..], 1), (&["nosuch"], 2)] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let status = Command::new(HOTSHOE).args(arguments).current_dir(dir.path()).stderr(writer).status().unwrap();
