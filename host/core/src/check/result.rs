@@ -68,8 +68,8 @@ pub fn may_exceed(closed: &[Box<str>], desired: &Desired) -> bool {
         Ok(()) => Vec::new(),
         Err(denial) => items(kind, body, &denial),
     };
-    let is_new_volume = |item: &&Box<str>| item.starts_with(OF_NODE) && !closed.contains(item);
-    closed.iter().any(|item| !asked.contains(item)) || asked.iter().any(|item| is_new_volume(&item))
+    let is_new_volume = |item: &str| item.starts_with(OF_NODE) && closed.iter().all(|known| **known != *item);
+    closed.iter().any(|item| !asked.contains(item)) || asked.iter().any(|item| is_new_volume(item))
 }
 
 /// Checks that an object may result from a write; `json` is the object as the API server would store it.
