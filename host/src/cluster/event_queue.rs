@@ -241,7 +241,7 @@ mod tests {
         let now = Instant::now();
         let mut queue = EventQueue::default();
         for namespace in 0..10 {
-            (0..2).for_each(|_| drop(queue.push(&"a".into(), &format!("n{namespace}").into(), ())));
+            (0..2).for_each(|_| assert!(queue.push(&"a".into(), &format!("n{namespace}").into(), ())));
         }
         let turns: Vec<_> = std::iter::from_fn(|| queue.next(now)).collect();
         let namespaces: Vec<_> = turns.iter().map(|turn| &*turn.namespace).collect();

@@ -43,6 +43,7 @@ impl Outage {
     }
 
     /// Notes whether a request was answered; a write with its plugin, when it was sent and its bytes.
+    #[expect(clippy::result_large_err, reason = "it passes on what its only caller, which awaits, has anyway")]
     pub(super) fn note_answer<T>(
         &self,
         result: Result<T, ApiError>,
@@ -52,10 +53,10 @@ impl Outage {
         match (result, written) {
             (Err(error), Some((plugin, sent, bytes))) if error.is_late() => {
                 answers.missed(plugin, now);
-                let unanswered = Some(Unanswered { sent: sent.into_std(), ended: now, bytes });
-                return Err(ApiError { unanswered, ..error });
+                let unanswered = Unanswered { sent: sent.into_std(), ended: now, bytes };
+                Err(ApiError { unanswered: Some(unanswered), ..error })
             }
-            (Err(error), _) if error.code == 0 => return Err(error),
+            (Err(error), _) if error.code == 0 => Err(error),
             (result, Some((plugin, ..))) => {
                 answers.wrote(plugin, now);
                 result

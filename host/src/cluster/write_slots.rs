@@ -56,8 +56,8 @@ impl Slots {
         }
         loop {
             let next = match self.total() < WRITES {
-                true => self.waiting.next(),
-                false if !self.running.contains_key(plugin) => self.waiting.next_of(plugin),
+                true => self.waiting.pop(),
+                false if !self.running.contains_key(plugin) => self.waiting.pop_of(plugin),
                 false => None,
             };
             let (plugin, waiting) = next?;

@@ -37,7 +37,7 @@ fn push(waiting: &mut ByNamespace, key: Key) {
 }
 
 fn pop(waiting: &mut ByNamespace) -> Option<Key> {
-    waiting.next().map(|(_, key)| key)
+    waiting.pop().map(|(_, key)| key)
 }
 
 #[derive(Default)]

@@ -150,7 +150,7 @@ mod tests {
         let shared = Arc::new(SharedMemory::new(MOST)).account(&"one".into());
         shared.set(Part::Parents, MOST / 4 * 3 - room);
         let decision =
-            Decision { status: Some(json!({ "word": "x".repeat(bytes) }).to_string().into()), ..Decision::default() };
+            Decision { status: Some(json!({ "word": "x".repeat(bytes) }).to_string()), ..Decision::default() };
         let quota = Quota { held: 0, most: MOST, answer: 50_000 };
         let room = Room { shared: &shared, parent: &stating(before), children: &Vec::new(), quota };
         super::check(&parent(), &decision, &[], room)

@@ -474,7 +474,7 @@ mod tests {
             decision.events = vec![Event { message: "m".into(), ..event("Known") }];
         };
         let new = |decision: &mut Decision| {
-            decision.status = Some(format!(r#"{{"ready":"{SECRET}","{SECRET}":1}}"#).into());
+            decision.status = Some(format!(r#"{{"ready":"{SECRET}","{SECRET}":1}}"#));
             decision.conditions = vec![condition("Known"), condition(SECRET)];
             decision.events = vec![event(SECRET)];
             decision.requeue_after = Some(Duration::from_secs(0x68_75_6e));

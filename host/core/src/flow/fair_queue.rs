@@ -33,13 +33,13 @@ impl<G: Clone + Eq + Hash, T> FairQueue<G, T> {
     }
 
     /// Removes the next item, and returns it with its group.
-    pub fn next(&mut self) -> Option<(G, T)> {
+    pub fn pop(&mut self) -> Option<(G, T)> {
         let group = self.order.pop_front()?;
         self.take(group)
     }
 
     /// Removes the next item of a group, which with that has had its turn.
-    pub fn next_of<Q: Eq + Hash + ?Sized>(&mut self, group: &Q) -> Option<(G, T)>
+    pub fn pop_of<Q: Eq + Hash + ?Sized>(&mut self, group: &Q) -> Option<(G, T)>
     where
         G: Borrow<Q>,
     {
@@ -98,19 +98,19 @@ mod tests {
             turns.push(&plugin.into(), item);
         }
         assert_eq!((turns.waiting("a"), turns.waiting("b"), turns.waiting("none")), (3, 2, 0));
-        let order: Vec<i32> = std::iter::from_fn(|| turns.next()).map(|(_, item)| item).collect();
+        let order: Vec<i32> = std::iter::from_fn(|| turns.pop()).map(|(_, item)| item).collect();
         assert_eq!(order, [1, 10, 20, 2, 11, 3]);
         turns.push(&"a".into(), 4);
-        assert_eq!(turns.next(), Some(("a".into(), 4)), "a plugin that was served may come again");
+        assert_eq!(turns.pop(), Some(("a".into(), 4)), "a plugin that was served may come again");
     }
 
     #[test]
     fn a_late_group_is_next_but_one() {
         let mut turns = Plugins::default();
         (0..500).for_each(|_| turns.push(&"many".into(), "many"));
-        assert_eq!(turns.next(), Some(("many".into(), "many")));
+        assert_eq!(turns.pop(), Some(("many".into(), "many")));
         turns.push(&"one".into(), "one");
-        assert_eq!([turns.next(), turns.next()], ["many", "one"].map(|plugin| Some((plugin.into(), plugin))));
+        assert_eq!([turns.pop(), turns.pop()], ["many", "one"].map(|plugin| Some((plugin.into(), plugin))));
     }
 
     #[test]
@@ -119,9 +119,9 @@ mod tests {
         for (plugin, item) in [("a", 1), ("b", 10), ("b", 11), ("c", 20)] {
             turns.push(&plugin.into(), item);
         }
-        assert_eq!(turns.next_of("b"), Some(("b".into(), 10)));
-        assert_eq!(turns.next_of("none"), None);
-        let order: Vec<i32> = std::iter::from_fn(|| turns.next()).map(|(_, item)| item).collect();
+        assert_eq!(turns.pop_of("b"), Some(("b".into(), 10)));
+        assert_eq!(turns.pop_of("none"), None);
+        let order: Vec<i32> = std::iter::from_fn(|| turns.pop()).map(|(_, item)| item).collect();
         assert_eq!(order, [1, 20, 11]);
     }
 
@@ -136,7 +136,7 @@ mod tests {
                 if let Some(group) = act {
                     queue.push(&group, number);
                     waiting.entry(group).or_default().0.push_back(number);
-                } else if let Some((served, item)) = queue.next() {
+                } else if let Some((served, item)) = queue.pop() {
                     let (mut rest, _) = waiting.remove(&served).unwrap();
                     prop_assert_eq!(rest.pop_front(), Some(item), "a group keeps its order");
                     for (group, (_, turns)) in &mut waiting {

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn writes_without_an_answer_open_it_though_most_are_answered() {
-        let held = |every: u64| move |call: u64| Written { is_held: call % every == 0, ..Written::default() };
+        let held = |every: u64| move |call: u64| Written { is_held: call.is_multiple_of(every), ..Written::default() };
         assert_eq!(after(2, held(1)), State::Open);
         assert_eq!(after(20, held(2)), State::Open);
         assert_eq!(after(100, held(5)), State::Closed, "the good ones prevail");
