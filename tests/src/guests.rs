@@ -123,6 +123,7 @@ impl Folder {
         let parents = "    kind: Attack\n";
         folder.edit(parents, &format!("{parents}    selector:\n      matchLabels:\n        attacker: {name}\n"));
         let (finalizer, own) = ("fixtures.example.com/finalizer", format!("fixtures.example.com/finalize{number}"));
+        folder.edit(finalizer, &own);
         let original = reworded(&folder.original, finalizer, &own);
         folder.put(&original);
         Self { original, ..folder }

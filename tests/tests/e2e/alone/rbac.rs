@@ -129,7 +129,7 @@ async fn server_allows(client: &Kube, plugin: &str, kind: &Kind, (_, namespace, 
 fn plugin(name: &str) -> (Folder, Grant) {
     let folder = Folder::of_memcached();
     let text = format!(
-        "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {{name: {name}}}\nspec:\n  source: {{file: memcached.wasm}}\n  parent: {{group: cache.example.com, kind: Memcached}}{GRANTS}"
+        "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {{name: {name}}}\nspec:\n  source: {{file: memcached.wasm}}\n  parent: {{group: cache.example.com, kind: Memcached}}\n  finalizers: [{{name: cache.example.com/finalizer}}]{GRANTS}"
     );
     std::fs::write(folder.path().join("plugin.yaml"), text).expect("plugin.yaml is written");
     let host = HostSettings { namespace: SYSTEM.into(), ..HostSettings::default() };
