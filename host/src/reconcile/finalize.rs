@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The finalizer of an earlier revision of the plugin counts as ours, for nothing else removes it; if the active
-//! revision asks for no clean-up, it is removed at once. One that somebody else set is not ours, whatever its name.
+//! revision asks for no clean-up, it is removed at once. One that another field manager set is not ours, whatever its name.
 //!
 //! A plugin that fails here keeps the finalizer, visibly: the host's condition and an Event say
 //! why.
@@ -85,7 +85,7 @@ fn look_on(pass: &mut Pass<'_>) -> Outcome {
     Outcome::Orphaned(orphan)
 }
 
-/// Returns a finalizer that the plugin may hold but somebody else set, or one of our domain that no known component has
+/// Returns a finalizer that the plugin may hold but another field manager set, or one of our domain that no known component has
 /// because the history is lost; none while one of ours is left.
 fn orphaned_finalizer(controller: &Controller, active: &ActiveRevision, parent: &Object) -> Option<Orphan> {
     if our_finalizer(active, parent).is_some() {

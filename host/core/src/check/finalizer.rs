@@ -2,7 +2,7 @@
 //!
 //! A component chooses its finalizer, and the host removes that with an account of its own. So a name counts only if
 //! it carries the plugin's, or if the administrator wrote it down for this plugin; and what `managedFields` says
-//! somebody else set stays.
+//! another field manager set stays.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
