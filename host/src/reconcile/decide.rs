@@ -11,7 +11,7 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::check::{Check, Checked};
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::fingerprint::{backoff_basis, churn_basis};
+use crate::reconcile::fingerprint::{backoff_basis, churn_basis, refusal_basis};
 use crate::reconcile::observe::Observed;
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requirements;
@@ -47,7 +47,9 @@ pub struct Admitted<'a> {
 pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Arc<Observed>) -> Result<Admitted<'a>, Error> {
     let Observed { parent, children, .. } = &**observed;
     let basis = || backoff_basis(pass.controller, pass.active, parent, &parent.finalizers, children);
-    let failed = pass.state.backoff.is_some_and(|(_, failed)| failed == basis());
+    // One whose children stay invalid would take the trials of parents that can be served.
+    let stays_invalid = || pass.state.refused.stays_invalid(|child| refusal_basis(pass, observed, child));
+    let failed = pass.state.backoff.is_some_and(|(_, failed)| failed == basis()) || stays_invalid();
     let mut trial = admit(pass, failed)?;
     let mut decided = call_once(pass, call, observed).await;
     if let Err(Error::Call(CallError::Stopped)) = decided {

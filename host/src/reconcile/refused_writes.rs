@@ -10,6 +10,7 @@ use crate::cluster::view::reference;
 use hotshoe_core::check::Desired;
 use hotshoe_core::diff::Plan;
 use hotshoe_core::flow::backoff::{doubled, soon};
+use hotshoe_core::flow::write_verdict::INVALID_REPEATED;
 use hotshoe_core::model::decision::Refusal;
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::limits::FAILURE_MESSAGE;
@@ -129,6 +130,12 @@ impl Refusals {
         self.0.iter().filter(|refused| refused.is_invalid).map(|refused| refused.tries).max().unwrap_or_default()
     }
 
+    /// Returns whether a child keeps being refused as invalid and nothing has changed since, by its `basis`.
+    pub fn stays_invalid(&self, basis: impl Fn(&ObjectRef) -> u64) -> bool {
+        let stays = |refused: &&Refused| refused.is_invalid && refused.tries >= INVALID_REPEATED;
+        self.0.iter().filter(stays).any(|refused| refused.basis == basis(&refused.shown.reference))
+    }
+
     fn of(&self, child: &ObjectRef) -> Option<&Refused> {
         self.0.iter().find(|refused| refused.shown.reference == *child)
     }
@@ -207,12 +214,14 @@ mod tests {
         let invalid = || WriteError::Api(Box::new(ApiError::new("apply", "a".into(), 400, "BadRequest", "no".into())));
         for tries in 1..=3 {
             refusals.add(&child(), "digest".into(), name_in_use(), 1);
-            assert_eq!(refusals.invalid_tries(), 0);
+            assert_eq!((refusals.invalid_tries(), refusals.stays_invalid(|_| 1)), (0, false));
             refusals.lift(&child());
             for _ in 0..tries {
                 refusals.add(&child(), "digest".into(), invalid(), 1);
             }
             assert_eq!(refusals.invalid_tries(), tries);
+            assert_eq!(refusals.stays_invalid(|_| 1), tries > 1);
+            assert!(!refusals.stays_invalid(|_| 2), "something has changed");
             refusals.lift(&child());
         }
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::flow::circuit_breaker::{Trial, Turned};
 
 /// A child that was refused as invalid so often in a row is not desired by mistake.
-const REPEATED: u32 = 2;
+pub const INVALID_REPEATED: u32 = 2;
 
 /// What became of the writes of a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Written {
         match self {
             Self { is_held: true, .. } => Verdict::Overdue,
             // One that a user's words make invalid is retried in the host's own time, which is no fault of the plugin.
-            Self { is_own_time: true, invalid: REPEATED.., .. } => Verdict::Bad,
+            Self { is_own_time: true, invalid: INVALID_REPEATED.., .. } => Verdict::Bad,
             _ => Verdict::Good,
         }
     }
