@@ -478,6 +478,7 @@ generated crds deploy: build-host
     @[ "$1" = crds ] || rm -rf "$1" "$2" # what is not generated any more is no difference
     @mkdir -p "$1" "$2"
     @"{{ hotshoe }}" crd --out "$1"
+    @"{{ hotshoe }}" crd --host --out "$1"
     @for plugin in {{ deployed }}; do "{{ hotshoe }}" build "$plugin"; done
     @"{{ hotshoe }}" rbac --offline {{ deployed }} {{ deployed_options }} >"$2/rbac.yaml.new"
     @mv "$2/rbac.yaml.new" "$2/rbac.yaml"

@@ -11,7 +11,8 @@
 //! | folder | what lives there | imports |
 //! |---|---|---|
 //! | [`cli`] | the command line, one file a verb | all below |
-//! | [`server`] | metrics, health, readiness; an administrator's commands on a socket | rollout and below |
+//! | [`server`] | metrics, health, readiness; an administrator's commands on a socket | fleet and below |
+//! | [`fleet`] | the plugins of a host, as files or `Plugin` objects name them | rollout and below |
 //! | [`rollout`] | which revision is active, and how another replaces it | shadow and below |
 //! | [`shadow`] | two revisions asked about one parent | reconcile and below |
 //! | [`reconcile`] | observe, decide, check, apply, report | cluster and below |
@@ -24,6 +25,7 @@
 pub mod cli;
 pub mod cluster;
 pub mod config;
+pub mod fleet;
 pub mod reconcile;
 pub mod rollout;
 pub mod sandbox;

@@ -41,7 +41,8 @@ impl Asked {
     /// The lines that plugin.yaml lacks, below a line that says so.
     pub(super) fn missing(&self) -> Option<String> {
         let lines = missing::block(&self.config, self.revision.descriptor())?;
-        let path = std::path::absolute(&self.config.path).unwrap_or_else(|_| self.config.path.clone());
+        let path = self.config.origin.file()?;
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         Some(format!("\nadd to {}:\n{lines}", shown(&path).display()))
     }
 

@@ -97,7 +97,8 @@ struct Spec {
 
 #[derive(Deserialize)]
 struct Source {
-    file: PathBuf,
+    #[serde(default)]
+    file: Option<PathBuf>,
 }
 
 /// A case and its file.
@@ -117,7 +118,9 @@ impl Folder {
         let limits = Limits::with(&spec.limits).with_context(|| format!("{} cannot be used", manifest.display()))?;
         let dir = manifest.parent().unwrap_or(Path::new("/")).to_owned();
         let Spec { source, parent, .. } = spec;
-        Ok(Self { name: metadata.name, dir, limits, parent, manifest, file: source.file })
+        // One that is fetched from elsewhere is built here all the same.
+        let file = source.file.unwrap_or_else(|| PathBuf::from(format!("{}.wasm", metadata.name)));
+        Ok(Self { name: metadata.name, dir, limits, parent, manifest, file })
     }
 
     /// Opens the folder that is named, or else the only one here.

@@ -24,9 +24,11 @@ use crate::cluster::watch::Watches;
 use crate::config::memory::MemoryLimit;
 use crate::config::socket;
 use crate::config::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, LISTEN, PluginConfig};
+use crate::fleet::Fleet;
+use crate::fleet::objects::Objects;
 use crate::rollout;
 use crate::rollout::history::Room;
-use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
+use crate::rollout::managed_plugin::Shared;
 use crate::sandbox::compile;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
@@ -49,14 +51,15 @@ const LOOK: Duration = Duration::from_secs(1);
 /// More than the allocator has at hand, bytes.
 const BLOCK: usize = 4 << 20;
 
-/// Run plugins against a cluster
+/// Run plugins against a cluster: those that are named, or those of its Plugin objects
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example: MEMCACHED_IMAGE=memcached:1.6-alpine hotshoe run plugins/memcached\n\nLog lines go to standard error. RUST_LOG=hotshoe=debug shows more of the host, RUST_LOG=plugin=debug the plugins' own debug lines; a comma joins both."
+    after_help = "Examples:\n  hotshoe run                              # the plugins of the cluster's Plugin objects\n  MEMCACHED_IMAGE=memcached:1.6-alpine hotshoe run plugins/memcached\n\nLog lines go to standard error. RUST_LOG=hotshoe=debug shows more of the host, RUST_LOG=plugin=debug the plugins' own debug lines; a comma joins both."
 )]
 pub struct Args {
-    /// Plugins: folders with a plugin.yaml, or such files
-    #[arg(value_name = "PLUGIN", required_unless_present = "files")]
+    /// Plugins: folders with a plugin.yaml, or such files [default: those of the cluster's Plugin objects, which are
+    /// followed]
+    #[arg(value_name = "PLUGIN")]
     plugins: Vec<PathBuf>,
     /// The same, as kubectl has it
     #[arg(short = 'f', long = "filename", value_name = "PLUGIN")]
@@ -102,6 +105,9 @@ pub struct Args {
     /// `hotshoe reload` activates it. plugin.yaml is followed in any case
     #[arg(long, env = "HOTSHOE_FOLLOW", value_parser = clap::builder::FalseyValueParser::new())]
     follow: bool,
+    /// The folder of the components that Plugin objects name by source.file
+    #[arg(long, default_value = ".", env = "HOTSHOE_FILES", value_name = "DIR")]
+    files_dir: PathBuf,
     /// How much memory the host may have, such as 512Mi; plugins share three quarters of it [default: the limit of its
     /// container, or what the machine has]
     #[arg(long, env = "HOTSHOE_MEMORY", value_name = "SIZE", value_parser = size)]
@@ -167,24 +173,36 @@ impl Args {
             host,
         });
         tokio::spawn(warn_of_missing_confinement(shared.clone()));
-        let plugins: Arc<[_]> = plugins.into_iter().map(|plugin| rollout::start(plugin, shared.clone())).collect();
-        let about = About { plugins: plugins.clone(), metrics, context };
+        let fleet = self.start(plugins, &shared);
+        let about = About { fleet: fleet.clone(), metrics, context };
         ports.serve(secure, about.clone())?;
         server::serve_commands(socket, about);
         tokio::select! {
             stopped = stop_signal() => stopped?,
-            never = stay_small(&plugins) => match never {},
+            never = stay_small(&fleet) => match never {},
         }
         tracing::info!("stopping: reconciles that run may end");
-        drain(&plugins, &shared.recorder).await;
+        drain(&fleet, &shared.recorder).await;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Starts the plugins of files, or follows the objects of the cluster where no file is named.
+    fn start(&self, plugins: Vec<PluginConfig>, shared: &Arc<Shared>) -> Arc<Fleet> {
+        if self.plugins.is_empty() && self.files.is_empty() {
+            let fleet = Arc::new(Fleet::unknown());
+            tokio::spawn(Objects::watch(shared.clone(), fleet.clone()).run());
+            return fleet;
+        }
+        Arc::new(Fleet::of(plugins.into_iter().map(|plugin| rollout::start(plugin, shared.clone()))))
     }
 
     fn host_settings(&self, memory: Option<MemoryLimit>) -> HostSettings {
         let namespace = self.service_account_namespace.as_str().into();
         let memory = memory.map_or_else(SharedMemory::default, |limit| SharedMemory::new(budget(limit.size)));
         let (allow_env, memory) = (self.allow_env.clone(), Arc::new(memory));
-        HostSettings { namespace, allow_env, memory, follow: self.follow, ..HostSettings::default() }
+        let kept = self.cache.clone().or_else(compile::cache_dir);
+        let (files, fetched) = (self.files_dir.clone(), kept.map(|kept| kept.join("fetched")));
+        HostSettings { namespace, allow_env, memory, follow: self.follow, files, fetched, ..HostSettings::default() }
     }
 
     /// Listens on the socket that is named, or on the one of the port.
@@ -271,11 +289,11 @@ fn give_back_freed_memory() {
 
 /// Has the allocator look for what is to be given back: it does so only when it needs more, as a host at rest
 /// never does. The block that it is asked for is not touched, so it costs next to nothing.
-async fn stay_small(plugins: &[Arc<ManagedPlugin>]) -> Infallible {
+async fn stay_small(fleet: &Fleet) -> Infallible {
     loop {
         tokio::time::sleep(LOOK).await;
         // What a plugin that is not called has given back is free for others.
-        plugins.iter().for_each(|plugin| drop(plugin.memory()));
+        fleet.all().iter().for_each(|plugin| drop(plugin.memory()));
         drop(std::hint::black_box(Vec::<u8>::with_capacity(BLOCK)));
     }
 }
@@ -354,7 +372,8 @@ fn outlives_terminal(status: &str) -> bool {
 }
 
 /// Lets what runs end, of all plugins at once, and what it said be written.
-async fn drain(plugins: &[Arc<ManagedPlugin>], recorder: &Recorder) {
+async fn drain(fleet: &Fleet, recorder: &Recorder) {
+    let plugins = fleet.all();
     let drained = async {
         join_all(plugins.iter().map(|plugin| plugin.controller.queue.close())).await;
         recorder.flush().await;
@@ -385,17 +404,16 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_a_plugin_or_in_what_is_no_namespace_is_wrong_usage() {
+    fn a_host_in_what_is_no_namespace_is_wrong_usage() {
         let code = |more: &[&str]| {
             let parsed = Cli::try_parse_from(["hotshoe", "run"].iter().chain(more));
             parsed.map_or_else(|error| error.exit_code(), |_| 0)
         };
-        for good in [&["plugins/a"][..], &["-f", "plugins/a"], &["plugins/a", "-n", "tests-1"]] {
+        for good in [&[][..], &["plugins/a"], &["-f", "plugins/a"], &["plugins/a", "-n", "tests-1"]] {
             assert_eq!(code(good), 0, "{good:?}");
         }
         for bad in [
-            &[][..],
-            &["plugins/a", "-n", "Bad_NS"],
+            &["plugins/a", "-n", "Bad_NS"][..],
             &["plugins/a", "--namespace", ""],
             &["plugins/a", "--service-account-namespace", "a b"],
         ] {

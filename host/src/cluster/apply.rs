@@ -30,7 +30,7 @@ use hotshoe_core::model::predecessors::Predecessors;
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
-const MERGE_PATCH: &str = "application/merge-patch+json";
+pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
 
 /// Writes on behalf of one plugin.

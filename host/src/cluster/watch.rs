@@ -331,7 +331,7 @@ fn config(selector: &str) -> watcher::Config {
 ///
 /// It starts again once nothing has failed for a while, and not after a success in between: each attempt begins with
 /// an event of its own, and a list that succeeds says nothing about the watch after it.
-struct Backoff {
+pub(super) struct Backoff {
     next: Duration,
     failed: Option<Instant>,
 }
@@ -343,7 +343,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    async fn wait(&mut self) {
+    pub(super) async fn wait(&mut self) {
         let pause = self.pause(Instant::now());
         let half = pause / 2;
         let jitter = RandomState::new().hash_one(pause) % u64::try_from(half.as_millis()).unwrap_or(1).max(1);

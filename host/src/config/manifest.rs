@@ -10,6 +10,7 @@ use hotshoe_core::check::finalizer::Named;
 use hotshoe_core::check::grant::Rule;
 use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::flow::retry::RetryOverrides;
+use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Overrides;
 use hotshoe_core::model::predecessors::Predecessor;
 
@@ -44,8 +45,26 @@ pub struct Metadata {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PluginSpec {
-    /// Where its component comes from.
+    /// Where its component comes from: exactly one of `file`, `configMap` and `oci`.
     pub source: Source,
+    /// Whether another component takes over once it is verified, or waits for `approve` while it is compared with
+    /// the active one.
+    #[serde(default, skip_serializing_if = "Mode::is_active")]
+    pub mode: Mode,
+    /// Whether no parent is reconciled: nothing is created, changed or deleted for them until this is false again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// The digest, or its beginning, of a component that is approved: one that waits for that is activated. Each
+    /// value counts for one activation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approve: Option<DigestPrefix>,
+    /// The digest, or its beginning, of the revision that is to be active, whatever the source has: an earlier one is
+    /// rolled back to, and no other is activated until this is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<DigestPrefix>,
+    /// What becomes of parents with the plugin's finalizer when a `Plugin` object is deleted.
+    #[serde(default, skip_serializing_if = "DeletionPolicy::is_block")]
+    pub deletion_policy: DeletionPolicy,
     /// The kind of its parents. Where none is named, it may be a custom kind that no other plugin of
     /// the host has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,13 +110,92 @@ pub struct Swap {
     pub max_losing: Option<u8>,
 }
 
-/// Where a component comes from.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Where a component comes from: exactly one of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Source {
-    /// A file: absolute, or beside `plugin.yaml`, or a build product in the `target/plugins` of its
-    /// project.
-    pub file: String,
+    /// A file: absolute, or beside `plugin.yaml`, or a build product in the `target/plugins` of its project. Of a
+    /// `Plugin` object, a file of the host: absolute, or below the folder that it was started with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// A key of a ConfigMap in the host's namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map: Option<ConfigMapKey>,
+}
+
+impl Source {
+    /// Returns whether exactly one place is named.
+    pub fn is_one(&self) -> bool {
+        usize::from(self.file.is_some()) + usize::from(self.config_map.is_some()) == 1
+    }
+}
+
+/// A key of a ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ConfigMapKey {
+    /// The name of the ConfigMap, which is in the host's namespace.
+    pub name: String,
+    /// The key below `binaryData`.
+    pub key: String,
+}
+
+/// When another component takes over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Mode {
+    /// Once it is verified.
+    #[default]
+    Active,
+    /// Once it is approved. Until then it is asked about every parent, and its answers are compared and not applied.
+    Shadow,
+}
+
+impl Mode {
+    fn is_active(&self) -> bool {
+        *self == Mode::Active
+    }
+}
+
+/// What becomes of parents with the plugin's finalizer when its `Plugin` object is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum DeletionPolicy {
+    /// The plugin stays until there is no such parent.
+    #[default]
+    Block,
+    /// The finalizer is removed from them. They stay, and so do their children.
+    Orphan,
+    /// All parents are deleted, and the plugin cleans up after them before it goes.
+    Delete,
+}
+
+impl DeletionPolicy {
+    fn is_block(&self) -> bool {
+        *self == DeletionPolicy::Block
+    }
+}
+
+/// A SHA-256 digest in hexadecimal, or its beginning, with or without `sha256:`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct DigestPrefix(#[schemars(regex(pattern = r"^(sha256:)?[0-9a-fA-F]{8,64}$"))] String);
+
+impl DigestPrefix {
+    /// Returns whether a digest begins so.
+    pub fn is_of(&self, digest: Digest) -> bool {
+        digest.full().starts_with(&self.hex())
+    }
+
+    /// Returns the hexadecimal digits alone, in lower case.
+    pub fn hex(&self) -> String {
+        self.0.strip_prefix("sha256:").unwrap_or(&self.0).to_ascii_lowercase()
+    }
+
+    /// Returns whether it can be the beginning of a digest and of no other by chance.
+    pub fn is_valid(&self) -> bool {
+        let hex = self.hex();
+        (8..=64).contains(&hex.len()) && hex.bytes().all(|digit| digit.is_ascii_hexdigit())
+    }
 }
 
 /// A plugin's configuration: a JSON object.

@@ -5,9 +5,12 @@ pub mod folders;
 pub mod manifest;
 pub mod memory;
 pub mod missing;
+pub mod plugin_resource;
 pub mod socket;
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +18,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use crate::config::manifest::{DeletionPolicy, DigestPrefix, Mode, PluginSpec, Source};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::followed_file;
 use hotshoe_core::check::finalizer;
@@ -59,10 +63,16 @@ const RESERVED_NAMES: [&str; 4] = ["hotshoe", "default", "status", rbac::IMPERSO
 pub struct PluginConfig {
     /// Its name.
     pub name: Arc<str>,
-    /// The file that describes it.
-    pub path: PathBuf,
-    /// Where its component may be, now or once it is built.
+    /// What describes it.
+    pub origin: Origin,
+    /// Where its component comes from.
+    pub source: Source,
+    /// Where its component may be, now or once it is built or fetched.
     pub component: Vec<PathBuf>,
+    /// What an administrator wants of its revisions.
+    pub control: Control,
+    /// What becomes of parents when it is removed.
+    pub deletion_policy: DeletionPolicy,
     /// Its configuration, a JSON object.
     pub config: Arc<str>,
     /// Of which kind its parents may be, where that is said.
@@ -93,6 +103,52 @@ pub struct PluginConfig {
     pub digest: Digest,
 }
 
+/// What describes a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A `plugin.yaml`.
+    File(PathBuf),
+    /// A `Plugin` object.
+    Object {
+        /// Its name.
+        name: Arc<str>,
+        /// Its uid: another object of the same name is another plugin.
+        uid: Arc<str>,
+    },
+}
+
+impl Origin {
+    /// Returns the file, if it is one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Object { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Object { name, .. } => write!(f, "Plugin {name}"),
+        }
+    }
+}
+
+/// What an administrator wants of a plugin's revisions; none of it changes what a revision decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Control {
+    /// When another component takes over.
+    pub mode: Mode,
+    /// Whether no parent is reconciled.
+    pub paused: bool,
+    /// Which component is approved.
+    pub approve: Option<DigestPrefix>,
+    /// Which revision is to be active.
+    pub revision: Option<DigestPrefix>,
+}
+
 /// What the host says about all of its plugins.
 #[derive(Clone, Debug)]
 pub struct HostSettings {
@@ -106,8 +162,13 @@ pub struct HostSettings {
     pub holders: Arc<Holders>,
     /// The memory that all plugins share.
     pub memory: Arc<SharedMemory>,
-    /// Whether a component is activated when its file changes. Otherwise a reload activates it.
+    /// Whether a component is activated when its file changes. Otherwise a reload activates it. Those of `Plugin` objects
+    /// always are.
     pub follow: bool,
+    /// The folder of the files that `Plugin` objects name.
+    pub files: PathBuf,
+    /// The folder of components that are fetched; none where nothing can be kept.
+    pub fetched: Option<PathBuf>,
 }
 
 impl Default for HostSettings {
@@ -119,6 +180,8 @@ impl Default for HostSettings {
             holders: Arc::default(),
             memory: Arc::default(),
             follow: false,
+            files: PathBuf::from("."),
+            fetched: None,
         }
     }
 }
@@ -133,17 +196,31 @@ impl PluginConfig {
         Self::parse(&file::read(&path)?, &path, host, &environment)
     }
 
-    /// The same plugin, as its file describes it now.
+    /// Reads a `Plugin` object of this uid, as JSON without its status and most of its metadata.
+    ///
+    /// # Errors
+    /// When it has unknown keys, or says something impossible.
+    pub fn of_object(json: &[u8], uid: &Arc<str>, host: &HostSettings) -> anyhow::Result<Self> {
+        let plugin: manifest::Plugin = serde_json::from_slice(json).context("the Plugin cannot be read")?;
+        let origin = Origin::Object { name: plugin.metadata.name.as_str().into(), uid: uid.clone() };
+        Self::validate(plugin, origin, host, &environment)
+    }
+
+    /// The same plugin, as its file or object describes it now.
     ///
     /// # Errors
     /// When it has unknown keys, says something impossible, or describes another plugin.
     pub fn changed(&self, text: &[u8], host: &HostSettings) -> anyhow::Result<Self> {
-        let text = str::from_utf8(text).with_context(|| format!("{} is no text", self.path.display()))?;
-        let changed = Self::parse(text, &self.path, host, &environment)?;
+        let path = match &self.origin {
+            Origin::Object { uid, .. } => return Self::of_object(text, uid, host),
+            Origin::File(path) => path,
+        };
+        let text = str::from_utf8(text).with_context(|| format!("{} is no text", path.display()))?;
+        let changed = Self::parse(text, path, host, &environment)?;
         ensure!(
             changed.name == self.name,
             "{} names the plugin {} now, which is another than {}; start the host again to have it, or give it its name back",
-            self.path.display(),
+            path.display(),
             changed.name,
             self.name
         );
@@ -157,12 +234,13 @@ impl PluginConfig {
         env: &dyn Fn(&str) -> Option<String>,
     ) -> anyhow::Result<Self> {
         let plugin: manifest::Plugin = file::parse(text, path)?;
-        Self::validate(plugin, path, host, env).with_context(|| format!("{} cannot be used", path.display()))
+        let origin = Origin::File(path.to_owned());
+        Self::validate(plugin, origin, host, env).with_context(|| format!("{} cannot be used", path.display()))
     }
 
     fn validate(
-        plugin: manifest::Plugin,
-        path: &Path,
+        mut plugin: manifest::Plugin,
+        origin: Origin,
         host: &HostSettings,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> anyhow::Result<Self> {
@@ -175,6 +253,7 @@ impl PluginConfig {
             manifest::KIND
         );
         check_name(&plugin.metadata.name)?;
+        let control = take_control(&mut plugin.spec)?;
         let digest = Digest::of(&serde_json::to_vec(&plugin)?);
         let spec = plugin.spec;
         for (index, rule) in spec.grants.iter().enumerate() {
@@ -192,9 +271,12 @@ impl PluginConfig {
         let name: Arc<str> = plugin.metadata.name.into();
         Ok(Self {
             memory: host.memory.account(&name),
+            component: places(&name, &spec.source, &origin, host)?,
             name,
-            path: path.to_owned(),
-            component: candidates(path, &spec.source.file),
+            origin,
+            source: spec.source,
+            control,
+            deletion_policy: spec.deletion_policy,
             config: configuration(&spec.config, &host.allow_env, env)?.into(),
             unset: unset(&spec.config, env),
             parent: spec.parent,
@@ -254,8 +336,8 @@ impl PluginConfig {
     /// Returns which names the plugin has, where its folder in `plugins` or its component has another than
     /// `plugin.yaml`.
     pub fn names_differ(&self, component: &str) -> Option<String> {
-        let folder =
-            self.path.parent().filter(|folder| folder.parent().is_some_and(|above| above.ends_with("plugins")));
+        let folder = self.origin.file().and_then(Path::parent);
+        let folder = folder.filter(|folder| folder.parent().is_some_and(|above| above.ends_with("plugins")));
         let folder = folder.and_then(Path::file_name).map(|name| name.to_string_lossy());
         let folder = folder.filter(|folder| **folder != *self.name).map(|folder| format!("its folder {folder:?}"));
         let component = (component != &*self.name).then(|| format!("its component {component:?}"));
@@ -263,7 +345,8 @@ impl PluginConfig {
         (!others.is_empty()).then(|| {
             let (others, name) = (others.join(" and "), &self.name);
             format!(
-                "the plugin is {name:?} in plugin.yaml, but {others}; it runs as {name}, give it one name everywhere"
+                "the plugin is {name:?} in {}, but {others}; it runs as {name}, give it one name everywhere",
+                self.described_in()
             )
         })
     }
@@ -286,11 +369,22 @@ impl PluginConfig {
     /// A name for what this host remembers of the plugin: two of one name in different places are
     /// different plugins, and what decided in one `cluster` says nothing of another.
     pub fn place(&self, cluster: &[u8], namespace: Option<&str>) -> String {
-        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
-        let digest = Sha256::new().chain_update(path.as_os_str().as_encoded_bytes()).chain_update(cluster);
+        let origin = match &self.origin {
+            Origin::File(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string(),
+            Origin::Object { uid, .. } => OsString::from(&**uid),
+        };
+        let digest = Sha256::new().chain_update(origin.as_encoded_bytes()).chain_update(cluster);
         // A host of all namespaces has none of its own.
         let digest = digest.chain_update(namespace.unwrap_or_default()).finalize();
         format!("{}-{digest:.8x}", self.name)
+    }
+
+    /// Returns what describes it, for a sentence.
+    pub fn described_in(&self) -> &'static str {
+        match self.origin {
+            Origin::File(_) => "plugin.yaml",
+            Origin::Object { .. } => "its Plugin object",
+        }
     }
 
     /// The component's file, as it is found now.
@@ -312,6 +406,58 @@ fn check_name(name: &str) -> anyhow::Result<()> {
         bail!("metadata.name {name:?} is reserved; choose another");
     }
     Ok(())
+}
+
+/// Takes out what does not change what a revision decides, so that a change of it decides nothing again.
+///
+/// # Errors
+/// When a digest is none.
+fn take_control(spec: &mut PluginSpec) -> anyhow::Result<Control> {
+    let control = Control {
+        mode: std::mem::take(&mut spec.mode),
+        paused: std::mem::take(&mut spec.paused),
+        approve: spec.approve.take(),
+        revision: spec.revision.take(),
+    };
+    for (key, digest) in [("approve", &control.approve), ("revision", &control.revision)] {
+        let is_valid = digest.as_ref().is_none_or(DigestPrefix::is_valid);
+        ensure!(is_valid, "spec.{key} is no digest; 8 to 64 hexadecimal digits are wanted, as the status has them");
+    }
+    Ok(control)
+}
+
+/// Returns where the component may be.
+///
+/// # Errors
+/// When the source is not exactly one, or none that such a plugin can have.
+fn places(name: &str, source: &Source, origin: &Origin, host: &HostSettings) -> anyhow::Result<Vec<PathBuf>> {
+    ensure!(source.is_one(), "spec.source must name exactly one of file and configMap");
+    match (origin, &source.file, &host.fetched) {
+        (Origin::File(path), Some(file), _) => Ok(candidates(path, file)),
+        (Origin::Object { .. }, Some(file), _) => files_of_host(name, file, &host.files),
+        (_, None, Some(fetched)) => {
+            // A component that was fetched by other rules is no component by these.
+            let rules = Digest::of(&serde_json::to_vec(source)?);
+            Ok(vec![fetched.join(format!("{name}-{rules}.wasm"))])
+        }
+        // Commands for a plugin's author look at what is built here.
+        (Origin::File(path), None, None) => Ok(candidates(path, &format!("{name}.wasm"))),
+        (Origin::Object { .. }, None, None) => {
+            bail!("components cannot be fetched without a cache directory; name one with --cache")
+        }
+    }
+}
+
+/// Returns where a file of the host may be that an object names.
+fn files_of_host(name: &str, file: &str, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let path = Path::new(file);
+    let is_plain = !path.components().any(|part| matches!(part, Component::ParentDir));
+    ensure!(is_plain, "spec.source.file {file:?} leads out of its folder; name it without ..");
+    if path.is_absolute() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let folders = ["", "target/plugins", name, &format!("plugins/{name}")];
+    Ok(folders.map(|below| folder.join(below).join(file)).to_vec())
 }
 
 /// Beside `plugin.yaml`, or a build product of its own project. Neither is looked up: what is not built yet will be there

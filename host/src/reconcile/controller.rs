@@ -69,6 +69,8 @@ pub struct Controller {
     /// Whether the active revision does worse than the one before it.
     pub probation: Probation,
     relapsed: Notify,
+    /// Whether an administrator wants nothing to be reconciled.
+    paused: AtomicBool,
     /// The writes without an answer that are held against it.
     pub held: Mutex<Held>,
     /// Keys the fingerprints, so that no object of the cluster can be made to collide.
@@ -105,6 +107,7 @@ impl Controller {
             breaker: Breaker::default(),
             probation: Probation::default(),
             relapsed: Notify::new(),
+            paused: AtomicBool::new(false),
             held: Mutex::default(),
             hasher: RandomState::new(),
             whole_conditions: AtomicBool::new(false),
@@ -123,6 +126,19 @@ impl Controller {
     /// Returns the permit for a write: unlimited as long as this process is the only one.
     pub fn permit(&self) -> Permit {
         Permit::unlimited()
+    }
+
+    /// Pauses the plugin, or has it go on with every parent.
+    pub fn pause(&self, paused: bool) {
+        if self.paused.swap(paused, Ordering::Relaxed) && !paused {
+            self.left.lock().iter().for_each(|key| self.queue.add(key.clone()));
+            self.decide_all_again();
+        }
+    }
+
+    /// Returns whether the plugin is paused.
+    pub fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
     }
 
     /// Activates a revision, and requeues every parent.

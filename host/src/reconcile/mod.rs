@@ -57,7 +57,7 @@ pub struct Reconciled {
 /// One pass over one parent.
 pub async fn reconcile(controller: &Controller, key: &Key) -> Reconciled {
     let nothing = Reconciled { requeue: Requeue::OnChange, failed: false };
-    let Some(active) = controller.active() else { return nothing };
+    let Some(active) = controller.active().filter(|_| !controller.is_paused()) else { return nothing };
     let Some(parent) = active.parents.watch.cache.get(key) else {
         return release::release_left(controller, &active, key).await;
     };

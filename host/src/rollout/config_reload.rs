@@ -1,4 +1,4 @@
-//! Applies `plugin.yaml` while the host runs, as soon as it changes.
+//! Applies `plugin.yaml`, or a `Plugin` object, while the host runs, as soon as it changes.
 //!
 //! ```text
 //! plugin.yaml ─▶ valid? ─▶ it applies to the active revision ─▶ what was refused is offered again
@@ -17,9 +17,20 @@ use crate::rollout::managed_plugin::{ManagedPlugin, PluginFile};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
 
+/// What of a definition is applied that was not before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Applied {
+    /// Nothing: it says the same, or cannot be applied.
+    Nothing,
+    /// What is wanted of revisions.
+    Control,
+    /// What a revision decides by.
+    All,
+}
+
 impl ManagedPlugin {
-    /// Applies `plugin.yaml`, or logs and shows why not. Returns whether it says something new.
-    pub(crate) async fn apply_plugin_file(&self, offered: Result<Candidate, LoadError>) -> bool {
+    /// Applies `plugin.yaml` or the object, or logs and shows why not.
+    pub(crate) async fn apply_definition(&self, offered: Result<Candidate, LoadError>) -> Applied {
         let present = self.plugin();
         let changed = match offered {
             Ok(candidate) => present
@@ -29,26 +40,44 @@ impl ManagedPlugin {
                 .and_then(|changed| self.keeps_its_finalizer(changed)),
             Err(error) => Err(unreadable(&present, &error)),
         };
+        let (plugin, definition) = (&*present.name, present.described_in());
         match changed {
             Ok(changed) if changed.digest == present.digest => {
                 if self.plugin_file.lock().refused.take().is_some() {
-                    tracing::info!(plugin = &*present.name, "plugin.yaml says again what is applied");
+                    tracing::info!(plugin, "{definition} says again what is applied");
                 }
-                false
+                self.apply_control(&present, changed)
             }
             Ok(changed) => {
+                self.controller.pause(changed.control.paused);
                 self.apply(Arc::new(changed)).await;
-                true
+                self.redefined.notify_one();
+                Applied::All
             }
             Err(error) => {
-                tracing::error!(
-                    plugin = &*present.name,
-                    "plugin.yaml is not applied, and what it said before stays in force: {error}"
-                );
+                tracing::error!(plugin, "{definition} is not applied, and what it said before stays in force: {error}");
                 self.plugin_file.lock().refused = Some(error);
-                false
+                Applied::Nothing
             }
         }
+    }
+
+    /// Applies what an administrator wants of revisions; nothing is decided again for that.
+    fn apply_control(&self, present: &PluginConfig, changed: PluginConfig) -> Applied {
+        if changed.control == present.control {
+            return Applied::Nothing;
+        }
+        let paused = changed.control.paused;
+        if paused != present.control.paused {
+            tracing::info!(
+                plugin = &*present.name,
+                "{}",
+                if paused { "the plugin is paused" } else { "the plugin goes on" }
+            );
+        }
+        *self.plugin_file.lock() = PluginFile::applied(Arc::new(changed));
+        self.controller.pause(paused);
+        Applied::Control
     }
 
     /// Refuses another parent kind than the active revision's, whose children would be left without a host. Like another
@@ -89,7 +118,7 @@ impl ManagedPlugin {
             views::release(controller, &self.shared.watches);
             tokio::spawn(release::find_left(controller.clone(), self.shared.watches.clone()));
         }
-        tracing::info!(plugin = &*plugin.name, "plugin.yaml has changed and is applied");
+        tracing::info!(plugin = &*plugin.name, "{} has changed and is applied", plugin.described_in());
         warn_of_doubtful(&plugin);
         if let Some(lacking) = self.lacking() {
             // Denials from now on are caused by the administrator.
@@ -114,7 +143,7 @@ pub(crate) fn warn_of_doubtful(plugin: &PluginConfig) {
 
 /// Rewords why the file cannot be read: the errors of a source speak of components.
 fn unreadable(plugin: &PluginConfig, error: &LoadError) -> String {
-    let path = plugin.path.display();
+    let path = &plugin.origin;
     match error {
         LoadError::Unreadable { source, .. } => format!("cannot read {path}: {source}; put it back"),
         LoadError::TooLarge { size, limit } => format!("{path} has {size} bytes, more than the {limit} that are read"),

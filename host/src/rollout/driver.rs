@@ -21,7 +21,10 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::config::file;
+use crate::reconcile::slot::Refused;
+use crate::rollout::config_reload::Applied;
+use crate::rollout::control::{Act, Controls, Known};
+use crate::rollout::definition::Definition;
 use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Reply, Request};
 use crate::rollout::stage::{Event, Interrupted, Stage, Work};
 use crate::sandbox::candidate::Candidate;
@@ -35,12 +38,14 @@ use hotshoe_core::flow::probation::Relapse;
 const GIVES_WAY: Duration = Duration::from_secs(5);
 /// How often to check for remaining children of kinds that are no longer owned.
 const PRUNED: Duration = Duration::from_secs(5);
+/// How often to check whether the revisions are as an administrator wants them.
+const CONTROLLED: Duration = Duration::from_secs(1);
 
 /// The rollout of one plugin.
 struct Driver {
     plugin: Arc<ManagedPlugin>,
-    /// `plugin.yaml`.
-    plugin_file: FollowedFile,
+    /// `plugin.yaml`, or the `Plugin` object.
+    definition: Definition,
     component: FollowedFile,
     stage: Stage,
     /// The work of the stage; none where it is idle.
@@ -49,6 +54,9 @@ struct Driver {
     asked_back: Option<Reply>,
     /// The callers that wait for the outcome of an offer.
     asked: Vec<Reply>,
+    /// What was done for `spec.approve` and `spec.revision`, and the revision that is being returned to for it.
+    controls: Controls,
+    returning: Option<String>,
 }
 
 /// The work of a stage.
@@ -59,17 +67,20 @@ struct UnderWay {
 
 /// Drives a plugin's rollout until the host ends. An activation may wait long, for a kind that is not there yet; a
 /// newer component replaces it.
-pub(crate) async fn run(plugin: Arc<ManagedPlugin>, mut requests: mpsc::Receiver<Request>) {
+pub(crate) async fn run(plugin: Arc<ManagedPlugin>, definition: Definition, mut requests: mpsc::Receiver<Request>) {
     let _only_host = plugin.stand_by().await;
     let config = plugin.plugin();
     let mut driver = Driver {
-        plugin_file: FollowedFile::file(&config.path, file::MOST),
+        definition,
         component: FollowedFile::first_of(config.component.clone(), config.limits.component_bytes)
-            .following(plugin.shared.host.follow),
+            .following(plugin.shared.host.follow || config.origin.file().is_none())
+            .awaited(config.source.file.is_none()),
         stage: Stage::default(),
         work: None,
         asked_back: None,
         asked: Vec::new(),
+        controls: Controls::default(),
+        returning: None,
         plugin: plugin.clone(),
     };
     // A read of an unchanged file wakes nothing, and may be all that a caller waits for. Frequent callers must not
@@ -78,18 +89,21 @@ pub(crate) async fn run(plugin: Arc<ManagedPlugin>, mut requests: mpsc::Receiver
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut prunings = interval(PRUNED);
     prunings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut controls = interval(CONTROLLED);
+    controls.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let takes_files = driver.stage.takes_files();
         let gives_way = driver.gives_way_at();
         let is_in_time = gives_way <= Instant::now();
         tokio::select! {
-            offered = driver.plugin_file.next(), if takes_files => driver.read_plugin_file(offered).await,
+            offered = driver.definition.next(), if takes_files => driver.read_definition(offered).await,
             offered = driver.component.next(), if takes_files && is_in_time => driver.activate(offered),
             () = sleep_until(gives_way), if takes_files && !is_in_time => {}
             done = ended(&mut driver.work) => driver.end(done),
             relapse = plugin.controller.relapsed(), if takes_files => driver.relapse(relapse),
             Some(request) = requests.recv() => driver.carry_out(request).await,
             _ = prunings.tick(), if driver.work.is_none() => plugin.end_pruned_kinds(),
+            _ = controls.tick(), if driver.work.is_none() => driver.control().await,
             _ = looks.tick(), if !driver.asked.is_empty() => driver.answer(),
         }
     }
@@ -137,22 +151,93 @@ impl Driver {
     fn end(&mut self, done: Result<(), String>) {
         self.work = None;
         self.step(Event::Ended { well: done.is_ok() });
+        if let Some(revision) = self.returning.take() {
+            self.returned(&revision, done.as_ref().err());
+        }
         if let Some(reply) = self.asked_back.take() {
             self.reply(reply, done);
         }
         self.answer();
     }
 
-    /// Applies `plugin.yaml`. What was refused may be granted now, and a component that is being activated begins
-    /// again: none is activated that was judged by the file before.
-    async fn read_plugin_file(&mut self, offered: Result<Candidate, LoadError>) {
-        if self.plugin.apply_plugin_file(offered).await {
-            self.step(Event::FileChanged);
-            let config = self.plugin.plugin();
-            self.component.redirect(config.component.clone(), config.limits.component_bytes);
-            // The file may have another component by now, and a reload is about that one.
-            if !self.asked.is_empty() || self.plugin.controller.active().is_none() {
-                self.component.request();
+    /// Applies `plugin.yaml` or the object. What was refused may be granted now, and a component that is being activated
+    /// begins again: none is activated that was judged by what was said before.
+    async fn read_definition(&mut self, offered: Result<Candidate, LoadError>) {
+        match self.plugin.apply_definition(offered).await {
+            Applied::Nothing => {}
+            Applied::Control => {
+                self.plugin.control_failing.lock().take();
+                self.controls_changed();
+            }
+            Applied::All => {
+                self.step(Event::FileChanged);
+                let config = self.plugin.plugin();
+                self.component.redirect(
+                    config.component.clone(),
+                    config.limits.component_bytes,
+                    config.source.file.is_none(),
+                );
+                // The file may have another component by now, and a reload is about that one.
+                if !self.asked.is_empty() || self.plugin.controller.active().is_none() {
+                    self.component.request();
+                }
+            }
+        }
+    }
+
+    /// Has a component judged again that waited for an approval, or because another was to be active.
+    fn controls_changed(&mut self) {
+        if self.work.is_none() {
+            self.component.offer_again();
+        }
+    }
+
+    /// Does what `spec.revision` and `spec.approve` want and is not so yet.
+    async fn control(&mut self) {
+        let plugin = self.plugin.clone();
+        let (wanted, refused) = (plugin.plugin().control.clone(), plugin.controller.slot.refused());
+        let waiting = refused.filter(Refused::can_be_approved).and_then(|refused| refused.digest);
+        let known = Known {
+            active: plugin.controller.active().map(|active| active.revision.digest()),
+            waiting,
+            was_approved: waiting.is_some_and(|waiting| plugin.history().was_approved(waiting)),
+        };
+        match self.controls.next(&wanted, known, std::time::Instant::now()) {
+            None => {}
+            Some(Act::Approve(digest)) => match plugin.approve(Some(&digest.full())).await {
+                Ok(()) => self.component.offer_again(),
+                Err(why) => *plugin.control_failing.lock() = Some(why),
+            },
+            Some(Act::Return(revision)) => self.return_to(revision),
+        }
+    }
+
+    /// Begins to activate the revision that `spec.revision` names.
+    fn return_to(&mut self, revision: String) {
+        let earlier = match self.plugin.earlier(Some(&revision)) {
+            Ok(earlier) => earlier,
+            // It may be what the source has.
+            Err(_) if self.component.offered().is_none() => return,
+            Err(why) => return self.returned(&revision, Some(&why)),
+        };
+        if self.step(Event::RollbackAsked) == Work::Begins {
+            let plugin = self.plugin.clone();
+            self.begin(plugin.return_to(earlier).boxed());
+            self.returning = Some(revision);
+        }
+    }
+
+    fn returned(&mut self, revision: &str, failed: Option<&String>) {
+        match failed {
+            None => {
+                self.plugin.control_failing.lock().take();
+                self.component.offer_again();
+            }
+            Some(why) => {
+                let plugin = &*self.plugin.controller.name;
+                tracing::warn!(plugin, revision, "the revision that spec.revision names cannot be activated: {why}");
+                *self.plugin.control_failing.lock() = Some(format!("spec.revision {revision}: {why}"));
+                self.controls.failed(revision, std::time::Instant::now());
             }
         }
     }
@@ -186,7 +271,7 @@ impl Driver {
         }
         self.component.request();
         if self.asked.is_empty() {
-            self.plugin_file.look_anew();
+            self.definition.look_anew();
             self.component.look_anew();
         }
     }
@@ -217,7 +302,7 @@ impl Driver {
 
     /// Answers the callers, once nothing is under way or left to be read.
     fn answer(&mut self) {
-        if self.work.is_some() || self.plugin_file.has_changed() || self.component.has_changed() {
+        if self.work.is_some() || self.definition.has_changed() || self.component.has_changed() {
             return;
         }
         for reply in std::mem::take(&mut self.asked) {

@@ -105,9 +105,12 @@ impl ManagedPlugin {
         }
     }
 
-    /// Returns why a component is not tried: it was rolled back, or there is no active revision with which to compare
+    /// Returns why a component is not tried: another is to be active, it was rolled back, or there is no active revision with which to compare
     /// what it would delete. Otherwise it is tried again, for it may break less by now.
     fn blocked(&self, digest: Digest) -> Option<LoadError> {
+        if let Some(pinned) = self.plugin().control.revision.as_ref() {
+            return (!pinned.is_of(digest)).then(|| LoadError::RevisionPinned(pinned.hex()));
+        }
         let is_comparable = self.controller.active().is_some();
         let may_try =
             |history: &History| is_comparable || history.requires_approval(digest).is_some_and(|last| last.fails);

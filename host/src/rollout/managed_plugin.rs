@@ -1,11 +1,13 @@
 //! A plugin with all that is known of it: the active revision, its history, what `plugin.yaml` says; and its status.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::client::Cluster;
 use crate::cluster::events::Recorder;
@@ -14,7 +16,7 @@ use crate::cluster::watch::Watches;
 use crate::config::{HostSettings, PluginConfig};
 use crate::reconcile::controller::Controller;
 use crate::reconcile::views;
-use crate::rollout::history::{History, Room};
+use crate::rollout::history::{Entry, History, Room};
 use crate::rollout::host_lock::{self, HostLock, LockError};
 use crate::rollout::status::{InProgress, MemoryStatus, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
 use crate::sandbox::compile::Compiler;
@@ -69,7 +71,23 @@ pub struct ManagedPlugin {
     pub(crate) history_failing: Arc<Mutex<Option<String>>>,
     /// Why this host waits, if another one runs this plugin.
     standby: Mutex<Option<String>>,
+    /// Why what `spec.revision` or `spec.approve` wants cannot be done.
+    pub(crate) control_failing: Mutex<Option<String>>,
+    /// What is known of a component that is fetched.
+    pub(crate) fetched: Mutex<Fetched>,
+    /// Wakes the fetch where the source may be another.
+    pub(crate) redefined: Notify,
+    tasks: Mutex<Vec<AbortOnDropHandle<()>>>,
     requests: mpsc::Sender<Request>,
+}
+
+/// What is known of a component that is fetched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// Where it came from, exactly: the digest of a manifest, the version of a ConfigMap.
+    pub resolved: Option<String>,
+    /// Why it cannot be fetched now, in one word and in words.
+    pub failing: Option<(&'static str, String)>,
 }
 
 /// The state of a plugin's revisions.
@@ -177,8 +195,58 @@ impl ManagedPlugin {
             history_failing: Arc::new(Mutex::new(history.failing().map(str::to_owned))),
             history: Arc::new(Mutex::new(history)),
             standby: Mutex::default(),
+            control_failing: Mutex::default(),
+            fetched: Mutex::default(),
+            redefined: Notify::new(),
+            tasks: Mutex::default(),
             requests,
         }
+    }
+
+    /// Runs a task until the plugin is stopped.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.lock().push(AbortOnDropHandle::new(tokio::spawn(task)));
+    }
+
+    /// Stops the plugin: reconciles that run may end, and then nothing of it is left in the host. Its parents and their
+    /// children stay as they are.
+    pub async fn stop(&self) {
+        self.controller.queue.close().await;
+        drop(std::mem::take(&mut *self.tasks.lock()));
+        let (name, watches) = (&self.controller.name, &self.shared.watches);
+        for viewer in [Viewer::active(name), Viewer::candidate(name), Viewer::shadow(name)] {
+            watches.all().iter().for_each(|watch| watches.unsubscribe(&watch.scope, &viewer));
+        }
+        let host = &self.shared.host;
+        host.parentage.forget(name);
+        host.holders.forget(name);
+        host.memory.forget(name);
+        self.shared.metrics.forget(name);
+    }
+
+    /// Returns what is known of a component that is fetched.
+    pub fn fetched(&self) -> Fetched {
+        self.fetched.lock().clone()
+    }
+
+    /// Returns why what `spec.revision` or `spec.approve` wants cannot be done.
+    pub fn control_failing(&self) -> Option<String> {
+        self.control_failing.lock().clone()
+    }
+
+    /// Returns what happened to its revisions, the newest last.
+    pub fn history_entries(&self) -> Vec<Entry> {
+        self.history().entries().to_vec()
+    }
+
+    /// Returns the finalizers that parents may have from this plugin.
+    pub fn finalizers(&self) -> BTreeSet<String> {
+        let mut all = self.history().finalizers();
+        if let Some(active) = self.controller.active() {
+            all.extend(active.revision.descriptor().finalizer.clone());
+            all.extend(active.former_finalizers.iter().cloned());
+        }
+        all
     }
 
     /// Returns what `plugin.yaml` says.
@@ -378,11 +446,7 @@ impl ManagedPlugin {
     /// Returns the status of `plugin.yaml`.
     fn plugin_file_status(&self) -> PluginFileStatus {
         let PluginFile { config: plugin, refused } = &*self.plugin_file.lock();
-        PluginFileStatus {
-            file: plugin.path.display().to_string(),
-            refused: refused.clone(),
-            not_granted: self.lacking(),
-        }
+        PluginFileStatus { file: plugin.origin.to_string(), refused: refused.clone(), not_granted: self.lacking() }
     }
 
     /// Returns what the active revision asks for and is no longer granted, and what that means.

@@ -2,8 +2,11 @@
 //! that happens, [`install`] for the activation of a component, [`rollback`] for rolling back.
 
 pub mod config_reload;
+mod control;
+pub mod definition;
 pub mod driver;
 pub mod dry_run;
+mod fetch;
 pub mod history;
 pub mod host_lock;
 pub mod install;
@@ -23,23 +26,40 @@ use crate::cluster::rate_limit::RateLimit;
 use crate::config::PluginConfig;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::worker;
-use crate::rollout::history::History;
+use crate::rollout::definition::Definition;
+use crate::rollout::history::{Entry, History};
 use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 
-/// Starts the workers and the rollout of a plugin.
+/// Starts the workers and the rollout of a plugin that a file describes.
 pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<ManagedPlugin> {
+    let definition = match plugin.origin.file() {
+        Some(path) => Definition::file(path),
+        None => Definition::fixed(),
+    };
+    start_as(plugin, definition, Vec::new(), shared)
+}
+
+/// Starts the workers and the rollout of a plugin, with the history that is remembered elsewhere.
+pub fn start_as(
+    plugin: PluginConfig,
+    definition: Definition,
+    remembered: Vec<Entry>,
+    shared: Arc<Shared>,
+) -> Arc<ManagedPlugin> {
     config_reload::warn_of_doubtful(&plugin);
     let (requests, commands) = mpsc::channel(1);
     let place = plugin.place(&shared.cluster.identity, shared.watches.namespace());
-    let history = History::open(shared.kept.as_deref(), &place, shared.room.clone());
+    let history = History::open(shared.kept.as_deref(), &place, shared.room.clone()).or_later(remembered);
     let identity = Identity::plugin(&shared.host.namespace, &plugin.name);
     let kinds = shared.watches.kinds.clone();
     let rate_limit = RateLimit::new(&plugin.name, &plugin.limits, shared.metrics.clone());
     let writer = Writer::new(&shared.cluster, kinds.clone(), &plugin.name, identity, rate_limit);
     let controller =
         Controller::new(plugin.name.clone(), writer, shared.recorder.clone(), kinds, shared.metrics.clone());
+    controller.pause(plugin.control.paused);
     let managed = Arc::new(ManagedPlugin::new(controller, shared, plugin, history, requests));
-    tokio::spawn(worker::run(managed.controller.clone()));
-    tokio::spawn(driver::run(managed.clone(), commands));
+    managed.spawn(worker::run(managed.controller.clone()));
+    managed.spawn(driver::run(managed.clone(), definition, commands));
+    managed.spawn(fetch::run(managed.clone()));
     managed
 }

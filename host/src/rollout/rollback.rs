@@ -184,6 +184,17 @@ impl ManagedPlugin {
         Ok(())
     }
 
+    /// Activates the revision that `spec.revision` names. What is active meanwhile is not held to be bad, and may be
+    /// activated again once none is named.
+    ///
+    /// # Errors
+    /// Why that is not possible.
+    pub(crate) async fn return_to(self: Arc<Self>, target: Digest) -> Result<(), String> {
+        self.in_time(self.activate_again(target, Start::Return("spec.revision names it"))).await?;
+        tracing::info!(plugin = &*self.controller.name, digest = %target, "the revision that spec.revision names is active");
+        Ok(())
+    }
+
     fn show_what_still_is_refused(
         &self,
         offered: Option<Digest>,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
+use crate::config::manifest::Mode;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::observe::{observe_at, unix_millis};
@@ -27,6 +28,8 @@ use hotshoe_core::model::object::Object;
 const AT_ONCE: usize = 16;
 /// The time limit of all cases of a component together.
 const CASES: Duration = Duration::from_secs(30);
+/// Why a component is not activated that is good.
+const SHADOW: &str = "spec.mode is Shadow, so it waits until spec.approve names it";
 /// How many parents a revision is asked about at most until it decides one.
 const FIRST_CALLS: usize = 5;
 
@@ -38,6 +41,9 @@ impl ManagedPlugin {
     /// deletes the children of many; where none is active, where it fails on the first parents.
     pub(crate) async fn examine(&self, new: &ActiveRevision) -> Result<(), LoadError> {
         let digest = new.revision.digest();
+        if new.plugin.control.mode == Mode::Shadow && !self.was_active(digest) {
+            return Err(LoadError::ApprovalRequired(SHADOW.to_owned()));
+        }
         let found = match self.controller.active() {
             Some(active) => {
                 self.show_step(Step::Survey);

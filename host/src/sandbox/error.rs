@@ -105,6 +105,11 @@ pub enum LoadError {
     /// It was active before, and did worse than the one before it.
     #[error("rolled back: {0}; fix the component, or run `hotshoe approve` to activate it anyway")]
     RolledBack(String),
+    /// An administrator wants another revision to be active.
+    #[error(
+        "spec.revision wants {0} to be active; remove it, or name this component there, to have this one activated"
+    )]
+    RevisionPinned(String),
     /// A case that the component carries failed.
     #[error("it was tried and failed: {0}; fix it and build it again")]
     SelfTestFailed(String),
@@ -163,6 +168,7 @@ pub enum Reason {
     SelfTestFailed,
     ApprovalRequired,
     RolledBack,
+    RevisionPinned,
 }
 
 impl Reason {
@@ -188,6 +194,7 @@ impl Reason {
             Self::SelfTestFailed => "SelfTestFailed",
             Self::ApprovalRequired => "ApprovalRequired",
             Self::RolledBack => "RolledBack",
+            Self::RevisionPinned => "RevisionPinned",
         }
     }
 }
@@ -216,6 +223,7 @@ impl LoadError {
             LoadError::SelfTestFailed(_) => Reason::SelfTestFailed,
             LoadError::ApprovalRequired(_) => Reason::ApprovalRequired,
             LoadError::RolledBack(_) => Reason::RolledBack,
+            LoadError::RevisionPinned(_) => Reason::RevisionPinned,
         }
     }
 }

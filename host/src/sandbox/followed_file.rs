@@ -29,6 +29,8 @@ pub struct FollowedFile {
     poll: Duration,
     /// Whether a change of the file is looked for. Otherwise it is read when that is requested.
     follows: bool,
+    /// Whether a file that is not there yet is waited for without an error.
+    is_awaited: bool,
     /// A read was requested and has not ended yet.
     requested: bool,
     /// Only this component is offered: a request to offer it again is none to offer another one.
@@ -83,6 +85,7 @@ impl FollowedFile {
             cap,
             poll: POLL,
             follows: true,
+            is_awaited: false,
             requested: true,
             only: None,
             seen: Seen::default(),
@@ -94,6 +97,12 @@ impl FollowedFile {
     #[must_use]
     pub fn following(self, follows: bool) -> Self {
         Self { follows, ..self }
+    }
+
+    /// The same, but with `awaited` a file that is not there is waited for, and no error.
+    #[must_use]
+    pub fn awaited(self, is_awaited: bool) -> Self {
+        Self { is_awaited, ..self }
     }
 
     /// Sets the poll interval.
@@ -131,9 +140,9 @@ impl FollowedFile {
     }
 
     /// Reads another file from now on, or the same one up to another size, and returns its content in any case.
-    pub fn redirect(&mut self, paths: Vec<PathBuf>, cap: Size) {
+    pub fn redirect(&mut self, paths: Vec<PathBuf>, cap: Size, is_awaited: bool) {
         let is_another = self.paths != paths;
-        (self.paths, self.cap, self.reading) = (paths, cap, None);
+        (self.paths, self.cap, self.is_awaited, self.reading) = (paths, cap, is_awaited, None);
         self.offer_again();
         if is_another {
             self.request();
@@ -200,6 +209,9 @@ impl FollowedFile {
         let metadata = fs::metadata(self.path());
         let look = metadata.as_ref().ok().map(Look::from);
         let lasts = self.seen.lasts(look, Instant::now());
+        if self.is_awaited && metadata.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return Ok(None);
+        }
         let metadata = metadata.map_err(|error| self.unreadable(error))?;
         let look = Look::from(&metadata);
         if !metadata.is_file() {
@@ -250,12 +262,13 @@ impl Seen {
     }
 }
 
-/// Returns which of several paths to follow: the first if it exists, else the next whose folder exists, for that is where
-/// the file is or will be.
+/// Returns which of several paths to follow: the first that exists, else the first but one whose folder exists, for that is
+/// where the file will be.
 pub fn chosen(paths: &[PathBuf]) -> &Path {
     let Some((first, others)) = paths.split_first() else { return Path::new("") };
+    let there = paths.iter().find(|path| path.exists());
     let elsewhere = || others.iter().find(|path| path.parent().is_some_and(Path::is_dir));
-    if first.exists() { first } else { elsewhere().unwrap_or(first) }
+    there.or_else(elsewhere).unwrap_or(first)
 }
 
 /// Reads at most `cap` bytes, whatever the file claims, and the metadata of the file that was read.
@@ -432,7 +445,7 @@ mod tests {
         assert_eq!(source.offered(), Some(Digest::of(b"one")));
         source.redirect(source.paths.clone(), Size(99));
         assert!(next(&mut source).await.is_none() && !source.has_changed());
-        source.redirect(vec![folder.path("another.wasm"), folder.path("plugin.wasm")], Size(99));
+        source.redirect(vec![folder.path("another.wasm"), folder.path("plugin.wasm")], Size(99), false);
         assert_eq!(bytes(next(&mut source).await), Some(b"other".to_vec()), "another file is read, whatever it holds");
         source.offer_again();
         source.request();
@@ -534,10 +547,10 @@ mod tests {
         folder.write("other.wasm", b"one");
         let mut source = folder.source();
         assert!(twice(&mut source).await.is_some());
-        source.redirect(vec![folder.path("other.wasm")], Size(2));
+        source.redirect(vec![folder.path("other.wasm")], Size(2), false);
         assert!(source.look().await.is_none());
         assert_eq!(later(&mut source).await.unwrap().unwrap_err().reason().as_str(), "ComponentTooLarge");
-        source.redirect(vec![folder.path("other.wasm")], Size(3));
+        source.redirect(vec![folder.path("other.wasm")], Size(3), false);
         assert_eq!(bytes(source.look().await), Some(b"one".to_vec()));
     }
 

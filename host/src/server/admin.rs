@@ -3,7 +3,6 @@
 //! socket alone.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -18,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::rollout::dry_run::{Line, NotRun, Turn};
-use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin};
+use crate::rollout::managed_plugin::AdminCommand;
 use crate::rollout::status::PluginStatus;
 use crate::sandbox::error::LoadError;
 use crate::server::About;
@@ -42,6 +41,9 @@ pub struct HostStatus {
     pub context: String,
     /// Whether every plugin is ready.
     pub ready: bool,
+    /// Why it is not known which plugins there are, where `Plugin` objects say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
     /// The plugins.
     pub plugins: Vec<PluginStatus>,
 }
@@ -66,11 +68,13 @@ pub(super) fn routes(about: About) -> Router {
 }
 
 async fn status(State(about): State<About>) -> Json<HostStatus> {
-    let plugins: Vec<_> = about.plugins.iter().map(|plugin| plugin.status()).collect();
+    let unknown = about.fleet.unknown_because();
+    let plugins: Vec<_> = about.fleet.all().iter().map(|plugin| plugin.status()).collect();
     Json(HostStatus {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         context: about.context,
-        ready: plugins.iter().all(|plugin| plugin.ready),
+        ready: unknown.is_none() && plugins.iter().all(|plugin| plugin.ready),
+        unknown,
         plugins,
     })
 }
@@ -93,15 +97,6 @@ fn problem(status: StatusCode, error: String) -> Response {
     (status, Json(Problem { error })).into_response()
 }
 
-impl About {
-    fn plugin(&self, name: &str) -> Result<&Arc<ManagedPlugin>, String> {
-        self.plugins.iter().find(|plugin| *plugin.controller.name == *name).ok_or_else(|| {
-            let known: Vec<_> = self.plugins.iter().map(|plugin| plugin.controller.name.to_string()).collect();
-            format!("this host has no plugin {name}; it has {}", known.join(", "))
-        })
-    }
-}
-
 /// Which revision is meant.
 #[derive(Deserialize)]
 struct Revision {
@@ -121,14 +116,14 @@ async fn approve(about: State<About>, name: Path<String>, Query(which): Query<Re
 }
 
 async fn history(State(about): State<About>, Path(name): Path<String>) -> Response {
-    match about.plugin(&name) {
+    match about.fleet.find(&name) {
         Ok(plugin) => Json(plugin.shown_history()).into_response(),
         Err(unknown) => problem(StatusCode::NOT_FOUND, unknown),
     }
 }
 
 async fn carry_out(State(about): State<About>, Path(name): Path<String>, command: AdminCommand) -> Response {
-    let plugin = match about.plugin(&name) {
+    let plugin = match about.fleet.find(&name) {
         Ok(plugin) => plugin,
         Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
     };
@@ -153,13 +148,13 @@ async fn shadow(
     Query(wanted): Query<Wanted>,
     body: Body,
 ) -> Response {
-    let plugin = match about.plugin(&name) {
+    let plugin = match about.fleet.find(&name) {
         Ok(plugin) => plugin,
         Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
     };
     let run = async {
         // Before the body: who has to wait does not fill the memory meanwhile.
-        let turn = match Turn::begin(plugin) {
+        let turn = match Turn::begin(&plugin) {
             Ok(turn) => turn,
             Err(busy) => {
                 drain(body).await;

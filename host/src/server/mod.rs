@@ -26,8 +26,7 @@ use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
 
 use crate::cluster::client::Cluster;
-
-use crate::rollout::managed_plugin::ManagedPlugin;
+use crate::fleet::Fleet;
 use crate::server::admin_socket::AdminSocket;
 use crate::server::authorization::Authorizer;
 use crate::telemetry::metrics::Metrics;
@@ -36,7 +35,7 @@ use crate::telemetry::metrics::Metrics;
 #[derive(Clone)]
 pub struct About {
     /// The plugins.
-    pub plugins: Arc<[Arc<ManagedPlugin>]>,
+    pub fleet: Arc<Fleet>,
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The kubeconfig context.

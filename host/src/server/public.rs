@@ -22,7 +22,7 @@ pub(super) fn probes(about: About) -> Router {
 }
 
 async fn scraped(State(about): State<About>) -> Response {
-    for plugin in about.plugins.iter() {
+    for plugin in about.fleet.all() {
         let controller = &plugin.controller;
         about.metrics.breaker(&controller.name, controller.breaker.shown(Instant::now()).state);
         let (waiting, running) = controller.queue.depth();
@@ -38,7 +38,14 @@ async fn scraped(State(about): State<About>) -> Response {
 /// Answers whether every plugin has an active revision and every store follows the API server; otherwise which
 /// does not.
 async fn ready(State(about): State<About>) -> (StatusCode, String) {
-    let waiting = about.plugins.iter().map(|plugin| plugin.status()).filter(|status| !status.ready);
+    if about.fleet.unknown_because().is_some() {
+        return (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not ready: the Plugin objects are not known; `hotshoe status` says why\n".to_owned(),
+        );
+    }
+    let all = about.fleet.all();
+    let waiting = all.iter().map(|plugin| plugin.status()).filter(|status| !status.ready);
     let waiting: Vec<String> = waiting.map(|status| status.name).collect();
     if waiting.is_empty() {
         return (StatusCode::OK, "ok\n".to_owned());

@@ -160,6 +160,15 @@ impl RevisionMetrics {
         }
     }
 
+    /// Ends the series of a plugin that is removed.
+    pub fn forget(&self, plugin: &str) {
+        let revisions = self.lock().remove(plugin).unwrap_or_default();
+        for revision in &revisions {
+            self.info.remove(&revision.deciding(plugin));
+            self.remove(plugin, revision);
+        }
+    }
+
     fn remove(&self, plugin: &str, old: &Shown) {
         for end in End::ALL {
             self.calls.remove(&by_end(plugin, old.digest, end));

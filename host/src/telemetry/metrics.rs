@@ -312,6 +312,21 @@ impl Metrics {
         }
     }
 
+    /// Ends the series that say how a plugin is, because it is removed. What was counted of it stays, as counters never
+    /// go down.
+    pub fn forget(&self, plugin: &str) {
+        for gauge in [&self.depth, &self.active, &self.deleting, &self.stalled, &self.memory_limits] {
+            gauge.remove(&by(plugin));
+        }
+        for part in PARTS {
+            self.memory.remove(&ByPart { controller: plugin.into(), part: part.as_str() });
+        }
+        for state in [State::Closed, State::HalfOpen, State::Open] {
+            self.breaker.remove(&ByState { controller: plugin.into(), state: state.as_str() });
+        }
+        self.revisions.forget(plugin);
+    }
+
     /// Counts an opening of a plugin's circuit breaker.
     pub fn opened(&self, plugin: &str) {
         self.openings.get_or_create(&by(plugin)).inc();

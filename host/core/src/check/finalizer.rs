@@ -129,6 +129,11 @@ impl Holders {
         Ok(())
     }
 
+    /// Notes that a plugin is removed from the host.
+    pub fn forget(&self, plugin: &str) {
+        self.0.lock().retain(|_, holder| **holder != *plugin);
+    }
+
     /// Returns another plugin than this one that has a finalizer.
     pub fn other_than(&self, plugin: &str, finalizer: &str) -> Option<Arc<str>> {
         self.0.lock().get(finalizer).filter(|holder| ***holder != *plugin).cloned()

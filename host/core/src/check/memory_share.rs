@@ -159,6 +159,11 @@ impl SharedMemory {
         Account { plugin: plugin.clone(), shared: self.clone(), held }
     }
 
+    /// Notes that a plugin is removed from the host, and its share is free for the others.
+    pub fn forget(&self, plugin: &str) {
+        self.held.write().remove(plugin);
+    }
+
     fn by_plugin(&self) -> ByPlugin {
         let mut all: Vec<_> = self.held.read().iter().map(|(plugin, held)| (plugin.clone(), held.sum())).collect();
         all.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));

@@ -45,6 +45,13 @@ impl ParentKind {
         is_custom(&self.group)
     }
 
+    /// Returns whether an object may be a parent by both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let everything = LabelSelector::default();
+        let [mine, theirs] = [self, other].map(|parent| parent.selector.as_ref().unwrap_or(&everything));
+        self.group == other.group && self.kind == other.kind && mine.overlaps(theirs)
+    }
+
     /// Whether some plugin may have such parents.
     ///
     /// # Errors
@@ -88,6 +95,11 @@ impl Parentage {
     /// Notes the parent kind of a plugin's active component.
     pub fn note_active(&self, plugin: &Arc<str>, parent: &Kind) {
         self.0.lock().entry(plugin.clone()).or_default().active = Some(parent.clone());
+    }
+
+    /// Notes that a plugin is removed from the host.
+    pub fn forget(&self, plugin: &str) {
+        self.0.lock().remove(plugin);
     }
 
     /// Returns whether the host has a plugin of this name.

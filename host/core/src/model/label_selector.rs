@@ -1,6 +1,6 @@
 //! Which objects are meant by their labels, as Kubernetes' `LabelSelector` says it. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,8 @@ use crate::model::names::{is_plain, is_qualified};
 
 /// The most requirements of one selector: it becomes a part of a request's address.
 const REQUIREMENTS: usize = 32;
+/// A value that no selector names: none may begin so.
+const UNNAMED: &str = "/";
 /// The most values of one requirement.
 const VALUES: usize = 32;
 
@@ -66,6 +68,34 @@ impl LabelSelector {
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.match_labels.iter().all(|(key, value)| label(key) == Some(value))
             && self.match_expressions.iter().all(|requirement| requirement.is_met(label(&requirement.key)))
+    }
+
+    /// Returns whether some labels may fulfil both this and another one.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let keys: BTreeSet<&str> = self.keys().chain(other.keys()).collect();
+        keys.into_iter().all(|key| {
+            let both = [self, other];
+            // Of one key a label has one value, which one of those that are named decides, or another, or none.
+            let named = both.iter().flat_map(|selector| selector.values_of(key)).map(Some);
+            let others = [Some(UNNAMED), None];
+            named.chain(others).any(|value| both.iter().all(|selector| selector.allows(key, value)))
+        })
+    }
+
+    /// Returns the values that it names for a key.
+    fn values_of<'a>(&'a self, key: &str) -> Vec<&'a str> {
+        let expressions = self.match_expressions.iter().filter(|requirement| requirement.key == key);
+        let expected = self.match_labels.get(key).into_iter();
+        expected.chain(expressions.flat_map(|requirement| &requirement.values)).map(String::as_str).collect()
+    }
+
+    fn allows(&self, key: &str, value: Option<&str>) -> bool {
+        self.match_labels.get(key).is_none_or(|expected| value == Some(expected))
+            && self
+                .match_expressions
+                .iter()
+                .filter(|requirement| requirement.key == key)
+                .all(|requirement| requirement.is_met(value))
     }
 
     /// Whether the API server accepts it.
@@ -145,6 +175,32 @@ impl fmt::Display for LabelRequirement {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn selectors_overlap_unless_one_label_cannot_fulfil_both() {
+        let selector = |json: serde_json::Value| serde_json::from_value::<LabelSelector>(json).unwrap();
+        let label = |value: &str| selector(serde_json::json!({ "matchLabels": { "a": value } }));
+        let rule = |operator: &str, values: &[&str]| {
+            selector(
+                serde_json::json!({ "matchExpressions": [{ "key": "a", "operator": operator, "values": values }] }),
+            )
+        };
+        let other = selector(serde_json::json!({ "matchLabels": { "b": "1" } }));
+        for (one, two, overlap) in [
+            (LabelSelector::default(), label("1"), true),
+            (label("1"), label("1"), true),
+            (label("1"), label("2"), false),
+            (label("1"), other, true),
+            (rule("In", &["1", "2"]), rule("In", &["2", "3"]), true),
+            (rule("In", &["1"]), rule("NotIn", &["1"]), false),
+            (rule("NotIn", &["1"]), rule("NotIn", &["2"]), true),
+            (rule("Exists", &[]), rule("DoesNotExist", &[]), false),
+            (rule("Exists", &[]), rule("NotIn", &["1"]), true),
+            (rule("DoesNotExist", &[]), rule("NotIn", &["1"]), true),
+        ] {
+            assert_eq!((one.overlaps(&two), two.overlaps(&one)), (overlap, overlap), "{one} and {two}");
+        }
+    }
+
     use serde_json::{Value, json};
 
     use super::*;

@@ -1,9 +1,10 @@
 //! Sizes and spans of time as `plugin.yaml` writes them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 pub(crate) const KIB: u64 = 1024;
@@ -11,9 +12,23 @@ pub(crate) const MIB: u64 = 1024 * KIB;
 pub(crate) const GIB: u64 = 1024 * MIB;
 
 /// A number of bytes; in YAML a plain number or Kubernetes' binary quantities, `64Mi`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
-#[schemars(extend("x-kubernetes-int-or-string" = true), transparent)]
-pub struct Size(#[schemars(with = "String")] pub u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub u64);
+
+impl JsonSchema for Size {
+    fn schema_name() -> Cow<'static, str> {
+        "Size".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        // Beside it, the API server accepts no `type`.
+        json_schema!({ "x-kubernetes-int-or-string": true })
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+}
 
 impl Size {
     /// As a length in memory.

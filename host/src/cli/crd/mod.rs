@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cli::project::{self, Folder, Language, shown};
 use crate::cli::terminal;
-use crate::config::{file, folders};
+use crate::config::{file, folders, plugin_resource};
 use definition::Definition;
 use source::Source;
 
@@ -21,7 +21,8 @@ use source::Source;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     hotshoe crd plugins/memcached | kubectl apply -f -\n  \
-    hotshoe crd --out crds                              # of every plugin, as crds/GROUP_PLURAL.yaml\n\n\
+    hotshoe crd --out crds                              # of every plugin, as crds/GROUP_PLURAL.yaml\n  \
+    hotshoe crd --host | kubectl apply -f -             # of Plugin, for a host that follows such objects\n\n\
     It comes from the binary `crd` of the plugin's crate, or else from crd.yaml beside plugin.yaml, and must be one that the \
     API server takes: a structural schema, one storage version, a status subresource, the kind of spec.parent.\n\n\
     Plugins may share a kind: then their definitions must be equal. A kind of Kubernetes itself has none, which is noted.")]
@@ -29,6 +30,9 @@ pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files [default: this folder, or all in plugins/]
     #[arg(value_name = "PLUGIN")]
     plugins: Vec<PathBuf>,
+    /// The definition of the host's own kind, Plugin, instead
+    #[arg(long, conflicts_with = "plugins")]
+    host: bool,
     /// Write each to a file GROUP_PLURAL.yaml in this folder instead
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     out: Option<PathBuf>,
@@ -56,7 +60,7 @@ impl Args {
     /// # Errors
     /// Where a plugin has none, or the API server would refuse it.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let definitions = self.find()?;
+        let definitions = if self.host { of_host()? } else { self.find()? };
         match &self.out {
             Some(out) => write(&definitions, out),
             None => print(&definitions, self.output),
@@ -105,6 +109,13 @@ impl Args {
         );
         Ok(found)
     }
+}
+
+/// Returns the definition of `Plugin`.
+fn of_host() -> anyhow::Result<BTreeMap<String, Found>> {
+    let definition = Definition::read(plugin_resource::definition()?)?;
+    let source = "host/src/config/manifest.rs and plugin_resource.rs".to_owned();
+    Ok(BTreeMap::from([(definition.name.clone(), Found { definition, source })]))
 }
 
 fn definition(folder: &Folder, source: &Source) -> anyhow::Result<Definition> {

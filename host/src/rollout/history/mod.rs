@@ -67,6 +67,18 @@ impl History {
         self.note(digest, &self.version_of(digest), Event::Approved, "");
     }
 
+    /// Returns the longer memory of two: this one, or what is remembered of the same plugin elsewhere.
+    #[must_use]
+    pub fn or_later(mut self, remembered: Vec<Entry>) -> Self {
+        let last = |entries: &[Entry]| entries.last().map(|entry| entry.at);
+        if last(&remembered) > last(&self.entries) {
+            self.entries = remembered;
+            self.evict();
+            self.save();
+        }
+        self
+    }
+
     fn version_of(&self, digest: Digest) -> String {
         let known = self.entries.iter().rfind(|entry| entry.digest == digest && !entry.version.is_empty());
         known.map(|entry| entry.version.clone()).unwrap_or_default()

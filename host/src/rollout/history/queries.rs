@@ -48,6 +48,11 @@ impl History {
         since.into_iter().find(is_it).is_some_and(|last| last.event == Event::Approved)
     }
 
+    /// Returns whether a component was ever approved.
+    pub fn was_approved(&self, digest: Digest) -> bool {
+        self.entries.iter().any(|entry| entry.digest == digest && entry.event == Event::Approved)
+    }
+
     /// Returns the component that was activated last.
     pub fn current(&self) -> Option<Digest> {
         self.entries.iter().rfind(|entry| entry.event == Event::Activated).map(|entry| entry.digest)

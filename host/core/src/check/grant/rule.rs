@@ -24,8 +24,9 @@ pub struct Rule {
     pub kind: String,
     /// What may be done with objects of that kind.
     pub verbs: Vec<Verb>,
-    /// In which namespaces. A child never leaves the namespace of its parent, if that has one, whatever this says.
+    /// In which namespaces: `own`, `cluster`, a list of names, or `{matchLabels: …}`. A child never leaves the namespace of its parent, if that has one, whatever this says.
     #[serde(default)]
+    #[schemars(with = "serde_json::Value")]
     pub namespaces: Namespaces,
     /// Names of the objects, in each one `*` at most; empty for all. Secrets are read by name
     /// only.

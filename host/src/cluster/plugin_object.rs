@@ -1,0 +1,180 @@
+//! `Plugin` objects: their watch, and what the host writes to them.
+
+use std::sync::Arc;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::cluster::apply::{APPLY, JSON_PATCH, MERGE_PATCH};
+use crate::cluster::apply_body;
+use crate::cluster::client::{ApiCall, Cluster};
+use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
+use crate::cluster::identity::{Identity, Permit};
+use crate::cluster::shared_watch::{Role, Scope, SharedWatch, Subscriber, Viewer};
+use crate::cluster::watch::Watches;
+use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::object::{HOST_MANAGER, Key, Lens, Object};
+use hotshoe_core::model::projection::Projection;
+
+/// Returns the resource of `Plugin` objects.
+pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> Resource {
+    Resource { kind: Kind::new(group, version, kind), plural: plural.to_owned(), namespaced: false, has_status: true }
+}
+
+/// Watches all objects of the resource, whole but for what the API server notes of field managers.
+pub fn watch(watches: &Watches, resource: &Resource, subscriber: Subscriber) -> Arc<SharedWatch> {
+    let projection = Projection::new(&["apiVersion", "kind", "spec", "metadata.creationTimestamp"]);
+    let lens = Lens { projection, labels: Vec::new(), status: true };
+    let viewer = Viewer::active(&HOST_MANAGER.into());
+    watches.subscribe(&Scope::new(resource.kind.clone(), ""), &lens, (&viewer, Role::Parent), subscriber)
+}
+
+/// Adds a finalizer to an object that has none of its name, as the host.
+///
+/// # Errors
+/// The API server's error; a conflict where the object was changed meanwhile.
+pub async fn add_finalizer(
+    cluster: &Cluster,
+    resource: &Resource,
+    object: &Object,
+    finalizer: &str,
+    permit: &Permit,
+) -> Result<String, ApiError> {
+    let mut finalizers: Vec<&str> = object.finalizers.iter().map(|present| &**present).collect();
+    finalizers.push(finalizer);
+    set_finalizers(cluster, resource, object, &finalizers, permit).await
+}
+
+/// Removes a finalizer, as the host; those of others stay.
+///
+/// # Errors
+/// The API server's error; a conflict where the object was changed meanwhile.
+pub async fn remove_finalizer(
+    cluster: &Cluster,
+    resource: &Resource,
+    object: &Object,
+    finalizer: &str,
+    permit: &Permit,
+) -> Result<String, ApiError> {
+    let present = object.finalizers.iter().map(|present| &**present);
+    let others: Vec<&str> = present.filter(|present| *present != finalizer).collect();
+    set_finalizers(cluster, resource, object, &others, permit).await
+}
+
+async fn set_finalizers(
+    cluster: &Cluster,
+    resource: &Resource,
+    object: &Object,
+    finalizers: &[&str],
+    permit: &Permit,
+) -> Result<String, ApiError> {
+    let body = json!({ "metadata": {
+        "uid": &*object.uid,
+        "resourceVersion": object.resource_version.to_string(),
+        "finalizers": finalizers,
+    } });
+    let target = resource.reference(&object.key);
+    let call = ApiCall {
+        verb: "set the finalizers of",
+        target: &target,
+        method: Method::PATCH,
+        uri: format!("{}?fieldManager={HOST_MANAGER}", resource.path(&object.key, None)),
+        content_type: MERGE_PATCH,
+        body: body.to_string().into_bytes(),
+    };
+    cluster.send(call, &Identity::Host, permit).await
+}
+
+/// Applies the status, as the host.
+///
+/// # Errors
+/// The API server's error.
+pub async fn apply_status(
+    cluster: &Cluster,
+    resource: &Resource,
+    object: &Object,
+    status: &Value,
+    permit: &Permit,
+) -> Result<String, ApiError> {
+    let body = json!({
+        "apiVersion": resource.kind.api_version(),
+        "kind": &*resource.kind.kind,
+        "metadata": { "name": &*object.key.name, "uid": &*object.uid },
+        "status": status,
+    });
+    let target = resource.reference(&object.key);
+    let call = ApiCall {
+        verb: "apply the status of",
+        target: &target,
+        method: Method::PATCH,
+        uri: format!("{}?{}", resource.path(&object.key, Some("status")), apply_body::query(HOST_MANAGER)),
+        content_type: APPLY,
+        body: apply_body::write(&body),
+    };
+    cluster.send(call, &Identity::Host, permit).await
+}
+
+/// Takes a finalizer off an object that is read anew; one that is gone, or has none of it, is left.
+///
+/// # Errors
+/// The API server's error.
+pub async fn release(
+    cluster: &Cluster,
+    resource: &Resource,
+    key: &Key,
+    finalizers: &[String],
+    permit: &Permit,
+) -> Result<(), ApiError> {
+    let target = resource.reference(key);
+    let path = resource.path(key, None);
+    let call = |verb, method, content_type, body| ApiCall {
+        verb,
+        target: &target,
+        method,
+        uri: path.clone(),
+        content_type,
+        body,
+    };
+    let live = match cluster.send(call("get", Method::GET, "", Vec::new()), &Identity::Host, permit).await {
+        Err(error) if error.is_gone() => return Ok(()),
+        live => live?,
+    };
+    let live: Value = serde_json::from_str(&live).unwrap_or_default();
+    let present = live.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+    let is_ours = |name: &Value| name.as_str().is_some_and(|name| finalizers.iter().any(|ours| ours == name));
+    let others: Vec<Value> = present.iter().filter(|name| !is_ours(name)).cloned().collect();
+    if others.len() == present.len() {
+        return Ok(());
+    }
+    let patch = json!([
+        { "op": "test", "path": "/metadata/finalizers", "value": present },
+        { "op": "replace", "path": "/metadata/finalizers", "value": others },
+    ]);
+    let body = patch.to_string().into_bytes();
+    match cluster.send(call("remove the finalizer of", Method::PATCH, JSON_PATCH, body), &Identity::Host, permit).await
+    {
+        Err(error) if error.is_gone() => Ok(()),
+        done => done.map(drop),
+    }
+}
+
+/// Deletes an object; one that is gone is deleted.
+///
+/// # Errors
+/// The API server's error.
+pub async fn delete(cluster: &Cluster, resource: &Resource, key: &Key, permit: &Permit) -> Result<(), ApiError> {
+    let target = resource.reference(key);
+    let call = ApiCall {
+        verb: "delete",
+        target: &target,
+        method: Method::DELETE,
+        uri: resource.path(key, None),
+        content_type: "application/json",
+        body: br#"{"propagationPolicy":"Background"}"#.to_vec(),
+    };
+    match cluster.send(call, &Identity::Host, permit).await {
+        Err(error) if error.is_gone() => Ok(()),
+        done => done.map(drop),
+    }
+}

@@ -1,0 +1,216 @@
+//! The `Plugin` resource: its status, and its CustomResourceDefinition. Its spec is that of
+//! [`plugin.yaml`](crate::config::manifest).
+
+use hotshoe_sdk::crd::{Column, CustomResource, Error, Rule, Version};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::config::manifest::{KIND, PluginSpec};
+
+/// The API group of `Plugin`.
+pub const GROUP: &str = "hotshoe.dev";
+/// Its version.
+pub const VERSION: &str = "v1alpha1";
+/// Its plural name, as it stands in paths.
+pub const PLURAL: &str = "plugins";
+/// The finalizer by which the host has a plugin stay until its parents can do without it.
+pub const FINALIZER: &str = "hotshoe.dev/plugin";
+
+/// What the host says about a plugin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PluginStatus {
+    /// The generation of the object that this is about.
+    pub observed_generation: i64,
+    /// The digest of the active component.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The version in its descriptor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The version of the contract that the host offers.
+    pub contract: String,
+    /// Where the component was fetched from, exactly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The kind of its parents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentStatus>,
+    /// How many parents it serves.
+    pub parents: i64,
+    /// How many of them are in trouble by their last reconcile.
+    pub errors: i64,
+    /// Recent bad calls minus the good ones since; too many of them open the circuit.
+    pub strikes: i64,
+    /// Whether it is called: `closed`, `open` or `half-open`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub circuit: String,
+    /// A component that is not activated, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Pending>,
+    /// The components that were offered and what became of them, the newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub revisions: Vec<RevisionStatus>,
+    /// The finalizers that parents may have from this plugin.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// What the host remembers of the plugin's revisions, the newest last. It is the host's own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Value>,
+    /// Ready, Reconciling and Stalled.
+    #[schemars(skip)]
+    pub conditions: Vec<Condition>,
+}
+
+/// The kind of a plugin's parents, as the active component has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ParentStatus {
+    /// Its API group; empty for the core group.
+    pub group: String,
+    /// Its version.
+    pub version: String,
+    /// Its kind.
+    pub kind: String,
+}
+
+/// A component that is not activated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Pending {
+    /// Its digest; none where there were no bytes at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Why it is not activated, in one word.
+    pub reason: String,
+    /// Why, and what to do.
+    pub message: String,
+    /// What would change if it were active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Verdict>,
+}
+
+/// What would change if a component were active, by a run in the shadow of the active one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Verdict {
+    /// The active component that it was compared with.
+    pub compared_with: String,
+    /// Parents that were looked at.
+    pub parents: i64,
+    /// Parents for which something would change.
+    pub changed: i64,
+    /// Parents on which it alone fails.
+    pub failing: i64,
+    /// Children that would be created.
+    pub created: i64,
+    /// Children that would be changed.
+    pub updated: i64,
+    /// Children that would be deleted.
+    pub deleted: i64,
+    /// Some of the differences, one a line. Values are not shown where a Secret was read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sample: Vec<String>,
+    /// Why there is no verdict, or not about all parents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
+}
+
+/// What became of a component.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RevisionStatus {
+    /// Its digest.
+    pub digest: String,
+    /// Its version, where it was read.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// What became of it last: `Active`, `Replaced`, `RolledBack`, `Approved`, `ApprovalRequired` or `Refused`.
+    pub state: String,
+    /// When.
+    pub time: String,
+    /// Why.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// A condition, as Kubernetes has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// `Ready`, `Reconciling` or `Stalled`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// One word.
+    pub reason: String,
+    /// What it means, and what to do.
+    pub message: String,
+    /// When the status changed last.
+    pub last_transition_time: String,
+    /// The generation of the object that this is about.
+    pub observed_generation: i64,
+}
+
+/// Returns the CustomResourceDefinition.
+///
+/// # Errors
+/// Where the types have no structural schema, which a test rules out.
+pub fn definition() -> Result<Value, Error> {
+    let version = Version::of::<PluginSpec, PluginStatus>(VERSION)
+        .conditions("Ready: a revision is active and serves. Reconciling: another is on its way. Stalled: something has to be changed for the plugin to go on.")
+        .columns([
+            Column::condition("Ready").description("Whether a revision is active and serves."),
+            Column::string("Digest", ".status.digest").description("The digest of the active component."),
+            Column::integer("Parents", ".status.parents").description("How many objects it serves."),
+            Column::integer("Errors", ".status.errors").description("How many of them are in trouble."),
+            Column::age(),
+        ])
+        .rule("", not_reserved())
+        .rule("spec.source", one_source())
+        .rule("spec.parent", same_parent());
+    CustomResource::new(GROUP, KIND)
+        .cluster_scoped()
+        .categories(["hotshoe"])
+        .description("An operator: a WebAssembly component, its configuration and what it may do.")
+        .version(version)
+        .definition()
+}
+
+fn not_reserved() -> Rule {
+    Rule::new("!(self.metadata.name in ['hotshoe', 'default', 'status', 'impersonates']) && self.metadata.name.size() <= 63 && !self.metadata.name.contains('.')")
+        .message("The name is that of a ServiceAccount and part of a label: at most 63 letters, digits and `-`, and none of hotshoe, default, status and impersonates.")
+}
+
+fn one_source() -> Rule {
+    Rule::new("[has(self.file), has(self.configMap)].filter(named, named).size() == 1")
+        .message("Exactly one of file and configMap must be named.")
+}
+
+fn same_parent() -> Rule {
+    Rule::new(
+        "self.kind == oldSelf.kind && (has(self.group) ? self.group : '') == (has(oldSelf.group) ? oldSelf.group : '')",
+    )
+    .message("The kind of the parents cannot change; create another Plugin.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_has_every_key_of_the_spec_and_the_promised_columns() {
+        let definition = definition().unwrap();
+        let version = &definition["spec"]["versions"][0];
+        let columns = version["additionalPrinterColumns"].as_array().unwrap();
+        let names: Vec<_> = columns.iter().map(|column| column["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["Ready", "Digest", "Parents", "Errors", "Age"]);
+        let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+        for key in ["source", "mode", "paused", "approve", "revision", "deletionPolicy", "parent", "grants", "limits"] {
+            assert!(spec[key].is_object(), "{key}");
+        }
+        assert_eq!(definition["spec"]["scope"], "Cluster");
+    }
+}

@@ -1,0 +1,84 @@
+//! Which of several plugins has its parents, where their kinds and selectors overlap: the one whose object is older. Two
+//! that wrote to the same objects would undo each other's work. Pure.
+
+use hotshoe_core::check::parent_kind::ParentKind;
+
+/// What a plugin wants to have as its parents.
+#[derive(Clone, Debug)]
+pub struct Claim<'a> {
+    /// The plugin's name.
+    pub name: &'a str,
+    /// When its object was created, as Kubernetes writes it.
+    pub created: &'a str,
+    /// Its parents, where the object names them.
+    pub parent: Option<&'a ParentKind>,
+}
+
+impl Claim<'_> {
+    fn is_before(&self, other: &Self) -> bool {
+        (self.created, self.name) < (other.created, other.name)
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        match (self.parent, other.parent) {
+            (Some(mine), Some(theirs)) => mine.overlaps(theirs),
+            _ => false,
+        }
+    }
+}
+
+/// Returns the plugin that has the parents, or some of them, that this one wants: the oldest of those that do and that
+/// are not kept from theirs themselves.
+pub fn holder<'a>(claims: &'a [Claim<'a>], of: &Claim<'_>) -> Option<&'a str> {
+    let is_older = |other: &&Claim<'_>| other.name != of.name && other.is_before(of) && other.overlaps(of);
+    let mut older: Vec<&Claim<'_>> = claims.iter().filter(is_older).collect();
+    older.sort_by_key(|claim| (claim.created, claim.name));
+    older.into_iter().find(|older| holder(claims, older).is_none()).map(|holder| holder.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use hotshoe_core::model::label_selector::LabelSelector;
+
+    use super::*;
+
+    fn parent(kind: &str, tier: &str) -> ParentKind {
+        let selector =
+            LabelSelector { match_labels: [("tier".to_owned(), tier.to_owned())].into(), ..LabelSelector::default() };
+        ParentKind {
+            group: "example.com".into(),
+            kind: kind.into(),
+            selector: Some(selector).filter(|_| !tier.is_empty()),
+        }
+    }
+
+    #[test]
+    fn the_older_of_two_has_the_parents_and_the_newer_waits_for_it() {
+        let (all, a, b) = (parent("Cache", ""), parent("Cache", "a"), parent("Cache", "b"));
+        let claim = |name, created, parent| Claim { name, created, parent };
+        let claims = [
+            claim("old", "1", Some(&a)),
+            claim("new", "2", Some(&a)),
+            claim("apart", "3", Some(&b)),
+            claim("all", "4", Some(&all)),
+        ];
+        let of = |index: usize| holder(&claims, &claims[index]);
+        assert_eq!([of(0), of(1), of(2), of(3)], [None, Some("old"), None, Some("old")]);
+    }
+
+    #[test]
+    fn of_two_of_one_second_the_name_decides() {
+        let kind = parent("Cache", "");
+        let claims = ["b", "a"].map(|name| Claim { name, created: "1", parent: Some(&kind) });
+        assert_eq!([holder(&claims, &claims[0]), holder(&claims, &claims[1])], [Some("a"), None]);
+    }
+
+    #[test]
+    fn one_that_is_kept_from_its_parents_keeps_no_other_from_them() {
+        let (a, both, b) = (parent("Cache", "a"), parent("Cache", ""), parent("Cache", "b"));
+        let claim = |name, created, parent| Claim { name, created, parent: Some(parent) };
+        let claims = [claim("first", "1", &a), claim("second", "2", &both), claim("third", "3", &b)];
+        let of = |index: usize| holder(&claims, &claims[index]);
+        assert_eq!([of(0), of(1), of(2)], [None, Some("first"), None]);
+    }
+}

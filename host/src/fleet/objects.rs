@@ -1,0 +1,351 @@
+//! Follows `Plugin` objects: starts, changes and stops plugins by what they say, and writes what became of each into its
+//! status.
+//!
+//! ```text
+//! object ──▶ is it valid? ──▶ are its parents free? ──▶ runs; changes go to its rollout
+//!               └ no: Stalled      └ no: Stalled, until the older one is gone
+//! object is being deleted ──▶ parents as spec.deletionPolicy says ──▶ stopped, and the object may go
+//! ```
+//!
+//! Level-triggered: each pass compares all objects with the plugins that run. A pass is made when an object changes, and
+//! once in a second, for what is known of plugins changes too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::{Notify, watch};
+use tokio::time::MissedTickBehavior;
+
+use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
+use crate::cluster::events;
+use crate::cluster::identity::Permit;
+use crate::cluster::plugin_object;
+use crate::cluster::shared_watch::{Health, Role, SharedWatch};
+use crate::config::manifest::{KIND, Plugin};
+use crate::config::plugin_resource::{FINALIZER, GROUP, PLURAL, PluginStatus, VERSION};
+use crate::config::{Control, PluginConfig};
+use crate::fleet::claim::{Claim, holder};
+use crate::fleet::removal::{Leaving, Progress};
+use crate::fleet::status::{Known, Standing};
+use crate::fleet::verdict::Verdicts;
+use crate::fleet::{Fleet, status};
+use crate::reconcile::observe::unix_millis;
+use crate::rollout;
+use crate::rollout::definition::Definition;
+use crate::rollout::history::Entry;
+use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
+use hotshoe_core::model::object::Object;
+
+/// How often what is known of plugins is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a status, or a finalizer, that could not be written is not written again.
+const REST: Duration = Duration::from_secs(10);
+/// How long a plugin that is stopped may take for the reconciles that run.
+const STOP: Duration = Duration::from_secs(10);
+
+/// Follows the objects of a cluster.
+pub struct Objects {
+    shared: Arc<Shared>,
+    fleet: Arc<Fleet>,
+    resource: Resource,
+    watch: Arc<SharedWatch>,
+    woken: Arc<Notify>,
+    running: BTreeMap<Arc<str>, Running>,
+    /// Objects that could not be written to, and until when they rest.
+    resting: BTreeMap<Arc<str>, Instant>,
+}
+
+/// A plugin that runs.
+struct Running {
+    uid: Arc<str>,
+    plugin: Arc<ManagedPlugin>,
+    definition: watch::Sender<Arc<[u8]>>,
+    verdicts: Verdicts,
+}
+
+/// An object, and what it says.
+struct Described {
+    object: Arc<Object>,
+    created: String,
+    /// What describes the plugin, as JSON.
+    json: Arc<[u8]>,
+    /// The same, read; or why it cannot be.
+    plugin: Result<Plugin, String>,
+    /// The status that the object has.
+    status: PluginStatus,
+}
+
+impl Objects {
+    /// Begins to watch the objects.
+    pub fn watch(shared: Arc<Shared>, fleet: Arc<Fleet>) -> Self {
+        let resource = plugin_object::resource(GROUP, VERSION, KIND, PLURAL);
+        let woken = Arc::new(Notify::new());
+        let wakes = woken.clone();
+        let watch = plugin_object::watch(&shared.watches, &resource, Arc::new(move |_| wakes.notify_one()));
+        Self { shared, fleet, resource, watch, woken, running: BTreeMap::new(), resting: BTreeMap::new() }
+    }
+
+    /// Follows them until the process ends.
+    pub async fn run(mut self) {
+        let mut looks = tokio::time::interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut was_synced = false;
+        loop {
+            tokio::select! {
+                () = self.woken.notified() => {}
+                _ = looks.tick() => {}
+            }
+            let health = self.watch.health();
+            was_synced |= health == Health::Synced;
+            self.fleet.know(unseen(&health, was_synced));
+            // What runs goes on while the objects cannot be seen.
+            if health == Health::Synced {
+                self.pass().await;
+            }
+        }
+    }
+
+    async fn pass(&mut self) {
+        let mut objects: Vec<Described> = self.watch.cache.all(|_| true).into_iter().map(Described::read).collect();
+        objects.sort_by(|a, b| (&a.created, &a.object.key).cmp(&(&b.created, &b.object.key)));
+        self.stop_those_without_an_object(&objects).await;
+        for described in &objects {
+            let standing = self.advance(described, &objects).await;
+            self.report(described, standing.as_ref()).await;
+        }
+    }
+
+    /// Stops the plugins whose objects are gone, or are others of the same name by now.
+    async fn stop_those_without_an_object(&mut self, objects: &[Described]) {
+        let has_object = |name: &str, uid: &str| {
+            objects.iter().any(|described| described.name() == name && *described.object.uid == *uid)
+        };
+        let gone = self.running.iter().filter(|(name, running)| !has_object(name, &running.uid));
+        let gone: Vec<Arc<str>> = gone.map(|(name, _)| name.clone()).collect();
+        for name in gone {
+            self.stop(&name).await;
+        }
+        self.resting.retain(|name, until| {
+            *until > Instant::now() && objects.iter().any(|described| *described.name() == **name)
+        });
+    }
+
+    /// Has a plugin run as its object says. Returns why it does not, or not for much longer.
+    async fn advance(&mut self, described: &Described, objects: &[Described]) -> Option<Standing> {
+        if described.object.deleting {
+            return self.remove(described).await;
+        }
+        let plugin = match &described.plugin {
+            Ok(plugin) => plugin,
+            // One that runs goes on by what its object said before.
+            Err(why) => return Some(invalid(why)),
+        };
+        if let Some(older) = self.holder(described, objects) {
+            self.stop(described.name()).await;
+            let kind = plugin.spec.parent.as_ref().map(ToString::to_string).unwrap_or_default();
+            return Some(Standing {
+                reason: "ParentsTaken",
+                message: format!(
+                    "the older Plugin {older} has {kind} objects, or some of them, as its parents; name others in spec.parent.selector of one of the two, or delete one"
+                ),
+                stalls: true,
+            });
+        }
+        if !described.has_finalizer() {
+            self.add_finalizer(described).await;
+        }
+        match self.running.get(described.name()) {
+            Some(running) => {
+                let is_news = **running.definition.borrow() != *described.json;
+                if is_news {
+                    running.definition.send_replace(described.json.clone());
+                }
+                None
+            }
+            None => self.start(described).err().map(|error| invalid(&format!("{error:#}"))),
+        }
+    }
+
+    fn holder<'a>(&self, described: &Described, objects: &'a [Described]) -> Option<String> {
+        let claims: Vec<Claim<'a>> = objects.iter().filter(|other| !other.is_gone()).map(Described::claim).collect();
+        holder(&claims, &described.claim()).map(str::to_owned)
+    }
+
+    fn start(&mut self, described: &Described) -> anyhow::Result<()> {
+        let (shared, uid) = (&self.shared, described.object.uid.clone());
+        let config = PluginConfig::of_object(&described.json, &uid, &shared.host)?;
+        shared.host.parentage.note_named(&config.name, config.parent.as_ref());
+        let (definition, follow) = watch::channel(described.json.clone());
+        let name = config.name.clone();
+        tracing::info!(plugin = &*name, "the plugin is started, as its Plugin object says");
+        let plugin = rollout::start_as(config, Definition::Object(follow), described.history(), shared.clone());
+        self.fleet.add(plugin.clone());
+        self.running.insert(name, Running { uid, plugin, definition, verdicts: Verdicts::default() });
+        Ok(())
+    }
+
+    async fn stop(&mut self, name: &str) {
+        let Some(running) = self.running.remove(name) else { return };
+        self.fleet.remove(name);
+        if tokio::time::timeout(STOP, running.plugin.stop()).await.is_err() {
+            tracing::warn!(plugin = name, "some reconciles of the plugin did not end in time");
+        }
+        tracing::info!(plugin = name, "the plugin is stopped");
+    }
+
+    async fn remove(&mut self, described: &Described) -> Option<Standing> {
+        let name = described.name().to_owned();
+        if !described.has_finalizer() {
+            self.stop(&name).await;
+            return None;
+        }
+        let policy = described.plugin.as_ref().map(|plugin| plugin.spec.deletion_policy).unwrap_or_default();
+        let plugin = self.running.get(&*name).map(|running| running.plugin.clone());
+        let leaving = Leaving { shared: &self.shared, policy, plugin: plugin.as_ref(), status: &described.status };
+        match leaving.advance().await {
+            Progress::Waits(standing) => Some(standing),
+            Progress::End => {
+                self.stop(&name).await;
+                self.woken.notify_one();
+                None
+            }
+            Progress::Done => {
+                self.stop(&name).await;
+                let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
+                let removed =
+                    plugin_object::remove_finalizer(cluster, resource, object, FINALIZER, &Permit::unlimited()).await;
+                self.learn(&name, removed);
+                None
+            }
+        }
+    }
+
+    async fn add_finalizer(&mut self, described: &Described) {
+        if self.rests(described.name()) {
+            return;
+        }
+        let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
+        let added = plugin_object::add_finalizer(cluster, resource, object, FINALIZER, &Permit::unlimited()).await;
+        self.learn(described.name(), added);
+    }
+
+    /// Writes what became of a plugin, where its object does not say so yet.
+    async fn report(&mut self, described: &Described, standing: Option<&Standing>) {
+        let name = described.name();
+        if self.rests(name) || (described.object.deleting && !described.has_finalizer()) {
+            return;
+        }
+        let known = self.running.get_mut(name).map(|running| running.known(described, &self.shared));
+        let now = events::at(i64::try_from(unix_millis() / 1000).unwrap_or_default()).unwrap_or_default();
+        let next = status::of(&described.status, described.object.generation, known.as_ref(), standing, &now);
+        if next == described.status {
+            return;
+        }
+        let Ok(next) = serde_json::to_value(&next) else { return };
+        let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
+        let written = plugin_object::apply_status(cluster, resource, object, &next, &Permit::unlimited()).await;
+        self.learn(name, written);
+    }
+
+    fn rests(&self, name: &str) -> bool {
+        self.resting.get(name).is_some_and(|until| *until > Instant::now())
+    }
+
+    /// Stores the object of a reply, so that the next pass knows what was written.
+    fn learn(&mut self, name: &str, reply: Result<String, ApiError>) {
+        match reply {
+            Ok(object) => drop(self.watch.learn(&object, ("", Role::Parent))),
+            // Another has changed it, or it is gone: the watch will show that.
+            Err(error) if error.code == 409 || error.is_gone() => {}
+            Err(error) => {
+                tracing::warn!(
+                    plugin = name,
+                    "the Plugin object cannot be written to: {error}; it is tried again in {REST:?}"
+                );
+                let rest = error.retry_after.unwrap_or_default().max(REST);
+                self.resting.insert(name.into(), Instant::now() + rest);
+            }
+        }
+    }
+}
+
+/// Returns why it is not known which plugins there are, in words.
+fn unseen(health: &Health, was_synced: bool) -> Option<String> {
+    match health {
+        Health::Synced => None,
+        // Those that were seen run.
+        _ if was_synced => None,
+        Health::Starting => Some("the Plugin objects are being listed".to_owned()),
+        Health::Failing(why) | Health::Silent(why) => Some(why.clone()),
+    }
+}
+
+fn invalid(why: &str) -> Standing {
+    Standing { reason: "InvalidSpec", message: why.to_owned(), stalls: true }
+}
+
+impl Running {
+    fn known(&mut self, described: &Described, shared: &Shared) -> Known {
+        let plugin = &self.plugin;
+        let config = plugin.plugin();
+        let wanted = PluginConfig::of_object(&described.json, &self.uid, &shared.host);
+        let is_as = |wanted: &PluginConfig| (wanted.digest, &wanted.control) == (config.digest, &config.control);
+        let is_current = wanted.as_ref().is_ok_and(is_as);
+        let Control { paused, .. } = config.control;
+        Known {
+            status: plugin.status(),
+            history: plugin.history_entries(),
+            fetched: config.source.file.is_none().then(|| plugin.fetched()),
+            control_failing: plugin.control_failing(),
+            finalizers: plugin.finalizers().into_iter().collect(),
+            parent: plugin.controller.active().map(|active| active.revision.descriptor().parent.clone()),
+            is_paused: paused,
+            is_current,
+            verdict: self.verdicts.of(plugin),
+        }
+    }
+}
+
+impl Described {
+    fn read(object: Arc<Object>) -> Self {
+        let body: Value = serde_json::from_str(&object.body).unwrap_or_default();
+        let created =
+            body.pointer("/metadata/creationTimestamp").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let described = json!({
+            "apiVersion": format!("{GROUP}/{VERSION}"),
+            "kind": KIND,
+            "metadata": { "name": &*object.key.name },
+            "spec": body.get("spec").cloned().unwrap_or_default(),
+        });
+        let json: Arc<[u8]> = described.to_string().into_bytes().into();
+        let plugin = serde_json::from_slice(&json).map_err(|error| format!("the Plugin cannot be read: {error}"));
+        let status = object.status().and_then(|status| serde_json::from_str(status).ok()).unwrap_or_default();
+        Self { object, created, json, plugin, status }
+    }
+
+    fn name(&self) -> &str {
+        &self.object.key.name
+    }
+
+    fn has_finalizer(&self) -> bool {
+        self.object.finalizers.iter().any(|present| **present == *FINALIZER)
+    }
+
+    /// Returns whether it is being deleted and no longer the host's concern.
+    fn is_gone(&self) -> bool {
+        self.object.deleting && !self.has_finalizer()
+    }
+
+    fn claim(&self) -> Claim<'_> {
+        let parent = self.plugin.as_ref().ok().and_then(|plugin| plugin.spec.parent.as_ref());
+        Claim { name: self.name(), created: &self.created, parent }
+    }
+
+    /// Returns what the host remembers of the plugin's revisions; what cannot be read is forgotten.
+    fn history(&self) -> Vec<Entry> {
+        self.status.history.iter().filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect()
+    }
+}

@@ -1,0 +1,160 @@
+//! What happens to parents before a plugin goes whose object is deleted, as `spec.deletionPolicy` says:
+//!
+//! ```text
+//! block    the plugin stays and serves until no parent has its finalizer
+//! orphan   the plugin ends, and its finalizer is taken off every parent
+//! delete   every parent is deleted, and the plugin goes once they are gone
+//! ```
+//!
+//! A parent without the plugin's finalizer needs nothing of it, so where there is no finalizer, `block` and `orphan` let
+//! it go at once.
+
+use std::sync::Arc;
+
+use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
+use crate::cluster::identity::Permit;
+use crate::cluster::plugin_object;
+use crate::config::manifest::DeletionPolicy;
+use crate::config::plugin_resource::PluginStatus;
+use crate::fleet::status::Standing;
+use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
+use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::object::Key;
+
+/// So many parents are written to in one round.
+const ROUND: usize = 50;
+
+/// A plugin that is to go.
+pub(super) struct Leaving<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) policy: DeletionPolicy,
+    /// The plugin, while it runs.
+    pub(super) plugin: Option<&'a Arc<ManagedPlugin>>,
+    /// What was known of it last.
+    pub(super) status: &'a PluginStatus,
+}
+
+/// What is left to do.
+pub(super) enum Progress {
+    /// Nothing: it can go.
+    Done,
+    /// The plugin has to end first.
+    End,
+    /// Parents are in the way.
+    Waits(Standing),
+}
+
+impl Leaving<'_> {
+    /// Does what can be done now.
+    pub(super) async fn advance(&self) -> Progress {
+        match self.parents().await {
+            Ok(None) => Progress::Done,
+            Ok(Some((resource, holders))) => self.decide(&resource, holders).await,
+            Err(why) => waits(
+                "ParentsUnknown",
+                format!("which parents have its finalizer cannot be found out: {why}; it is tried again"),
+                true,
+            ),
+        }
+    }
+
+    /// Returns the parents that have a finalizer of the plugin's, and their kind. None where there is no such kind.
+    async fn parents(&self) -> Result<Option<(Arc<Resource>, Vec<Key>)>, String> {
+        let Some(kind) = self.kind() else { return Ok(None) };
+        let (finalizers, watches) = (self.finalizers(), &self.shared.watches);
+        let resource = match watches.find_kind_anew(&kind).await {
+            Err(error) if error.is_not_found() => return Ok(None),
+            found => found.map_err(|error| error.to_string())?,
+        };
+        if finalizers.is_empty() {
+            return Ok(Some((resource, Vec::new())));
+        }
+        let holds =
+            |present: &[Box<str>]| present.iter().any(|present| finalizers.iter().any(|ours| **ours == **present));
+        let holders = watches.holders(&resource, holds).await?;
+        Ok(Some((resource, holders)))
+    }
+
+    fn kind(&self) -> Option<Kind> {
+        let active = self.plugin.and_then(|plugin| plugin.controller.active());
+        let known = || self.status.parent.as_ref().map(|kind| Kind::new(&kind.group, &kind.version, &kind.kind));
+        active.map(|active| active.revision.descriptor().parent.clone()).or_else(known)
+    }
+
+    fn finalizers(&self) -> Vec<String> {
+        let mut all = self.status.finalizers.clone();
+        all.extend(self.plugin.into_iter().flat_map(|plugin| plugin.finalizers()));
+        all
+    }
+
+    async fn decide(&self, resource: &Resource, holders: Vec<Key>) -> Progress {
+        match self.policy {
+            DeletionPolicy::Block if holders.is_empty() => Progress::Done,
+            DeletionPolicy::Block => {
+                let message = format!(
+                    "{} have its finalizer; delete them, or set spec.deletionPolicy to orphan, which takes it off, or to delete, which deletes all parents",
+                    some(resource, &holders)
+                );
+                waits("ParentsRemain", message, true)
+            }
+            DeletionPolicy::Orphan if holders.is_empty() => Progress::Done,
+            // Or it would add the finalizer again.
+            DeletionPolicy::Orphan if self.plugin.is_some() => Progress::End,
+            DeletionPolicy::Orphan => self.orphan(resource, &holders).await,
+            DeletionPolicy::Delete => self.delete(resource, holders).await,
+        }
+    }
+
+    async fn orphan(&self, resource: &Resource, holders: &[Key]) -> Progress {
+        let finalizers = self.finalizers();
+        for key in holders.iter().take(ROUND) {
+            let cluster = &self.shared.cluster;
+            if let Err(error) = plugin_object::release(cluster, resource, key, &finalizers, &Permit::unlimited()).await
+            {
+                return failed(&error);
+            }
+        }
+        waits("Orphaning", format!("its finalizer is taken off {}", some(resource, holders)), false)
+    }
+
+    async fn delete(&self, resource: &Resource, holders: Vec<Key>) -> Progress {
+        let Some(active) = self.plugin.and_then(|plugin| plugin.controller.active()) else {
+            if holders.is_empty() {
+                return Progress::Done;
+            }
+            let message = format!(
+                "{} have its finalizer, and no revision is active that would clean up after them; see the condition Ready, or set spec.deletionPolicy to orphan",
+                some(resource, &holders)
+            );
+            return waits("ParentsRemain", message, true);
+        };
+        let parents = active.parents.watch.cache.keys();
+        if parents.is_empty() && holders.is_empty() {
+            return Progress::Done;
+        }
+        let there =
+            parents.iter().filter_map(|key| active.parents.watch.cache.get(key)).filter(|parent| !parent.deleting);
+        for parent in there.take(ROUND) {
+            let cluster = &self.shared.cluster;
+            if let Err(error) = plugin_object::delete(cluster, resource, &parent.key, &Permit::unlimited()).await {
+                return failed(&error);
+            }
+        }
+        waits("DeletingParents", format!("{} are being deleted", some(resource, &parents)), false)
+    }
+}
+
+fn failed(error: &ApiError) -> Progress {
+    waits("ParentsRemain", format!("{error}; grant the host that, and it is tried again"), true)
+}
+
+fn waits(reason: &'static str, message: String, stalls: bool) -> Progress {
+    Progress::Waits(Standing { reason, message, stalls })
+}
+
+/// Says how many there are, and names the first.
+fn some(resource: &Resource, keys: &[Key]) -> String {
+    let first = keys.first().map(|key| format!(", the first of them {key}")).unwrap_or_default();
+    format!("{} objects of the kind {}{first}", keys.len(), resource.kind)
+}

@@ -1,0 +1,229 @@
+//! The status of a `Plugin` object, of what is known of its plugin. Pure.
+
+use crate::cluster::events;
+use crate::config::plugin_resource::{Condition, ParentStatus, Pending, PluginStatus, RevisionStatus, Verdict};
+use crate::rollout::history::{Entry, Event};
+use crate::rollout::managed_plugin::Fetched;
+use crate::rollout::status;
+use crate::sandbox::CONTRACT;
+use crate::sandbox::error::Reason;
+use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::sanitize;
+
+/// So many revisions are listed.
+const REVISIONS: usize = 20;
+/// The longest message of a condition, bytes.
+const MESSAGE: usize = 2_000;
+/// The longest message of a line of the history, bytes.
+const LINE: usize = 300;
+
+/// What is known of a plugin that runs.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// What it says of itself.
+    pub status: status::PluginStatus,
+    /// What happened to its revisions, the newest last.
+    pub history: Vec<Entry>,
+    /// What is known of a component that is fetched; none where it is a file.
+    pub fetched: Option<Fetched>,
+    /// Why what is wanted of its revisions cannot be done.
+    pub control_failing: Option<String>,
+    /// The finalizers that its parents may have.
+    pub finalizers: Vec<String>,
+    /// The kind of its parents, where a revision is active.
+    pub parent: Option<Kind>,
+    /// Whether it is paused.
+    pub is_paused: bool,
+    /// Whether what the object says is what it does.
+    pub is_current: bool,
+    /// What would change if the component were active that waits.
+    pub verdict: Option<Verdict>,
+}
+
+/// Why a plugin does not run, or not for much longer: one word, and words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// One PascalCase word.
+    pub reason: &'static str,
+    /// What happened, and what to do next.
+    pub message: String,
+    /// Whether something has to be changed for it to end.
+    pub stalls: bool,
+}
+
+/// Returns the status of an object of this generation.
+pub fn of(
+    before: &PluginStatus,
+    generation: i64,
+    known: Option<&Known>,
+    standing: Option<&Standing>,
+    now: &str,
+) -> PluginStatus {
+    let mut next = PluginStatus { contract: format!("hotshoe:reconciler@{CONTRACT}"), ..PluginStatus::default() };
+    let is_seen = known.is_none_or(|known| known.is_current || known.status.plugin_file.refused.is_some());
+    next.observed_generation = if is_seen { generation } else { before.observed_generation };
+    match known {
+        Some(known) => describe(&mut next, known),
+        // What the host must not forget stays while it does not run.
+        None => {
+            (next.finalizers, next.parent) = (before.finalizers.clone(), before.parent.clone());
+            (next.history, next.revisions) = (before.history.clone(), before.revisions.clone());
+        }
+    }
+    let verdicts = [
+        ("Ready", ready(known, standing)),
+        ("Reconciling", reconciling(known, standing)),
+        ("Stalled", stalled(known, standing)),
+    ];
+    let observed = next.observed_generation;
+    next.conditions = verdicts.into_iter().map(|(type_, said)| condition(before, type_, said, observed, now)).collect();
+    next
+}
+
+fn describe(next: &mut PluginStatus, known: &Known) {
+    let Known { status, history, .. } = known;
+    next.digest = status.digest.map(|digest| digest.full());
+    next.version = status.version.clone();
+    next.source = known.fetched.as_ref().and_then(|fetched| fetched.resolved.clone());
+    next.parent = known.parent.as_ref().map(|kind| ParentStatus {
+        group: kind.group.to_string(),
+        version: kind.version.to_string(),
+        kind: kind.kind.to_string(),
+    });
+    next.parents = count(status.parents);
+    next.errors = count(status.trouble.failing + status.trouble.refused);
+    next.strikes = count(status.breaker.strikes);
+    status.breaker.state.as_str().clone_into(&mut next.circuit);
+    next.pending = status.refused.as_ref().map(|refused| Pending {
+        digest: refused.digest.map(|digest| digest.full()),
+        reason: refused.reason.to_string(),
+        message: refused.message.clone(),
+        shadow: known.verdict.clone(),
+    });
+    next.revisions = revisions(known);
+    next.finalizers = known.finalizers.clone();
+    let remembered =
+        history.iter().map(|entry| Entry { message: sanitize::clean(entry.message.clone(), LINE), ..entry.clone() });
+    next.history = remembered.filter_map(|entry| serde_json::to_value(entry).ok()).collect();
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Returns what became of each component last, the newest first.
+fn revisions(known: &Known) -> Vec<RevisionStatus> {
+    let mut found: Vec<RevisionStatus> = Vec::new();
+    for entry in known.history.iter().rev() {
+        let digest = entry.digest.full();
+        if found.len() == REVISIONS || found.iter().any(|revision| revision.digest == digest) {
+            continue;
+        }
+        let is_active = known.status.digest == Some(entry.digest);
+        let state = match entry.event {
+            _ if is_active => "Active",
+            Event::Activated => "Replaced",
+            Event::RolledBack => "RolledBack",
+            Event::Approved => "Approved",
+            Event::ApprovalRequired => "ApprovalRequired",
+            Event::Refused => "Refused",
+        };
+        found.push(RevisionStatus {
+            digest,
+            version: entry.version.clone(),
+            state: state.to_owned(),
+            time: i64::try_from(entry.at).ok().and_then(events::at).unwrap_or_default(),
+            message: sanitize::clean(entry.message.clone(), LINE),
+        });
+    }
+    found
+}
+
+/// What a condition says: its status, one word, and words.
+type Said = (bool, &'static str, String);
+
+fn ready(known: Option<&Known>, standing: Option<&Standing>) -> Said {
+    let no = |reason, message: &str| (false, reason, message.to_owned());
+    if let Some(standing) = standing {
+        return no(standing.reason, &standing.message);
+    }
+    let Some(Known { status, is_paused, fetched, .. }) = known else {
+        return no("Starting", "the host has not started it yet");
+    };
+    let fails = fetched.as_ref().and_then(|fetched| fetched.failing.as_ref());
+    let active = status.digest;
+    match (&status.waiting, active, fails) {
+        _ if *is_paused => no("Paused", "spec.paused is true: no parent is reconciled until it is false"),
+        (_, None, Some((reason, message))) => no(reason, message),
+        (Some(waiting), ..) => no("NotReady", waiting),
+        (None, None, None) => no("NotReady", "the component is being fetched"),
+        (None, Some(_), _) if status.unable.is_some() => {
+            no("AccountUnusable", status.unable.as_deref().unwrap_or_default())
+        }
+        (None, Some(_), _) if status.breaker.state.as_str() == "open" => no(
+            "CircuitOpen",
+            "the plugin fails too often and is not called for a while; the parents' conditions say why",
+        ),
+        (None, Some(digest), _) => {
+            let version = status.version.as_deref().unwrap_or_default();
+            (true, "Active", format!("revision {digest} ({version}) serves its parents"))
+        }
+    }
+}
+
+fn reconciling(known: Option<&Known>, standing: Option<&Standing>) -> Said {
+    let settled = || (false, "Settled", String::new());
+    if let Some(Standing { reason, message, stalls: false }) = standing {
+        return (true, reason, message.clone());
+    }
+    let Some(known) = known.filter(|_| standing.is_none()) else { return settled() };
+    let is_fetching = known.fetched.as_ref().is_some_and(|fetched| *fetched == Fetched::default());
+    match &known.status.in_progress {
+        Some(shown) => (true, "Activating", format!("revision {}: {}", shown.digest, shown.waits_for)),
+        None if is_fetching => (true, "Fetching", "the component is being fetched".to_owned()),
+        None => settled(),
+    }
+}
+
+fn stalled(known: Option<&Known>, standing: Option<&Standing>) -> Said {
+    if let Some(Standing { reason, message, stalls: true }) = standing {
+        return (true, reason, message.clone());
+    }
+    let settled = || (false, "Settled", String::new());
+    let Some(known) = known.filter(|_| standing.is_none()) else { return settled() };
+    if let Some(refused) = &known.status.plugin_file.refused {
+        return (true, "InvalidSpec", refused.clone());
+    }
+    if let Some((reason, message)) = known.fetched.as_ref().and_then(|fetched| fetched.failing.as_ref()) {
+        return (true, reason, message.clone());
+    }
+    if let Some(why) = &known.control_failing {
+        return (true, "RevisionUnavailable", why.clone());
+    }
+    match &known.status.refused {
+        // What an administrator wants to wait is no failure.
+        Some(refused) if refused.reason != Reason::RevisionPinned => {
+            (true, refused.reason.as_str(), refused.message.clone())
+        }
+        _ => settled(),
+    }
+}
+
+fn condition(
+    before: &PluginStatus,
+    type_: &str,
+    (holds, reason, message): Said,
+    observed: i64,
+    now: &str,
+) -> Condition {
+    let status = if holds { "True" } else { "False" };
+    let known = before.conditions.iter().find(|known| known.type_ == type_ && known.status == status);
+    Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: sanitize::clean(message, MESSAGE),
+        last_transition_time: known.map_or_else(|| now.to_owned(), |known| known.last_transition_time.clone()),
+        observed_generation: observed,
+    }
+}
