@@ -100,10 +100,16 @@ impl ControlPlane {
         self.install_definition(&repository(crd)).await;
         let name = folder.file_name().and_then(|name| name.to_str()).expect("a folder with a name");
         let account = format!("{HOST}-{name}");
+        self.apply_rights(&[&folder.display().to_string()], &account).await;
+        self.kubeconfig_of(SYSTEM, &account).await
+    }
+
+    /// Applies what `hotshoe rbac` prints with these arguments for a host of this account.
+    pub async fn apply_rights(&self, arguments: &[&str], account: &str) {
         let output = Command::new(program())
             .arg("rbac")
-            .arg(folder)
-            .args(["--offline", "--host-account", &account])
+            .args(arguments)
+            .args(["--offline", "--host-account", account])
             .output()
             .expect("the program runs");
         assert!(output.status.success(), "no rights are printed: {}", String::from_utf8_lossy(&output.stderr));
@@ -114,7 +120,6 @@ impl ControlPlane {
                 self.person.apply("tests", &object).await.expect("the rights are applied");
             }
         }
-        self.kubeconfig_of(SYSTEM, &account).await
     }
 
     /// Waits until the API server follows the policy that closes the namespace of the host, which it reads

@@ -8,6 +8,7 @@ use anyhow::{Context, ensure};
 
 use crate::cli::project::{self, Folder, shown};
 use crate::cli::terminal;
+use crate::config::manifest::DeletionPolicy;
 use crate::config::{HostSettings, PluginConfig, missing};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::code_cache::Purpose;
@@ -53,6 +54,7 @@ impl Asked {
             grant: &self.config.grant,
             descriptor: self.revision.descriptor(),
             removes_finalizers: !self.config.predecessors.finalizers().is_empty(),
+            deletes_parents: self.config.deletion_policy == DeletionPolicy::Delete,
         }
     }
 }
@@ -76,10 +78,10 @@ pub(super) fn note_options(path: &Path) {
 pub(super) struct Inspected {
     /// Plugins: folders with a plugin.yaml, or such files
     #[arg(value_name = "PLUGIN", required = true)]
-    plugins: Vec<PathBuf>,
+    pub(super) plugins: Vec<PathBuf>,
     /// Read the components from this folder instead of where a host looks for them
     #[arg(long, value_name = "DIR")]
-    components: Option<PathBuf>,
+    pub(super) components: Option<PathBuf>,
 }
 
 /// Reads and loads plugins, as a host in this namespace would.

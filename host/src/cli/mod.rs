@@ -16,6 +16,7 @@ pub mod grants;
 pub mod history;
 pub mod host_client;
 pub mod inspect;
+pub mod kubectl;
 pub mod new;
 pub mod project;
 pub mod rbac;
@@ -79,13 +80,7 @@ impl Cli {
     /// # Errors
     /// The exit code, after that.
     pub fn read() -> Result<Self, ExitCode> {
-        Self::try_parse().map_err(|error| {
-            let printed = error.print().and_then(|()| std::io::stdout().flush());
-            match u8::try_from(error.exit_code()) {
-                Ok(0) => exit_code(terminal::quietly(terminal::written(printed).map(|()| ExitCode::SUCCESS))),
-                code => code.map_or(ExitCode::FAILURE, ExitCode::from),
-            }
-        })
+        read()
     }
 
     /// Runs the verb of a binary that was built from this commit.
@@ -122,6 +117,20 @@ impl Cli {
             Verb::CompileComponent(args) => args.run(),
         }
     }
+}
+
+/// Reads a command line. Where it asks for help, or is wrong, the answer is printed here.
+///
+/// # Errors
+/// The exit code, after that.
+pub fn read<C: Parser>() -> Result<C, ExitCode> {
+    C::try_parse().map_err(|error| {
+        let printed = error.print().and_then(|()| std::io::stdout().flush());
+        match u8::try_from(error.exit_code()) {
+            Ok(0) => exit_code(terminal::quietly(terminal::written(printed).map(|()| ExitCode::SUCCESS))),
+            code => code.map_or(ExitCode::FAILURE, ExitCode::from),
+        }
+    })
 }
 
 /// Returns the commands without the hidden ones, which completion would offer too.

@@ -1,13 +1,14 @@
 //! `hotshoe rbac`: the accounts and rights that a host needs for its plugins, exactly.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use serde_json::json;
 
 use crate::cli::inspect;
-use crate::cli::inspect::Asked;
+use crate::cli::inspect::{Asked, Inspected};
 use crate::cli::run::namespace;
 use crate::cli::terminal;
 use crate::cluster::client::{Cluster, ConnectOptions};
@@ -17,19 +18,25 @@ use crate::config::HOST_NAMESPACE;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::names;
 use hotshoe_core::rbac;
-use hotshoe_core::rbac::{Installation, Plugin, Rights, Served};
+use hotshoe_core::rbac::{Installation, Rights, Served};
 
 /// Print the accounts and rights that a host needs for these plugins
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     hotshoe rbac plugins/memcached | kubectl apply -f -\n  \
     hotshoe rbac plugins/memcached --watch-namespace team-a    # for `hotshoe run --namespace team-a`\n  \
-    hotshoe rbac plugins/memcached --offline                   # asks no cluster for plural names and scopes\n\n\
+    hotshoe rbac plugins/memcached --offline                   # asks no cluster for plural names and scopes\n  \
+    hotshoe rbac --host-only | kubectl apply -f -              # of a host that follows Plugin objects\n  \
+    hotshoe rbac --plugin-only plugins/memcached | kubectl apply -f -    # of one plugin more for it\n\n\
     The components must be built. What RBAC cannot express is noted on standard error. Where a component asks\n\
     for more than it is granted, the rules that are missing are printed there instead, and the exit code is 1.")]
 pub struct Args {
-    #[command(flatten)]
-    inspected: inspect::Inspected,
+    /// Plugins: folders with a plugin.yaml, or such files
+    #[arg(value_name = "PLUGIN", required_unless_present = "host_only")]
+    plugins: Vec<PathBuf>,
+    /// Read the components from this folder instead of where a host looks for them
+    #[arg(long, value_name = "DIR")]
+    components: Option<PathBuf>,
     /// The namespace of the host and of the plugins' ServiceAccounts
     #[arg(short, long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE", value_parser = namespace)]
     namespace: String,
@@ -39,6 +46,13 @@ pub struct Args {
     /// A namespace that the host watches; Roles in it replace ClusterRoles [default: all]
     #[arg(long = "watch-namespace", value_name = "NAMESPACE", value_parser = namespace)]
     watched: Vec<String>,
+    /// Print what a host needs that follows Plugin objects, whatever those are; the rights of each plugin are added by
+    /// --plugin-only
+    #[arg(long, conflicts_with_all = ["plugins", "components"])]
+    host_only: bool,
+    /// Print what these plugins need beside such a host
+    #[arg(long, conflicts_with_all = ["host_only", "metrics_secure"])]
+    plugin_only: bool,
     /// Also print the rights for `hotshoe run --metrics-secure`
     #[arg(long)]
     metrics_secure: bool,
@@ -72,18 +86,37 @@ impl Args {
     /// When a plugin cannot be loaded, or asks for more than it is granted: what is printed is applied
     /// unread, and no component writes that.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let plugins = inspect::load(&self.inspected, &self.namespace).await?;
+        if self.host_only {
+            return self.print(rbac::rights_of_host(&self.installation()));
+        }
+        let inspected = Inspected { plugins: self.plugins.clone(), components: self.components.clone() };
+        let plugins = inspect::load(&inspected, &self.namespace).await?;
         let lacking: Vec<String> = plugins.iter().filter_map(Asked::lacking).collect();
         ensure!(lacking.is_empty(), "{}", lacking.join("\n"));
         ensure_apart(&self.host_account, plugins.iter().map(|asked| &*asked.config.name))?;
         let served = self.served(&plugins).await;
         let served = |kind: &Kind| served.get(kind).cloned().unwrap_or_else(|| discovery::conventional(kind));
-        let installation =
-            Installation { namespace: self.namespace, account: self.host_account, watched: self.watched };
-        let plugins: Vec<Plugin<'_>> = plugins.iter().map(Asked::as_plugin).collect();
-        let mut rights = rbac::rights(&plugins, &installation, &served);
+        let installation = self.installation();
+        let plugins = plugins.iter().map(Asked::as_plugin);
+        if !self.plugin_only {
+            return self.print(rbac::rights(&plugins.collect::<Vec<_>>(), &installation, &served));
+        }
+        let mut rights = Rights { manifests: Vec::new(), notes: Vec::new() };
+        for plugin in plugins.map(|plugin| rbac::rights_of_plugin(plugin, &installation, &served)) {
+            rights.manifests.extend(plugin.manifests);
+            rights.notes.extend(plugin.notes);
+        }
+        self.print(rights)
+    }
+
+    fn installation(&self) -> Installation {
+        let (namespace, account) = (self.namespace.clone(), self.host_account.clone());
+        Installation { namespace, account, watched: self.watched.clone() }
+    }
+
+    fn print(&self, mut rights: Rights) -> anyhow::Result<ExitCode> {
         if self.metrics_secure {
-            rights.manifests.extend(rbac::metrics::reviewed(&installation));
+            rights.manifests.extend(rbac::metrics::reviewed(&self.installation()));
         }
         for note in &rights.notes {
             terminal::note(format_args!("note: {note}"));

@@ -38,6 +38,7 @@ use crate::server::admin_socket::AdminSocket;
 use crate::server::{About, Ports, SecureMetrics};
 use crate::telemetry::metrics::Metrics;
 use hotshoe_core::check::memory_share::{SharedMemory, budget};
+use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::limits::{CACHE_BYTES, CACHE_BYTES_LEAST, Size};
 use hotshoe_core::model::names;
 
@@ -105,6 +106,9 @@ pub struct Args {
     /// `hotshoe reload` activates it. plugin.yaml is followed in any case
     #[arg(long, env = "HOTSHOE_FOLLOW", value_parser = clap::builder::FalseyValueParser::new())]
     follow: bool,
+    /// Follow only the Plugin objects with these labels, as KEY=VALUE,…: of another host's [default: all]
+    #[arg(long, env = "HOTSHOE_PLUGIN_SELECTOR", value_name = "LABELS", conflicts_with_all = ["plugins", "files"])]
+    plugin_selector: Option<LabelSelector>,
     /// The folder of the components that Plugin objects name by source.file
     #[arg(long, default_value = ".", env = "HOTSHOE_FILES", value_name = "DIR")]
     files_dir: PathBuf,
@@ -190,7 +194,8 @@ impl Args {
     fn start(&self, plugins: Vec<PluginConfig>, shared: &Arc<Shared>) -> Arc<Fleet> {
         if self.plugins.is_empty() && self.files.is_empty() {
             let fleet = Arc::new(Fleet::unknown());
-            tokio::spawn(Objects::watch(shared.clone(), fleet.clone()).run());
+            let labels = self.plugin_selector.clone().unwrap_or_default();
+            tokio::spawn(Objects::watch(shared.clone(), fleet.clone(), &labels).run());
             return fleet;
         }
         Arc::new(Fleet::of(plugins.into_iter().map(|plugin| rollout::start(plugin, shared.clone()))))

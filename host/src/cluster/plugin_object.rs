@@ -14,6 +14,7 @@ use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::shared_watch::{Role, Scope, SharedWatch, Subscriber, Viewer};
 use crate::cluster::watch::Watches;
 use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::object::{HOST_MANAGER, Key, Lens, Object};
 use hotshoe_core::model::projection::Projection;
 
@@ -22,12 +23,17 @@ pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> Resourc
     Resource { kind: Kind::new(group, version, kind), plural: plural.to_owned(), namespaced: false, has_status: true }
 }
 
-/// Watches all objects of the resource, whole but for what the API server notes of field managers.
-pub fn watch(watches: &Watches, resource: &Resource, subscriber: Subscriber) -> Arc<SharedWatch> {
+/// Watches the objects of the resource with these labels, whole but for what the API server notes of field managers.
+pub fn watch(
+    watches: &Watches,
+    resource: &Resource,
+    labels: &LabelSelector,
+    subscriber: Subscriber,
+) -> Arc<SharedWatch> {
     let projection = Projection::new(&["apiVersion", "kind", "spec", "metadata.creationTimestamp"]);
-    let lens = Lens { projection, labels: Vec::new(), status: true };
+    let lens = Lens { projection, labels: labels.keys().map(str::to_owned).collect(), status: true };
     let viewer = Viewer::active(&HOST_MANAGER.into());
-    watches.subscribe(&Scope::new(resource.kind.clone(), ""), &lens, (&viewer, Role::Parent), subscriber)
+    watches.subscribe(&Scope::labelled(resource.kind.clone(), labels), &lens, (&viewer, Role::Parent), subscriber)
 }
 
 /// Adds a finalizer to an object that has none of its name, as the host.
@@ -177,4 +183,42 @@ pub async fn delete(cluster: &Cluster, resource: &Resource, key: &Key, permit: &
         Err(error) if error.is_gone() => Ok(()),
         done => done.map(drop),
     }
+}
+
+/// Reads one object, or the list of all, as the caller.
+///
+/// # Errors
+/// The API server's error.
+pub async fn read(cluster: &Cluster, resource: &Resource, name: Option<&str>) -> Result<Value, ApiError> {
+    let key = Key::new(None, name.unwrap_or_default());
+    let target = resource.reference(&key);
+    let path = resource.path(&key, None);
+    let call = ApiCall {
+        verb: if name.is_some() { "get" } else { "list" },
+        target: &target,
+        method: Method::GET,
+        uri: path.trim_end_matches('/').to_owned(),
+        content_type: "",
+        body: Vec::new(),
+    };
+    let text = cluster.send(call, &Identity::Host, &Permit::unlimited()).await?;
+    Ok(serde_json::from_str(&text).unwrap_or_default())
+}
+
+/// Changes members of the spec, as the caller.
+///
+/// # Errors
+/// The API server's error.
+pub async fn patch_spec(cluster: &Cluster, resource: &Resource, name: &str, spec: &Value) -> Result<String, ApiError> {
+    let key = Key::new(None, name);
+    let target = resource.reference(&key);
+    let call = ApiCall {
+        verb: "patch",
+        target: &target,
+        method: Method::PATCH,
+        uri: format!("{}?fieldManager=kubectl-hotshoe", resource.path(&key, None)),
+        content_type: MERGE_PATCH,
+        body: json!({ "spec": spec }).to_string().into_bytes(),
+    };
+    cluster.send(call, &Identity::Host, &Permit::unlimited()).await
 }

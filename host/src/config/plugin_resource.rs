@@ -171,12 +171,26 @@ pub fn definition() -> Result<Value, Error> {
         .rule("", not_reserved())
         .rule("spec.source", one_source())
         .rule("spec.parent", same_parent());
-    CustomResource::new(GROUP, KIND)
+    let mut definition = CustomResource::new(GROUP, KIND)
         .cluster_scoped()
         .categories(["hotshoe"])
         .description("An operator: a WebAssembly component, its configuration and what it may do.")
         .version(version)
-        .definition()
+        .definition()?;
+    without_defaults(&mut definition);
+    Ok(definition)
+}
+
+/// Removes the defaults of a schema: they are the host's, and change with it, while what an API server fills in stays.
+fn without_defaults(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            members.remove("default");
+            members.values_mut().for_each(without_defaults);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_defaults),
+        _ => {}
+    }
 }
 
 fn not_reserved() -> Rule {

@@ -37,6 +37,7 @@ use crate::rollout;
 use crate::rollout::definition::Definition;
 use crate::rollout::history::Entry;
 use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
+use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::object::Object;
 
 /// How often what is known of plugins is looked at.
@@ -79,12 +80,12 @@ struct Described {
 }
 
 impl Objects {
-    /// Begins to watch the objects.
-    pub fn watch(shared: Arc<Shared>, fleet: Arc<Fleet>) -> Self {
+    /// Begins to watch the objects with these labels.
+    pub fn watch(shared: Arc<Shared>, fleet: Arc<Fleet>, labels: &LabelSelector) -> Self {
         let resource = plugin_object::resource(GROUP, VERSION, KIND, PLURAL);
         let woken = Arc::new(Notify::new());
         let wakes = woken.clone();
-        let watch = plugin_object::watch(&shared.watches, &resource, Arc::new(move |_| wakes.notify_one()));
+        let watch = plugin_object::watch(&shared.watches, &resource, labels, Arc::new(move |_| wakes.notify_one()));
         Self { shared, fleet, resource, watch, woken, running: BTreeMap::new(), resting: BTreeMap::new() }
     }
 

@@ -7,6 +7,7 @@
 //! | `backup.rs` | what the backup plugin does, seen by a plain client |
 //! | `chosen_cluster.rs` | which cluster the recipes act on |
 //! | `docs/` | what the README and the book say |
+//! | `fleet/` | a host that follows `Plugin` objects |
 //! | `host/` | the host as a process: many objects, restarts, configuration, broken plugins |
 //! | `kinds/` | kinds of parents: of Kubernetes itself, without a namespace, selected by labels; and children that are taken over |
 //! | `hostile/` | a plugin that attacks, beside a healthy one |
@@ -23,6 +24,7 @@ mod backup;
 mod chosen_cluster;
 mod docs;
 mod faults;
+mod fleet;
 mod host;
 mod hostile;
 mod javascript;

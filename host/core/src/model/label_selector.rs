@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +115,22 @@ impl LabelSelector {
     }
 }
 
+impl FromStr for LabelSelector {
+    type Err = String;
+
+    /// Reads labels as kubectl does: `key=value`, several separated by commas.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let pair = |part: &str| {
+            let (key, value) =
+                part.split_once('=').ok_or_else(|| format!("{part:?} is no label; KEY=VALUE is wanted"))?;
+            Ok::<_, String>((key.trim().to_owned(), value.trim().to_owned()))
+        };
+        let match_labels = text.split(',').map(pair).collect::<Result<_, _>>()?;
+        let selector = Self { match_labels, ..Self::default() };
+        selector.validate().map(|()| selector)
+    }
+}
+
 impl LabelRequirement {
     fn is_met(&self, label: Option<&str>) -> bool {
         let is_among = |label: &str| self.values.iter().any(|value| value == label);
@@ -175,6 +192,15 @@ impl fmt::Display for LabelRequirement {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn labels_are_read_as_kubectl_has_them() {
+        let selector: LabelSelector = "team=a,example.com/tier=one".parse().unwrap();
+        assert_eq!(selector.to_string(), "example.com/tier=one,team=a");
+        for wrong in ["", "team", "team=a,", "a b=c"] {
+            assert!(wrong.parse::<LabelSelector>().is_err(), "{wrong:?}");
+        }
+    }
+
     #[test]
     fn selectors_overlap_unless_one_label_cannot_fulfil_both() {
         let selector = |json: serde_json::Value| serde_json::from_value::<LabelSelector>(json).unwrap();

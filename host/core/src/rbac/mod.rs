@@ -29,6 +29,8 @@ pub struct Plugin<'a> {
     pub descriptor: &'a Descriptor,
     /// Whether it removes the finalizers of plugins that it takes over from.
     pub removes_finalizers: bool,
+    /// Whether its parents are deleted when its `Plugin` object is.
+    pub deletes_parents: bool,
 }
 
 /// Where and as whom the host runs.
@@ -86,35 +88,78 @@ pub fn rights(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
     let mut rights = Rights { manifests: accounts(plugins, installation), notes: Vec::new() };
     // Before any right is there.
     rights.manifests.extend(closing(installation));
-    rights.manifests.extend(impersonation(plugins, installation));
+    let name = format!("{}-{IMPERSONATES}", installation.account);
+    rights.manifests.extend(impersonation(plugins, &name, installation));
     let host = host_rules(plugins, installation, served);
     let comment = "What the host does itself: it watches, adds and removes finalizers of parents, and reports results. It cannot write a workload.";
     rights.manifests.extend(host.into_manifests(&installation.account, &installation.account, comment, installation));
-    rights.notes.extend(plugins.iter().filter_map(|plugin| secrets_of_host(plugin, installation)));
-    rights.notes.extend(plugins.iter().filter_map(|plugin| finalizers_of_host(plugin, installation)));
-    for plugin in plugins {
-        let rules = plugin_rules(plugin, installation, served, &mut rights.notes);
+    plugins.iter().for_each(|plugin| rights.add_plugin(plugin, installation, served));
+    rights
+}
+
+/// The rights of a host that follows `Plugin` objects, without those that each plugin needs.
+pub fn rights_of_host(installation: &Installation) -> Rights {
+    let mut rights = Rights { manifests: accounts(&[], installation), notes: Vec::new() };
+    rights.manifests.extend(closing(installation));
+    let mut rules = host_rules(&[], installation, &|_| Served { plural: String::new(), namespaced: false });
+    let plugin = Kind::new("hotshoe.dev", "v1alpha1", "Plugin");
+    rules.add(&None, &plugin, "plugins", &[], &["get", "list", "watch", "patch"]);
+    rules.add(&None, &plugin, "plugins/status", &[], &["patch"]);
+    let own = Some(installation.namespace.clone());
+    rules.add(&own, &Kind::new("", "v1", "ConfigMap"), "configmaps", &[], &["get", "list", "watch"]);
+    let comment = "What a host does that follows Plugin objects: it says in them what became of each, and reads components in ConfigMaps of its own namespace.";
+    rights.manifests.extend(rules.into_manifests(&installation.account, &installation.account, comment, installation));
+    rights
+}
+
+/// The rights that one plugin adds to those of a host that follows `Plugin` objects.
+pub fn rights_of_plugin(plugin: Plugin<'_>, installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rights {
+    let mut rights = Rights { manifests: vec![account_of(plugin.name, installation)], notes: Vec::new() };
+    // No plugin has a name with a dot.
+    let name = |what: &str| format!("{}-{}.{what}", installation.account, plugin.name);
+    rights.manifests.extend(impersonation(&[plugin], &name(IMPERSONATES), installation));
+    let host = host_rules(&[plugin], installation, served);
+    let comment = format!(
+        "What the host does for the plugin {}: it watches, adds and removes finalizers of parents, and reports results.",
+        plugin.name
+    );
+    rights.manifests.extend(host.into_manifests(&name("host"), &installation.account, &comment, installation));
+    rights.add_plugin(&plugin, installation, served);
+    rights
+}
+
+impl Rights {
+    /// Adds what a plugin does by way of the host, and what RBAC cannot say of it.
+    fn add_plugin(&mut self, plugin: &Plugin<'_>, installation: &Installation, served: &dyn Fn(&Kind) -> Served) {
+        self.notes.extend(secrets_of_host(plugin, installation));
+        self.notes.extend(finalizers_of_host(plugin, installation));
+        let rules = plugin_rules(plugin, installation, served, &mut self.notes);
         let name = format!("{}-{}", installation.account, plugin.name);
         let comment = format!("What the plugin {} does, by way of the host: its grant, as RBAC.", plugin.name);
-        rights.manifests.extend(rules.into_manifests(&name, plugin.name, &comment, installation));
+        self.manifests.extend(rules.into_manifests(&name, plugin.name, &comment, installation));
     }
-    rights
+}
+
+fn account_of(plugin: &str, installation: &Installation) -> Manifest {
+    let comment = "The account of a plugin has its name. No Pod runs under it, and no token of it is needed.";
+    account(plugin, comment, installation)
+}
+
+fn account(name: &str, comment: &str, installation: &Installation) -> Manifest {
+    Manifest {
+        automount_service_account_token: Some(false),
+        comment: comment.into(),
+        ..Manifest::new("v1", "ServiceAccount", name, Some(&installation.namespace))
+    }
 }
 
 fn accounts(plugins: &[Plugin<'_>], installation: &Installation) -> Vec<Manifest> {
     let mut namespace = Manifest::new("v1", "Namespace", &installation.namespace, None);
     namespace.metadata.labels.extend(POD_SECURITY.map(|label| (label, "restricted")));
     namespace.comment = "The namespace of the host, which no plugin may touch.".into();
-    let account = |name: &str, comment: &str| Manifest {
-        automount_service_account_token: Some(false),
-        comment: comment.into(),
-        ..Manifest::new("v1", "ServiceAccount", name, Some(&installation.namespace))
-    };
-    let mut manifests =
-        vec![namespace, account(&installation.account, "Its Pod says for itself that it wants a token.")];
-    let of_plugin = "The account of a plugin has its name. No Pod runs under it, and no token of it is needed.";
-    manifests.extend(plugins.iter().map(|plugin| account(plugin.name, of_plugin)));
-    manifests
+    let host = account(&installation.account, "Its Pod says for itself that it wants a token.", installation);
+    let plugins = plugins.iter().map(|plugin| account_of(plugin.name, installation));
+    [namespace, host].into_iter().chain(plugins).collect()
 }
 
 fn closing(installation: &Installation) -> [Manifest; 2] {
@@ -133,7 +178,7 @@ fn closing(installation: &Installation) -> [Manifest; 2] {
     [policy, binding]
 }
 
-fn impersonation(plugins: &[Plugin<'_>], installation: &Installation) -> Vec<Manifest> {
+fn impersonation(plugins: &[Plugin<'_>], name: &str, installation: &Installation) -> Vec<Manifest> {
     let rule = PolicyRule {
         api_groups: vec![String::new()],
         resources: vec!["serviceaccounts".into()],
@@ -143,18 +188,13 @@ fn impersonation(plugins: &[Plugin<'_>], installation: &Installation) -> Vec<Man
     };
     let comment = "The host may be its plugins, in this namespace only: in a ClusterRole the names would be meant in every namespace.";
     let rules = Rules(BTreeMap::from([(Some(installation.namespace.clone()), vec![rule])]));
-    rules.into_manifests(
-        &format!("{}-{IMPERSONATES}", installation.account),
-        &installation.account,
-        comment,
-        installation,
-    )
+    rules.into_manifests(name, &installation.account, comment, installation)
 }
 
 fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rules {
     let mut rules = Rules::default();
     let mut events: BTreeSet<Option<String>> = installation.watched_namespaces();
-    for Plugin { grant, descriptor, removes_finalizers, .. } in plugins {
+    for Plugin { grant, descriptor, removes_finalizers, deletes_parents, .. } in plugins {
         let parent = served(&descriptor.parent);
         let holds = if descriptor.finalizer.is_some() || *removes_finalizers { &["patch"][..] } else { &[] };
         for scope in installation.scopes(parent.namespaced) {
@@ -163,6 +203,7 @@ fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
             };
             add(&parent.plural, &["get", "list", "watch"]);
             add(&parent.plural, holds);
+            add(&parent.plural, if *deletes_parents { &["delete"][..] } else { &[] });
             if !descriptor.parent.is_builtin() {
                 add(&format!("{}/status", parent.plural), &["patch"]);
             }

@@ -1,0 +1,132 @@
+//! What there is of `Plugin` objects, for people and scripts.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::cli::kubectl::Objects;
+use crate::cli::terminal::Output;
+use crate::config::plugin_resource::{Pending, PluginStatus, RevisionStatus};
+
+/// So many digits of a digest are shown.
+const SHOWN: usize = 12;
+
+pub(super) async fn all(objects: &Objects, output: Output) -> anyhow::Result<ExitCode> {
+    let items = objects.list().await?;
+    output.print(&json!({ "apiVersion": "v1", "kind": "List", "items": items }), || Ok(table(&items)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn one(objects: &Objects, name: &str, output: Output) -> anyhow::Result<ExitCode> {
+    let object = objects.get(name).await?;
+    output.print(&object, || Ok(page(name, &object)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(items: &[Value]) -> String {
+    let mut table = format!(
+        "{:<20} {:<6} {:<10} {:<12} {:>7} {:>6}  NOTE\n",
+        "PLUGIN", "READY", "VERSION", "DIGEST", "PARENTS", "ERRORS"
+    );
+    for item in items {
+        let status = status(item);
+        let name = item["metadata"]["name"].as_str().unwrap_or_default();
+        let (ready, why) = ready(&status);
+        let row = format!(
+            "{name:<20} {ready:<6} {:<10} {:<12} {:>7} {:>6}  {why}",
+            status.version.as_deref().unwrap_or("-"),
+            short(status.digest.as_deref()),
+            status.parents,
+            status.errors,
+        );
+        table.push_str(row.trim_end());
+        table.push('\n');
+    }
+    table
+}
+
+/// Returns whether it is ready, and why not.
+fn ready(status: &PluginStatus) -> (&str, String) {
+    let Some(ready) = status.conditions.iter().find(|condition| condition.type_ == "Ready") else {
+        return ("-", "no host follows it yet".to_owned());
+    };
+    let why = if ready.status == "True" { String::new() } else { format!("{}: {}", ready.reason, ready.message) };
+    (&ready.status, why)
+}
+
+fn page(name: &str, object: &Value) -> String {
+    let status = status(object);
+    let mut page = format!("Plugin {name}\n");
+    for condition in &status.conditions {
+        let message = if condition.message.is_empty() { String::new() } else { format!(": {}", condition.message) };
+        page += &format!("  {:<12} {:<6} {}{message}\n", condition.type_, condition.status, condition.reason);
+    }
+    let (digest, parents, errors) = (short(status.digest.as_deref()), status.parents, status.errors);
+    page += &format!("  active       {digest} {}\n", status.version.as_deref().unwrap_or_default());
+    page += &format!("  parents      {parents}, {errors} of them in trouble\n");
+    if let Some(source) = &status.source {
+        page += &format!("  source       {source}\n");
+    }
+    if let Some(pending) = &status.pending {
+        page += &pending_lines(pending);
+    }
+    page += "  revisions\n";
+    for RevisionStatus { digest, version, state, time, message } in &status.revisions {
+        let row = format!("    {} {version:<10} {state:<16} {time:<20} {message}", short(Some(digest)));
+        page.push_str(row.trim_end());
+        page.push('\n');
+    }
+    page
+}
+
+fn pending_lines(pending: &Pending) -> String {
+    let mut lines =
+        format!("  pending      {} {}: {}\n", short(pending.digest.as_deref()), pending.reason, pending.message);
+    let Some(shadow) = &pending.shadow else { return lines };
+    lines += &format!(
+        "    would change {} of {} parents, fail on {}; children: {} created, {} changed, {} deleted\n",
+        shadow.changed, shadow.parents, shadow.failing, shadow.created, shadow.updated, shadow.deleted
+    );
+    if let Some(why) = &shadow.incomplete {
+        lines += &format!("    incomplete: {why}\n");
+    }
+    shadow.sample.iter().for_each(|line| lines += &format!("    {line}\n"));
+    lines
+}
+
+fn status(object: &Value) -> PluginStatus {
+    serde_json::from_value(object["status"].clone()).unwrap_or_default()
+}
+
+fn short(digest: Option<&str>) -> &str {
+    digest.map_or("-", |digest| digest.get(..SHOWN).unwrap_or(digest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_without_a_host_and_one_that_is_not_ready_say_so() {
+        let condition =
+            json!({ "type": "Ready", "status": "False", "reason": "ConfigMapMissing", "message": "create it" });
+        let items = [
+            json!({ "metadata": { "name": "new" } }),
+            json!({ "metadata": { "name": "waits" }, "status": { "conditions": [condition], "parents": 3 } }),
+        ];
+        let table = table(&items);
+        assert!(table.contains("no host follows it yet") && table.contains("ConfigMapMissing: create it"), "{table}");
+    }
+
+    #[test]
+    fn what_waits_for_an_approval_is_shown_with_what_it_would_change() {
+        let shadow =
+            json!({ "changed": 2, "parents": 3, "created": 1, "sample": ["Memcached a/b; deletes Service a/c"] });
+        let pending =
+            json!({ "digest": "a".repeat(64), "reason": "ApprovalRequired", "message": "look", "shadow": shadow });
+        let page = page("cache", &json!({ "status": { "pending": pending } }));
+        for words in ["aaaaaaaaaaaa ApprovalRequired: look", "would change 2 of 3 parents", "deletes Service a/c"] {
+            assert!(page.contains(words), "{page}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What an administrator wants of a plugin's revisions: by `kubectl patch`, and by `kubectl hotshoe`.
+
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{guests, memcached, run};
+use serde_json::{Value, json};
+
+use super::rig::{Guest, Rig, kubectl_hotshoe};
+
+fn digest(object: &Value) -> String {
+    object["status"]["digest"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Puts a component in place that would give each Deployment another label. Returns nothing of it yet.
+fn put_another(guest: &Guest) {
+    guest.folder.put(&guests::reworded(guest.folder.original(), "0.1.0", "0.1.1"));
+}
+
+#[test]
+fn in_shadow_mode_a_component_waits_for_an_approval_with_a_verdict() {
+    run(async {
+        let rig = Rig::new("shadow").await;
+        let guest = rig.memcached("shadowed").await;
+        rig.apply(&guest).await;
+        let first = digest(&rig.until_ready(&guest).await);
+        rig.scene.create(memcached("served", 1)).await;
+        rig.scene.available("served").await;
+        rig.merge(&guest, json!({ "spec": { "mode": "Shadow" } })).await;
+        put_another(&guest);
+        let waits =
+            rig.until(&guest, "has a verdict", |object| object["status"]["pending"]["shadow"]["parents"] == 1).await;
+        let pending = &waits["status"]["pending"];
+        assert_eq!(
+            (pending["reason"].as_str(), digest(&waits)),
+            (Some("ApprovalRequired"), first.clone()),
+            "{waits:#}"
+        );
+        assert_eq!(pending["shadow"]["comparedWith"], first, "{pending:#}");
+        let second = pending["digest"].as_str().expect("a digest").to_owned();
+        rig.merge(&guest, json!({ "spec": { "approve": second } })).await;
+        rig.until(&guest, "has the approved component", |object| digest(object) == second).await;
+        // The next one waits again.
+        guest.folder.put(&guests::reworded(guest.folder.original(), "0.1.0", "0.1.2"));
+        rig.until(&guest, "waits again", |object| {
+            let waiting = object["status"]["pending"]["digest"].as_str();
+            waiting.is_some_and(|waiting| waiting != second) && digest(object) == second
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_revision_that_is_named_is_active_until_none_is() {
+    run(async {
+        let rig = Rig::new("pinned").await;
+        let guest = rig.memcached("pinned").await;
+        rig.apply(&guest).await;
+        let first = digest(&rig.until_ready(&guest).await);
+        put_another(&guest);
+        let second = digest(&rig.until(&guest, "has the second", |object| digest(object) != first).await);
+        rig.merge(&guest, json!({ "spec": { "revision": &first[..12] } })).await;
+        rig.until(&guest, "has the first again", |object| {
+            digest(object) == first && object["status"]["pending"]["reason"] == "RevisionPinned"
+        })
+        .await;
+        rig.until_said(&guest, "Stalled", "False", "Settled").await;
+        rig.merge(&guest, json!({ "spec": { "revision": null } })).await;
+        rig.until(&guest, "has what its source has", |object| digest(object) == second).await;
+        rig.merge(&guest, json!({ "spec": { "revision": "00000000" } })).await;
+        let stalled = rig.until_said(&guest, "Stalled", "True", "RevisionUnavailable").await;
+        assert!(said(&stalled, "Stalled").2.contains("spec.revision 00000000"), "{stalled:#}");
+        assert_eq!(digest(&stalled), second);
+    });
+}
+
+#[test]
+fn a_plugin_that_is_paused_changes_nothing_until_it_goes_on() {
+    run(async {
+        let rig = Rig::new("paused").await;
+        let guest = rig.memcached("paused").await;
+        rig.apply(&guest).await;
+        rig.until_ready(&guest).await;
+        rig.scene.create(memcached("served", 1)).await;
+        rig.scene.available("served").await;
+        assert_eq!(kubectl_hotshoe(&rig.scene, &["pause", &guest.name]).0, Some(0));
+        rig.until_said(&guest, "Ready", "False", "Paused").await;
+        rig.scene.merge(&MEMCACHED, "served", json!({ "spec": { "size": 2 } })).await;
+        rig.scene.delete(&DEPLOYMENT, "served").await;
+        rig.scene.gone(&DEPLOYMENT, "served").await;
+        // Another plugin of the host shows that time passes: it is started and serves meanwhile.
+        rig.scene.person.get(&MEMCACHED, &rig.scene.namespace, "served").await.expect("it is there");
+        assert!(rig.scene.find(&DEPLOYMENT, "served").await.is_none());
+        assert_eq!(kubectl_hotshoe(&rig.scene, &["resume", &guest.name]).0, Some(0));
+        rig.scene.until_object(&DEPLOYMENT, "served", "is there", |object| object["spec"]["replicas"] == 2).await;
+        rig.until_ready(&guest).await;
+    });
+}
+
+#[test]
+fn kubectl_hotshoe_shows_plugins_and_rolls_them_back() {
+    run(async {
+        let rig = Rig::new("comfort").await;
+        let guest = rig.memcached("comfort").await;
+        rig.apply(&guest).await;
+        let first = digest(&rig.until_ready(&guest).await);
+        put_another(&guest);
+        let second = digest(&rig.until(&guest, "has the second", |object| digest(object) != first).await);
+        let (code, text) = kubectl_hotshoe(&rig.scene, &["status", &guest.name]);
+        assert!(code == Some(0) && text.contains(&second[..12]) && text.contains("Ready"), "{text}");
+        let (code, text) = kubectl_hotshoe(&rig.scene, &["rollback", &guest.name]);
+        assert!(code == Some(0) && text.contains(&first[..12]), "{text}");
+        rig.until(&guest, "has the first again", |object| digest(object) == first).await;
+        let (code, text) = kubectl_hotshoe(&rig.scene, &["follow", &guest.name]);
+        assert!(code == Some(0), "{text}");
+        rig.until(&guest, "has what its source has", |object| digest(object) == second).await;
+        let (code, text) = kubectl_hotshoe(&rig.scene, &["status", "nothing-of-this-name"]);
+        assert!(code == Some(1) && text.contains("nothing-of-this-name"), "{text}");
+    });
+}

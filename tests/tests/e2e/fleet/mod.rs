@@ -1,0 +1,10 @@
+//! A host that follows `Plugin` objects, under the rights that `hotshoe rbac` prints for it.
+
+mod applied;
+mod claims;
+mod control;
+mod remembered;
+mod removal;
+mod rig;
+mod sources;
+mod wrong;

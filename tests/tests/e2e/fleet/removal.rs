@@ -1,0 +1,79 @@
+//! What becomes of parents when a `Plugin` is deleted.
+
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{memcached, run};
+use serde_json::json;
+
+use super::rig::{Guest, Rig};
+
+/// A plugin that serves a parent, and whose object is deleted.
+async fn deleted(name: &'static str, policy: &str) -> (Rig, Guest) {
+    let rig = Rig::new(name).await;
+    let guest = rig.memcached(name).await;
+    if policy != "block" {
+        guest.folder.edit("spec:\n", &format!("spec:\n  deletionPolicy: {policy}\n"));
+        rig.scene
+            .plane
+            .apply_rights(&["--plugin-only", &guest.folder.path().display().to_string()], "hotshoe-fleet")
+            .await;
+    }
+    rig.apply(&guest).await;
+    rig.until_ready(&guest).await;
+    rig.scene.create(memcached("served", 1)).await;
+    rig.scene.available("served").await;
+    rig.delete(&guest).await;
+    (rig, guest)
+}
+
+#[test]
+fn a_plugin_whose_parents_need_it_stays_until_they_are_gone() {
+    run(async {
+        let (rig, guest) = deleted("blocked", "block").await;
+        let stalled = rig.until_said(&guest, "Stalled", "True", "ParentsRemain").await;
+        let message = said(&stalled, "Stalled").2;
+        for words in ["1 objects of the kind Memcached.cache.example.com", "served", "orphan", "delete"] {
+            assert!(message.contains(words), "{message}");
+        }
+        // It serves meanwhile, clean-up included.
+        rig.scene.merge(&MEMCACHED, "served", json!({ "spec": { "size": 2 } })).await;
+        rig.scene.until_object(&DEPLOYMENT, "served", "is resized", |object| object["spec"]["replicas"] == 2).await;
+        rig.scene.delete(&MEMCACHED, "served").await;
+        rig.scene.gone(&MEMCACHED, "served").await;
+        rig.until_gone(&guest).await;
+    });
+}
+
+#[test]
+fn a_plugin_that_orphans_its_parents_leaves_them_as_they_are() {
+    run(async {
+        let (rig, guest) = deleted("orphaned", "orphan").await;
+        rig.until_gone(&guest).await;
+        let parent = rig.scene.get(&MEMCACHED, "served").await;
+        assert!(parent["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty), "{parent:#}");
+        assert!(rig.scene.find(&DEPLOYMENT, "served").await.is_some());
+        rig.scene.delete(&MEMCACHED, "served").await;
+        rig.scene.gone(&MEMCACHED, "served").await;
+    });
+}
+
+#[test]
+fn a_plugin_that_deletes_its_parents_cleans_up_after_them_before_it_goes() {
+    run(async {
+        let (rig, guest) = deleted("deleting", "delete").await;
+        rig.until_gone(&guest).await;
+        assert!(rig.scene.find(&MEMCACHED, "served").await.is_none());
+        rig.scene.gone(&DEPLOYMENT, "served").await;
+    });
+}
+
+#[test]
+fn a_way_out_of_a_blocked_deletion_is_another_policy() {
+    run(async {
+        let (rig, guest) = deleted("way-out", "block").await;
+        rig.until_said(&guest, "Stalled", "True", "ParentsRemain").await;
+        rig.merge(&guest, json!({ "spec": { "deletionPolicy": "orphan" } })).await;
+        rig.until_gone(&guest).await;
+        assert!(rig.scene.find(&MEMCACHED, "served").await.is_some());
+    });
+}

@@ -1,0 +1,172 @@
+//! A host of one test, which follows the objects with a label of the test's own, and those objects.
+
+use std::path::Path;
+use std::process::Command;
+
+use hotshoe_tests::control_plane::SYSTEM;
+use hotshoe_tests::guests::Folder;
+use hotshoe_tests::host::program;
+use hotshoe_tests::kinds::{CONFIG_MAP, PLUGIN};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{ControlPlane, Host, Scene, repository};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+/// The account of the hosts of these tests.
+const ACCOUNT: &str = "hotshoe-fleet";
+/// The label by which each test has objects of its own.
+const LABEL: &str = "tests.example.com/scene";
+
+pub(crate) struct Rig {
+    pub(crate) scene: Scene,
+    pub(crate) host: Host,
+    cache: TempDir,
+}
+
+/// A plugin that is to be applied as an object: its folder, and its name, which no other test has.
+pub(crate) struct Guest {
+    pub(crate) folder: Folder,
+    pub(crate) name: String,
+}
+
+/// The control plane with `Plugin`, and the rights of hosts that follow such objects.
+async fn plane() -> &'static ControlPlane {
+    static READY: OnceCell<()> = OnceCell::const_new();
+    let plane = ControlPlane::shared().await;
+    READY
+        .get_or_init(async || {
+            plane.install_definition(&repository("crds/hotshoe.dev_plugins.yaml")).await;
+            plane.apply_rights(&["--host-only"], ACCOUNT).await;
+        })
+        .await;
+    plane
+}
+
+impl Rig {
+    pub(crate) async fn new(name: &str) -> Self {
+        let mut scene = Scene::new(plane().await, name).await;
+        let cache = TempDir::new().expect("a folder");
+        let host = start(&scene, cache.path()).await;
+        scene.watch_log(&host);
+        Self { scene, host, cache }
+    }
+
+    /// Ends the host and starts another one, whose cache is empty as that of a new Pod.
+    pub(crate) async fn replace_host(&mut self) {
+        self.host.kill();
+        self.cache = TempDir::new().expect("a folder");
+        self.host = start(&self.scene, self.cache.path()).await;
+        self.scene.watch_log(&self.host);
+    }
+
+    /// The Memcached plugin under a name of this test's, with the rights that it needs.
+    pub(crate) async fn memcached(&self, word: &str) -> Guest {
+        let name = format!("{word}-{}", self.scene.namespace);
+        let folder = Folder::of_memcached();
+        folder.edit("name: memcached\n", &format!("name: {name}\n"));
+        self.scene.plane.apply_rights(&["--plugin-only", &folder.path().display().to_string()], ACCOUNT).await;
+        Guest { folder, name }
+    }
+
+    /// The object that a guest's `plugin.yaml` describes, with this source.
+    pub(crate) fn object(&self, guest: &Guest, source: Value) -> Value {
+        let text = std::fs::read_to_string(guest.folder.plugin_file()).expect("plugin.yaml is read");
+        let mut object = hotshoe_tests::kube::documents(&text).remove(0);
+        object["metadata"]["labels"] = json!({ LABEL: self.scene.namespace });
+        object["spec"]["source"] = source;
+        object
+    }
+
+    /// Applies a guest whose source is its file.
+    pub(crate) async fn apply(&self, guest: &Guest) -> Value {
+        self.create(&self.object(guest, file(guest))).await
+    }
+
+    pub(crate) async fn create(&self, object: &Value) -> Value {
+        let created = self.scene.person.create(object).await;
+        created.unwrap_or_else(|refused| panic!("{object:#} is refused: {}", refused.message))
+    }
+
+    pub(crate) async fn merge(&self, guest: &Guest, patch: Value) -> Value {
+        let merged = self.scene.person.merge(&PLUGIN, "", &guest.name, &patch).await;
+        merged.unwrap_or_else(|refused| panic!("{patch:#} is refused: {}", refused.message))
+    }
+
+    pub(crate) async fn delete(&self, guest: &Guest) {
+        self.scene.person.delete(&PLUGIN, "", &guest.name).await.expect("the Plugin is there");
+    }
+
+    /// Waits until the object is as expected.
+    pub(crate) async fn until(&self, guest: &Guest, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        self.scene
+            .until(&format!("the Plugin {} {what}", guest.name), async || {
+                let object =
+                    self.scene.person.get(&PLUGIN, "", &guest.name).await.map_err(|refused| refused.message)?;
+                if holds(&object) { Ok(object) } else { Err(format!("{:#}", object["status"])) }
+            })
+            .await
+    }
+
+    /// Waits until a condition has this status and reason.
+    pub(crate) async fn until_said(&self, guest: &Guest, condition: &str, status: &str, reason: &str) -> Value {
+        let what = format!("has {condition} {status} for {reason}");
+        self.until(guest, &what, |object| {
+            let (is, why, _) = said(object, condition);
+            (is, why) == (status, reason)
+        })
+        .await
+    }
+
+    pub(crate) async fn until_ready(&self, guest: &Guest) -> Value {
+        self.until_said(guest, "Ready", "True", "Active").await
+    }
+
+    pub(crate) async fn until_gone(&self, guest: &Guest) {
+        self.scene
+            .until(&format!("the Plugin {} is gone", guest.name), async || {
+                match self.scene.person.get(&PLUGIN, "", &guest.name).await {
+                    Err(refused) if refused.code == 404 => Ok(()),
+                    answer => Err(format!("{answer:?}")),
+                }
+            })
+            .await;
+    }
+
+    /// Puts a component into a ConfigMap of the host's namespace.
+    pub(crate) async fn put_config_map(&self, name: &str, key: &str, component: &[u8]) {
+        use base64::Engine;
+        let text = base64::engine::general_purpose::STANDARD.encode(component);
+        let object = json!({
+            "apiVersion": "v1", "kind": CONFIG_MAP.kind,
+            "metadata": { "name": name, "namespace": SYSTEM },
+            "binaryData": { key: text },
+        });
+        self.scene.person.apply("tests", &object).await.expect("the ConfigMap is applied");
+    }
+}
+
+/// The source of a guest: its file.
+pub(crate) fn file(guest: &Guest) -> Value {
+    json!({ "file": guest.folder.component() })
+}
+
+async fn start(scene: &Scene, cache: &Path) -> Host {
+    let kubeconfig = scene.plane.kubeconfig_of(SYSTEM, ACCOUNT).await;
+    let mut command = scene.start().await.plugins(&[]).kubeconfig(&kubeconfig).cache(cache).command();
+    command.args(["--plugin-selector", &format!("{LABEL}={}", scene.namespace)]);
+    let host = Host::spawn(command);
+    host.ready().await;
+    host
+}
+
+/// The program as `kubectl hotshoe` runs it.
+pub(crate) fn kubectl_hotshoe(scene: &Scene, arguments: &[&str]) -> (Option<i32>, String) {
+    let folder = TempDir::new().expect("a folder");
+    let plugin = folder.path().join("kubectl-hotshoe");
+    std::os::unix::fs::symlink(program(), &plugin).expect("a link");
+    let output = Command::new(&plugin).args(arguments).env("KUBECONFIG", scene.plane.file("kubeconfig")).output();
+    let output = output.expect("the program runs");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+}

@@ -1,0 +1,97 @@
+//! Objects that say something wrong, or ask for what is not there: a condition says so, and the others are served.
+
+use hotshoe_tests::control_plane::SYSTEM;
+use hotshoe_tests::kinds::{DEPLOYMENT, PLUGIN, SERVICE_ACCOUNT};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{memcached, run};
+use serde_json::{Value, json};
+
+use super::rig::{Rig, file};
+
+#[test]
+fn the_api_server_refuses_what_no_plugin_can_say() {
+    run(async {
+        let rig = Rig::new("refused").await;
+        let guest = rig.memcached("refused").await;
+        let good = rig.object(&guest, file(&guest));
+        let with = |path: &str, value: Value| {
+            let mut object = good.clone();
+            let (parent, key) = path.rsplit_once('/').expect("a path");
+            object.pointer_mut(parent).expect("the parent is there")[key] = value;
+            object
+        };
+        let path = format!("{}?fieldValidation=Strict", PLUGIN.path("", None));
+        for (object, says) in [
+            (with("/spec/unknown", json!(1)), "unknown field \"spec.unknown\""),
+            (with("/spec/source", json!({})), "Exactly one of file and configMap"),
+            (with("/spec/source/configMap", json!({ "name": "a", "key": "b" })), "Exactly one of file and configMap"),
+            (with("/metadata/name", json!("hotshoe")), "The name is that of a ServiceAccount"),
+            (with("/metadata/name", json!("a.b")), "The name is that of a ServiceAccount"),
+            (with("/spec/approve", json!("nothing")), "spec.approve"),
+            (with("/spec/mode", json!("Other")), "Unsupported value"),
+            (with("/spec/deletionPolicy", json!("keep")), "Unsupported value"),
+        ] {
+            let refused = rig.scene.person.request(http::Method::POST, &path, "application/json", &object).await;
+            let refused = refused.expect_err(says);
+            assert!(refused.message.contains(says), "{}", refused.message);
+        }
+        rig.apply(&guest).await;
+        let other = json!({ "spec": { "parent": { "kind": "Redis" } } });
+        let refused = rig.scene.person.merge(&PLUGIN, "", &guest.name, &other).await.expect_err("another parent");
+        assert!(refused.message.contains("The kind of the parents cannot change"), "{}", refused.message);
+    });
+}
+
+#[test]
+fn a_plugin_that_cannot_start_keeps_no_other_from_serving() {
+    run(async {
+        let rig = Rig::new("unable").await;
+        let [good, unserved, wrong] =
+            [rig.memcached("good").await, rig.memcached("absent").await, rig.memcached("wrong").await];
+        // A component that is none, one that is not there, and limits that no plugin may have.
+        unserved
+            .folder
+            .edit("    kind: Memcached\n", "    kind: Memcached\n    selector: {matchLabels: {of: absent}}\n");
+        wrong.folder.edit("    kind: Memcached\n", "    kind: Memcached\n    selector: {matchLabels: {of: wrong}}\n");
+        rig.create(&rig.object(&unserved, json!({ "file": "/nowhere/plugin.wasm" }))).await;
+        let mut object = rig.object(&wrong, file(&wrong));
+        object["spec"]["limits"] = json!({ "memory": "100Gi" });
+        rig.create(&object).await;
+        rig.apply(&good).await;
+        rig.until_ready(&good).await;
+        let stalled = rig.until_said(&unserved, "Stalled", "True", "Unreadable").await;
+        assert!(said(&stalled, "Stalled").2.contains("/nowhere/plugin.wasm"), "{stalled:#}");
+        let stalled = rig.until_said(&wrong, "Stalled", "True", "InvalidSpec").await;
+        assert!(said(&stalled, "Stalled").2.contains("limits"), "{stalled:#}");
+        rig.scene.create(memcached("served", 1)).await;
+        rig.scene.available("served").await;
+        // What is put right is noticed.
+        rig.merge(&wrong, json!({ "spec": { "limits": { "memory": "64Mi" } } })).await;
+        rig.until(&wrong, "is judged anew", |object| said(object, "Stalled").1 != "InvalidSpec").await;
+    });
+}
+
+#[test]
+fn a_plugin_without_its_account_says_so_and_works_once_it_has_one() {
+    run(async {
+        let rig = Rig::new("account").await;
+        let guest = rig.memcached("account").await;
+        rig.scene.person.delete(&SERVICE_ACCOUNT, SYSTEM, &guest.name).await.expect("the account is there");
+        let roles = [format!("hotshoe-fleet-{}.impersonates", guest.name)];
+        for role in &roles {
+            rig.scene
+                .person
+                .delete(&hotshoe_tests::kinds::ROLE_BINDING, SYSTEM, role)
+                .await
+                .expect("the binding is there");
+        }
+        rig.apply(&guest).await;
+        rig.scene.create(memcached("served", 1)).await;
+        let unready = rig.until_said(&guest, "Ready", "False", "AccountUnusable").await;
+        assert!(said(&unready, "Ready").2.contains("hotshoe rbac"), "{unready:#}");
+        let folder = guest.folder.path().display().to_string();
+        rig.scene.plane.apply_rights(&["--plugin-only", &folder], "hotshoe-fleet").await;
+        rig.scene.until_object(&DEPLOYMENT, "served", "is there", |_| true).await;
+        rig.until_ready(&guest).await;
+    });
+}
