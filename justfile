@@ -209,6 +209,25 @@ run *arguments:
     deploy/install-crds.sh
     exec deploy/run.sh "$name" "$@"
 
+# Run a host here, under its own account, that follows the Plugin objects of the cluster: just host CLUSTER=current
+[group('run')]
+[no-exit-message]
+host *arguments:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    {{ words }}
+    deploy/address-is-free.sh "$@"
+    "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
+    . deploy/cluster.sh
+    deploy/install-crds.sh
+    exec deploy/follow.sh "$@"
+
+# Build a plugin, and apply its rights and its Plugin object for a host that follows such objects: just apply memcached
+[group('run')]
+[no-exit-message]
+apply *arguments: build-host
+    @{{ named }}; "{{ hotshoe }}" build "plugins/$name"; . deploy/cluster.sh; "{{ hotshoe }}" rbac --plugin-only "plugins/$name" | kubectl apply -f - && kubectl apply -f "plugins/$name/plugin.yaml"
+
 # Build a plugin again and have the running host activate it; with --dry-run, only show what would change
 [group('run')]
 [no-exit-message]

@@ -158,7 +158,8 @@ fn ready(known: Option<&Known>, standing: Option<&Standing>) -> Said {
         (Some(waiting), ..) => no("NotReady", waiting),
         (None, None, None) => no("NotReady", "the component is being fetched"),
         (None, Some(_), _) if status.unable.is_some() => {
-            no("AccountUnusable", status.unable.as_deref().unwrap_or_default())
+            let why = status.unable.as_deref().unwrap_or_default();
+            no("AccountUnusable", &format!("{why}; apply what `hotshoe rbac --plugin-only` prints for the plugin"))
         }
         (None, Some(_), _) if status.breaker.state.as_str() == "open" => no(
             "CircuitOpen",

@@ -108,7 +108,9 @@ pub fn rights_of_host(installation: &Installation) -> Rights {
     let own = Some(installation.namespace.clone());
     rules.add(&own, &Kind::new("", "v1", "ConfigMap"), "configmaps", &[], &["get", "list", "watch"]);
     let comment = "What a host does that follows Plugin objects: it says in them what became of each, and reads components in ConfigMaps of its own namespace.";
-    rights.manifests.extend(rules.into_manifests(&installation.account, &installation.account, comment, installation));
+    // Beside those of a host of files, which an installation may have had.
+    let name = format!("{}.objects", installation.account);
+    rights.manifests.extend(rules.into_manifests(&name, &installation.account, comment, installation));
     rights
 }
 

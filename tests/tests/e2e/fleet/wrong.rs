@@ -1,7 +1,7 @@
 //! Objects that say something wrong, or ask for what is not there: a condition says so, and the others are served.
 
 use hotshoe_tests::control_plane::SYSTEM;
-use hotshoe_tests::kinds::{DEPLOYMENT, PLUGIN, SERVICE_ACCOUNT};
+use hotshoe_tests::kinds::{DEPLOYMENT, PLUGIN, ROLE_BINDING, SERVICE_ACCOUNT};
 use hotshoe_tests::scene::said;
 use hotshoe_tests::{memcached, run};
 use serde_json::{Value, json};
@@ -48,7 +48,8 @@ fn a_plugin_that_cannot_start_keeps_no_other_from_serving() {
         let rig = Rig::new("unable").await;
         let [good, unserved, wrong] =
             [rig.memcached("good").await, rig.memcached("absent").await, rig.memcached("wrong").await];
-        // A component that is none, one that is not there, and limits that no plugin may have.
+        // A component that is not there, and a limit that no plugin may have.
+        good.folder.edit("    kind: Memcached\n", "    kind: Memcached\n    selector: {matchLabels: {of: good}}\n");
         unserved
             .folder
             .edit("    kind: Memcached\n", "    kind: Memcached\n    selector: {matchLabels: {of: absent}}\n");
@@ -63,7 +64,9 @@ fn a_plugin_that_cannot_start_keeps_no_other_from_serving() {
         assert!(said(&stalled, "Stalled").2.contains("/nowhere/plugin.wasm"), "{stalled:#}");
         let stalled = rig.until_said(&wrong, "Stalled", "True", "InvalidSpec").await;
         assert!(said(&stalled, "Stalled").2.contains("limits"), "{stalled:#}");
-        rig.scene.create(memcached("served", 1)).await;
+        let mut served = memcached("served", 1);
+        served["metadata"]["labels"] = json!({ "of": "good" });
+        rig.scene.create(served).await;
         rig.scene.available("served").await;
         // What is put right is noticed.
         rig.merge(&wrong, json!({ "spec": { "limits": { "memory": "64Mi" } } })).await;
