@@ -15,6 +15,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use crate::config::manifest::ShardBy;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::followed_file;
 use hotshoe_core::check::finalizer;
@@ -87,6 +88,8 @@ pub struct PluginConfig {
     pub retry: RetryPolicy,
     /// Of how many parents in 100 another component may delete children unasked.
     pub max_losing: u8,
+    /// What is spread over the shards of several hosts.
+    pub shard_by: ShardBy,
     /// A warning for each member of its configuration whose variable is not set.
     pub unset: Vec<String>,
     /// Of all that is said, however it is written: two of one digest mean the same.
@@ -146,6 +149,11 @@ impl PluginConfig {
             self.path.display(),
             changed.name,
             self.name
+        );
+        ensure!(
+            changed.shard_by == self.shard_by,
+            "{} has another spec.shardBy now, which all hosts of a Lease must agree on; stop them all and start them again to have it, or give it its value back",
+            self.path.display()
         );
         Ok(changed)
     }
@@ -207,6 +215,7 @@ impl PluginConfig {
             limits: Limits::with(&spec.limits)?,
             retry: RetryPolicy::with(&spec.retry).map_err(|error| anyhow!("spec.{error}"))?,
             max_losing,
+            shard_by: spec.shard_by,
             digest,
         })
     }

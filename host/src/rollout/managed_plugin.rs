@@ -9,10 +9,11 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::cluster::client::Cluster;
 use crate::cluster::events::Recorder;
+use crate::cluster::lease::Leases;
 use crate::cluster::shared_watch::{Health, SharedWatch, Viewer};
 use crate::cluster::watch::Watches;
 use crate::config::{HostSettings, PluginConfig};
-use crate::reconcile::controller::Controller;
+use crate::reconcile::controller::{Controller, Share};
 use crate::reconcile::views;
 use crate::rollout::history::{History, Room};
 use crate::rollout::host_lock::{self, HostLock, LockError};
@@ -52,6 +53,8 @@ pub struct Shared {
     pub kept: Option<PathBuf>,
     /// The room for kept components.
     pub room: Arc<Room>,
+    /// The Leases by which several hosts share the work.
+    pub leases: Arc<Leases>,
 }
 
 /// A plugin whose rollout this host manages.
@@ -246,13 +249,39 @@ impl ManagedPlugin {
         }
     }
 
+    /// Makes this the plugin's only host with its cache directory. Where hosts share the work by Leases, another one
+    /// may have that too: then it is the other that writes the history, until it ends.
+    pub(crate) async fn begin_alone(self: Arc<Self>) -> Option<HostLock> {
+        if !self.shared.leases.are_kept() {
+            return self.stand_by().await;
+        }
+        let path = self.lock_path()?;
+        if let Err(error @ LockError::Locked { .. }) = HostLock::acquire(&path) {
+            let plugin = &*self.controller.name;
+            tracing::info!(plugin, "the other host writes the history of the plugin in this cache directory: {error}");
+            self.history.lock().leave_to_another();
+            tokio::spawn(async move {
+                let _lock = self.stand_by().await;
+                std::future::pending::<()>().await;
+            });
+            return None;
+        }
+        self.stand_by().await
+    }
+
+    fn lock_path(&self) -> Option<PathBuf> {
+        let base = self.shared.kept.as_deref()?;
+        let (plugin, identity) = (self.plugin(), &self.shared.cluster.identity);
+        Some(host_lock::path(base, &plugin.name, identity, self.shared.watches.namespace()))
+    }
+
     /// Waits until this is the plugin's only host, and reads the history anew that another may have written.
-    pub(crate) async fn stand_by(&self) -> Option<HostLock> {
+    async fn stand_by(&self) -> Option<HostLock> {
         let base = self.shared.kept.clone()?;
         let (plugin, identity) = (self.plugin(), &self.shared.cluster.identity);
         let namespace = self.shared.watches.namespace();
-        let path = host_lock::path(&base, &plugin.name, identity, namespace);
-        let mut first = true;
+        let path = self.lock_path()?;
+        let mut first = !self.history.lock().is_anothers();
         loop {
             match HostLock::acquire(&path) {
                 Ok(lock) if first => return Some(lock),
@@ -278,7 +307,9 @@ impl ManagedPlugin {
                     if first {
                         tracing::error!(plugin = &*plugin.name, "{error}");
                     }
-                    *self.standby.lock() = Some(error.to_string());
+                    if !self.shared.leases.are_kept() {
+                        *self.standby.lock() = Some(error.to_string());
+                    }
                 }
             }
             first = false;
@@ -344,11 +375,20 @@ impl ManagedPlugin {
             memory: MemoryStatus { held: memory.held(), may_hold: memory.may_hold() },
             queued,
             running,
+            standing_by: self.standing_by(),
             unable: self.controller.writer.unable(),
             breaker: self.controller.breaker.shown(std::time::Instant::now()),
             unanswered: self.controller.held.lock().shown(std::time::Instant::now()),
             watches,
         }
+    }
+
+    /// Returns which other host works for the plugin, where this one works for none of its parents.
+    fn standing_by(&self) -> Option<String> {
+        let Share { shards, one } = &self.controller.share;
+        let mut shards = one.map_or(0..shards.count(), |one| one..one + 1);
+        let first = self.shared.leases.standing_by(shards.start)?;
+        shards.all(|shard| self.shared.leases.standing_by(shard).is_some()).then_some(first)
     }
 
     fn watches(&self) -> Vec<WatchStatus> {

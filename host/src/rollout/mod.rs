@@ -21,7 +21,8 @@ use crate::cluster::apply::Writer;
 use crate::cluster::identity::Identity;
 use crate::cluster::rate_limit::RateLimit;
 use crate::config::PluginConfig;
-use crate::reconcile::controller::Controller;
+use crate::config::manifest::ShardBy;
+use crate::reconcile::controller::{Controller, Share};
 use crate::reconcile::worker;
 use crate::rollout::history::History;
 use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
@@ -36,10 +37,13 @@ pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<ManagedPlugin> {
     let kinds = shared.watches.kinds.clone();
     let rate_limit = RateLimit::new(&plugin.name, &plugin.limits, shared.metrics.clone());
     let writer = Writer::new(&shared.cluster, kinds.clone(), &plugin.name, identity, rate_limit);
-    let controller =
-        Controller::new(plugin.name.clone(), writer, shared.recorder.clone(), kinds, shared.metrics.clone());
+    let shards = shared.leases.shards();
+    let one = (plugin.shard_by == ShardBy::Plugin).then(|| shards.of_plugin(&plugin.name));
+    let (name, recorder, metrics) = (plugin.name.clone(), shared.recorder.clone(), shared.metrics.clone());
+    let controller = Controller::new(name, writer, recorder, kinds, metrics, Share { shards, one });
     let managed = Arc::new(ManagedPlugin::new(controller, shared, plugin, history, requests));
     tokio::spawn(worker::run(managed.controller.clone()));
+    tokio::spawn(managed.controller.clone().follow_shards());
     tokio::spawn(driver::run(managed.clone(), commands));
     managed
 }

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::cluster::lease::LeaseStatus;
 use crate::rollout::dry_run::{Line, NotRun, Turn};
 use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin};
 use crate::rollout::status::PluginStatus;
@@ -40,8 +41,11 @@ pub struct HostStatus {
     pub version: String,
     /// The kubeconfig context.
     pub context: String,
-    /// Whether every plugin is ready.
+    /// Whether every plugin is ready, and every Lease can be used.
     pub ready: bool,
+    /// The Leases by which several hosts share the work; none where this is to be the only one.
+    #[serde(default)]
+    pub leases: Vec<LeaseStatus>,
     /// The plugins.
     pub plugins: Vec<PluginStatus>,
 }
@@ -67,10 +71,12 @@ pub(super) fn routes(about: About) -> Router {
 
 async fn status(State(about): State<About>) -> Json<HostStatus> {
     let plugins: Vec<_> = about.plugins.iter().map(|plugin| plugin.status()).collect();
+    let leases = about.leases.status();
     Json(HostStatus {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         context: about.context,
-        ready: plugins.iter().all(|plugin| plugin.ready),
+        ready: plugins.iter().all(|plugin| plugin.ready) && !leases.iter().any(|lease| lease.unusable),
+        leases,
         plugins,
     })
 }

@@ -26,7 +26,7 @@ use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
 
 use crate::cluster::client::Cluster;
-
+use crate::cluster::lease::Leases;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::server::admin_socket::AdminSocket;
 use crate::server::authorization::Authorizer;
@@ -39,6 +39,8 @@ pub struct About {
     pub plugins: Arc<[Arc<ManagedPlugin>]>,
     /// The metrics.
     pub metrics: Arc<Metrics>,
+    /// The Leases.
+    pub leases: Arc<Leases>,
     /// The kubeconfig context.
     pub context: String,
 }
