@@ -22,8 +22,8 @@ use crate::cluster::events::Recorder;
 use crate::cluster::lease::{LeaseSettings, Leases};
 use crate::cluster::namespace::warn_of_missing;
 use crate::cluster::watch::Watches;
-use crate::config::memory::MemoryLimit;
 use crate::config::manifest::ShardBy;
+use crate::config::memory::MemoryLimit;
 use crate::config::socket;
 use crate::config::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, LISTEN, PluginConfig};
 use crate::rollout;
@@ -411,7 +411,9 @@ async fn drain(plugins: &[Arc<ManagedPlugin>], recorder: &Recorder) -> bool {
     };
     let is_done = tokio::time::timeout(DRAIN, drained).await.is_ok();
     if !is_done {
-        tracing::warn!("some reconciles, or Events, did not end in time; another host works when the Lease has expired");
+        tracing::warn!(
+            "some reconciles, or Events, did not end in time; another host works when the Lease has expired"
+        );
     }
     is_done
 }

@@ -467,9 +467,9 @@ impl Keeper {
     /// Returns the Lease of a host that spreads the parents in another way, and when it is to be looked at again.
     fn conflicting(&self, now: Instant) -> Option<(String, Instant)> {
         let others = self.others.lock();
-        let mut live = others.iter().filter(|(_, (seen, sharding))| {
-            *sharding != self.holder.sharding && seen.live_holder(now).is_some()
-        });
+        let mut live = others
+            .iter()
+            .filter(|(_, (seen, sharding))| *sharding != self.holder.sharding && seen.live_holder(now).is_some());
         let named = live.next().map(|(name, (seen, _))| (name.clone(), seen.free_from()));
         drop(others);
         named.or_else(|| self.conflicting_shard(now))
@@ -661,9 +661,15 @@ impl Keeper {
     fn problem(&self, error: &ApiError, failure: Failure) -> Problem {
         let namespace = &self.settings.namespace;
         let advice = match (error.code, failure) {
-            (403, Failure::Refused) => format!("; {APPLY_RIGHTS}: the host may get, list, watch, create and update Leases in the namespace {namespace} then"),
-            (404, _) => format!("; create the namespace {namespace}, or name that of the host with --service-account-namespace"),
-            (429, Failure::Passing(Some(pause))) => format!("; the API server is overloaded and asks to wait {} s, which this host does", pause.as_secs()),
+            (403, Failure::Refused) => format!(
+                "; {APPLY_RIGHTS}: the host may get, list, watch, create and update Leases in the namespace {namespace} then"
+            ),
+            (404, _) => {
+                format!("; create the namespace {namespace}, or name that of the host with --service-account-namespace")
+            }
+            (429, Failure::Passing(Some(pause))) => {
+                format!("; the API server is overloaded and asks to wait {} s, which this host does", pause.as_secs())
+            }
             (0 | 429 | 500.., _) => "; it is tried again".to_owned(),
             _ => "; `hotshoe run --no-lease` works without, for a host that is the only one".to_owned(),
         };

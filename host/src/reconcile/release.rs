@@ -37,12 +37,7 @@ use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// One pass over a key of which the watch has no parent.
-pub async fn release_left(
-    controller: &Controller,
-    active: &ActiveRevision,
-    key: &Key,
-    permit: &Permit,
-) -> Reconciled {
+pub async fn release_left(controller: &Controller, active: &ActiveRevision, key: &Key, permit: &Permit) -> Reconciled {
     let done = Reconciled { requeue: Requeue::OnChange, failed: false };
     if !controller.has_left(key) {
         controller.forget(key);
