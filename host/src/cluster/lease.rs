@@ -742,7 +742,15 @@ fn failure(step: Step, error: &ApiError) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::extract::RawQuery;
+    use axum::http::StatusCode;
+    use axum::response::AppendHeaders;
+    use axum::routing::get;
+
     use super::*;
+    use crate::cluster::client::ConnectOptions;
 
     fn settings(shards: usize, spread: &[&str]) -> LeaseSettings {
         LeaseSettings {
@@ -761,6 +769,84 @@ mod tests {
         assert_ne!(settings(2, &[]).sharding(), settings(3, &[]).sharding());
         assert_eq!(settings(1, &["a"]).sharding(), settings(1, &[]).sharding(), "one shard has all");
         assert_eq!((settings(1, &[]).name_of(0), settings(2, &[]).name_of(1)), ("hotshoe".into(), "hotshoe-1".into()));
+    }
+
+    /// An API server that answers every write of a Lease with a status, and counts them.
+    async fn keeps_where_writes_are(status: StatusCode, headers: &'static [(&'static str, &'static str)]) -> Trial {
+        let writes = Arc::new(AtomicUsize::new(0));
+        let counted = writes.clone();
+        let listed = |query: RawQuery| async move {
+            let is_watch = query.0.is_some_and(|query| query.contains("watch=true"));
+            let body = r#"{"kind":"LeaseList","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"1"},"items":[]}"#;
+            if is_watch {
+                std::future::pending::<()>().await;
+            }
+            ([("content-type", "application/json")], body)
+        };
+        let refused = move || async move {
+            counted.fetch_add(1, Ordering::Relaxed);
+            (status, AppendHeaders(headers.iter().copied()), r#"{"kind":"Status","message":"not now"}"#)
+        };
+        let path = "/apis/coordination.k8s.io/v1/namespaces/system/leases";
+        let server = axum::Router::new().route(path, get(listed).post(refused));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, server).await });
+        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+        let text = format!(
+            "clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nusers: [{{name: a, user: {{}}}}]\n"
+        );
+        std::fs::write(kubeconfig.path(), text).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), context: Some("a".to_owned()) };
+        let cluster = Cluster::connect(&options).await.unwrap();
+        let leases = Leases::keep(cluster.clone(), settings(1, &[]), Recorder::start(cluster));
+        Trial { leases, writes }
+    }
+
+    struct Trial {
+        leases: Leases,
+        writes: Arc<AtomicUsize>,
+    }
+
+    impl Trial {
+        async fn problem(&self) -> LeaseStatus {
+            let found = async {
+                loop {
+                    let status = self.leases.status().remove(0);
+                    if status.problem.is_some() {
+                        return status;
+                    }
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(10), found).await.unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn an_overloaded_api_server_is_left_alone_for_as_long_as_it_asks() {
+        let trial = keeps_where_writes_are(StatusCode::TOO_MANY_REQUESTS, &[("retry-after", "30")]).await;
+        let status = trial.problem().await;
+        let problem = status.problem.unwrap();
+        assert!(problem.contains("asks to wait 30 s") && problem.contains("not now"), "{problem}");
+        assert!(!status.held && !status.unusable, "it passes by itself");
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(trial.writes.load(Ordering::Relaxed), 1);
+        assert!(trial.leases.shards().enter(0).is_none(), "without a Lease nothing begins");
+    }
+
+    #[tokio::test]
+    async fn a_right_or_a_namespace_that_is_missing_is_named_and_asked_for_ever_more_seldom() {
+        for (code, words) in
+            [(StatusCode::FORBIDDEN, "hotshoe rbac"), (StatusCode::NOT_FOUND, "create the namespace system")]
+        {
+            let trial = keeps_where_writes_are(code, &[]).await;
+            let status = trial.problem().await;
+            assert!(status.problem.as_ref().is_some_and(|problem| problem.contains(words)), "{status:?}");
+            assert!(status.unusable, "it does not pass by itself");
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            assert!(trial.writes.load(Ordering::Relaxed) <= 3);
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ async fn come_to_hold(hosts: &[&Host], expected: &[usize]) {
 fn worked_for(host: &Host, scene: &Scene) -> BTreeSet<String> {
     let log = host.log();
     let of_parent = |number: &usize| {
-        let object = format!("object={}/cache-{number} ", scene.namespace);
+        let object = format!("object=Memcached.cache.example.com {}/cache-{number} ", scene.namespace);
         log.lines().any(|line| format!("{line} ").contains(&object))
     };
     (0..PARENTS).filter(of_parent).map(|number| format!("cache-{number}")).collect()
