@@ -294,6 +294,20 @@ mod tests {
         assert!(error.is_of_fields(), "{error:?}");
     }
 
+    #[tokio::test]
+    async fn a_request_goes_no_further_once_its_permit_is_over() {
+        let permit = Permit::until(1, std::time::Instant::now() + Duration::from_secs(60));
+        let mut steps = 0;
+        let request = std::future::poll_fn(|context| {
+            steps += 1;
+            permit.end();
+            context.waker().wake_by_ref();
+            Poll::<()>::Pending
+        });
+        assert_eq!(while_permitted(&permit, request).await, None);
+        assert_eq!(steps, 1);
+    }
+
     #[test]
     fn of_very_many_complaints_a_few_are_kept() {
         let causes = vec![r#"{"reason":"FieldValueInvalid","field":"spec.a"}"#; 10_000].join(",");

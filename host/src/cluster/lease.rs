@@ -126,8 +126,8 @@ struct State {
     /// The object as it was seen last.
     object: Option<Object>,
     problem: Option<Problem>,
-    /// For whom it is being given up.
-    gives_up_to: Option<Arc<str>>,
+    /// Whether it is being given up.
+    ends: bool,
     /// The other holder that the log has named.
     named: Option<Arc<str>>,
 }
@@ -135,7 +135,8 @@ struct State {
 /// What a keeper does next about one Lease.
 enum Next {
     Wait(Option<Instant>),
-    GiveUp(Arc<str>),
+    /// For another host, where that has asked for it.
+    GiveUp(Option<Arc<str>>),
     Ask(Step),
 }
 
@@ -185,7 +186,7 @@ impl Leases {
                 lease: Lease::new(holder.identity.clone()),
                 object: None,
                 problem: None,
-                gives_up_to: None,
+                ends: false,
                 named: None,
             }),
         };
@@ -284,7 +285,7 @@ async fn keep_for_ever(keeper: &Keeper, shard: usize) -> Infallible {
         news.mark_unchanged();
         match keeper.next(shard, Instant::now()) {
             Next::Ask(step) => keeper.ask(shard, step).await,
-            Next::GiveUp(to) => keeper.give_up(shard, &to).await,
+            Next::GiveUp(to) => keeper.give_up(shard, to.as_deref()).await,
             Next::Wait(until) => {
                 let due = async {
                     match until {
@@ -386,13 +387,13 @@ impl Keeper {
         match state.lease.deadline().filter(|_| state.lease.is_held(now)) {
             Some(deadline) => {
                 if self.shards.hold(shard, state.lease.term(), deadline) {
-                    (state.gives_up_to, state.named) = (None, None);
+                    (state.ends, state.named) = (false, None);
                     tracing::info!(lease = name, host = &*self.holder.identity, "this host holds the Lease, and works");
                 }
             }
             None => {
                 if self.shards.lose(shard) {
-                    state.gives_up_to = None;
+                    state.ends = false;
                     tracing::warn!(
                         lease = name,
                         "this host no longer holds the Lease, so it writes nothing; it stands by with full caches until it has it again"
@@ -436,19 +437,25 @@ impl Keeper {
         let mut state = slot.state.lock();
         self.settle(shard, &mut state, now);
         let is_held = state.lease.is_held(now);
-        if let Some((name, until)) = conflicting.filter(|_| !is_held) {
+        if let Some((name, until, yields)) = conflicting {
+            if is_held && yields && !state.ends {
+                state.ends = true;
+                return Next::GiveUp(None);
+            }
             let text = format!(
                 "another host spreads the parents over shards in another way, by the Lease {name}: stop all hosts before you change --shards, or spec.shardBy of a plugin, and start them again"
             );
             self.note_problem(shard, &mut state, Some(Problem { text, stays: false }));
-            return Next::Wait(Some(until));
+            if !is_held {
+                return Next::Wait(Some(until));
+            }
         }
         let wanted_by = state.lease.seen().and_then(Sighting::record).and_then(|record| record.wanted_by.clone());
-        if let Some(to) = wanted_by.filter(|_| is_held && state.gives_up_to.is_none()) {
+        if let Some(to) = wanted_by.filter(|_| is_held && !state.ends) {
             let holders: Vec<Option<&str>> = holders.iter().map(Option::as_deref).collect();
             if shards::gives_up(&holders, &self.holder.identity, &to) {
-                state.gives_up_to = Some(to.clone());
-                return Next::GiveUp(to);
+                state.ends = true;
+                return Next::GiveUp(Some(to));
             }
         }
         let held = holders.iter().filter(|holder| holder.as_ref() == Some(&self.holder.identity)).count();
@@ -464,25 +471,28 @@ impl Keeper {
         self.slots.iter().map(holder).collect()
     }
 
-    /// Returns the Lease of a host that spreads the parents in another way, and when it is to be looked at again.
-    fn conflicting(&self, now: Instant) -> Option<(String, Instant)> {
+    /// Returns the Lease of a host that spreads the parents in another way, when it is to be looked at again, and
+    /// whether it is this host that ends where both began at once.
+    fn conflicting(&self, now: Instant) -> Option<(String, Instant, bool)> {
         let others = self.others.lock();
         let mut live = others
             .iter()
             .filter(|(_, (seen, sharding))| *sharding != self.holder.sharding && seen.live_holder(now).is_some());
-        let named = live.next().map(|(name, (seen, _))| (name.clone(), seen.free_from()));
+        let named =
+            live.next().map(|(name, (seen, theirs))| (name.clone(), seen.free_from(), *theirs < self.holder.sharding));
         drop(others);
         named.or_else(|| self.conflicting_shard(now))
     }
 
     /// The same among those that have the names of this host's shards.
-    fn conflicting_shard(&self, now: Instant) -> Option<(String, Instant)> {
+    fn conflicting_shard(&self, now: Instant) -> Option<(String, Instant, bool)> {
         self.slots.iter().find_map(|slot| {
             let state = slot.state.lock();
             let seen = state.lease.seen()?;
             seen.live_holder(now)?;
-            let sharding = lease_object::sharding(state.object.as_ref()?)?;
-            (sharding != self.holder.sharding).then(|| (slot.name.clone(), seen.free_from()))
+            let theirs = lease_object::sharding(state.object.as_ref()?)?;
+            let own = self.holder.sharding.as_str();
+            (theirs != own).then(|| (slot.name.clone(), seen.free_from(), theirs < own))
         })
     }
 
@@ -565,8 +575,10 @@ impl Keeper {
     }
 
     /// Lets what runs in a shard end, and gives it to the host that asked for it. The Lease is renewed meanwhile.
-    async fn give_up(&self, shard: usize, to: &Arc<str>) {
-        tracing::info!(lease = self.full_name(shard), to = &**to, "another host holds fewer shards; it gets this one");
+    async fn give_up(&self, shard: usize, to: Option<&str>) {
+        if let Some(to) = to {
+            tracing::info!(lease = self.full_name(shard), to, "another host holds fewer shards; it gets this one");
+        }
         let drained = async {
             self.shards.drain(shard).await;
             drop(tokio::time::timeout(LAST_EVENTS, self.recorder.flush()).await);
@@ -582,14 +594,14 @@ impl Keeper {
                 Next::GiveUp(_) => RENEW,
             };
             // It was lost, or is another one by now.
-            if self.slots.get(shard).is_none_or(|slot| slot.state.lock().gives_up_to.is_none()) {
+            if self.slots.get(shard).is_none_or(|slot| !slot.state.lock().ends) {
                 return;
             }
             if tokio::time::timeout(due, &mut drained).await.is_ok() {
                 break;
             }
         }
-        self.release(shard, Some(to), REQUEST).await;
+        self.release(shard, to, REQUEST).await;
         self.news.send_replace(());
     }
 
@@ -602,7 +614,7 @@ impl Keeper {
             let is_held = state.lease.is_held(Instant::now());
             state.lease.end();
             self.shards.lose(shard);
-            state.gives_up_to = None;
+            state.ends = false;
             state.object.clone().filter(|_| is_held)
         };
         let Some(mut object) = object else { return };

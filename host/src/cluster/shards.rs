@@ -105,13 +105,19 @@ impl Shards {
     }
 
     /// Holds a shard until `deadline`, in this term of its Lease. Returns whether that is new.
-    pub(super) fn hold(&self, shard: usize, term: u64, deadline: Instant) -> bool {
-        let Some(shard) = self.shards.get(shard) else { return false };
+    pub(super) fn hold(&self, number: usize, term: u64, deadline: Instant) -> bool {
+        let Some(shard) = self.shards.get(number) else { return false };
         let mut held = shard.held.lock();
         let goes_on = held.term == term && held.permit.as_ref().is_some_and(|permit| permit.extend(deadline));
         if !goes_on {
+            let permit = Permit::until(held.count + 1, deadline);
+            if permit.is_over() {
+                // It is too late to write, and so it is lost until it is renewed.
+                drop(held);
+                self.lose(number);
+                return false;
+            }
             held.count += 1;
-            let permit = Permit::until(held.count, deadline);
             let before = held.permit.replace(permit);
             before.iter().for_each(Permit::end);
             (held.term, held.ends) = (term, false);
@@ -185,10 +191,14 @@ mod tests {
     #[test]
     fn a_term_in_which_it_was_too_late_to_write_for_a_moment_is_another_one_afterwards() {
         let shards = Shards::new(1);
-        assert!(shards.hold(0, 1, Instant::now()));
-        assert!(shards.enter(0).is_none());
+        assert!(shards.hold(0, 1, Instant::now() + LONG));
+        let turn = shards.enter(0).unwrap();
+        assert!(!shards.hold(0, 1, Instant::now()), "it comes to its end");
+        assert!(shards.enter(0).is_none() && turn.permit.is_over());
+        assert!(!shards.hold(0, 1, Instant::now()), "and stays so");
         assert!(shards.hold(0, 1, Instant::now() + LONG));
         assert_eq!(shards.enter(0).unwrap().permit.term(), 2);
+        assert!(turn.permit.is_over());
     }
 
     #[tokio::test]

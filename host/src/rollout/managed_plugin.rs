@@ -286,10 +286,17 @@ impl ManagedPlugin {
             match HostLock::acquire(&path) {
                 Ok(lock) if first => return Some(lock),
                 Ok(lock) => {
-                    tracing::info!(
-                        plugin = &*plugin.name,
-                        "the other host has ended; this one works for the plugin now"
-                    );
+                    let plugin_name = &*plugin.name;
+                    match self.shared.leases.are_kept() {
+                        true => tracing::info!(
+                            plugin = plugin_name,
+                            "the other host has ended; this one writes the history of the plugin now"
+                        ),
+                        false => tracing::info!(
+                            plugin = plugin_name,
+                            "the other host has ended; this one works for the plugin now"
+                        ),
+                    }
                     let place = plugin.place(identity, namespace);
                     *self.history.lock() = History::open(Some(&base), &place, self.shared.room.clone());
                     *self.standby.lock() = None;

@@ -36,6 +36,8 @@ fn of_two_hosts_one_works_and_the_other_is_ready_and_says_who_does() {
             assert!(metrics.contains(&line), "{metrics}");
         }
         second.says(&["INFO", "another host holds the Lease", &holder]).await;
+        let process = format!("process {}", first.process());
+        second.says(&["INFO", "the other host writes the history", "memcached", &process]).await;
         let plugin = second.plugin().await;
         assert_eq!(plugin["ready"], true, "{plugin:#}");
         assert!(plugin["standingBy"].as_str().is_some_and(|why| why.contains(&holder)), "{plugin:#}");

@@ -118,6 +118,27 @@ fn hosts_that_spread_the_parents_differently_do_not_work_side_by_side() {
 }
 
 #[test]
+fn of_hosts_that_spread_the_parents_differently_and_begin_at_once_one_ends_up_alone() {
+    run(async {
+        let mut scene = scene("lease-at-once").await;
+        let start = scene.start().await;
+        let (first, second) = (start.clone().shards(1).start(), start.shards(2).start());
+        scene.watch_log(&second);
+        first.ready().await;
+        second.ready().await;
+        let alone = async || {
+            let held = (held(&first).await?, held(&second).await?);
+            if matches!(held, (1, 0) | (0, 2)) { Ok(held) } else { Err(format!("{held:?}")) }
+        };
+        let before = scene.until("one of them has all", alone).await;
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        assert_eq!(alone().await, Ok(before));
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+    });
+}
+
+#[test]
 fn another_way_to_spread_parents_is_refused_while_the_host_runs() {
     run(async {
         let mut scene = scene("lease-respread").await;
