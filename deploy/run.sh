@@ -13,6 +13,8 @@ cd "$root"
 mkdir -p "$run"
 deploy/rights.sh "plugins/$plugin" "$@" >"$run/rbac.yaml"
 deploy/local-account.sh "$KUBECONFIG" "$run/hotshoe.kubeconfig" "$run/rbac.yaml"
+# A host of another plugin on this machine is no replica of this one.
+export HOTSHOE_LEASE_NAME="${HOTSHOE_LEASE_NAME-hotshoe-$plugin}"
 export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.4.36-alpine}"
 unset KUBECONFIG
 exec target/release/hotshoe run --kubeconfig "$run/hotshoe.kubeconfig" "$@" "plugins/$plugin" \

@@ -203,7 +203,8 @@ async fn start_host(plane: &Plane, setup: &Setup, plugin: &Path) -> Result<Proce
     plane.apply(&manifest).await?;
     let kubeconfig = Subject::Host.kubeconfig(plane).await?;
     let mut command = Command::new(&setup.programs.host);
-    command.arg("run").arg(plugin).args(["--namespace", NAMESPACE, "--listen", "127.0.0.1:0", "--cache"]);
+    command.arg("run").arg(plugin).args(["--namespace", NAMESPACE, "--no-lease"]);
+    command.args(["--listen", "127.0.0.1:0", "--cache"]);
     // Kept between runs: a host compiles a component once.
     command.arg(repository("target/bench/cache")).arg("--kubeconfig").arg(kubeconfig);
     command.env_remove("HOTSHOE_SOCKET").env("XDG_RUNTIME_DIR", repository("target/bench/run"));

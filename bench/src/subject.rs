@@ -126,7 +126,7 @@ impl Subject {
 /// When it cannot be started.
 pub async fn start_host(plane: &Plane, programs: &Programs, plugins: &[&Path], log: &str) -> Result<Process> {
     let mut command = Command::new(&programs.host);
-    command.arg("run").args(plugins).args(["--follow", "--listen", "127.0.0.1:0", "--cache"]);
+    command.arg("run").args(plugins).args(["--no-lease", "--follow", "--listen", "127.0.0.1:0", "--cache"]);
     // Kept between runs: a host compiles a component once.
     command.arg(repository("target/bench/cache")).env_remove("HOTSHOE_SOCKET");
     command.env("XDG_RUNTIME_DIR", repository("target/bench/run"));

@@ -9,6 +9,8 @@ pub struct Entry {
     pub user: String,
     /// The account whose credentials were used.
     pub by: String,
+    /// Which of its tokens was used.
+    pub token: String,
     /// For example `patch`.
     pub verb: String,
     /// For example `deployments`.
@@ -73,6 +75,7 @@ fn entry(event: &Value) -> Entry {
     Entry {
         user: if user.is_empty() { by.clone() } else { user },
         by,
+        token: text("/user/extra/authentication.kubernetes.io~1credential-id/0"),
         verb: text("/verb"),
         resource: text("/objectRef/resource"),
         subresource: text("/objectRef/subresource"),

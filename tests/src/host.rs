@@ -37,6 +37,7 @@ pub struct Start {
     cache: PathBuf,
     memory: Option<&'static str>,
     follow: bool,
+    shards: Option<usize>,
 }
 
 /// A host that runs, or has run. It ends with this value, and with this process.
@@ -65,6 +66,7 @@ impl Start {
             cache: repository(guests::CACHES).join("hotshoe"),
             memory: None,
             follow: true,
+            shards: None,
         }
     }
 
@@ -117,6 +119,13 @@ impl Start {
         self
     }
 
+    /// Share the work by Leases, over so many shards; otherwise it takes itself for the only host.
+    #[must_use]
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
     /// The command, for tests that add to it.
     pub fn command(&self) -> Command {
         let mut command = Command::new(program());
@@ -125,6 +134,10 @@ impl Start {
         if self.follow {
             command.arg("--follow");
         }
+        match self.shards {
+            Some(shards) => command.args(["--shards", &shards.to_string()]),
+            None => command.arg("--no-lease"),
+        };
         if let Some(memory) = self.memory {
             command.args(["--memory", memory]);
         }
@@ -350,15 +363,29 @@ impl Host {
         self.signal("-TERM")
     }
 
+    /// Stops it as a whole, as a machine that is out of memory or asleep does.
+    pub fn freeze(&self) {
+        self.send("-STOP");
+    }
+
+    /// Lets it run on.
+    pub fn thaw(&self) {
+        self.send("-CONT");
+    }
+
     /// The same, by closing the terminal.
     pub fn hang_up(&mut self) -> ExitStatus {
         self.signal("-HUP")
     }
 
     fn signal(&mut self, signal: &str) -> ExitStatus {
+        self.send(signal);
+        self.child.wait().expect("the host ends")
+    }
+
+    fn send(&self, signal: &str) {
         let id = self.child.id().to_string();
         Command::new("kill").args([signal, &id]).status().expect("kill runs");
-        self.child.wait().expect("the host ends")
     }
 
     /// Whether it has ended by itself, and how.

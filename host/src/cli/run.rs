@@ -19,8 +19,10 @@ use crate::cli::terminal;
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::discovery::Kinds;
 use crate::cluster::events::Recorder;
+use crate::cluster::lease::{LeaseSettings, Leases};
 use crate::cluster::namespace::warn_of_missing;
 use crate::cluster::watch::Watches;
+use crate::config::manifest::ShardBy;
 use crate::config::memory::MemoryLimit;
 use crate::config::socket;
 use crate::config::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, LISTEN, PluginConfig};
@@ -44,6 +46,11 @@ use hotshoe_core::model::names;
 
 /// How long running reconciles have to end after a signal.
 const DRAIN: Duration = Duration::from_secs(10);
+
+/// More shards than hosts are of use only where they are to be spread evenly.
+const MOST_SHARDS: i64 = 64;
+/// A name has 253 characters, and that of a namespace 63.
+const LONGEST_LEASE_NAME: usize = 180;
 
 /// mimalloc's option: how long freed memory is kept, in milliseconds.
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
@@ -112,6 +119,18 @@ pub struct Args {
     /// The folder of the components that Plugin objects name by source.file
     #[arg(long, default_value = ".", env = "HOTSHOE_FILES", value_name = "DIR")]
     files_dir: PathBuf,
+    /// The name of the Lease by which several hosts with the same plugins share the work. It is in the namespace of the
+    /// ServiceAccounts; the namespace that is watched is added to the name where there is one, and the number of the shard
+    /// where there are several
+    #[arg(long, default_value = "hotshoe", env = "HOTSHOE_LEASE_NAME", value_name = "NAME", value_parser = lease_name)]
+    lease_name: String,
+    /// Over how many shards the plugins are spread, so that as many hosts can work at once; each shard has a Lease. All
+    /// hosts must be given the same number
+    #[arg(long, default_value_t = 1, env = "HOTSHOE_SHARDS", value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=MOST_SHARDS))]
+    shards: u16,
+    /// Use no Lease: this host is the only one, and nothing ensures that
+    #[arg(long, env = "HOTSHOE_NO_LEASE", conflicts_with = "shards", value_parser = clap::builder::FalseyValueParser::new())]
+    no_lease: bool,
     /// How much memory the host may have, such as 512Mi; plugins share three quarters of it [default: the limit of its
     /// container, or what the machine has]
     #[arg(long, env = "HOTSHOE_MEMORY", value_name = "SIZE", value_parser = size)]
@@ -160,8 +179,11 @@ impl Args {
             .then(|| SecureMetrics { cluster: cluster.clone(), certificate: self.metrics_cert_dir.clone() });
         let metrics = Arc::new(Metrics::default());
         let compiler = Compiler::of_this_binary(self.cache.as_deref(), self.cache_bytes);
+        let recorder = Recorder::start(cluster.clone());
+        let leases = Arc::new(self.leases(&cluster, &plugins, &recorder));
         let shared = Arc::new(Shared {
-            recorder: Recorder::start(cluster.clone()),
+            recorder,
+            leases: leases.clone(),
             watches: Arc::new(Watches::new(
                 cluster.clone(),
                 Arc::new(Kinds::default()),
@@ -178,7 +200,7 @@ impl Args {
         });
         tokio::spawn(warn_of_missing_confinement(shared.clone()));
         let fleet = self.start(plugins, &shared);
-        let about = About { fleet: fleet.clone(), metrics, context };
+        let about = About { fleet: fleet.clone(), metrics, leases: leases.clone(), context };
         ports.serve(secure, about.clone())?;
         server::serve_commands(socket, about);
         tokio::select! {
@@ -186,7 +208,9 @@ impl Args {
             never = stay_small(&fleet) => match never {},
         }
         tracing::info!("stopping: reconciles that run may end");
-        drain(&fleet, &shared.recorder).await;
+        if drain(&fleet, &shared.recorder).await {
+            leases.release().await;
+        }
         Ok(ExitCode::SUCCESS)
     }
 
@@ -199,6 +223,26 @@ impl Args {
             return fleet;
         }
         Arc::new(Fleet::of(plugins.into_iter().map(|plugin| rollout::start(plugin, shared.clone()))))
+    }
+
+    /// Begins to keep the Leases of the shards, unless this host is to be the only one.
+    fn leases(&self, cluster: &Cluster, plugins: &[PluginConfig], recorder: &Recorder) -> Leases {
+        if self.no_lease {
+            return Leases::none();
+        }
+        let named = |plugin: &PluginConfig| plugin.name.to_string();
+        let name = match &self.namespace {
+            Some(namespace) => format!("{}-{namespace}", self.lease_name),
+            None => self.lease_name.clone(),
+        };
+        let settings = LeaseSettings {
+            namespace: self.service_account_namespace.clone(),
+            name,
+            shards: self.shards.into(),
+            plugins: plugins.iter().map(named).collect(),
+            spread: plugins.iter().filter(|plugin| plugin.shard_by == ShardBy::Parent).map(named).collect(),
+        };
+        Leases::keep(cluster.clone(), settings, recorder.clone())
     }
 
     fn host_settings(&self, memory: Option<MemoryLimit>) -> HostSettings {
@@ -270,6 +314,12 @@ fn cache_bytes(text: &str) -> Result<Size, String> {
     size.ok_or_else(|| {
         format!("at least {CACHE_BYTES_LEAST} are wanted, as a number of bytes or one with Ki, Mi or Gi")
     })
+}
+
+/// The name of a Lease as it may be, with room for what is added to it.
+fn lease_name(text: &str) -> Result<String, &'static str> {
+    let is_one = names::is_subdomain(text) && text.len() <= LONGEST_LEASE_NAME;
+    is_one.then(|| text.to_owned()).ok_or("a Lease's name has at most 180 lower-case letters, digits, `-` and `.`")
 }
 
 /// The name of a namespace as it may be.
@@ -376,16 +426,20 @@ fn outlives_terminal(status: &str) -> bool {
     ignored.and_then(|signals| u64::from_str_radix(signals.trim(), 16).ok()).is_some_and(|signals| signals & 1 == 1)
 }
 
-/// Lets what runs end, of all plugins at once, and what it said be written.
-async fn drain(fleet: &Fleet, recorder: &Recorder) {
+/// Lets what runs end, of all plugins at once, and what it said be written. Returns whether it has.
+async fn drain(fleet: &Fleet, recorder: &Recorder) -> bool {
     let plugins = fleet.all();
     let drained = async {
         join_all(plugins.iter().map(|plugin| plugin.controller.queue.close())).await;
         recorder.flush().await;
     };
-    if tokio::time::timeout(DRAIN, drained).await.is_err() {
-        tracing::warn!("some reconciles, or Events, did not end in time");
+    let is_done = tokio::time::timeout(DRAIN, drained).await.is_ok();
+    if !is_done {
+        tracing::warn!(
+            "some reconciles, or Events, did not end in time; another host works when the Lease has expired"
+        );
     }
+    is_done
 }
 
 #[cfg(test)]

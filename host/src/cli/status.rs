@@ -6,6 +6,7 @@ use crate::cli::host_client::{HostOptions, read};
 use crate::cli::target;
 use crate::cli::terminal::Output;
 use crate::cluster::error::APPLY_RIGHTS;
+use crate::cluster::lease::LeaseStatus;
 use crate::reconcile::controller::{Deleting, Stalled, StalledParent};
 use crate::reconcile::slot::Refused;
 use crate::rollout::status::{MemoryStatus, PluginStatus, Trouble};
@@ -42,6 +43,7 @@ impl Args {
 
 fn page(status: &HostStatus) -> String {
     let mut page = format!("hotshoe {} on context {}\n", status.version, status.context);
+    page.extend(status.leases.iter().map(lease_line));
     page += &format!(
         "{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  NOTE\n",
         "PLUGIN", "READY", "VERSION", "DIGEST", "PARENTS", "QUEUED"
@@ -53,6 +55,19 @@ fn page(status: &HostStatus) -> String {
         }
     }
     page
+}
+
+/// Returns who holds a Lease, until when, and what is wrong with it.
+fn lease_line(lease: &LeaseStatus) -> String {
+    let LeaseStatus { name, held, holder, seconds, problem, .. } = lease;
+    let until = seconds.map(|seconds| format!(", {seconds} s from now unless renewed")).unwrap_or_default();
+    let held = match holder {
+        _ if *held => format!("this host holds it until{}", until.trim_start_matches(',')),
+        Some(holder) => format!("{holder} holds it until{}; this host stands by", until.trim_start_matches(',')),
+        None => "none holds it; this host stands by".to_owned(),
+    };
+    let problem = problem.as_ref().map(|problem| format!("  {problem}\n")).unwrap_or_default();
+    format!("Lease {name}: {held}\n{problem}")
 }
 
 fn row(plugin: &PluginStatus) -> String {
@@ -83,6 +98,7 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
             "{count} writes of the last ten minutes had no answer in time while the API server answers others, which counts against the plugin; the last was {last}, {seconds} s ago: write less, or smaller objects"
         ));
     }
+    notes.extend(plugin.standing_by.clone());
     if let Some(why) = &plugin.unable {
         notes.push(format!("nothing is written, for the host may not impersonate its account: {why}; {APPLY_RIGHTS}"));
     }

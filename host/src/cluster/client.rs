@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -12,7 +13,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::cluster::error::ApiError;
+use crate::cluster::error::{ApiError, PERMIT_EXPIRED};
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::outage::Outage;
 use crate::cluster::transport::Transport;
@@ -91,15 +92,30 @@ impl Cluster {
     pub async fn send(&self, mut call: ApiCall<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
         let _slot = if call.method == Method::GET { None } else { self.writes.acquire(&self.plugin).await };
         let Some(timeout) = permit.timeout() else {
-            return Err(call.unanswered("PermitExpired", "the permit to write has ended".into()));
+            return Err(call.unanswered(PERMIT_EXPIRED, "the permit to write has ended".into()));
         };
         let (sent, bytes) = (Instant::now(), call.body.len());
-        let result = match tokio::time::timeout(timeout, self.exchange(&mut call, identity)).await {
-            Ok(result) => result,
+        let exchanged = while_permitted(permit, self.exchange(&mut call, identity));
+        let result = match tokio::time::timeout(timeout, exchanged).await {
+            Ok(Some(result)) => result,
+            Ok(None) => return Err(call.unanswered(PERMIT_EXPIRED, "the permit to write has ended meanwhile".into())),
             Err(_) => Err(call.unanswered("Timeout", format!("no answer within {timeout:?}"))),
         };
         let written = (call.method != Method::GET).then_some((&self.plugin, sent, bytes));
         self.outage.note_answer(result, written).map_err(|error| self.outage.judge(error))
+    }
+
+    /// Sends one request about a Lease, as the host. It needs no permit, for it is what permits are made of, and waits
+    /// for no other write.
+    ///
+    /// # Errors
+    /// The API server's error, or that it did not answer in time.
+    pub(super) async fn send_for_lease(&self, mut call: ApiCall<'_>, timeout: Duration) -> Result<String, ApiError> {
+        let result = match tokio::time::timeout(timeout, self.exchange(&mut call, &Identity::Host)).await {
+            Ok(result) => result,
+            Err(_) => Err(call.unanswered("Timeout", format!("no answer within {timeout:?}"))),
+        };
+        self.outage.note_answer(result, None).map_err(|error| self.outage.judge(error))
     }
 
     async fn exchange(&self, call: &mut ApiCall<'_>, identity: &Identity) -> Result<String, ApiError> {
@@ -120,6 +136,17 @@ impl Cluster {
         let retry_after = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         Err(call.refused(parts.status.as_u16(), retry_after.map(Duration::from_secs), &text))
     }
+}
+
+/// Runs a request as long as its permit is valid. A timer alone would not do: a process that was stopped continues with
+/// whatever is ready first, and that may be the connection.
+async fn while_permitted<T>(permit: &Permit, request: impl Future<Output = T>) -> Option<T> {
+    let mut request = std::pin::pin!(request);
+    std::future::poll_fn(|context| match permit.is_over() {
+        true => Poll::Ready(None),
+        false => request.as_mut().poll(context).map(Some),
+    })
+    .await
 }
 
 /// Converts bytes to text, without a copy if they are valid UTF-8.
@@ -265,6 +292,20 @@ mod tests {
         let error = refused(body);
         assert_eq!(error.fields, ["spec.type", "spec.a"]);
         assert!(error.is_of_fields(), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn a_request_goes_no_further_once_its_permit_is_over() {
+        let permit = Permit::until(1, std::time::Instant::now() + Duration::from_secs(60));
+        let mut steps = 0;
+        let request = std::future::poll_fn(|context| {
+            steps += 1;
+            permit.end();
+            context.waker().wake_by_ref();
+            Poll::<()>::Pending
+        });
+        assert_eq!(while_permitted(&permit, request).await, None);
+        assert_eq!(steps, 1);
     }
 
     #[test]

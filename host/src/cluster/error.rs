@@ -7,6 +7,9 @@ use hotshoe_core::flow::unanswered::Unanswered;
 /// What to do if a right is missing.
 pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac` prints for all plugins of this host";
 
+/// The reason of a write that did not leave, because its permit was over.
+pub(super) const PERMIT_EXPIRED: &str = "PermitExpired";
+
 /// The longest reason of an Event, bytes: the API server's bound.
 const REASON: usize = 128;
 
@@ -83,6 +86,11 @@ impl ApiError {
     pub fn unserved(self) -> Self {
         let message = format!("{} ({UNSERVED})", self.message.trim_end());
         Self { unserved: true, message, ..self }
+    }
+
+    /// The permit was over, so another host may be the one to write.
+    pub fn is_of_permit(&self) -> bool {
+        self.code == 0 && self.reason == PERMIT_EXPIRED
     }
 
     /// The namespace of the object is being deleted: no fault of the plugin.

@@ -44,6 +44,8 @@ pub struct Note {
     pub digest: Revision,
     /// Severity, reason and message.
     pub event: Event,
+    /// The right to write it. Where that ends first, the host that goes on with the object records it.
+    pub permit: Permit,
 }
 
 /// Queues Events to be written.
@@ -85,6 +87,7 @@ impl Waiting {
     fn end(&self, turn: Turn<Box<Note>>, written: Result<(), ApiError>) {
         let mut notes = self.notes.lock();
         match written {
+            Err(error) if error.is_of_permit() => notes.end(turn),
             Err(error) if error.is_transient() => {
                 let Some(note) = notes.fail(turn, Instant::now()) else { return };
                 not_written(&note, &error);
@@ -212,7 +215,7 @@ async fn send(cluster: &Cluster, note: &Note, method: Method, path: &str, body: 
         content_type,
         body: body.into_bytes(),
     };
-    cluster.send(call, &Identity::Host, &Permit::unlimited()).await
+    cluster.send(call, &Identity::Host, &note.permit).await
 }
 
 fn namespace(note: &Note) -> &str {
@@ -307,6 +310,7 @@ mod tests {
             plugin: "memcached".into(),
             digest: Revision::of(component.as_bytes()),
             event: Event { severity: Severity::Normal, reason: "Deleting".into(), message: message.into() },
+            permit: Permit::unlimited(),
         }
     }
 

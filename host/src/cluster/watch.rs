@@ -26,7 +26,7 @@ use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::Lens;
 
 /// A dead connection is noticed this many seconds after its last event, plus 5.
-const WATCH_SECONDS: u32 = 60;
+pub(super) const WATCH_SECONDS: u32 = 60;
 /// Objects in one page of a list: bounds the memory peak of a start.
 const PAGE: u32 = 50;
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
@@ -236,7 +236,7 @@ fn is_gone(error: &watcher::Error) -> bool {
 }
 
 /// Returns the HTTP status of an error, and 0 if there was no answer.
-fn code(error: &watcher::Error) -> u16 {
+pub(super) fn code(error: &watcher::Error) -> u16 {
     use watcher::Error::{InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed};
     match error {
         WatchError(status) => status.code,

@@ -98,6 +98,25 @@ pub struct PluginSpec {
     /// Limits other than the defaults, within the host's caps.
     #[serde(default)]
     pub limits: Overrides,
+    /// What is spread over the shards of several hosts: whole plugins, or the parents of this one.
+    #[serde(default, skip_serializing_if = "ShardBy::is_default")]
+    pub shard_by: ShardBy,
+}
+
+/// What is spread over the shards of several hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ShardBy {
+    /// All parents of a plugin are in the shard of its name.
+    #[default]
+    Plugin,
+    /// Each parent is in the shard of its namespace and name.
+    Parent,
+}
+
+impl ShardBy {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// When another component may decide unasked.

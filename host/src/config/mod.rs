@@ -18,7 +18,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use crate::config::manifest::{DeletionPolicy, DigestPrefix, Mode, PluginSpec, Source};
+use crate::config::manifest::{DeletionPolicy, DigestPrefix, Mode, PluginSpec, ShardBy, Source};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::followed_file;
 use hotshoe_core::check::finalizer;
@@ -97,6 +97,8 @@ pub struct PluginConfig {
     pub retry: RetryPolicy,
     /// Of how many parents in 100 another component may delete children unasked.
     pub max_losing: u8,
+    /// What is spread over the shards of several hosts.
+    pub shard_by: ShardBy,
     /// A warning for each member of its configuration whose variable is not set.
     pub unset: Vec<String>,
     /// Of all that is said, however it is written: two of one digest mean the same.
@@ -211,18 +213,23 @@ impl PluginConfig {
     /// # Errors
     /// When it has unknown keys, says something impossible, or describes another plugin.
     pub fn changed(&self, text: &[u8], host: &HostSettings) -> anyhow::Result<Self> {
-        let path = match &self.origin {
-            Origin::Object { uid, .. } => return Self::of_object(text, uid, host),
-            Origin::File(path) => path,
+        let origin = &self.origin;
+        let changed = match origin {
+            Origin::Object { uid, .. } => Self::of_object(text, uid, host)?,
+            Origin::File(path) => {
+                let text = str::from_utf8(text).with_context(|| format!("{origin} is no text"))?;
+                Self::parse(text, path, host, &environment)?
+            }
         };
-        let text = str::from_utf8(text).with_context(|| format!("{} is no text", path.display()))?;
-        let changed = Self::parse(text, path, host, &environment)?;
         ensure!(
             changed.name == self.name,
-            "{} names the plugin {} now, which is another than {}; start the host again to have it, or give it its name back",
-            path.display(),
+            "{origin} names the plugin {} now, which is another than {}; start the host again to have it, or give it its name back",
             changed.name,
             self.name
+        );
+        ensure!(
+            changed.shard_by == self.shard_by,
+            "{origin} has another spec.shardBy now, which all hosts of a Lease must agree on; stop them all and start them again to have it, or give it its value back"
         );
         Ok(changed)
     }
@@ -289,6 +296,7 @@ impl PluginConfig {
             limits: Limits::with(&spec.limits)?,
             retry: RetryPolicy::with(&spec.retry).map_err(|error| anyhow!("spec.{error}"))?,
             max_losing,
+            shard_by: spec.shard_by,
             digest,
         })
     }

@@ -169,6 +169,7 @@ pub fn definition() -> Result<Value, Error> {
             Column::age(),
         ])
         .rule("", not_reserved())
+        .rule("spec", same_shards())
         .rule("spec.source", one_source())
         .rule("spec.parent", same_parent());
     let mut definition = CustomResource::new(GROUP, KIND)
@@ -201,6 +202,11 @@ fn not_reserved() -> Rule {
 fn one_source() -> Rule {
     Rule::new("[has(self.file), has(self.configMap)].filter(named, named).size() == 1")
         .message("Exactly one of file and configMap must be named.")
+}
+
+fn same_shards() -> Rule {
+    Rule::new("(has(self.shardBy) ? self.shardBy : 'Plugin') == (has(oldSelf.shardBy) ? oldSelf.shardBy : 'Plugin')")
+        .message("shardBy cannot change; create another Plugin.")
 }
 
 fn same_parent() -> Rule {

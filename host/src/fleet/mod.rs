@@ -66,6 +66,18 @@ impl Fleet {
         })
     }
 
+    /// Returns the plugins that keep the host from being ready. Of those of files each that has no active revision, or
+    /// does not see all that it asks for. Of those of objects only the ones that will soon be ready by themselves: one that
+    /// cannot start must not have a Deployment wait for ever, and its object says why.
+    pub fn unready(&self) -> Vec<String> {
+        let plugins = self.all();
+        let unready = plugins.iter().filter(|plugin| match plugin.plugin().origin.file() {
+            Some(_) => !plugin.status().ready,
+            None => plugin.is_starting(),
+        });
+        unready.map(|plugin| plugin.controller.name.to_string()).collect()
+    }
+
     /// Returns why it is not known which plugins there are.
     pub fn unknown_because(&self) -> Option<String> {
         self.0.read().unknown.clone()

@@ -24,7 +24,7 @@ use crate::cluster::events;
 use crate::cluster::identity::Permit;
 use crate::cluster::plugin_object;
 use crate::cluster::shared_watch::{Health, Role, SharedWatch};
-use crate::config::manifest::{KIND, Plugin};
+use crate::config::manifest::{DeletionPolicy, KIND, Plugin};
 use crate::config::plugin_resource::{FINALIZER, GROUP, PLURAL, PluginStatus, VERSION};
 use crate::config::{Control, PluginConfig};
 use crate::fleet::claim::{Claim, holder};
@@ -160,9 +160,12 @@ impl Objects {
         }
         match self.running.get(described.name()) {
             Some(running) => {
-                let is_news = **running.definition.borrow() != *described.json;
-                if is_news {
+                if **running.definition.borrow() != *described.json {
                     running.definition.send_replace(described.json.clone());
+                }
+                if self.permit(described.name()).is_none() {
+                    // The host that works for the plugin judges its revisions, and this one may have to go on.
+                    running.plugin.learn_history(described.history());
                 }
                 None
             }
@@ -204,38 +207,54 @@ impl Objects {
             return None;
         }
         let policy = described.plugin.as_ref().map(|plugin| plugin.spec.deletion_policy).unwrap_or_default();
+        if policy == DeletionPolicy::Orphan && self.finalizers_are_reported(described) {
+            // Or it would add its finalizer again, on any host.
+            self.stop(&name).await;
+        }
+        let permit = self.permit(&name)?;
         let plugin = self.running.get(&*name).map(|running| running.plugin.clone());
-        let leaving = Leaving { shared: &self.shared, policy, plugin: plugin.as_ref(), status: &described.status };
+        let leaving = Leaving {
+            shared: &self.shared,
+            policy,
+            plugin: plugin.as_ref(),
+            status: &described.status,
+            permit: &permit,
+        };
         match leaving.advance().await {
             Progress::Waits(standing) => Some(standing),
-            Progress::End => {
-                self.stop(&name).await;
-                self.woken.notify_one();
-                None
-            }
             Progress::Done => {
                 self.stop(&name).await;
                 let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
-                let removed =
-                    plugin_object::remove_finalizer(cluster, resource, object, FINALIZER, &Permit::unlimited()).await;
+                let removed = plugin_object::remove_finalizer(cluster, resource, object, FINALIZER, &permit).await;
                 self.learn(&name, removed);
                 None
             }
         }
     }
 
+    /// Returns whether all finalizers that parents may have are in the status, where they are known without the plugin.
+    fn finalizers_are_reported(&self, described: &Described) -> bool {
+        let reported = |finalizer: &String| described.status.finalizers.contains(finalizer);
+        self.running.get(described.name()).is_none_or(|running| running.plugin.finalizers().iter().all(reported))
+    }
+
     async fn add_finalizer(&mut self, described: &Described) {
-        if self.rests(described.name()) {
-            return;
-        }
+        let Some(permit) = self.permit(described.name()).filter(|_| !self.rests(described.name())) else { return };
         let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
-        let added = plugin_object::add_finalizer(cluster, resource, object, FINALIZER, &Permit::unlimited()).await;
+        let added = plugin_object::add_finalizer(cluster, resource, object, FINALIZER, &permit).await;
         self.learn(described.name(), added);
+    }
+
+    /// Returns the permit to write to an object: the host that works for the plugin has it.
+    fn permit(&self, name: &str) -> Option<Permit> {
+        let shards = self.shared.leases.shards();
+        shards.permit(shards.of_plugin(name))
     }
 
     /// Writes what became of a plugin, where its object does not say so yet.
     async fn report(&mut self, described: &Described, standing: Option<&Standing>) {
         let name = described.name();
+        let Some(permit) = self.permit(name) else { return };
         if self.rests(name) || (described.object.deleting && !described.has_finalizer()) {
             return;
         }
@@ -247,7 +266,7 @@ impl Objects {
         }
         let Ok(next) = serde_json::to_value(&next) else { return };
         let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
-        let written = plugin_object::apply_status(cluster, resource, object, &next, &Permit::unlimited()).await;
+        let written = plugin_object::apply_status(cluster, resource, object, &next, &permit).await;
         self.learn(name, written);
     }
 

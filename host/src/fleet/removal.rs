@@ -33,14 +33,14 @@ pub(super) struct Leaving<'a> {
     pub(super) plugin: Option<&'a Arc<ManagedPlugin>>,
     /// What was known of it last.
     pub(super) status: &'a PluginStatus,
+    /// By which parents are written to.
+    pub(super) permit: &'a Permit,
 }
 
 /// What is left to do.
 pub(super) enum Progress {
     /// Nothing: it can go.
     Done,
-    /// The plugin has to end first.
-    End,
     /// Parents are in the way.
     Waits(Standing),
 }
@@ -99,8 +99,9 @@ impl Leaving<'_> {
                 waits("ParentsRemain", message, true)
             }
             DeletionPolicy::Orphan if holders.is_empty() => Progress::Done,
-            // Or it would add the finalizer again.
-            DeletionPolicy::Orphan if self.plugin.is_some() => Progress::End,
+            DeletionPolicy::Orphan if self.plugin.is_some() => {
+                waits("Orphaning", "the plugin is being stopped".to_owned(), false)
+            }
             DeletionPolicy::Orphan => self.orphan(resource, &holders).await,
             DeletionPolicy::Delete => self.delete(resource, holders).await,
         }
@@ -110,8 +111,7 @@ impl Leaving<'_> {
         let finalizers = self.finalizers();
         for key in holders.iter().take(ROUND) {
             let cluster = &self.shared.cluster;
-            if let Err(error) = plugin_object::release(cluster, resource, key, &finalizers, &Permit::unlimited()).await
-            {
+            if let Err(error) = plugin_object::release(cluster, resource, key, &finalizers, self.permit).await {
                 return failed(&error);
             }
         }
@@ -137,7 +137,7 @@ impl Leaving<'_> {
             parents.iter().filter_map(|key| active.parents.watch.cache.get(key)).filter(|parent| !parent.deleting);
         for parent in there.take(ROUND) {
             let cluster = &self.shared.cluster;
-            if let Err(error) = plugin_object::delete(cluster, resource, &parent.key, &Permit::unlimited()).await {
+            if let Err(error) = plugin_object::delete(cluster, resource, &parent.key, self.permit).await {
                 return failed(&error);
             }
         }

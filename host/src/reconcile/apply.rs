@@ -181,8 +181,7 @@ async fn write_children(pass: &mut Pass<'_>, observed: &Observed, planned: Plann
         adopts: plugin.adopts,
         judge: &judge,
     };
-    let permit = pass.controller.permit();
-    let children = pass.controller.writer.write(plan, &pass.active.owned, parent, &permit).await;
+    let children = pass.controller.writer.write(plan, &pass.active.owned, parent, pass.permit).await;
     for child in children {
         let wanted = wanted.iter().find(|one| one.desired.reference == child.reference);
         note_child(pass, observed, child, wanted, written);
@@ -364,8 +363,7 @@ async fn write_status(
     if status::is_current(&desired, &parent, pass.manager()) {
         return drop_predecessors_status(pass, parent, written).await;
     }
-    let permit = pass.controller.permit();
-    let reply = writer.apply_status(&pass.active.resource, &parent, desired, &permit).await;
+    let reply = writer.apply_status(&pass.active.resource, &parent, desired, pass.permit).await;
     match writer.learn_parent(watch, &pass.active.resource, &parent, reply).await {
         Ok(parent) => {
             acts::log(pass, Act::StatusChanged);
@@ -390,8 +388,7 @@ async fn drop_predecessors_status(
         if !status::says_anything(&parent, manager) {
             continue;
         }
-        let permit = pass.controller.permit();
-        let reply = writer.drop_status_of(manager, &active.resource, &parent, &permit).await;
+        let reply = writer.drop_status_of(manager, &active.resource, &parent, pass.permit).await;
         parent = match writer.learn_parent(&active.parents.watch, &active.resource, &parent, reply).await {
             Ok(parent) => parent,
             Err(error) if error.code == 409 => {

@@ -17,7 +17,7 @@ use crate::cluster::discovery::Kinds;
 use crate::cluster::error::ApiError;
 use crate::cluster::events;
 use crate::cluster::events::Recorder;
-use crate::cluster::identity::Permit;
+use crate::cluster::shards::{Shards, Turn};
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::observe::unix_millis;
 use crate::reconcile::parent_state::ParentState;
@@ -35,6 +35,14 @@ use hotshoe_core::flow::write_verdict::Written;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND, LOGGED_AT_ONCE, LOGGED_PER_SECOND};
 use hotshoe_core::model::object::{Key, Object};
+
+/// The share of a plugin's parents for which this host works.
+pub struct Share {
+    /// The shards that it holds.
+    pub shards: Arc<Shards>,
+    /// The shard of all parents of the plugin; none where they are spread over the shards.
+    pub one: Option<usize>,
+}
 
 /// The controller of one plugin.
 pub struct Controller {
@@ -60,6 +68,8 @@ pub struct Controller {
     pub kinds: Arc<Kinds>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// The parents for which this host works.
+    pub share: Share,
     /// The active revision.
     pub slot: Slot<ActiveRevision>,
     /// Whether the active revision has decided yet.
@@ -89,9 +99,17 @@ pub struct Controller {
 
 impl Controller {
     /// Creates a controller without an active revision.
-    pub fn new(name: Arc<str>, writer: Writer, recorder: Recorder, kinds: Arc<Kinds>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(
+        name: Arc<str>,
+        writer: Writer,
+        recorder: Recorder,
+        kinds: Arc<Kinds>,
+        metrics: Arc<Metrics>,
+        share: Share,
+    ) -> Self {
         Self {
             name,
+            share,
             queue: Queue::default(),
             writer,
             recorder,
@@ -123,9 +141,49 @@ impl Controller {
         self.slot.current()
     }
 
-    /// Returns the permit for a write: unlimited as long as this process is the only one.
-    pub fn permit(&self) -> Permit {
-        Permit::unlimited()
+    /// Begins a reconcile of a parent; none where another host works for it.
+    pub fn enter(&self, key: &Key) -> Option<Turn> {
+        self.share.shards.enter(self.shard_of(key))
+    }
+
+    /// Returns whether this host works for a parent.
+    pub fn works_for(&self, key: &Key) -> bool {
+        self.share.shards.permit(self.shard_of(key)).is_some()
+    }
+
+    fn shard_of(&self, key: &Key) -> usize {
+        self.share.one.unwrap_or_else(|| self.share.shards.of_parent(key))
+    }
+
+    /// Follows which shards this host holds, for as long as it runs. All parents of one that it has now are looked at,
+    /// and what is remembered of those of another is forgotten: it is not followed any more.
+    pub async fn follow_shards(self: Arc<Self>) {
+        let shards = self.share.shards.clone();
+        let mut changes = shards.changes();
+        let mut known = vec![None; shards.count()];
+        loop {
+            changes.mark_unchanged();
+            for (shard, known) in known.iter_mut().enumerate() {
+                let term = shards.permit(shard).map(|permit| permit.term());
+                if *known != term {
+                    *known = term;
+                    self.changed_hands(shard, term);
+                }
+            }
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn changed_hands(&self, shard: usize, term: Option<u64>) {
+        let is_of_shard = |key: &Key| self.shard_of(key) == shard;
+        self.states.lock().retain(|key, state| !is_of_shard(key) || Some(state.term) == term);
+        if term.is_some() {
+            let parents = self.active().map(|active| active.parents.watch.cache.keys()).unwrap_or_default();
+            let left: Vec<Key> = self.left.lock().iter().cloned().collect();
+            parents.into_iter().chain(left).filter(is_of_shard).for_each(|key| self.queue.add(key));
+        }
     }
 
     /// Pauses the plugin, or has it go on with every parent.
@@ -292,8 +350,9 @@ impl Controller {
     pub fn deleting(&self) -> Option<Deleting> {
         let parents = self.active()?.parents.watch.clone();
         let since = |parent: Arc<Object>| Some((deletion_time(&parent)?, parent));
+        let is_ours = |parent: &Object| parent.deleting && self.works_for(&parent.key);
         let latest = events::at(unix_seconds() - DELETING)?;
-        let deleting: Vec<_> = parents.cache.all(|parent| parent.deleting).into_iter().filter_map(since).collect();
+        let deleting: Vec<_> = parents.cache.all(is_ours).into_iter().filter_map(since).collect();
         let late: Vec<_> = deleting.into_iter().filter(|(since, _)| *since <= latest).collect();
         let (since, oldest) = late.iter().min_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)))?;
         let awaited = self.recall(oldest).awaited.as_deref().map_or_else(|| others(oldest), str::to_owned);

@@ -72,6 +72,7 @@ fn note(pass: &Pass<'_>, event: &Event) -> Note {
         plugin: pass.controller.name.clone(),
         digest: pass.active.revision.digest(),
         event: event.clone(),
+        permit: pass.permit.clone(),
     }
 }
 

@@ -142,8 +142,8 @@ async fn finish(
 /// Removes a finalizer, and looks again where an earlier one is left.
 async fn release(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> Result<Outcome, Error> {
     let (controller, active) = (pass.controller, pass.active);
-    let (writer, watch, permit) = (&controller.writer, &active.parents.watch, controller.permit());
-    let reply = writer.remove_finalizer(&active.resource, parent, finalizer, &permit).await;
+    let (writer, watch) = (&controller.writer, &active.parents.watch);
+    let reply = writer.remove_finalizer(&active.resource, parent, finalizer, pass.permit).await;
     match writer.learn_parent(watch, &active.resource, parent, reply).await {
         Ok(parent) => {
             acts::log(pass, Act::FinalizerRemoved(finalizer));

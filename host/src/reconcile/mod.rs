@@ -32,6 +32,7 @@ pub mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cluster::identity::Permit;
 use crate::cluster::parent::was_overtaken;
 use crate::reconcile::acts::Act;
 use crate::reconcile::controller::Controller;
@@ -54,14 +55,15 @@ pub struct Reconciled {
     pub failed: bool,
 }
 
-/// One pass over one parent.
-pub async fn reconcile(controller: &Controller, key: &Key) -> Reconciled {
+/// One pass over one parent, whose writes need this permit. Where that ends meanwhile, nothing is reported or
+/// remembered: another host may work for the parent by now.
+pub async fn reconcile(controller: &Controller, key: &Key, permit: &Permit) -> Reconciled {
     let nothing = Reconciled { requeue: Requeue::OnChange, failed: false };
     let Some(active) = controller.active().filter(|_| !controller.is_paused()) else { return nothing };
     let Some(parent) = active.parents.watch.cache.get(key) else {
-        return release::release_left(controller, &active, key).await;
+        return release::release_left(controller, &active, key, permit).await;
     };
-    let mut pass = Pass::begin(controller, &active, parent);
+    let mut pass = Pass::begin(controller, &active, parent, permit);
     if let Some(pause) = rests(&pass) {
         return Reconciled { requeue: Requeue::After(pause), ..nothing };
     }
@@ -69,6 +71,9 @@ pub async fn reconcile(controller: &Controller, key: &Key) -> Reconciled {
         true => finalize::finalize(&mut pass).await,
         false => converge(&mut pass).await,
     };
+    if permit.is_over() {
+        return Reconciled { requeue: Requeue::AtOnce, ..nothing };
+    }
     let is_reported = report::report(&mut pass, &result).await;
     Reconciled { requeue: pass.end(&result, is_reported), failed: result.is_err() }
 }
@@ -95,8 +100,8 @@ async fn ensure_finalizer(pass: &Pass<'_>) -> Result<Option<Arc<Object>>, Error>
     if parent.finalizers.iter().any(|present| **present == **finalizer) {
         return Ok(Some(parent.clone()));
     }
-    let (writer, watch, permit) = (&controller.writer, &active.parents.watch, controller.permit());
-    let added = writer.add_finalizer(&active.resource, parent, finalizer, &permit).await;
+    let (writer, watch) = (&controller.writer, &active.parents.watch);
+    let added = writer.add_finalizer(&active.resource, parent, finalizer, pass.permit).await;
     match writer.learn_parent(watch, &active.resource, parent, added).await {
         Err(_) if was_overtaken(watch, parent) => Ok(None),
         Err(error) => Err(error.into()),

@@ -30,6 +30,8 @@ const SAME_NOW: Duration = Duration::from_secs(60);
 pub struct ParentState {
     /// The parent's uid: a new object of the same name starts with nothing remembered.
     pub uid: Arc<str>,
+    /// The term of the permit under which it was remembered: in the next, another host may have worked meanwhile.
+    pub term: u64,
     /// Fingerprint of an observation after which nothing remained to be done.
     pub settled: Option<u64>,
     /// Fingerprint of desired and observed children that were found to agree.

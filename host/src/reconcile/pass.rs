@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::cluster::identity::Permit;
 use crate::cluster::view;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
@@ -21,6 +22,8 @@ pub struct Pass<'a> {
     pub controller: &'a Controller,
     /// The revision that decides.
     pub active: &'a ActiveRevision,
+    /// The right to write, until the end of a lease.
+    pub permit: &'a Permit,
     /// The parent as the pass found it.
     pub parent: Arc<Object>,
     /// The children as the pass saw or left them.
@@ -33,12 +36,21 @@ pub struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     /// Begins a pass over a parent.
-    pub fn begin(controller: &'a Controller, active: &'a ActiveRevision, parent: Arc<Object>) -> Self {
+    pub fn begin(
+        controller: &'a Controller,
+        active: &'a ActiveRevision,
+        parent: Arc<Object>,
+        permit: &'a Permit,
+    ) -> Self {
         let mut state = controller.recall(&parent);
+        if state.term != permit.term() {
+            // Another host may have worked for it since.
+            state = ParentState { term: permit.term(), ..ParentState::new(&parent) };
+        }
         state.begin_tries(try_basis(controller, active, &parent), parent.marks);
         let children = active.children_of(&parent);
         let is_due = state.is_due();
-        Self { controller, active, parent, children, state, is_due }
+        Self { controller, active, permit, parent, children, state, is_due }
     }
 
     /// Returns the reference of the parent.

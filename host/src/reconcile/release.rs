@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cluster::apply::{Parent, WriteError};
+use crate::cluster::identity::Permit;
 use crate::cluster::parent::was_overtaken;
 use crate::cluster::view;
 use crate::cluster::watch::Watches;
@@ -36,7 +37,7 @@ use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// One pass over a key of which the watch has no parent.
-pub async fn release_left(controller: &Controller, active: &ActiveRevision, key: &Key) -> Reconciled {
+pub async fn release_left(controller: &Controller, active: &ActiveRevision, key: &Key, permit: &Permit) -> Reconciled {
     let done = Reconciled { requeue: Requeue::OnChange, failed: false };
     if !controller.has_left(key) {
         controller.forget(key);
@@ -48,7 +49,7 @@ pub async fn release_left(controller: &Controller, active: &ActiveRevision, key:
             watch.store(live);
             Ok(())
         }
-        Ok(live) => release(Pass::begin(controller, active, Arc::new(live))).await,
+        Ok(live) => release(Pass::begin(controller, active, Arc::new(live), permit)).await,
         Err(error) if error.is_gone() => Ok(()),
         Err(error) => Err(error.into()),
     };
@@ -57,6 +58,7 @@ pub async fn release_left(controller: &Controller, active: &ActiveRevision, key:
             controller.forget(key);
             done
         }
+        Err(_) if permit.is_over() => Reconciled { requeue: Requeue::AtOnce, ..done },
         Err(error) => {
             let (plugin, digest) = (&*controller.name, active.revision.digest());
             tracing::warn!(plugin, %digest, object = %key, retry = ?AGAIN, "the object is no longer selected and is not released yet: {error}");
@@ -73,7 +75,7 @@ async fn release(mut pass: Pass<'_>) -> Result<(), Error> {
     }
     let Pass { controller, active, parent, .. } = &pass;
     if active.resource.has_status && status::has_host_condition(parent) {
-        controller.writer.remove_host_conditions(&active.resource, parent, &controller.permit()).await?;
+        controller.writer.remove_host_conditions(&active.resource, parent, pass.permit).await?;
     }
     acts::log(&pass, Act::Released(pass.children.len()));
     Ok(())
@@ -98,7 +100,7 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
         adopts: false,
         judge: &|_, _| Ok(()),
     };
-    for child in controller.writer.write(plan, &active.owned, owner, &controller.permit()).await {
+    for child in controller.writer.write(plan, &active.owned, owner, pass.permit).await {
         match child.result {
             Ok(_) => acts::log(pass, Act::Deleted(&child.reference)),
             Err(WriteError::Api(error)) if error.is_transient() => return Err(Error::Api(error)),
@@ -115,7 +117,7 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
 
 async fn remove_finalizer(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> Result<Arc<Object>, Error> {
     let (controller, active) = (pass.controller, pass.active);
-    let reply = controller.writer.remove_finalizer(&active.resource, parent, finalizer, &controller.permit()).await;
+    let reply = controller.writer.remove_finalizer(&active.resource, parent, finalizer, pass.permit).await;
     let reply = controller.writer.learn_parent(&active.parents.watch, &active.resource, parent, reply).await?;
     acts::log(pass, Act::FinalizerRemoved(finalizer));
     Ok(reply)

@@ -78,8 +78,7 @@ async fn succeed(pass: &mut Pass<'_>) -> bool {
     if !pass.active.resource.has_status {
         return true;
     }
-    let permit = controller.permit();
-    let reply = controller.writer.remove_host_conditions(&pass.active.resource, &live, &permit).await;
+    let reply = controller.writer.remove_host_conditions(&pass.active.resource, &live, pass.permit).await;
     is_final(pass, &live, reply).await
 }
 
@@ -204,8 +203,7 @@ async fn write_conditions(pass: &Pass<'_>, parent: &Object, status: serde_json::
     if !resource.has_status || has_no_room {
         return true;
     }
-    let permit = controller.permit();
-    let reply = controller.writer.apply_host_conditions(resource, parent, status, &permit).await;
+    let reply = controller.writer.apply_host_conditions(resource, parent, status, pass.permit).await;
     is_final(pass, parent, reply).await
 }
 

@@ -236,7 +236,9 @@ fn report_missing_status(
         let event =
             Event { severity: Severity::Warning, reason: NO_STATUS.to_owned(), message: no_status(&resource.kind) };
         let (about, uid) = (resource.reference(&parent.key), parent.uid.to_string());
-        let note = Note { about, uid, plugin: controller.name.clone(), digest, event };
+        // Another host says it.
+        let Some(permit) = controller.enter(&parent.key).map(|turn| turn.permit.clone()) else { continue };
+        let note = Note { about, uid, plugin: controller.name.clone(), digest, event, permit };
         if controller.recorder.record(note) {
             reported.insert(parent.uid.clone());
         }

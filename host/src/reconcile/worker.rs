@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use tokio::sync::Semaphore;
 
+use crate::cluster::identity::Permit;
 use crate::config::CONCURRENCY;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::requeue::Requeue;
@@ -22,18 +23,23 @@ pub async fn run(controller: Arc<Controller>) {
     let slots = Arc::new(Semaphore::new(CONCURRENCY));
     while let Ok(slot) = slots.clone().acquire_owned().await {
         let key = controller.queue.next().await;
+        // Another host works for it. When this one does, all of its share are queued.
+        let Some(turn) = controller.enter(&key) else {
+            controller.queue.done(&key, None);
+            continue;
+        };
         let controller = controller.clone();
         tokio::spawn(async move {
-            let again = work(&controller, &key).await;
+            let again = work(&controller, &key, &turn.permit).await;
             controller.queue.done(&key, again);
-            drop(slot);
+            drop((turn, slot));
         });
     }
 }
 
-async fn work(controller: &Controller, key: &Key) -> Option<Duration> {
+async fn work(controller: &Controller, key: &Key, permit: &Permit) -> Option<Duration> {
     let began = Instant::now();
-    let outcome = AssertUnwindSafe(reconcile(controller, key)).catch_unwind().await;
+    let outcome = AssertUnwindSafe(reconcile(controller, key, permit)).catch_unwind().await;
     let (result, again) = match outcome {
         Ok(Reconciled { failed: true, requeue }) => ("error", delay(requeue)),
         Ok(Reconciled { requeue, .. }) => (result(requeue), delay(requeue)),

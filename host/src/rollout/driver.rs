@@ -68,7 +68,7 @@ struct UnderWay {
 /// Drives a plugin's rollout until the host ends. An activation may wait long, for a kind that is not there yet; a
 /// newer component replaces it.
 pub(crate) async fn run(plugin: Arc<ManagedPlugin>, definition: Definition, mut requests: mpsc::Receiver<Request>) {
-    let _only_host = plugin.stand_by().await;
+    let _only_host = plugin.clone().begin_alone().await;
     let config = plugin.plugin();
     let mut driver = Driver {
         definition,

@@ -1,9 +1,10 @@
-//! One host for each plugin: two would undo each other's work and write over each other's history.
+//! One host for each plugin: two would undo each other's work and write over each other's history. Where hosts share
+//! the work by [Leases](crate::cluster::lease), this is about the history alone.
 //!
 //! A host locks a file for each plugin, cluster and watched namespace in the cache directory. Another host with
 //! that cache directory waits until the lock is free: the kernel frees it when its process ends, however it
 //! ends. Hosts on other machines, with other cache directories, or of which one watches a namespace and one all,
-//! are not seen by this; the Deployment therefore has one replica and the strategy `Recreate`.
+//! are not seen by this.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};

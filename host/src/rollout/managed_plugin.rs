@@ -11,10 +11,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::client::Cluster;
 use crate::cluster::events::Recorder;
+use crate::cluster::lease::Leases;
 use crate::cluster::shared_watch::{Health, SharedWatch, Viewer};
 use crate::cluster::watch::Watches;
 use crate::config::{HostSettings, PluginConfig};
-use crate::reconcile::controller::Controller;
+use crate::reconcile::controller::{Controller, Share};
 use crate::reconcile::views;
 use crate::rollout::history::{Entry, History, Room};
 use crate::rollout::host_lock::{self, HostLock, LockError};
@@ -54,6 +55,8 @@ pub struct Shared {
     pub kept: Option<PathBuf>,
     /// The room for kept components.
     pub room: Arc<Room>,
+    /// The Leases by which several hosts share the work.
+    pub leases: Arc<Leases>,
 }
 
 /// A plugin whose rollout this host manages.
@@ -239,6 +242,14 @@ impl ManagedPlugin {
         self.history().entries().to_vec()
     }
 
+    /// Takes over what another host remembers of the plugin's revisions, where that is newer.
+    pub fn learn_history(&self, remembered: Vec<Entry>) {
+        let mut history = self.history.lock();
+        if remembered.last().map(|entry| entry.at) > history.entries().last().map(|entry| entry.at) {
+            *history = std::mem::take(&mut *history).or_later(remembered);
+        }
+    }
+
     /// Returns the finalizers that parents may have from this plugin.
     pub fn finalizers(&self) -> BTreeSet<String> {
         let mut all = self.history().finalizers();
@@ -314,21 +325,55 @@ impl ManagedPlugin {
         }
     }
 
+    /// Makes this the plugin's only host with its cache directory. Where hosts share the work by Leases, another one
+    /// may have that too: then it is the other that writes the history, until it ends.
+    pub(crate) async fn begin_alone(self: Arc<Self>) -> Option<HostLock> {
+        if !self.shared.leases.are_kept() {
+            return self.stand_by().await;
+        }
+        let path = self.lock_path()?;
+        if let Err(error @ LockError::Locked { .. }) = HostLock::acquire(&path) {
+            let plugin = &*self.controller.name;
+            tracing::info!(plugin, "the other host writes the history of the plugin in this cache directory: {error}");
+            self.history.lock().leave_to_another();
+            let plugin = self.clone();
+            self.spawn(async move {
+                let _lock = plugin.stand_by().await;
+                std::future::pending::<()>().await;
+            });
+            return None;
+        }
+        self.stand_by().await
+    }
+
+    fn lock_path(&self) -> Option<PathBuf> {
+        let base = self.shared.kept.as_deref()?;
+        let (plugin, identity) = (self.plugin(), &self.shared.cluster.identity);
+        Some(host_lock::path(base, &plugin.name, identity, self.shared.watches.namespace()))
+    }
+
     /// Waits until this is the plugin's only host, and reads the history anew that another may have written.
-    pub(crate) async fn stand_by(&self) -> Option<HostLock> {
+    async fn stand_by(&self) -> Option<HostLock> {
         let base = self.shared.kept.clone()?;
         let (plugin, identity) = (self.plugin(), &self.shared.cluster.identity);
         let namespace = self.shared.watches.namespace();
-        let path = host_lock::path(&base, &plugin.name, identity, namespace);
-        let mut first = true;
+        let path = self.lock_path()?;
+        let mut first = !self.history.lock().is_anothers();
         loop {
             match HostLock::acquire(&path) {
                 Ok(lock) if first => return Some(lock),
                 Ok(lock) => {
-                    tracing::info!(
-                        plugin = &*plugin.name,
-                        "the other host has ended; this one works for the plugin now"
-                    );
+                    let plugin_name = &*plugin.name;
+                    match self.shared.leases.are_kept() {
+                        true => tracing::info!(
+                            plugin = plugin_name,
+                            "the other host has ended; this one writes the history of the plugin now"
+                        ),
+                        false => tracing::info!(
+                            plugin = plugin_name,
+                            "the other host has ended; this one works for the plugin now"
+                        ),
+                    }
                     let place = plugin.place(identity, namespace);
                     *self.history.lock() = History::open(Some(&base), &place, self.shared.room.clone());
                     *self.standby.lock() = None;
@@ -346,7 +391,9 @@ impl ManagedPlugin {
                     if first {
                         tracing::error!(plugin = &*plugin.name, "{error}");
                     }
-                    *self.standby.lock() = Some(error.to_string());
+                    if !self.shared.leases.are_kept() {
+                        *self.standby.lock() = Some(error.to_string());
+                    }
                 }
             }
             first = false;
@@ -365,6 +412,14 @@ impl ManagedPlugin {
             active.note_held();
         }
         self.plugin().memory.clone()
+    }
+
+    /// Returns whether no revision is active yet and nothing is known to be in its way.
+    pub fn is_starting(&self) -> bool {
+        let status = self.status();
+        let is_stopped = status.refused.is_some() || self.fetched.lock().failing.is_some();
+        let is_failing = status.watches.iter().any(|watch| watch.failing.is_some());
+        status.digest.is_none() && !is_stopped && !is_failing
     }
 
     /// Returns the status of the plugin.
@@ -412,11 +467,20 @@ impl ManagedPlugin {
             memory: MemoryStatus { held: memory.held(), may_hold: memory.may_hold() },
             queued,
             running,
+            standing_by: self.standing_by(),
             unable: self.controller.writer.unable(),
             breaker: self.controller.breaker.shown(std::time::Instant::now()),
             unanswered: self.controller.held.lock().shown(std::time::Instant::now()),
             watches,
         }
+    }
+
+    /// Returns which other host works for the plugin, where this one works for none of its parents.
+    fn standing_by(&self) -> Option<String> {
+        let Share { shards, one } = &self.controller.share;
+        let mut shards = one.map_or(0..shards.count(), |one| one..one + 1);
+        let first = self.shared.leases.standing_by(shards.start)?;
+        shards.all(|shard| self.shared.leases.standing_by(shard).is_some()).then_some(first)
     }
 
     fn watches(&self) -> Vec<WatchStatus> {

@@ -24,7 +24,8 @@ use crate::cluster::apply::Writer;
 use crate::cluster::identity::Identity;
 use crate::cluster::rate_limit::RateLimit;
 use crate::config::PluginConfig;
-use crate::reconcile::controller::Controller;
+use crate::config::manifest::ShardBy;
+use crate::reconcile::controller::{Controller, Share};
 use crate::reconcile::worker;
 use crate::rollout::definition::Definition;
 use crate::rollout::history::{Entry, History};
@@ -54,11 +55,14 @@ pub fn start_as(
     let kinds = shared.watches.kinds.clone();
     let rate_limit = RateLimit::new(&plugin.name, &plugin.limits, shared.metrics.clone());
     let writer = Writer::new(&shared.cluster, kinds.clone(), &plugin.name, identity, rate_limit);
-    let controller =
-        Controller::new(plugin.name.clone(), writer, shared.recorder.clone(), kinds, shared.metrics.clone());
+    let shards = shared.leases.shards();
+    let one = (plugin.shard_by == ShardBy::Plugin).then(|| shards.of_plugin(&plugin.name));
+    let (name, recorder, metrics) = (plugin.name.clone(), shared.recorder.clone(), shared.metrics.clone());
+    let controller = Controller::new(name, writer, recorder, kinds, metrics, Share { shards, one });
     controller.pause(plugin.control.paused);
     let managed = Arc::new(ManagedPlugin::new(controller, shared, plugin, history, requests));
     managed.spawn(worker::run(managed.controller.clone()));
+    managed.spawn(managed.controller.clone().follow_shards());
     managed.spawn(driver::run(managed.clone(), definition, commands));
     managed.spawn(fetch::run(managed.clone()));
     managed

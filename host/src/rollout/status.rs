@@ -53,6 +53,9 @@ pub struct PluginStatus {
     pub queued: usize,
     /// How many are being reconciled.
     pub running: usize,
+    /// Which other host works for it, where this one works for none of its parents.
+    #[serde(default)]
+    pub standing_by: Option<String>,
     /// Why the host cannot write as the plugin's ServiceAccount.
     pub unable: Option<String>,
     /// The circuit breaker.

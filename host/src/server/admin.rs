@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::cluster::lease::LeaseStatus;
 use crate::rollout::dry_run::{Line, NotRun, Turn};
 use crate::rollout::managed_plugin::AdminCommand;
 use crate::rollout::status::PluginStatus;
@@ -39,11 +40,14 @@ pub struct HostStatus {
     pub version: String,
     /// The kubeconfig context.
     pub context: String,
-    /// Whether every plugin is ready.
+    /// Whether every plugin is ready, and every Lease can be used.
     pub ready: bool,
     /// Why it is not known which plugins there are, where `Plugin` objects say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
+    /// The Leases by which several hosts share the work; none where this is to be the only one.
+    #[serde(default)]
+    pub leases: Vec<LeaseStatus>,
     /// The plugins.
     pub plugins: Vec<PluginStatus>,
 }
@@ -70,11 +74,14 @@ pub(super) fn routes(about: About) -> Router {
 async fn status(State(about): State<About>) -> Json<HostStatus> {
     let unknown = about.fleet.unknown_because();
     let plugins: Vec<_> = about.fleet.all().iter().map(|plugin| plugin.status()).collect();
+    let leases = about.leases.status();
+    let has_leases = !leases.iter().any(|lease| lease.unusable);
     Json(HostStatus {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         context: about.context,
-        ready: unknown.is_none() && plugins.iter().all(|plugin| plugin.ready),
+        ready: unknown.is_none() && plugins.iter().all(|plugin| plugin.ready) && has_leases,
         unknown,
+        leases,
         plugins,
     })
 }

@@ -26,6 +26,7 @@ use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
 
 use crate::cluster::client::Cluster;
+use crate::cluster::lease::Leases;
 use crate::fleet::Fleet;
 use crate::server::admin_socket::AdminSocket;
 use crate::server::authorization::Authorizer;
@@ -38,6 +39,8 @@ pub struct About {
     pub fleet: Arc<Fleet>,
     /// The metrics.
     pub metrics: Arc<Metrics>,
+    /// The Leases.
+    pub leases: Arc<Leases>,
     /// The kubeconfig context.
     pub context: String,
 }

@@ -9,6 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use crate::cluster::lease::LeaseStatus;
 use crate::server::About;
 
 /// Returns the route that Prometheus scrapes.
@@ -31,22 +32,27 @@ async fn scraped(State(about): State<About>) -> Response {
         about.metrics.memory(&controller.name, &plugin.memory());
         about.metrics.stalled(&controller.name, controller.stalled().map_or(0, |stalled| stalled.count));
     }
+    for LeaseStatus { name, held, seconds, .. } in about.leases.status() {
+        about.metrics.lease(&name, held, seconds);
+    }
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, content_type)], about.metrics.encode()).into_response()
 }
 
-/// Answers whether every plugin has an active revision and every store follows the API server; otherwise which
-/// does not.
+/// Answers whether every plugin is [ready](crate::fleet::Fleet::unready) and every Lease can be used; otherwise which is not. A
+/// host that stands by is ready.
 async fn ready(State(about): State<About>) -> (StatusCode, String) {
     if about.fleet.unknown_because().is_some() {
         return (
             StatusCode::SERVICE_UNAVAILABLE,
-            "not ready: the Plugin objects are not known; `hotshoe status` says why\n".to_owned(),
+            "not ready: the Plugin objects are not known; `hotshoe status` says why
+"
+            .to_owned(),
         );
     }
-    let all = about.fleet.all();
-    let waiting = all.iter().map(|plugin| plugin.status()).filter(|status| !status.ready);
-    let waiting: Vec<String> = waiting.map(|status| status.name).collect();
+    let leases = about.leases.status().into_iter().filter(|lease| lease.unusable);
+    let leases = leases.map(|lease| format!("Lease {}", lease.name));
+    let waiting: Vec<String> = about.fleet.unready().into_iter().chain(leases).collect();
     if waiting.is_empty() {
         return (StatusCode::OK, "ok\n".to_owned());
     }

@@ -61,6 +61,12 @@ pub struct ByPart {
     part: &'static str,
 }
 
+/// By Lease.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByName {
+    name: String,
+}
+
 /// By plugin and the rule of the gate.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByRule {
@@ -95,6 +101,8 @@ pub struct Metrics {
     denials: Family<ByRule, Counter>,
     memory: Family<ByPart, Gauge>,
     memory_limits: Family<ByController, Gauge>,
+    leases_held: Family<ByName, Gauge>,
+    lease_seconds: Family<ByName, Gauge>,
     revisions: RevisionMetrics,
 }
 
@@ -177,6 +185,16 @@ impl Default for Metrics {
                 table,
                 "hotshoe_plugin_memory_limit_bytes",
                 "Memory that the host may hold for the plugin, beside what it holds for others",
+            ),
+            leases_held: gauge(
+                table,
+                "leader_election_master_status",
+                "1 for a Lease that this host holds, 0 for one of another host",
+            ),
+            lease_seconds: gauge(
+                table,
+                "hotshoe_lease_seconds",
+                "Seconds until another host may take the Lease, unless its holder renews it",
             ),
             revisions,
             registry,
@@ -288,6 +306,14 @@ impl Metrics {
         if let Some(may_hold) = memory.may_hold() {
             self.memory_limits.get_or_create(&by(plugin)).set(gauge(may_hold));
         }
+    }
+
+    /// Sets whether a Lease is held, and for how many seconds its holder still has it.
+    pub fn lease(&self, name: &str, held: bool, seconds: Option<u64>) {
+        let labels = ByName { name: name.into() };
+        self.leases_held.get_or_create(&labels).set(i64::from(held));
+        let seconds = seconds.and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or_default();
+        self.lease_seconds.get_or_create(&labels).set(seconds);
     }
 
     /// Counts a revision that was activated, or refused for this reason.

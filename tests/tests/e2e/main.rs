@@ -12,6 +12,7 @@
 //! | `kinds/` | kinds of parents: of Kubernetes itself, without a namespace, selected by labels; and children that are taken over |
 //! | `hostile/` | a plugin that attacks, beside a healthy one |
 //! | `javascript.rs` | what a plugin in JavaScript does wrong |
+//! | `lease/` | several hosts share the work |
 //! | `memcached/` | what the Memcached plugin does, row by row |
 //! | `new.rs` | what `hotshoe new` makes, from nothing to Pods that run |
 //! | `nginx.rs` | what the plugins of `NginxServer` do |
@@ -29,6 +30,7 @@ mod host;
 mod hostile;
 mod javascript;
 mod kinds;
+mod lease;
 mod memcached;
 mod new;
 mod nginx;

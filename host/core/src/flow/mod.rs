@@ -1,5 +1,5 @@
 //! When to hold back, and whose turn it is: circuit breaker, fair queue, flapping, contention, probation, backoff, tries,
-//! rate limits, writes without an answer, room on the disk.
+//! rate limits, writes without an answer, room on the disk; which of several hosts may write: leases and shards.
 
 pub mod backoff;
 pub mod circuit_breaker;
@@ -7,9 +7,11 @@ pub mod contention;
 pub mod disk_share;
 pub mod fair_queue;
 pub mod flapping;
+pub mod lease;
 pub mod probation;
 pub mod rate_limit;
 pub mod retry;
+pub mod shards;
 pub mod tries;
 pub mod unanswered;
 pub mod write_cost;

@@ -66,6 +66,9 @@ pub struct Rights {
 /// follows it in that of the plugin's.
 pub const IMPERSONATES: &str = "impersonates";
 
+/// What the host does with Leases in its namespace.
+const LEASES: [&str; 5] = ["create", "get", "list", "update", "watch"];
+
 /// The namespace of Events about objects that have none.
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -196,6 +199,9 @@ fn impersonation(plugins: &[Plugin<'_>], name: &str, installation: &Installation
 fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rules {
     let mut rules = Rules::default();
     let mut events: BTreeSet<Option<String>> = installation.watched_namespaces();
+    // By which several hosts share the work. RBAC knows no names for what is created, listed or watched.
+    let own = Some(installation.namespace.clone());
+    rules.add(&own, &Kind::new("coordination.k8s.io", "v1", "Lease"), "leases", &[], &LEASES);
     for Plugin { grant, descriptor, removes_finalizers, deletes_parents, .. } in plugins {
         let parent = served(&descriptor.parent);
         let holds = if descriptor.finalizer.is_some() || *removes_finalizers { &["patch"][..] } else { &[] };

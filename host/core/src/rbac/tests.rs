@@ -129,6 +129,7 @@ fn the_host_watches_and_reports_and_writes_no_child() {
             "*: c.example.com/caches get,list,patch,watch",
             "*: c.example.com/caches/status patch",
             "system: /serviceaccounts [demo] impersonate",
+            "system: coordination.k8s.io/leases create,get,list,update,watch",
         ]
     );
 }
@@ -144,6 +145,7 @@ fn a_read_that_is_asked_for_and_not_granted_is_no_right_of_the_host() {
             "*: c.example.com/caches get,list,patch,watch",
             "*: c.example.com/caches/status patch",
             "system: /serviceaccounts [demo] impersonate",
+            "system: coordination.k8s.io/leases create,get,list,update,watch",
         ]
     );
 }

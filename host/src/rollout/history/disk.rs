@@ -31,6 +31,16 @@ impl History {
         Self { dir, room, entries, ..Self::default() }
     }
 
+    /// Leaves all writing to another host, which has the same history.
+    pub fn leave_to_another(&mut self) {
+        self.is_anothers = true;
+    }
+
+    /// Returns where to write; none where nothing is kept, or another host writes.
+    fn own_dir(&self) -> Option<&Path> {
+        self.dir.as_deref().filter(|_| !self.is_anothers)
+    }
+
     /// Returns what cannot be written, and why.
     pub fn failing(&self) -> Option<&str> {
         self.unwritten.as_deref().or(self.unkept.as_deref())
@@ -38,7 +48,7 @@ impl History {
 
     /// Keeps a component, and writes it again where its file was damaged or removed meanwhile.
     pub fn keep(&mut self, component: &Candidate) {
-        let Some(dir) = &self.dir else { return };
+        let Some(dir) = self.own_dir() else { return };
         let digest = component.digest();
         if self.component(digest, Size(component.bytes().len() as u64)).is_some() {
             self.unkept = None;
@@ -67,7 +77,7 @@ impl History {
 
     /// Writes the entries, and removes components that they no longer keep. A failure is logged and shown.
     pub(super) fn save(&mut self) {
-        let Some(dir) = &self.dir else { return };
+        let Some(dir) = self.own_dir() else { return };
         let written = self.write(dir);
         if let Err(error) = &written {
             tracing::warn!(directory = %dir.display(), %error, "the history of revisions is not kept");

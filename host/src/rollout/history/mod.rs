@@ -42,6 +42,8 @@ pub struct History {
     unwritten: Option<String>,
     /// Why the last component could not be kept.
     unkept: Option<String>,
+    /// Whether another host writes it, so that this one only reads.
+    is_anothers: bool,
 }
 
 impl History {

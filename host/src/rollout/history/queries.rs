@@ -10,6 +10,11 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
 
 impl History {
+    /// Returns whether another host writes it.
+    pub fn is_anothers(&self) -> bool {
+        self.is_anothers
+    }
+
     /// Returns what happened, the newest last.
     pub fn entries(&self) -> &[Entry] {
         &self.entries

@@ -1,0 +1,814 @@
+//! One Lease as one of several hosts sees it: when it may be taken, when it is renewed, and until when its holder may
+//! write. Pure: who calls it says what time it is, and sends what it asks for.
+//!
+//! ```text
+//! held by another ──unchanged for its duration──▶ take it ──▶ held here ──every RENEW──▶ renew it
+//!        ▲                                                       │
+//!        └────────── seen with another holder, or late ◀─────────┘
+//! ```
+//!
+//! No clock of another machine is read. As in client-go, a Lease has expired when it was not *changed* for its duration
+//! by the own clock, and its `renewTime` is compared with nothing but itself. The holder counts from when it *sent* its
+//! last renewal, which is before anyone can have seen it, and stops [`MARGIN`] early. So no two hosts may write at once,
+//! however long requests, replies and watches take, and whatever the wall clocks say; the margin is for clocks that do
+//! not run at the same speed.
+//!
+//! A Lease that is deleted, or loses its holder by another hand than the holder's, counts as held for as long as it
+//! would have been: its holder may not have seen that yet. For the same reason a host that creates a Lease writes
+//! nothing before its own watch shows the new one, and with it whether there was another in between.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::flow::backoff::{SOON, doubled, soon};
+
+/// How long a Lease is its holder's after the last renewal.
+pub const DURATION: Duration = Duration::from_secs(10);
+/// How often it is renewed.
+pub const RENEW: Duration = Duration::from_secs(3);
+/// How long before the end its holder stops to write.
+pub const MARGIN: Duration = Duration::from_secs(1);
+/// A Lease that claims a longer duration, by hand, is waited for no longer than this.
+const LONGEST: Duration = Duration::from_secs(60);
+/// How long a Lease that was given up for another host is left to that one.
+const OFFER: Duration = Duration::from_secs(3);
+/// Of several hosts, one that holds this many more Leases waits for so many times this before it takes another.
+const HANDICAP: Duration = Duration::from_millis(200);
+/// The longest such wait.
+const HANDICAP_MOST: Duration = Duration::from_secs(1);
+/// The longest pause after refusals, which do not pass by themselves.
+const REFUSED_MOST: Duration = Duration::from_secs(10);
+/// The longest pause that the API server may ask for.
+const ASKED_MOST: Duration = Duration::from_secs(300);
+
+/// What a Lease says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The object's version, which grows.
+    pub version: u64,
+    /// Who holds it.
+    pub holder: Option<Arc<str>>,
+    /// The time of the last renewal, which is another one each time.
+    pub renewed: String,
+    /// How often its holder has changed.
+    pub transitions: i32,
+    /// For how long it is held.
+    pub duration: Option<Duration>,
+    /// Who has given it up, where nobody holds it.
+    pub released_by: Option<Arc<str>>,
+    /// For whom it was given up.
+    pub offered_to: Option<Arc<str>>,
+    /// Who asks its holder to give it up.
+    pub wanted_by: Option<Arc<str>>,
+}
+
+impl Record {
+    /// Returns whether the holder has done nothing between the two. What others add to the object is no renewal.
+    fn is_as(&self, other: &Self) -> bool {
+        (&self.holder, &self.renewed, self.transitions, &self.released_by)
+            == (&other.holder, &other.renewed, other.transitions, &other.released_by)
+    }
+
+    fn duration(&self) -> Duration {
+        self.duration.unwrap_or(DURATION).clamp(DURATION, LONGEST)
+    }
+}
+
+/// What was seen of a Lease, and since when.
+#[derive(Clone, Debug)]
+pub struct Sighting {
+    record: Option<Record>,
+    since: Instant,
+    /// Until when it may still be used by a holder that it no longer names.
+    used_until: Option<Instant>,
+}
+
+impl Sighting {
+    /// Sees a Lease, or that there is none, for the first time.
+    pub fn first(record: Option<Record>, now: Instant) -> Self {
+        let mut sighting = Self { record: None, since: now, used_until: None };
+        // Where it has lost its holder is not known.
+        let is_abandoned =
+            record.as_ref().is_some_and(|record| record.holder.is_none() && record.released_by.is_none());
+        sighting.used_until = is_abandoned.then(|| now + DURATION);
+        sighting.record = record;
+        sighting
+    }
+
+    /// Sees a Lease again, as host `me`.
+    pub fn see(&mut self, record: Option<Record>, me: &str, now: Instant) {
+        let is_same = match (&self.record, &record) {
+            (Some(before), Some(record)) => before.is_as(record),
+            (before, record) => before.is_none() && record.is_none(),
+        };
+        if !is_same {
+            self.used_until = self.still_used(record.as_ref(), me, now);
+            self.since = now;
+        }
+        self.record = record;
+    }
+
+    /// Returns until when a holder that is no longer named may write, where it was not that one that changed the Lease.
+    fn still_used(&self, record: Option<&Record>, me: &str, now: Instant) -> Option<Instant> {
+        let is_known = |record: &Record| {
+            let known = self.record.as_ref().map(|known| (&known.renewed, known.transitions));
+            known == Some((&record.renewed, record.transitions))
+        };
+        match (record, self.holder()) {
+            (Some(record), _) if record.holder.is_some() || record.released_by.is_some() => None,
+            (Some(record), _) if !is_known(record) => Some(now + DURATION),
+            (_, Some(holder)) if **holder == *me => None,
+            (Some(_), Some(_)) => Some(self.free_from()),
+            // Who held it last may not have been seen.
+            (None, Some(_)) => Some(now + DURATION),
+            (_, None) => self.used_until,
+        }
+    }
+
+    /// Returns what it says.
+    pub fn record(&self) -> Option<&Record> {
+        self.record.as_ref()
+    }
+
+    /// Returns who holds it by its own words.
+    pub fn holder(&self) -> Option<&Arc<str>> {
+        self.record.as_ref()?.holder.as_ref()
+    }
+
+    /// Returns from when on it may be taken, as far as was seen.
+    pub fn free_from(&self) -> Instant {
+        match &self.record {
+            Some(record) if record.holder.is_some() => self.since + record.duration(),
+            _ => self.used_until.unwrap_or(self.since),
+        }
+    }
+
+    /// Returns who holds it and has not let it expire.
+    pub fn live_holder(&self, now: Instant) -> Option<&Arc<str>> {
+        self.holder().filter(|_| now < self.free_from())
+    }
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing until this time, or until something is seen.
+    Wait(Option<Instant>),
+    /// Read the Lease.
+    Read,
+    /// Create it, held here.
+    Create,
+    /// Write that it is held here.
+    Take,
+    /// Renew it.
+    Renew,
+}
+
+/// What a request to the API server came to that was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The Lease is another one by now.
+    Conflict,
+    /// It may pass by itself, but not before this time where the API server names one.
+    Passing(Option<Duration>),
+    /// It does not pass by itself.
+    Refused,
+}
+
+/// A Lease that was created here.
+#[derive(Clone, Copy, Debug)]
+struct Created {
+    version: u64,
+    /// Whether the watch has shown another one since that was someone else's.
+    follows_another: bool,
+}
+
+/// One Lease, and what this host has of it.
+#[derive(Debug)]
+pub struct Lease {
+    me: Arc<str>,
+    /// None until the first sighting.
+    seen: Option<Sighting>,
+    /// When the last renewal was sent that was accepted; none while it is not held here.
+    sent: Option<Instant>,
+    /// From when on writes may leave; at once, where it is none.
+    from: Option<Instant>,
+    /// What was created here and not shown by the watch yet.
+    created: Option<Created>,
+    /// How often it has begun to be held here.
+    term: u64,
+    /// The newest version that was seen, of its deletion too.
+    newest: u64,
+    /// The newest version that the watch has shown; it shows all of them in order.
+    shown: u64,
+    /// Until when the last other holder may write.
+    others_until: Option<Instant>,
+    /// Whether what was seen is known not to be the newest.
+    is_stale: bool,
+    failures: u32,
+    not_before: Option<Instant>,
+}
+
+impl Lease {
+    /// Begins without any knowledge.
+    pub fn new(me: Arc<str>) -> Self {
+        Self {
+            me,
+            seen: None,
+            sent: None,
+            from: None,
+            created: None,
+            term: 0,
+            newest: 0,
+            shown: 0,
+            others_until: None,
+            is_stale: false,
+            failures: 0,
+            not_before: None,
+        }
+    }
+
+    /// Returns what was seen of it.
+    pub fn seen(&self) -> Option<&Sighting> {
+        self.seen.as_ref()
+    }
+
+    /// Returns until when writes may leave; none while it is not held here.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.sent.map(|sent| sent + (DURATION - MARGIN))
+    }
+
+    /// Returns whether it is held here, and writes may leave.
+    pub fn is_held(&self, now: Instant) -> bool {
+        self.is_mine(now) && self.from.is_none_or(|from| from <= now)
+    }
+
+    /// Returns how often it has begun to be held here. What was decided in one term is not written in the next.
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    fn is_mine(&self, now: Instant) -> bool {
+        self.deadline().is_some_and(|deadline| now < deadline)
+    }
+
+    /// Notes what a watch shows, which may be older than what is known.
+    pub fn watched(&mut self, record: Record, now: Instant) {
+        self.shown = self.shown.max(record.version);
+        if let Some(created) = &mut self.created {
+            if record.version < created.version {
+                created.follows_another |= record.holder.as_ref() != Some(&self.me);
+            } else {
+                // Who had the one before may not have seen yet that it is gone.
+                self.from = self.from.filter(|_| created.follows_another);
+                self.created = None;
+            }
+        }
+        if self.seen.is_none() || record.version > self.newest {
+            self.newest = record.version;
+            self.see(Some(record), now);
+        }
+    }
+
+    /// Notes that a watch shows its deletion. Another host may create it now, so it is no longer held here.
+    pub fn deleted(&mut self, version: u64, now: Instant) {
+        self.shown = self.shown.max(version);
+        if self.seen.is_none() || version >= self.newest {
+            self.newest = version;
+            self.see(None, now);
+        }
+    }
+
+    /// Notes that a list is without it, which may be older than what is known.
+    pub fn unlisted(&mut self, now: Instant) {
+        match self.seen {
+            None => self.see(None, now),
+            Some(_) => self.is_stale = true,
+        }
+    }
+
+    /// Notes what the API server answers to a read, which is the newest whatever its version.
+    pub fn read(&mut self, record: Option<Record>, now: Instant) {
+        self.is_stale = false;
+        self.newest = record.as_ref().map_or(self.newest, |record| record.version);
+        self.see(record, now);
+    }
+
+    fn see(&mut self, record: Option<Record>, now: Instant) {
+        if record.as_ref().is_some_and(|record| record.released_by.is_some()) {
+            self.others_until = None;
+        } else if let Some(seen) = self.seen.as_ref().filter(|seen| seen.holder() != Some(&self.me)) {
+            self.others_until = self.others_until.max(Some(seen.free_from()));
+        }
+        if record.as_ref().and_then(|record| record.holder.as_ref()) != Some(&self.me) {
+            self.end();
+        }
+        match &mut self.seen {
+            Some(seen) => seen.see(record, &self.me, now),
+            None => self.seen = Some(Sighting::first(record, now)),
+        }
+    }
+
+    /// Notes that a step was accepted that was sent at `sent`. Where it was not held here all the time, a term begins.
+    pub fn accepted(&mut self, step: Step, record: Record, sent: Instant, now: Instant) {
+        let (was_mine, version) = (self.is_mine(now), record.version);
+        (self.failures, self.not_before) = (0, None);
+        if version >= self.newest {
+            (self.is_stale, self.newest) = (false, version);
+            self.see(Some(record), now);
+        } else if self.seen.as_ref().and_then(Sighting::holder) != Some(&self.me) {
+            // The watch was faster, and shows that it was taken away since.
+            return;
+        }
+        if !was_mine {
+            self.term += 1;
+            self.from = self.from.max(self.others_until);
+        }
+        if step == Step::Create && version > self.shown {
+            let follows_another = self.from.is_some_and(|from| from > now);
+            self.from = Some(now + DURATION);
+            self.created = Some(Created { version, follows_another });
+        }
+        self.sent = Some(sent);
+    }
+
+    /// Notes that a request was not accepted.
+    pub fn failed(&mut self, failure: Failure, now: Instant) {
+        self.failures = self.failures.saturating_add(1);
+        let pause = match failure {
+            Failure::Conflict => {
+                self.is_stale = true;
+                // The first read is due at once; whom conflicts meet again and again reads less often.
+                soon(self.failures).saturating_sub(SOON)
+            }
+            Failure::Passing(asked) => asked.unwrap_or_default().min(ASKED_MOST).max(soon(self.failures)),
+            Failure::Refused => doubled(2 * SOON, self.failures, REFUSED_MOST),
+        };
+        self.not_before = Some(now + pause);
+    }
+
+    /// Ends what this host has of it: it was too late, or gives it up. Its permits end with that.
+    pub fn end(&mut self) {
+        self.others_until = self.others_until.max(self.from);
+        (self.sent, self.from, self.created) = (None, None, None);
+    }
+
+    /// Returns what to do next. A host that holds `held` Leases lets others go first where one is free.
+    pub fn next(&self, held: usize, now: Instant) -> Step {
+        let Some(seen) = &self.seen else { return Step::Wait(None) };
+        let (step, due) = match seen.record() {
+            _ if self.is_stale => (Step::Read, now),
+            None => (Step::Create, seen.free_from() + handicap(held)),
+            Some(record) if record.holder.as_ref() == Some(&self.me) => {
+                // Where it is not held although it says so, an answer was lost, or came too late.
+                (Step::Renew, self.sent.filter(|_| self.is_mine(now)).map_or(now, |sent| sent + RENEW))
+            }
+            Some(record) => {
+                let is_left_to_another = record.offered_to.as_ref().is_some_and(|other| *other != self.me);
+                let offer = if is_left_to_another && record.holder.is_none() { OFFER } else { Duration::ZERO };
+                (Step::Take, seen.free_from() + offer + handicap(held))
+            }
+        };
+        let due = self.not_before.map_or(due, |not_before| due.max(not_before));
+        let begins = self.from.filter(|from| *from > now);
+        if due <= now { step } else { Step::Wait(Some(begins.map_or(due, |begins| begins.min(due)))) }
+    }
+}
+
+fn handicap(held: usize) -> Duration {
+    (HANDICAP * u32::try_from(held).unwrap_or(u32::MAX).min(100)).min(HANDICAP_MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    fn record(holder: &str, renewed: u32) -> Record {
+        Record {
+            version: u64::from(renewed) + 1,
+            holder: (!holder.is_empty()).then(|| holder.into()),
+            renewed: renewed.to_string(),
+            ..Record::default()
+        }
+    }
+
+    fn held_by(holder: &str, now: Instant) -> Lease {
+        let mut lease = Lease::new("me".into());
+        lease.watched(record(holder, 0), now);
+        lease
+    }
+
+    #[test]
+    fn a_lease_that_is_not_there_is_created_and_renewed() {
+        let now = Instant::now();
+        let mut lease = Lease::new("me".into());
+        assert_eq!(lease.next(0, now), Step::Wait(None), "it was not looked for yet");
+        lease.unlisted(now);
+        assert_eq!(lease.next(0, now), Step::Create);
+        lease.accepted(Step::Create, record("me", 1), now, now + MOMENT);
+        assert_eq!(lease.deadline(), Some(now + DURATION - MARGIN));
+        assert!(!lease.is_held(now + MOMENT), "there may have been another one meanwhile");
+        lease.watched(record("me", 1), now + MOMENT);
+        assert!(lease.is_held(now + MOMENT));
+        assert_eq!(lease.next(0, now + MOMENT), Step::Wait(Some(now + RENEW)));
+        let then = now + RENEW;
+        assert_eq!(lease.next(0, then), Step::Renew);
+        lease.accepted(Step::Renew, record("me", 2), then, then + MOMENT);
+        assert_eq!((lease.term(), lease.deadline()), (1, Some(then + DURATION - MARGIN)));
+    }
+
+    #[test]
+    fn who_creates_a_lease_after_one_that_was_deleted_by_hand_lets_its_holder_stop_first() {
+        let now = Instant::now();
+        let mut lease = Lease::new("me".into());
+        lease.unlisted(now);
+        lease.accepted(Step::Create, record("me", 5), now, now);
+        lease.watched(record("other", 1), now + MOMENT);
+        lease.deleted(3, now + MOMENT);
+        lease.watched(record("me", 5), now + MOMENT);
+        assert!(!lease.is_held(now + MOMENT));
+        assert_eq!(lease.next(0, now + RENEW), Step::Renew, "it is kept meanwhile");
+        lease.accepted(Step::Renew, record("me", 6), now + RENEW, now + RENEW);
+        lease.accepted(Step::Renew, record("me", 7), now + 2 * RENEW, now + 2 * RENEW);
+        assert!(!lease.is_held(now + DURATION - MOMENT) && lease.is_held(now + DURATION));
+        assert_eq!(lease.term(), 1);
+    }
+
+    #[test]
+    fn a_lease_of_another_is_taken_when_it_has_not_changed_for_its_duration() {
+        let now = Instant::now();
+        let mut lease = held_by("other", now);
+        assert_eq!(lease.next(0, now), Step::Wait(Some(now + DURATION)));
+        let then = now + RENEW;
+        lease.watched(record("other", 1), then);
+        assert_eq!(lease.next(0, now + DURATION), Step::Wait(Some(then + DURATION)));
+        assert_eq!(lease.next(0, then + DURATION), Step::Take);
+    }
+
+    #[test]
+    fn what_others_add_to_a_lease_does_not_make_it_last() {
+        let now = Instant::now();
+        let mut lease = held_by("other", now);
+        lease.watched(Record { version: 9, wanted_by: Some("me".into()), ..record("other", 0) }, now + RENEW);
+        assert_eq!(lease.next(0, now + DURATION), Step::Take);
+    }
+
+    #[test]
+    fn a_lease_that_its_holder_gives_up_is_taken_at_once() {
+        let now = Instant::now();
+        let mut lease = held_by("other", now);
+        lease.watched(Record { released_by: Some("other".into()), ..record("", 1) }, now + MOMENT);
+        assert_eq!(lease.next(0, now + MOMENT), Step::Take);
+        assert!(matches!(lease.next(2, now + MOMENT), Step::Wait(Some(_))), "who holds others lets one go first");
+    }
+
+    #[test]
+    fn a_lease_that_is_given_up_for_one_host_is_left_to_it_for_a_while() {
+        let now = Instant::now();
+        let given =
+            |to: &str| Record { released_by: Some("other".into()), offered_to: Some(to.into()), ..record("", 1) };
+        let mut lease = held_by("other", now);
+        lease.watched(given("third"), now);
+        assert_eq!((lease.next(0, now), lease.next(0, now + OFFER)), (Step::Wait(Some(now + OFFER)), Step::Take));
+        let mut lease = held_by("other", now);
+        lease.watched(given("me"), now);
+        assert_eq!(lease.next(0, now), Step::Take);
+    }
+
+    #[test]
+    fn a_lease_that_is_deleted_or_cleared_by_hand_counts_as_held_until_its_holder_has_stopped() {
+        let now = Instant::now();
+        let mut lease = held_by("other", now);
+        lease.watched(Record { version: 9, ..record("", 0) }, now + RENEW);
+        assert_eq!(lease.next(0, now + RENEW), Step::Wait(Some(now + DURATION)));
+        lease.watched(Record { version: 10, ..record("", 7) }, now + RENEW);
+        let later = now + RENEW + DURATION;
+        assert_eq!(lease.next(0, now + RENEW), Step::Wait(Some(later)), "a renewal was not seen");
+        let mut lease = held_by("other", now);
+        lease.deleted(9, now + RENEW);
+        assert_eq!((lease.next(0, now + RENEW), lease.next(0, later)), (Step::Wait(Some(later)), Step::Create));
+        let mut lease = held_by("", now);
+        assert_eq!(lease.next(0, now), Step::Wait(Some(now + DURATION)), "it is not known who had it");
+        lease.deleted(9, now + MOMENT);
+        assert_eq!(lease.next(0, now + MOMENT), Step::Wait(Some(now + DURATION)));
+    }
+
+    #[test]
+    fn a_holder_whose_lease_is_deleted_or_cleared_by_hand_has_it_again_at_once() {
+        let now = Instant::now();
+        for cleared in [None, Some(Record { version: 9, ..record("", 1) })] {
+            let mut lease = held_by("me", now);
+            lease.accepted(Step::Renew, record("me", 1), now, now);
+            match cleared {
+                Some(cleared) => lease.watched(cleared, now + MOMENT),
+                None => lease.deleted(9, now + MOMENT),
+            }
+            assert!(!lease.is_held(now + MOMENT));
+            assert!(matches!(lease.next(0, now + MOMENT), Step::Take | Step::Create));
+        }
+    }
+
+    #[test]
+    fn who_sees_another_holder_stops_at_once_and_takes_the_lease_again_when_that_one_does_not_renew_it() {
+        let now = Instant::now();
+        let mut lease = held_by("me", now);
+        assert_eq!(lease.next(0, now), Step::Renew, "its answer was lost");
+        lease.accepted(Step::Renew, record("me", 1), now, now);
+        lease.watched(record("stranger", 2), now + MOMENT);
+        assert!(!lease.is_held(now + MOMENT) && lease.deadline().is_none());
+        assert_eq!(lease.next(0, now + MOMENT + DURATION), Step::Take);
+    }
+
+    #[test]
+    fn a_watch_that_is_behind_takes_nothing_away() {
+        let now = Instant::now();
+        let mut lease = held_by("other", now);
+        let then = now + DURATION;
+        lease.accepted(Step::Take, record("me", 5), then, then);
+        lease.watched(record("other", 1), then + MOMENT);
+        lease.deleted(2, then + MOMENT);
+        assert!(lease.is_held(then + MOMENT));
+        lease.unlisted(then + MOMENT);
+        assert_eq!(lease.next(0, then + MOMENT), Step::Read, "a list that is without it may be old");
+        assert!(lease.is_held(then + MOMENT));
+        lease.read(None, then + MOMENT);
+        assert!(!lease.is_held(then + MOMENT));
+    }
+
+    #[test]
+    fn a_renewal_that_comes_too_late_begins_a_new_term() {
+        let now = Instant::now();
+        let mut lease = held_by("me", now);
+        lease.accepted(Step::Renew, record("me", 1), now, now);
+        let late = now + DURATION;
+        assert!(!lease.is_held(late));
+        assert_eq!(lease.next(0, late), Step::Renew);
+        lease.accepted(Step::Renew, record("me", 2), late, late);
+        assert!(lease.is_held(late) && lease.term() == 2);
+    }
+
+    #[test]
+    fn the_api_server_is_not_asked_more_often_than_it_wants() {
+        let now = Instant::now();
+        let mut lease = held_by("me", now);
+        lease.failed(Failure::Passing(Some(Duration::from_secs(7))), now);
+        assert_eq!(lease.next(0, now), Step::Wait(Some(now + Duration::from_secs(7))));
+        for failure in [Failure::Conflict, Failure::Passing(None), Failure::Refused] {
+            let mut lease = held_by("me", now);
+            let mut then = now;
+            for _ in 0..20 {
+                lease.failed(failure, then);
+                if let Step::Wait(Some(due)) = lease.next(0, then) {
+                    then = due;
+                }
+            }
+            assert!(then > now + Duration::from_secs(20), "{failure:?} is no loop");
+        }
+    }
+
+    #[test]
+    fn a_long_duration_that_was_written_by_hand_is_not_waited_for() {
+        let now = Instant::now();
+        let mut lease = Lease::new("me".into());
+        let (day, none) = (Some(Duration::from_secs(86_400)), Some(Duration::ZERO));
+        lease.watched(Record { duration: day, ..record("stranger", 0) }, now);
+        assert_eq!(lease.next(0, now), Step::Wait(Some(now + LONGEST)));
+        lease.watched(Record { duration: none, ..record("stranger", 1) }, now);
+        assert_eq!(lease.next(0, now), Step::Wait(Some(now + DURATION)), "nor is a short one believed");
+    }
+
+    /// A host of the simulation, with a clock of its own.
+    struct Host {
+        lease: Lease,
+        /// What its clock shows at the beginning.
+        zero: Instant,
+        /// How many parts in ten thousand its clock is fast.
+        fast: u32,
+        /// Until when it does not run at all, as if it were stopped, milliseconds.
+        frozen: u64,
+        is_asking: bool,
+    }
+
+    impl Host {
+        fn clock(&self, now: u64) -> Instant {
+            self.zero + Duration::from_micros(now * 1_000 / 10_000 * u64::from(10_000 + self.fast))
+        }
+    }
+
+    /// What is under way.
+    #[derive(Clone, Debug)]
+    enum Message {
+        /// A request of a host: what it does, to which version, and when it was sent by the clock of the host.
+        Ask(usize, Step, u64, Instant),
+        /// Its answer: the record where it was accepted or read.
+        Answer(usize, Step, Option<Option<Record>>, Instant),
+        /// What a watch shows to a host.
+        Shown(usize, Option<Record>, u64),
+    }
+
+    #[derive(Clone, Debug)]
+    enum Act {
+        Pass(u64),
+        Freeze(usize, u64),
+        Delete,
+        Clear,
+        Edit,
+        GiveUp(usize),
+    }
+
+    fn acts() -> impl Strategy<Value = Vec<Act>> {
+        let act = prop_oneof![
+            12 => (1_u64..4_000).prop_map(Act::Pass),
+            2 => (0_usize..3, 1_u64..25_000).prop_map(|(host, time)| Act::Freeze(host, time)),
+            1 => Just(Act::Delete),
+            1 => Just(Act::Clear),
+            1 => Just(Act::Edit),
+            1 => (0_usize..3).prop_map(Act::GiveUp),
+        ];
+        prop::collection::vec(act, 1..60)
+    }
+
+    struct World {
+        hosts: Vec<Host>,
+        now: u64,
+        stored: Option<Record>,
+        version: u64,
+        renewals: u32,
+        under_way: BTreeMap<(u64, u64), Message>,
+        sequence: u64,
+        delays: Vec<u64>,
+        /// When the last event that was sent to each host is due.
+        shown: [u64; 3],
+    }
+
+    impl World {
+        fn send(&mut self, message: Message) {
+            self.sequence += 1;
+            let delay = self.delays[usize::try_from(self.sequence).unwrap() % self.delays.len()];
+            let mut due = self.now + delay;
+            if let Message::Shown(host, ..) = message {
+                // A watch has an order.
+                due = due.max(self.shown[host]);
+                self.shown[host] = due;
+            }
+            self.under_way.insert((due, self.sequence), message);
+        }
+
+        fn store(&mut self, record: Option<Record>) {
+            self.version += 1;
+            self.stored = record.map(|record| Record { version: self.version, ..record });
+            for host in 0..self.hosts.len() {
+                self.send(Message::Shown(host, self.stored.clone(), self.version));
+            }
+        }
+
+        fn serve(&mut self, host: usize, step: Step, version: u64) -> Option<Option<Record>> {
+            let me = self.hosts[host].lease.me.clone();
+            match (step, &self.stored) {
+                (Step::Read, stored) => return Some(stored.clone()),
+                (Step::Create, None) => {}
+                (Step::Take | Step::Renew, Some(stored)) if stored.version == version => {}
+                _ => return None,
+            }
+            self.renewals += 1;
+            self.store(Some(record(&me, self.renewals)));
+            Some(self.stored.clone())
+        }
+
+        fn deliver(&mut self, message: Message) {
+            match message {
+                Message::Ask(host, step, version, sent) => {
+                    let answer = self.serve(host, step, version);
+                    self.send(Message::Answer(host, step, answer, sent));
+                }
+                Message::Answer(host, step, answer, sent) => {
+                    let host = &mut self.hosts[host];
+                    let clock = host.clock(self.now);
+                    host.is_asking = false;
+                    match (step, answer) {
+                        (Step::Read, Some(record)) => host.lease.read(record, clock),
+                        (_, Some(Some(record))) => host.lease.accepted(step, record, sent, clock),
+                        _ => host.lease.failed(Failure::Conflict, clock),
+                    }
+                }
+                Message::Shown(host, record, version) => {
+                    let host = &mut self.hosts[host];
+                    let clock = host.clock(self.now);
+                    match record {
+                        Some(record) => host.lease.watched(record, clock),
+                        None => host.lease.deleted(version, clock),
+                    }
+                }
+            }
+        }
+
+        /// Who may write now.
+        fn writers(&self) -> Vec<usize> {
+            let may_write = |host: &Host| host.lease.is_held(host.clock(self.now));
+            (0..self.hosts.len()).filter(|host| may_write(&self.hosts[*host])).collect()
+        }
+
+        fn pass(&mut self, until: u64) -> Result<(), TestCaseError> {
+            while self.now < until {
+                self.now += 10;
+                while let Some((&key, _)) = self.under_way.iter().next().filter(|((due, _), _)| *due <= self.now) {
+                    let message = self.under_way.remove(&key).unwrap();
+                    let to = match &message {
+                        Message::Answer(host, ..) | Message::Shown(host, ..) => self.hosts[*host].frozen,
+                        Message::Ask(..) => 0,
+                    };
+                    if to > self.now {
+                        self.under_way.insert((to, key.1), message);
+                    } else {
+                        self.deliver(message);
+                    }
+                }
+                for number in 0..self.hosts.len() {
+                    let host = &self.hosts[number];
+                    if host.frozen > self.now || host.is_asking {
+                        continue;
+                    }
+                    let clock = host.clock(self.now);
+                    let version = host.lease.seen().and_then(Sighting::record).map_or(0, |record| record.version);
+                    match host.lease.next(0, clock) {
+                        Step::Wait(_) => {}
+                        step => {
+                            self.hosts[number].is_asking = true;
+                            self.send(Message::Ask(number, step, version, clock));
+                        }
+                    }
+                }
+                let writers = self.writers();
+                prop_assert!(writers.len() <= 1, "{:?} may write at {}", writers, self.now);
+            }
+            Ok(())
+        }
+
+        fn act(&mut self, act: &Act) -> Result<(), TestCaseError> {
+            match *act {
+                Act::Pass(time) => return self.pass(self.now + time),
+                Act::Freeze(host, time) => self.hosts[host].frozen = self.now + time,
+                Act::Delete if self.stored.is_some() => self.store(None),
+                Act::Clear => {
+                    let cleared = self.stored.clone().map(|stored| Record { holder: None, ..stored });
+                    self.store(cleared);
+                }
+                Act::Edit if self.stored.is_some() => {
+                    let edited = Record { holder: Some("stranger".into()), ..self.stored.clone().unwrap_or_default() };
+                    self.store(Some(edited));
+                }
+                Act::Delete | Act::Edit => {}
+                Act::GiveUp(host) => {
+                    let (me, clock) = (self.hosts[host].lease.me.clone(), self.hosts[host].clock(self.now));
+                    let Host { frozen, is_asking, lease, .. } = &self.hosts[host];
+                    if *frozen > self.now || *is_asking || !lease.is_held(clock) {
+                        return Ok(());
+                    }
+                    self.hosts[host].lease.end();
+                    if self.stored.as_ref().is_some_and(|stored| stored.holder.as_ref() == Some(&me)) {
+                        self.renewals += 1;
+                        let given = Record { released_by: Some(me), ..record("", self.renewals) };
+                        self.store(Some(given));
+                    }
+                }
+            }
+            Ok(())
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_hosts_may_write_at_once_whatever_clocks_requests_and_people_do(
+            acts in acts(),
+            delays in prop::collection::vec(prop_oneof![3 => 0_u64..50, 1 => 0_u64..15_000], 1..40),
+            clocks in prop::collection::vec((0_u64..1_000_000, 0_u32..200), 3),
+        ) {
+            let start = Instant::now();
+            let hosts = clocks.iter().enumerate().map(|(number, (offset, fast))| Host {
+                lease: Lease::new(number.to_string().into()),
+                zero: start + Duration::from_secs(*offset),
+                fast: *fast,
+                frozen: 0,
+                is_asking: false,
+            });
+            let mut world = World {
+                hosts: hosts.collect(), now: 0, stored: None, version: 0, renewals: 0,
+                under_way: BTreeMap::new(), sequence: 0, delays, shown: [0; 3],
+            };
+            world.hosts.iter_mut().for_each(|host| host.lease.unlisted(host.zero));
+            for act in &acts {
+                world.act(act)?;
+            }
+            // Once nothing more happens, one of them works.
+            world.delays = vec![5];
+            world.pass(world.now + 120_000)?;
+            prop_assert_eq!(world.writers().len(), 1);
+        }
+    }
+}

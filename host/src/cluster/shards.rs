@@ -1,0 +1,216 @@
+//! The shards of a host: which of them it holds, and with which permit. [Leases](crate::cluster::lease) decide that.
+//!
+//! A shard is a part of the parents: all those of some plugins, or some of those of a plugin. Without leases there is
+//! one, which is held for ever.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::cluster::identity::Permit;
+use hotshoe_core::flow::shards::shard_of;
+use hotshoe_core::model::object::Key;
+
+/// The shards of a host.
+pub struct Shards {
+    shards: Vec<Arc<Shard>>,
+    /// Changed whenever a shard begins or ends to be held.
+    changes: watch::Sender<()>,
+}
+
+/// One shard.
+pub struct Shard {
+    held: Mutex<Held>,
+    /// How many reconciles of its parents are running.
+    running: watch::Sender<usize>,
+}
+
+/// How a shard is held.
+#[derive(Default)]
+struct Held {
+    permit: Option<Permit>,
+    /// The term of its Lease.
+    term: u64,
+    /// How often it was held, each uninterrupted.
+    count: u64,
+    /// Whether it is being given up, so that nothing new begins.
+    ends: bool,
+}
+
+/// A reconcile in a shard that is held, until this is dropped.
+pub struct Turn {
+    shard: Arc<Shard>,
+    /// The permit for its writes.
+    pub permit: Permit,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.shard.running.send_modify(|running| *running = running.saturating_sub(1));
+    }
+}
+
+impl Shards {
+    /// Creates the one shard of a host that is the only one.
+    pub fn alone() -> Self {
+        let shards = Self::new(1);
+        shards.shards.iter().for_each(|shard| shard.held.lock().permit = Some(Permit::unlimited()));
+        shards
+    }
+
+    /// Creates shards of which none is held.
+    pub fn new(count: usize) -> Self {
+        let shard = || Arc::new(Shard { held: Mutex::default(), running: watch::Sender::new(0) });
+        Self { shards: std::iter::repeat_with(shard).take(count.max(1)).collect(), changes: watch::Sender::new(()) }
+    }
+
+    /// Returns how many there are.
+    pub fn count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Returns the shard of all parents of a plugin.
+    pub fn of_plugin(&self, plugin: &str) -> usize {
+        shard_of(plugin, self.shards.len())
+    }
+
+    /// Returns the shard of a parent of a plugin whose parents are spread.
+    pub fn of_parent(&self, key: &Key) -> usize {
+        match self.shards.len() {
+            1 => 0,
+            count => shard_of(&key.to_string(), count),
+        }
+    }
+
+    /// Begins a reconcile in a shard; none where it is not held.
+    pub fn enter(&self, shard: usize) -> Option<Turn> {
+        let shard = self.shards.get(shard)?;
+        let held = shard.held.lock();
+        let permit = held.permit.clone().filter(|permit| !held.ends && !permit.is_over())?;
+        // Under the lock: who gives the shard up sees either this one, or that none begins any more.
+        shard.running.send_modify(|running| *running += 1);
+        Some(Turn { shard: shard.clone(), permit })
+    }
+
+    /// Returns the permit of a shard that is held.
+    pub fn permit(&self, shard: usize) -> Option<Permit> {
+        self.shards.get(shard)?.permit()
+    }
+
+    /// Returns a receiver that is told of each shard that begins or ends to be held.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    /// Holds a shard until `deadline`, in this term of its Lease. Returns whether that is new.
+    pub(super) fn hold(&self, number: usize, term: u64, deadline: Instant) -> bool {
+        let Some(shard) = self.shards.get(number) else { return false };
+        let mut held = shard.held.lock();
+        let goes_on = held.term == term && held.permit.as_ref().is_some_and(|permit| permit.extend(deadline));
+        if !goes_on {
+            let permit = Permit::until(held.count + 1, deadline);
+            if permit.is_over() {
+                // It is too late to write, and so it is lost until it is renewed.
+                drop(held);
+                self.lose(number);
+                return false;
+            }
+            held.count += 1;
+            let before = held.permit.replace(permit);
+            before.iter().for_each(Permit::end);
+            (held.term, held.ends) = (term, false);
+            drop(held);
+            self.changes.send_replace(());
+        }
+        !goes_on
+    }
+
+    /// Ends that a shard is held. Returns whether it was.
+    pub(super) fn lose(&self, shard: usize) -> bool {
+        let Some(shard) = self.shards.get(shard) else { return false };
+        let mut held = shard.held.lock();
+        held.ends = false;
+        let before = held.permit.take();
+        before.iter().for_each(Permit::end);
+        drop(held);
+        if before.is_some() {
+            self.changes.send_replace(());
+        }
+        before.is_some()
+    }
+
+    /// Begins nothing more in a shard, and waits until nothing runs in it.
+    pub(super) async fn drain(&self, shard: usize) {
+        let Some(shard) = self.shards.get(shard) else { return };
+        shard.held.lock().ends = true;
+        // The sender is here, so it cannot be gone.
+        drop(shard.running.subscribe().wait_for(|running| *running == 0).await);
+    }
+}
+
+impl Shard {
+    fn permit(&self) -> Option<Permit> {
+        self.held.lock().permit.clone().filter(|permit| !permit.is_over())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_host_that_is_the_only_one_holds_its_shard_for_ever() {
+        let shards = Shards::alone();
+        assert_eq!((shards.count(), shards.of_plugin("any"), shards.of_parent(&Key::new(None, "any"))), (1, 0, 0));
+        assert!(shards.enter(0).is_some_and(|turn| turn.permit.term() == 0 && !turn.permit.is_over()));
+    }
+
+    #[test]
+    fn what_began_in_one_term_has_no_permit_in_the_next() {
+        let shards = Shards::new(2);
+        assert!(shards.enter(0).is_none() && shards.permit(0).is_none());
+        let deadline = Instant::now() + LONG;
+        assert!(shards.hold(0, 1, deadline));
+        let turn = shards.enter(0).unwrap();
+        assert!(shards.enter(1).is_none(), "the other shard is not held");
+        assert!(!shards.hold(0, 1, deadline + LONG), "the term goes on");
+        assert_eq!(turn.permit.deadline(), Some(deadline + LONG));
+        assert!(shards.hold(0, 2, deadline));
+        assert!(turn.permit.is_over());
+        assert_ne!(shards.enter(0).unwrap().permit.term(), turn.permit.term());
+        assert!(shards.lose(0) && !shards.lose(0));
+        assert!(shards.enter(0).is_none());
+    }
+
+    #[test]
+    fn a_term_in_which_it_was_too_late_to_write_for_a_moment_is_another_one_afterwards() {
+        let shards = Shards::new(1);
+        assert!(shards.hold(0, 1, Instant::now() + LONG));
+        let turn = shards.enter(0).unwrap();
+        assert!(!shards.hold(0, 1, Instant::now()), "it comes to its end");
+        assert!(shards.enter(0).is_none() && turn.permit.is_over());
+        assert!(!shards.hold(0, 1, Instant::now()), "and stays so");
+        assert!(shards.hold(0, 1, Instant::now() + LONG));
+        assert_eq!(shards.enter(0).unwrap().permit.term(), 2);
+        assert!(turn.permit.is_over());
+    }
+
+    #[tokio::test]
+    async fn a_shard_that_is_given_up_begins_nothing_and_waits_for_what_runs() {
+        let shards = Shards::new(1);
+        shards.hold(0, 1, Instant::now() + LONG);
+        let turn = shards.enter(0).unwrap();
+        let mut drain = Box::pin(shards.drain(0));
+        assert!(futures::poll!(&mut drain).is_pending());
+        assert!(shards.enter(0).is_none());
+        assert!(!turn.permit.is_over(), "what runs may end");
+        drop(turn);
+        drain.await;
+    }
+}
