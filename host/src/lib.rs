@@ -17,6 +17,7 @@
 //! | [`reconcile`] | observe, decide, check, apply, report | cluster and below |
 //! | [`cluster`] | all contact with the API server; the only place for `kube` | telemetry and below |
 //! | [`config`] | flags, environment and `plugin.yaml`, validated | sandbox, core |
+//! | [`registry`] | components in registries, and who signed them | sandbox, core |
 //! | [`telemetry`] | metrics | sandbox, core |
 //! | [`sandbox`] | all contact with wasmtime and with plugin bytes | core |
 //! | [`hotshoe_core`] | pure: model, check, diff, flow, rbac, comparing two decisions | |
@@ -25,6 +26,7 @@ pub mod cli;
 pub mod cluster;
 pub mod config;
 pub mod reconcile;
+pub mod registry;
 pub mod rollout;
 pub mod sandbox;
 pub mod server;

@@ -12,13 +12,17 @@ pub mod build;
 pub mod compile;
 pub mod crd;
 pub mod doctor;
+pub mod fetch_component;
 pub mod grants;
 pub mod history;
 pub mod host_client;
 pub mod inspect;
 pub mod new;
 pub mod project;
+pub mod pull;
+pub mod push;
 pub mod rbac;
+mod registry_access;
 pub mod reload;
 pub mod rollback;
 pub mod run;
@@ -52,6 +56,8 @@ enum Verb {
     New(Box<new::Args>),
     Build(build::Args),
     Test(test::Args),
+    Push(push::Args),
+    Pull(pull::Args),
     Crd(crd::Args),
     Grants(grants::Args),
     Rbac(rbac::Args),
@@ -71,6 +77,8 @@ enum Verb {
     },
     #[command(hide = true)]
     CompileComponent(compile::Args),
+    #[command(hide = true)]
+    FetchComponent(fetch_component::Args),
 }
 
 impl Cli {
@@ -102,6 +110,8 @@ impl Cli {
             Verb::New(args) => args.run(),
             Verb::Build(args) => args.run(),
             Verb::Test(args) => runtime()?.block_on(args.run()),
+            Verb::Push(args) => runtime()?.block_on(args.run()),
+            Verb::Pull(args) => runtime()?.block_on(args.run()),
             Verb::Crd(args) => args.run(),
             Verb::Grants(args) => runtime()?.block_on(args.run()),
             Verb::Rbac(args) => runtime()?.block_on(args.run()),
@@ -120,6 +130,7 @@ impl Cli {
                 Ok(ExitCode::SUCCESS)
             }
             Verb::CompileComponent(args) => args.run(),
+            Verb::FetchComponent(args) => runtime()?.block_on(args.run()),
         }
     }
 }

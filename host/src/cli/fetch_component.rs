@@ -1,0 +1,22 @@
+//! `hotshoe fetch-component`: what the host calls to pull a component outside of itself.
+//! Hidden, for it is of no use to a person, who has `hotshoe pull`.
+
+use std::io::{stdin, stdout};
+use std::process::ExitCode;
+
+use crate::registry::process;
+
+/// Pull the component that standard input asks for, to standard output
+#[derive(clap::Args, Debug)]
+pub struct Args {}
+
+impl Args {
+    /// Pulls under limits that it lays on itself.
+    ///
+    /// # Errors
+    /// When what is asked cannot be read, or the answer cannot be written.
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        process::serve(stdin().lock(), stdout().lock()).await?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,157 @@
+//! From a reference to a component. A tag is resolved to a digest once; what is pulled is what has that digest.
+
+use futures::StreamExt as _;
+use oci_client::RegistryOperation;
+use oci_client::client::SizedStream;
+use oci_client::secrets::RegistryAuth;
+use serde::{Deserialize, Serialize};
+
+use crate::registry::connection::{Access, Connection, timed};
+use crate::registry::error::{self, RegistryError, root_cause, wrong_digest};
+use crate::registry::manifest::{ACCEPTED, Descriptor, Manifest};
+use crate::registry::reference::ImageRef;
+use crate::registry::signature::{self, Signer};
+use crate::sandbox::contract;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::limits::MANIFEST_BYTES;
+
+/// A component that is wanted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pull {
+    /// Where it is.
+    pub image: ImageRef,
+    /// How its registry is reached.
+    pub access: Access,
+    /// The most bytes that it may have: `limits.componentBytes`.
+    pub most: u64,
+    /// Who may have signed it. One is enough; if nobody is named, nobody needs to have.
+    pub signers: Vec<Signer>,
+}
+
+/// A component that came.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Pulled {
+    /// The digest of its image's manifest, by which it can be pulled again.
+    pub digest: Digest,
+    /// The component.
+    pub component: Vec<u8>,
+}
+
+impl Pull {
+    /// Asks which image the reference means now, and for nothing else: what is asked often.
+    ///
+    /// # Errors
+    /// If the registry cannot be asked, or does not have it.
+    pub async fn resolve(&self) -> Result<Digest, RegistryError> {
+        if let Some(digest) = self.image.digest() {
+            return Ok(digest);
+        }
+        let connection = Connection::open(&self.image, &self.access, RegistryOperation::Pull).await?;
+        resolve(&connection, &self.image).await
+    }
+
+    /// Pulls the component, and reports how many bytes have come, of how many.
+    ///
+    /// # Errors
+    /// If it cannot be had, is none, or is signed by nobody who may.
+    pub async fn pull(&self, progress: impl Fn(u64, u64)) -> Result<Pulled, RegistryError> {
+        let connection = Connection::open(&self.image, &self.access, RegistryOperation::Pull).await?;
+        let digest = match self.image.digest() {
+            Some(digest) => digest,
+            None => resolve(&connection, &self.image).await?,
+        };
+        let image = self.image.pinned(digest);
+        let layer = self.layer(&connection, &image).await?;
+        // Before the component is there: a registry that is not trusted has less to send.
+        signature::verify(&connection, &image, digest, &self.signers).await?;
+        let component = blob(&connection, &image, &layer, |came| progress(came, layer.size)).await?;
+        contract::is_component(&component)
+            .map_err(|error| RegistryError::NotAComponent { image: image.to_string(), why: error.to_string() })?;
+        Ok(Pulled { digest, component })
+    }
+
+    /// Returns the layer that is the component, if it is not too large.
+    async fn layer(&self, connection: &Connection, image: &ImageRef) -> Result<Descriptor, RegistryError> {
+        let bytes = manifest(connection, image).await?;
+        let layer = Manifest::read(&bytes).and_then(Manifest::component);
+        let layer = layer.map_err(|why| RegistryError::WrongMediaType { image: image.to_string(), why })?;
+        if layer.size > self.most {
+            return Err(RegistryError::TooLarge { image: image.to_string(), size: layer.size, limit: self.most });
+        }
+        Ok(layer)
+    }
+}
+
+async fn resolve(connection: &Connection, image: &ImageRef) -> Result<Digest, RegistryError> {
+    let reference = image.as_reference();
+    let asked = connection.client.fetch_manifest_digest(&reference, &RegistryAuth::Anonymous);
+    let digest = connection.about(image, asked).await?;
+    digest.parse().map_err(|why| RegistryError::Failed {
+        registry: image.registry().to_owned(),
+        why: format!("the digest of {image} is no SHA-256 digest: {why}"),
+    })
+}
+
+/// Returns the bytes of a manifest, which are those that its digest is of, if there is one in the reference.
+pub(super) async fn manifest(connection: &Connection, image: &ImageRef) -> Result<Vec<u8>, RegistryError> {
+    let reference = image.as_reference();
+    let asked = connection.client.pull_manifest_raw(&reference, &RegistryAuth::Anonymous, &ACCEPTED);
+    let (bytes, _) = connection.about(image, asked).await?;
+    if bytes.len() as u64 > MANIFEST_BYTES.0 {
+        let why = format!("its manifest has more than {MANIFEST_BYTES}");
+        return Err(RegistryError::WrongMediaType { image: image.to_string(), why });
+    }
+    match image.digest() {
+        Some(digest) if Digest::of(&bytes) != digest => Err(wrong_digest(image, "its manifest has another one")),
+        _ => Ok(bytes.into()),
+    }
+}
+
+/// Returns the bytes of a blob, which are those that its digest is of. No more are kept than it says to have.
+pub(super) async fn blob(
+    connection: &Connection,
+    image: &ImageRef,
+    blob: &Descriptor,
+    came: impl Fn(u64),
+) -> Result<Vec<u8>, RegistryError> {
+    let expected: Digest = blob.digest.parse().map_err(|why| wrong_digest(image, why))?;
+    // Without the other addresses that a manifest may name for it: those are asked what it says.
+    let wanted = blob.digest.as_str();
+    let stream = connection.about(image, connection.client.pull_blob_stream(&image.as_reference(), wanted)).await?;
+    let bytes = timed(image, collect(image, stream, blob.size, came)).await??;
+    match Digest::of(&bytes) == expected {
+        true => Ok(bytes),
+        false => Err(wrong_digest(image, format!("the blob {} has another one", blob.digest))),
+    }
+}
+
+async fn collect(
+    image: &ImageRef,
+    mut stream: SizedStream,
+    size: u64,
+    came: impl Fn(u64),
+) -> Result<Vec<u8>, RegistryError> {
+    let longer = || wrong_digest(image, format!("a blob has more than the {size} bytes that its manifest says"));
+    if stream.content_length.is_some_and(|length| length > size) {
+        return Err(longer());
+    }
+    let mut bytes = Vec::new();
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|error| failed(image, &error))?;
+        if (bytes.len() + chunk.len()) as u64 > size {
+            return Err(longer());
+        }
+        bytes.extend_from_slice(&chunk);
+        came(bytes.len() as u64);
+    }
+    Ok(bytes)
+}
+
+/// Returns why a stream ended early.
+fn failed(image: &ImageRef, error: &std::io::Error) -> RegistryError {
+    let inner = error.get_ref().map_or_else(|| error.to_string(), |inner| root_cause(inner));
+    if error.get_ref().is_some_and(|inner| inner.is::<oci_client::errors::DigestError>()) {
+        return wrong_digest(image, inner);
+    }
+    error::unreachable(image, inner)
+}
