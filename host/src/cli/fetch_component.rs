@@ -4,7 +4,7 @@
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
-use crate::registry::process;
+use crate::registry::{authorities, process};
 
 /// Pull the component that standard input asks for, to standard output
 #[derive(clap::Args, Debug)]
@@ -16,6 +16,7 @@ impl Args {
     /// # Errors
     /// When what is asked cannot be read, or the answer cannot be written.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        authorities::ensure()?;
         process::serve(stdin().lock(), stdout().lock()).await?;
         Ok(ExitCode::SUCCESS)
     }

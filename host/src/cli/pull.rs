@@ -13,7 +13,7 @@ use crate::cli::registry_access::AccessOptions;
 use crate::cli::terminal::{self, Output};
 use crate::registry::reference::sha256;
 use crate::registry::signature::{Keyless, Signer};
-use crate::registry::{ImageRef, Pull, Pulled};
+use crate::registry::{ImageRef, Pull, Pulled, authorities};
 use hotshoe_core::model::limits::COMPONENT_BYTES;
 
 /// Pull a component from a registry, check who signed it, and print the reference by its digest
@@ -68,6 +68,7 @@ impl Args {
     /// # Errors
     /// Where it cannot be had, is none, or is signed by nobody who may.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        authorities::ensure()?;
         let signers = self.signers()?;
         let verified = !signers.is_empty();
         let file = self.file()?;

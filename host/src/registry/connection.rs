@@ -74,13 +74,11 @@ pub(super) async fn timed<T>(image: &ImageRef, work: impl Future<Output = T>) ->
 fn config(image: &ImageRef, access: &Access) -> Result<ClientConfig, RegistryError> {
     // Registries on this machine have certificates seldom; whoever gives an authority has one.
     let is_plain = access.plain_http || image.is_loopback() && access.authorities.is_none();
-    if !is_plain {
-        // Fails where it was chosen before.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
+    // Fails where it was chosen before. The client wants it chosen even where it speaks no TLS.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     Ok(ClientConfig {
         protocol: if is_plain { ClientProtocol::Http } else { ClientProtocol::Https },
-        extra_root_certificates: if is_plain { Vec::new() } else { authorities(access.authorities.as_deref())? },
+        extra_root_certificates: pem(access.authorities.as_deref().unwrap_or_default())?,
         platform_resolver: None,
         read_timeout: Some(REGISTRY_SILENCE),
         connect_timeout: Some(REGISTRY_CONNECT),
@@ -89,15 +87,7 @@ fn config(image: &ImageRef, access: &Access) -> Result<ClientConfig, RegistryErr
     })
 }
 
-/// Returns the authorities that are trusted beside those of the system. An image with nothing but this binary has none.
-fn authorities(given: Option<&str>) -> Result<Vec<Certificate>, RegistryError> {
-    let mut trusted = pem(given.unwrap_or_default())?;
-    if rustls_native_certs::load_native_certs().certs.is_empty() {
-        trusted.extend(webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().map(|certificate| certificate_of(certificate)));
-    }
-    Ok(trusted)
-}
-
+/// Returns the certificates in a text.
 fn pem(text: &str) -> Result<Vec<Certificate>, RegistryError> {
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject as _;
@@ -138,6 +128,6 @@ mod tests {
         for text in ["words", "-----BEGIN CERTIFICATE-----\nno base64!\n-----END CERTIFICATE-----\n"] {
             assert_eq!(pem(text).unwrap_err().reason(), "InvalidAuthority", "{text}");
         }
-        assert!(authorities(None).is_ok_and(|trusted| trusted.is_empty() || trusted.len() > 50));
+        assert!(pem("").is_ok_and(|none| none.is_empty()));
     }
 }

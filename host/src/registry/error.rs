@@ -122,9 +122,12 @@ pub(super) fn of_request(image: &ImageRef, with: &str, error: OciDistributionErr
         OciDistributionError::RequestError(error) if error.is_redirect() => {
             failed("it redirects from one address to another without end".to_owned())
         }
-        OciDistributionError::RequestError(error) => {
-            RegistryError::Unreachable { why: clean(root_cause(&error), SAID), registry }
-        }
+        OciDistributionError::RequestError(error) => match error.status().map(|status| status.as_u16()) {
+            Some(401 | 403) => unauthorized(),
+            Some(404) => not_found(),
+            Some(code) => failed(format!("it answered {code}")),
+            None => unreachable(image, root_cause(&error)),
+        },
         OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => {
             unauthorized()
         }

@@ -66,8 +66,10 @@ async fn answer(State(fake): State<Fake>, request: Request) -> Response {
         Answer::Bytes { bytes, digest } => {
             response.header("docker-content-digest", sha256(digest)).body(Body::from(bytes))
         }
-        Answer::Endless => response
-            .body(Body::from_stream(stream::repeat(Ok::<_, std::io::Error>(Bytes::from_static(&[0; 65536]))).boxed())),
+        Answer::Endless => {
+            let zeros = stream::repeat(Bytes::from_static(&[0; 65536]));
+            response.body(Body::from_stream(zeros.map(Ok::<_, std::convert::Infallible>)))
+        }
         Answer::Redirect(to) => response.status(307).header("location", to).body(Body::empty()),
         Answer::Status(code, body) => response.status(code).body(Body::from(body)),
         Answer::Challenge(challenge) => response.status(401).header("www-authenticate", challenge).body(Body::empty()),
@@ -221,12 +223,10 @@ async fn a_registry_that_wants_credentials_is_told_from_one_that_fails() {
         (Answer::Status(403, "{\"errors\":[{\"code\":\"DENIED\"}]}"), "Unauthorized"),
         (Answer::Status(429, "{\"errors\":[{\"code\":\"TOOMANYREQUESTS\"}]}"), "RegistryFailed"),
         (Answer::Status(500, "\u{1b}[2J"), "RegistryFailed"),
-        (Answer::Status(200, "{}"), "RegistryFailed"),
     ] {
         fake.on("/v2/a/manifests/1", answer);
         let error = fake.refusal().await;
-        let is_expected = error.reason() == reason || reason == "RegistryFailed" && error.reason() == "ImageNotFound";
-        assert!(is_expected, "{reason}: {error}");
+        assert_eq!(error.reason(), reason, "{error}");
         assert!(!error.to_string().contains('\u{1b}'), "{error}");
     }
     fake.on("/v2/", Answer::Challenge(format!("Bearer realm=\"http://{}/token\",service=\"x\"", fake.address)));

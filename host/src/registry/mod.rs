@@ -8,12 +8,14 @@
 //! | `reference.rs` | `oci://registry/repository:tag@digest` |
 //! | `credentials.rs` | who we are, by a Docker configuration or a pull secret |
 //! | `connection.rs` | a client of one registry: TLS, proxy, credentials, time |
+//! | `authorities.rs` | whom TLS trusts where the system trusts nobody |
 //! | `manifest.rs` | which layer of an image is its component |
 //! | `pull.rs` | from a reference to a component |
 //! | `push.rs` | from a component to a reference |
 //! | `signature/` | who must have signed an image, and whether they did |
 //! | `process.rs` | pulls in a process of its own |
 
+pub mod authorities;
 pub mod connection;
 pub mod credentials;
 pub mod error;

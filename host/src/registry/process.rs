@@ -110,6 +110,8 @@ impl Puller {
         command
             .arg(VERB)
             .current_dir("/")
+            // What it says when it panics becomes a message, in one line.
+            .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

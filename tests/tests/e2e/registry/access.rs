@@ -58,10 +58,11 @@ fn a_private_authority_is_trusted_where_it_is_named() {
     assert_eq!(desk.read("b.wasm"), component());
     let other = Registry::with(Start { names: &["127.0.0.1"], ..Start::default() });
     let other = other.file("ca.pem").display().to_string();
-    let error = desk.hotshoe(&["pull", &image, "--registry-ca", &other]).refused();
+    let error = desk.hotshoe(&["pull", &image, "--out", "b.wasm", "--registry-ca", &other]).refused();
     assert!(error.contains("cannot reach") && error.contains("certificate"), "{error}");
-    let error = desk.hotshoe(&["pull", &image, "--registry-ca", "a.wasm"]).refused();
-    assert!(error.contains("a.wasm"), "{error}");
+    desk.write("words.pem", "words");
+    let error = desk.hotshoe(&["pull", &image, "--out", "b.wasm", "--registry-ca", "words.pem"]).refused();
+    assert!(error.contains("no certificate"), "{error}");
 }
 
 /// A proxy that connects to this port of loopback, whatever it is asked for, and reports that.
@@ -110,4 +111,13 @@ fn the_proxy_of_the_environment_is_used_except_where_it_is_not_wanted() {
     let error = push(NAME).refused();
     assert!(error.contains("cannot reach") && error.contains("NO_PROXY"), "{error}");
     assert!(asked.try_recv().is_err(), "the proxy was asked");
+}
+
+#[test]
+fn a_system_without_any_authority_has_those_that_are_built_in() {
+    let (registry, desk) = (Registry::start(), Desk::new());
+    let mut command = desk.command(&hotshoe_tests::host::program());
+    command.args(["push", "a.wasm", &registry.image("a:1")]);
+    command.env("SSL_CERT_FILE", "/none").env("SSL_CERT_DIR", "/none");
+    Ended::of(command.output().expect("hotshoe runs")).done();
 }

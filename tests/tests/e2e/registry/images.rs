@@ -118,7 +118,7 @@ fn what_a_host_would_refuse_is_not_pushed() {
         assert_eq!(ended.code, Some(2), "{}", ended.errors);
         assert!(ended.errors.contains(why), "{}", ended.errors);
     }
-    let missing = desk.hotshoe(&["pull", &registry.image("a:1")]).refused();
+    let missing = desk.hotshoe(&["pull", &registry.image("a:1"), "--out", "b.wasm"]).refused();
     assert!(missing.contains("is not there") && missing.contains("hotshoe push"), "{missing}");
 }
 
@@ -140,7 +140,7 @@ fn a_plugin_is_pushed_by_its_folder() {
 fn a_registry_that_is_down_is_named() {
     let (mut registry, desk) = (Registry::start(), Desk::new());
     registry.stop();
-    for arguments in [&["push", "a.wasm"][..], &["pull"]] {
+    for arguments in [&["push", "a.wasm"][..], &["pull", "--out", "b.wasm"]] {
         let error = desk.hotshoe(&[arguments, &[&registry.image("a:1")]].concat()).refused();
         assert!(error.contains(&format!("cannot reach the registry {}", registry.address)), "{error}");
     }
