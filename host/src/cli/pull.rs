@@ -16,7 +16,7 @@ use crate::registry::signature::{Keyless, Signer};
 use crate::registry::{ImageRef, Pull, Pulled, authorities};
 use hotshoe_core::model::limits::COMPONENT_BYTES;
 
-/// Pull a component from a registry, check who signed it, and print the reference by its digest
+/// Pull a component from a registry, and check who signed it
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     hotshoe pull oci://ghcr.io/org/memcached:1.0\n  \
