@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::host::{leash, tail};
+use crate::repository;
 
 /// Who may use a registry that wants to be logged in to. The file has the password's bcrypt.
 pub const LOGIN: (&str, &str) = ("tester", "secret");
@@ -21,6 +22,12 @@ const PASSWORDS: &str = "tester:$2b$04$/rb.k9SpMP6Zmo5302kJZOEh2Be3PEa5RGKRhqI.Y
 /// How long it takes to start at most.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LISTENING: &str = "listening on ";
+
+/// A program that `tests/registry/install.sh` gets where the machine has none.
+pub fn tool(name: &str) -> PathBuf {
+    let unpacked = repository("target/tools/registry/bin").join(name);
+    if unpacked.exists() { unpacked } else { name.into() }
+}
 
 /// A registry. It ends with this value, and with this process.
 pub struct Registry {
@@ -56,7 +63,7 @@ impl Registry {
         fs::write(folder.path().join("config.json"), config(folder.path(), start).to_string()).expect("a file");
         let file = File::create(&log).expect("a log file");
         let output = file.try_clone().expect("a second handle");
-        let child = Command::new("docker-registry")
+        let child = Command::new(tool("docker-registry"))
             .args(["serve", "config.json"])
             .current_dir(folder.path())
             .stdin(Stdio::null())
@@ -112,6 +119,16 @@ impl Registry {
         let (code, said) = self.exchange("PUT", &path, kind, bytes.as_bytes());
         assert_eq!(code, 201, "{path}: {said}");
         Digest::of(bytes.as_bytes())
+    }
+
+    /// Deletes the manifest with this digest.
+    ///
+    /// # Panics
+    /// When the registry does not.
+    pub fn delete(&self, repository: &str, digest: Digest) {
+        let path = format!("/v2/{repository}/manifests/sha256:{}", digest.full());
+        let (code, said) = self.exchange("DELETE", &path, "application/json", b"");
+        assert_eq!(code, 202, "{path}: {said}");
     }
 
     /// Puts a blob there by hand, and returns its descriptor.

@@ -4,11 +4,17 @@
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
-use crate::registry::{authorities, process};
+use crate::cli::attempt::Attempt;
+use crate::registry::confinement::confine;
+use crate::registry::process;
 
 /// Pull the component that standard input asks for, to standard output
 #[derive(clap::Args, Debug)]
-pub struct Args {}
+pub struct Args {
+    /// Pull nothing; try this after the process has confined itself, which must fail
+    #[arg(long, value_enum)]
+    attempt: Option<Attempt>,
+}
 
 impl Args {
     /// Pulls under limits that it lays on itself.
@@ -16,8 +22,10 @@ impl Args {
     /// # Errors
     /// When what is asked cannot be read, or the answer cannot be written.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        authorities::ensure()?;
-        process::serve(stdin().lock(), stdout().lock()).await?;
+        match self.attempt {
+            Some(attempt) => attempt.run(confine)?,
+            None => process::serve(stdin().lock(), stdout().lock()).await?,
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

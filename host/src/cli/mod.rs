@@ -8,6 +8,7 @@
 
 pub mod admit;
 pub mod approve;
+mod attempt;
 pub mod build;
 pub mod compile;
 pub mod crd;

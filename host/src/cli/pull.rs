@@ -12,8 +12,7 @@ use crate::cli::project;
 use crate::cli::registry_access::AccessOptions;
 use crate::cli::terminal::{self, Output};
 use crate::registry::reference::sha256;
-use crate::registry::signature::{Keyless, Signer};
-use crate::registry::{ImageRef, Pull, Pulled, authorities};
+use crate::registry::{ImageRef, Keyless, Pull, Pulled, Verify};
 use hotshoe_core::model::limits::COMPONENT_BYTES;
 
 /// Pull a component from a registry, and check who signed it
@@ -36,7 +35,7 @@ pub struct Args {
     /// Accept only what was signed with the private key to this public one (PEM, of cosign)
     #[arg(long, value_name = "FILE")]
     verify_key: Vec<PathBuf>,
-    /// Accept only what was signed by somebody whom this issuer knows, and who is --verify-subject
+    /// Accept only what was signed by --verify-subject, as this issuer knows it
     #[arg(long, value_name = "URL", requires_all = ["verify_subject", "trusted_root"])]
     verify_issuer: Option<String>,
     /// Who signed it, as the issuer says
@@ -66,19 +65,18 @@ impl Args {
     /// Pulls, writes the component, and prints the reference by digest.
     ///
     /// # Errors
-    /// Where it cannot be had, is none, or is signed by nobody who may.
+    /// If it cannot be pulled, is none, or is not signed as it must be.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        authorities::ensure()?;
-        let signers = self.signers()?;
-        let verified = !signers.is_empty();
+        let verify = self.verify()?;
+        let verified = verify.is_some();
         let file = self.file()?;
-        let pull = Pull { image: self.image, access: self.access.read()?, most: COMPONENT_BYTES.cap.0, signers };
-        let Pulled { digest, component } = pull.pull(progress()).await?;
-        project::write(&file, &component)?;
+        let pull = Pull { image: self.image, access: self.access.read()?, most: COMPONENT_BYTES.cap.0, verify };
+        let Pulled { digest, component, .. } = pull.pull(progress()).await?;
+        project::write(&file, component.bytes())?;
         let written = Written {
             reference: pull.image.pinned(digest).to_string(),
             digest: sha256(digest),
-            bytes: component.len(),
+            bytes: component.bytes().len(),
             file: file.display().to_string(),
             verified,
         };
@@ -90,18 +88,21 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn signers(&self) -> anyhow::Result<Vec<Signer>> {
+    /// Returns who must have signed it; nothing where no signer is named.
+    fn verify(&self) -> anyhow::Result<Option<Verify>> {
         let read = |path: &PathBuf| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
-        let keys = self.verify_key.iter().map(|path| read(path).map(Signer::Key));
-        let mut signers = keys.collect::<anyhow::Result<Vec<_>>>()?;
+        let mut verify = Verify { keys: self.verify_key.iter().map(read).collect::<Result<_, _>>()?, keyless: vec![] };
         if let (Some(issuer), Some(subject), Some(root)) =
             (&self.verify_issuer, &self.verify_subject, &self.trusted_root)
         {
             let (issuer, subject, trusted_root) = (issuer.clone(), subject.clone(), read(root)?);
-            signers.push(Signer::Keyless(Keyless { issuer, subject, trusted_root }));
+            verify.keyless.push(Keyless { issuer, subject, trusted_root });
         }
-        signers.iter().try_for_each(Signer::check)?;
-        Ok(signers)
+        if verify == Verify::default() {
+            return Ok(None);
+        }
+        verify.check()?;
+        Ok(Some(verify))
     }
 
     fn file(&self) -> anyhow::Result<PathBuf> {

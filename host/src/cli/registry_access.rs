@@ -1,4 +1,4 @@
-//! What `hotshoe push` and `hotshoe pull` are told about a registry.
+//! How `hotshoe push` and `hotshoe pull` reach a registry.
 
 use std::fs;
 use std::path::PathBuf;

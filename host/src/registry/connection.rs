@@ -2,12 +2,13 @@
 
 use std::future::Future;
 
-use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
+use oci_client::client::{ClientConfig, ClientProtocol};
 use oci_client::errors::OciDistributionError;
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, RegistryOperation};
 use serde::{Deserialize, Serialize};
 
+use crate::registry::authorities;
 use crate::registry::credentials::Credentials;
 use crate::registry::error::{self, RegistryError};
 use crate::registry::reference::ImageRef;
@@ -16,9 +17,9 @@ use hotshoe_core::model::limits::{REGISTRY_CONNECT, REGISTRY_SILENCE, REGISTRY_T
 /// How registries are reached. Proxies are those of the environment: `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Access {
-    /// Who we are.
+    /// What the host logs in with.
     pub credentials: Credentials,
-    /// Certificates in PEM of further authorities, beside those that the system trusts.
+    /// Certificates in PEM of further authorities, beside those that the system trusts: the registry's CA bundle.
     pub authorities: Option<String>,
     /// Whether registries elsewhere than on this machine are asked without TLS.
     pub plain_http: bool,
@@ -71,14 +72,18 @@ pub(super) async fn timed<T>(image: &ImageRef, work: impl Future<Output = T>) ->
     tokio::time::timeout(REGISTRY_TIME, work).await.map_err(late)
 }
 
+/// Without TLS is asked only where that is allowed, and what is on this machine, where few registries have a certificate.
+fn is_plain(image: &ImageRef, access: &Access) -> bool {
+    access.plain_http || image.is_loopback() && access.authorities.is_none()
+}
+
 fn config(image: &ImageRef, access: &Access) -> Result<ClientConfig, RegistryError> {
-    // Registries on this machine have certificates seldom; whoever gives an authority has one.
-    let is_plain = access.plain_http || image.is_loopback() && access.authorities.is_none();
-    // Fails where it was chosen before. The client wants it chosen even where it speaks no TLS.
+    // Fails where it was chosen before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Ok(ClientConfig {
-        protocol: if is_plain { ClientProtocol::Http } else { ClientProtocol::Https },
-        extra_root_certificates: pem(access.authorities.as_deref().unwrap_or_default())?,
+        protocol: if is_plain(image, access) { ClientProtocol::Http } else { ClientProtocol::Https },
+        // Without TLS, too: a registry may redirect to where its blobs are.
+        tls_certs_only: authorities::trusted(access.authorities.as_deref())?,
         platform_resolver: None,
         read_timeout: Some(REGISTRY_SILENCE),
         connect_timeout: Some(REGISTRY_CONNECT),
@@ -87,47 +92,19 @@ fn config(image: &ImageRef, access: &Access) -> Result<ClientConfig, RegistryErr
     })
 }
 
-/// Returns the certificates in a text.
-fn pem(text: &str) -> Result<Vec<Certificate>, RegistryError> {
-    use rustls::pki_types::CertificateDer;
-    use rustls::pki_types::pem::PemObject as _;
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes())
-        .map(|certificate| certificate.map(|certificate| certificate_of(&certificate)))
-        .collect();
-    let certificates = certificates.map_err(|error| RegistryError::InvalidAuthority(error.to_string()))?;
-    if certificates.is_empty() && !text.is_empty() {
-        return Err(RegistryError::InvalidAuthority("there is no certificate in it".to_owned()));
-    }
-    Ok(certificates)
-}
-
-fn certificate_of(der: &[u8]) -> Certificate {
-    Certificate { encoding: CertificateEncoding::Der, data: der.to_vec() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn protocol(image: &str, access: &Access) -> bool {
-        matches!(config(&image.parse().unwrap(), access).unwrap().protocol, ClientProtocol::Http)
-    }
-
     #[test]
-    fn only_a_registry_on_this_machine_is_asked_without_tls_unless_more_is_said() {
+    fn only_a_registry_on_this_machine_is_asked_without_tls_unless_it_is_allowed() {
+        let plain = |image: &str, access: &Access| is_plain(&image.parse().unwrap(), access);
         let access = Access::default();
-        assert!(protocol("oci://localhost:5000/a", &access));
-        assert!(protocol("oci://127.0.0.1:5000/a", &access));
-        assert!(!protocol("oci://10.0.0.1:5000/a", &access));
-        assert!(!protocol("oci://ghcr.io/a", &access));
-        assert!(protocol("oci://10.0.0.1:5000/a", &Access { plain_http: true, ..access }));
-    }
-
-    #[test]
-    fn what_is_no_certificate_is_refused() {
-        for text in ["words", "-----BEGIN CERTIFICATE-----\nno base64!\n-----END CERTIFICATE-----\n"] {
-            assert_eq!(pem(text).unwrap_err().reason(), "InvalidAuthority", "{text}");
-        }
-        assert!(pem("").is_ok_and(|none| none.is_empty()));
+        assert!(plain("oci://localhost:5000/a", &access));
+        assert!(plain("oci://127.0.0.1:5000/a", &access));
+        assert!(!plain("oci://10.0.0.1:5000/a", &access));
+        assert!(!plain("oci://ghcr.io/a", &access));
+        assert!(plain("oci://10.0.0.1:5000/a", &Access { plain_http: true, ..access.clone() }));
+        assert!(!plain("oci://localhost:5000/a", &Access { authorities: Some(String::new()), ..access }));
     }
 }

@@ -1,4 +1,4 @@
-//! Who we are to a registry: what `docker login` wrote, or a Secret of the type `kubernetes.io/dockerconfigjson`.
+//! Credentials for registries: what `docker login` wrote, or a Secret of the type `kubernetes.io/dockerconfigjson`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +28,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 pub struct Credentials {
     /// By the registry, or the registry and the beginning of a repository.
     auths: BTreeMap<String, Login>,
-    /// Programs that know credentials. None are run for a Secret: whoever writes it would choose what the host runs.
+    /// Programs that know credentials. None are run for a Secret, whose writer would choose what the host runs.
     #[serde(skip)]
     helpers: Helpers,
 }
@@ -106,6 +106,19 @@ impl Credentials {
         Ok(Self { auths: logins(file).map_err(RegistryError::InvalidCredentials)?, helpers: Helpers::default() })
     }
 
+    /// Returns those that an image may need, to be handed on without the others.
+    pub(super) fn only_of(&self, image: &ImageRef) -> Self {
+        let registry = server_of(image.registry());
+        let path = format!("{registry}/{}", image.repository());
+        let is_above =
+            |name: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let auths = self.auths.iter().filter(|(name, _)| is_above(name));
+        Self {
+            auths: auths.map(|(name, login)| (name.clone(), login.clone())).collect(),
+            helpers: self.helpers.clone(),
+        }
+    }
+
     /// Returns those for an image: of its repository, of a folder above it, or of its registry.
     pub(super) fn of_image(&self, image: &ImageRef) -> Result<RegistryAuth, RegistryError> {
         let registry = server_of(image.registry());
@@ -123,7 +136,7 @@ impl Credentials {
     }
 }
 
-/// Passwords are nobody's business, of whoever reads a log least.
+/// Without passwords, which must not come into a log.
 impl fmt::Debug for Credentials {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_set().entries(self.auths.keys()).finish()
@@ -224,6 +237,21 @@ mod tests {
         assert_eq!(of(config, "oci://docker.io/x"), basic("hub", "pw"));
         assert_eq!(of(config, "oci://quay.io/x"), RegistryAuth::Anonymous);
         assert_eq!(of(config, "oci://ghcr.io.example.org/x"), RegistryAuth::Anonymous);
+    }
+
+    #[test]
+    fn credentials_for_other_registries_are_not_handed_on() {
+        let config = r#"{"auths": {
+            "ghcr.io": {"username": "a", "password": "b"},
+            "ghcr.io/org": {"username": "c", "password": "d"},
+            "ghcr.io/or": {"username": "e", "password": "f"},
+            "quay.io": {"username": "g", "password": "h"}
+        }}"#;
+        let all = Credentials::of_secret(config.as_bytes()).unwrap();
+        let image: ImageRef = "oci://ghcr.io/org/x:1".parse().unwrap();
+        let only = all.only_of(&image);
+        assert_eq!(format!("{only:?}"), r#"{"ghcr.io", "ghcr.io/org"}"#);
+        assert_eq!(only.of_image(&image).unwrap(), all.of_image(&image).unwrap());
     }
 
     #[test]

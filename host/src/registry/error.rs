@@ -15,10 +15,12 @@ const SAID: usize = 500;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are the words of the messages")]
 pub enum RegistryError {
-    /// No image can be meant by this.
-    #[error("{text:?} names no image: {why}; write oci://REGISTRY/REPOSITORY:TAG, or @sha256:DIGEST instead of :TAG")]
+    /// It is no reference to an image.
+    #[error(
+        "{text:?} is no reference to an image: {why}; write oci://REGISTRY/REPOSITORY:TAG, or @sha256:DIGEST instead of :TAG"
+    )]
     InvalidReference { text: String, why: String },
-    /// Nobody answers there.
+    /// Nothing answers there.
     #[error(
         "cannot reach the registry {registry}: {why}; check its name, the network, the proxy (HTTPS_PROXY, NO_PROXY) and the authority of its certificate"
     )]
@@ -39,7 +41,7 @@ pub enum RegistryError {
     ImageNotFound { image: String },
     /// It is not what its digest says.
     #[error(
-        "{image} is not what its digest says: {why}; nothing of it is used. If it stays so, the registry or somebody on the way to it changes what it serves"
+        "{image} is not what its digest says: {why}; nothing of it is used. If it stays so, the registry, or a proxy before it, changes what it serves"
     )]
     WrongDigest { image: String, why: String },
     /// It is an image of another kind.
@@ -53,17 +55,17 @@ pub enum RegistryError {
         "{image} has {size} bytes, more than the {limit} that are accepted; make it smaller, or raise limits.componentBytes"
     )]
     TooLarge { image: String, size: u64, limit: u64 },
-    /// Nobody signed it.
+    /// It has no signature.
     #[error(
         "{image} is not signed, and spec.source.verify wants it to be; sign it with `cosign sign {image}`, without the oci://, or use an image that is signed"
     )]
     SignatureMissing { image: String },
-    /// Nobody signed it who may.
+    /// None of its signatures is accepted.
     #[error(
         "no signature of {image} is accepted: {why}; have it signed by one of those in spec.source.verify, or correct that list"
     )]
     SignatureInvalid { image: String, why: String },
-    /// Nobody can be recognised by this.
+    /// A signer cannot be recognised by what is given.
     #[error("spec.source.verify cannot be used: {0}")]
     InvalidSigner(String),
     /// These are no credentials.
@@ -102,7 +104,7 @@ impl RegistryError {
         }
     }
 
-    /// Returns whether to try again later: the cause may pass without anybody's doing.
+    /// Returns whether the cause may pass by itself, so that it is worth to try again soon.
     pub fn may_pass(&self) -> bool {
         matches!(
             self,

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::registry::manifest::{CONFIG, LAYER, MANIFEST};
 use crate::registry::reference::sha256;
-use crate::registry::{Access, ImageRef, Pull, Pulled, RegistryError};
+use crate::registry::{Access, ImageRef, Pull, Pulled, RegistryError, Verify};
 use hotshoe_core::model::digest::Digest;
 
 /// The smallest component.
@@ -34,7 +34,7 @@ enum Answer {
     Challenge(String),
 }
 
-/// A registry that answers as it is told, and remembers what it was asked for.
+/// A registry that answers as it must, and remembers what it was asked for.
 #[derive(Clone, Default)]
 struct Fake {
     answers: Arc<Mutex<HashMap<String, Answer>>>,
@@ -55,6 +55,11 @@ fn image(layer_type: &str, layer: &[u8], size: usize) -> Vec<u8> {
     })
     .to_string()
     .into_bytes()
+}
+
+/// A manifest, and the component that it names.
+pub(super) fn component() -> (Vec<u8>, Vec<u8>) {
+    (image(LAYER, COMPONENT, COMPONENT.len()), COMPONENT.to_vec())
 }
 
 async fn answer(State(fake): State<Fake>, request: Request) -> Response {
@@ -106,7 +111,7 @@ impl Fake {
     }
 
     fn of(&self, image: ImageRef) -> Pull {
-        Pull { image, access: Access::default(), most: MIB as u64, signers: Vec::new() }
+        Pull { image, access: Access::default(), most: MIB as u64, verify: None }
     }
 
     async fn pull(&self) -> Result<Pulled, RegistryError> {
@@ -130,7 +135,7 @@ fn blob_of(layer: &[u8]) -> String {
 async fn a_component_is_pulled_by_tag_and_by_digest() {
     let fake = Fake::start().await;
     let pulled = fake.pull().await.unwrap();
-    assert_eq!(pulled.component, COMPONENT);
+    assert_eq!(pulled.component.bytes(), COMPONENT);
     assert_eq!(fake.of(fake.image()).resolve().await, Ok(pulled.digest));
     let again = fake.of(fake.image().pinned(pulled.digest)).pull(|_, _| ()).await;
     assert_eq!(again, Ok(pulled));
@@ -140,10 +145,10 @@ async fn a_component_is_pulled_by_tag_and_by_digest() {
 async fn a_tag_that_moves_while_it_is_pulled_changes_nothing() {
     let fake = Fake::start().await;
     let (first, other) = (image(LAYER, COMPONENT, COMPONENT.len()), image(LAYER, b"other", 5));
-    // Who asks for the head is told one image, and who asks for the whole another.
+    // The answer to HEAD names one image, and that to GET is another.
     fake.on("/v2/a/manifests/1", Answer::Bytes { bytes: other, digest: Digest::of(&first) });
     let pulled = fake.pull().await.unwrap();
-    assert_eq!((pulled.digest, pulled.component.as_slice()), (Digest::of(&first), COMPONENT));
+    assert_eq!((pulled.digest, pulled.component.bytes()), (Digest::of(&first), COMPONENT));
     assert!(!fake.was_asked("GET /v2/a/manifests/1"), "a tag is resolved once");
 }
 
@@ -259,8 +264,8 @@ async fn a_registry_that_is_down_is_unreachable() {
 async fn what_is_not_signed_is_refused_before_it_is_pulled() {
     let fake = Fake::start().await;
     let key = include_str!("signature/key_of_a_test.pub");
-    let signers = vec![crate::registry::signature::Signer::Key(key.to_owned())];
-    let error = Pull { signers, ..fake.of(fake.image()) }.pull(|_, _| ()).await.unwrap_err();
+    let verify = Some(Verify { keys: vec![key.to_owned()], ..Verify::default() });
+    let error = Pull { verify, ..fake.of(fake.image()) }.pull(|_, _| ()).await.unwrap_err();
     assert_eq!(error.reason(), "SignatureMissing");
     assert!(!fake.was_asked("/blobs/"));
 }

@@ -6,16 +6,18 @@
 //! | file | contents |
 //! |---|---|
 //! | `reference.rs` | `oci://registry/repository:tag@digest` |
-//! | `credentials.rs` | who we are, by a Docker configuration or a pull secret |
+//! | `credentials.rs` | what to log in with, of a Docker configuration or a pull secret |
 //! | `connection.rs` | a client of one registry: TLS, proxy, credentials, time |
-//! | `authorities.rs` | whom TLS trusts where the system trusts nobody |
+//! | `authorities.rs` | which certificate authorities are trusted |
 //! | `manifest.rs` | which layer of an image is its component |
 //! | `pull.rs` | from a reference to a component |
 //! | `push.rs` | from a component to a reference |
-//! | `signature/` | who must have signed an image, and whether they did |
+//! | `signature/` | who signed an image |
 //! | `process.rs` | pulls in a process of its own |
+//! | `confinement.rs` | what that process may do |
 
-pub mod authorities;
+mod authorities;
+pub mod confinement;
 pub mod connection;
 pub mod credentials;
 pub mod error;
@@ -30,6 +32,9 @@ pub mod signature;
 mod hostile;
 
 pub use connection::Access;
+pub use credentials::Credentials;
 pub use error::RegistryError;
+pub use process::Puller;
 pub use pull::{Pull, Pulled};
 pub use reference::ImageRef;
+pub use signature::{Keyless, Verify};

@@ -1,8 +1,11 @@
 //! Pulls in a process of its own, as components are compiled.
 //!
 //! A registry may answer with more than fits into memory, and the client keeps some answers whole before it looks at
-//! them: manifests, tokens, errors. In a short-lived child that has limits this ends the child alone. It also leaves no
-//! certificates, connections and buffers behind in a host that mostly rests.
+//! them: manifests, tokens, errors. In a short-lived child that has limits this ends the child alone. The child has the
+//! credentials for its one registry, of the environment the proxies alone, and is
+//! [confined](crate::registry::confinement). It leaves no certificates, connections and buffers behind in a host that
+//! mostly rests. What it answers is checked against the digests once more: a child that an attacker took over can deny
+//! a component, and not pass off other bytes under a digest that the host asked for.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -12,17 +15,38 @@ use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal,
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
+use tokio::sync::Semaphore;
 
+use crate::registry::connection::Access;
 use crate::registry::error::RegistryError;
 use crate::registry::pull::{Pull, Pulled};
+use crate::registry::reference::ImageRef;
+use crate::registry::{authorities, confinement};
+use crate::sandbox::candidate::Candidate;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::limits::{PULL_MEMORY, PULL_TIME};
+use hotshoe_core::model::limits::{MANIFEST_BYTES, PULL_MEMORY, PULL_TIME};
 use hotshoe_core::model::sanitize::clean;
 
 /// The hidden command of the child.
 pub const VERB: &str = "fetch-component";
 /// The most bytes of the line that the child answers with, and of its error output.
 const ANSWER: u64 = 16 * 1024;
+/// How many children there are at most. They are served in the order in which they are asked for, so that a registry that
+/// never answers delays the others and does not shut them out.
+const AT_ONCE: usize = 4;
+/// What the child has of the host's environment: proxies, in both spellings, and where the system's authorities are.
+const ENVIRONMENT: [&str; 10] = [
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
 
 /// What the child is asked for, on its standard input.
 #[derive(Serialize, Deserialize)]
@@ -31,60 +55,73 @@ struct Request {
     only_resolve: bool,
 }
 
-/// What it answers, as the first line of its standard output. After that comes the component, if it was asked for.
+/// What it answers, as the first line of its standard output. After that come so many bytes of the manifest, and the
+/// component.
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    Found(Digest),
+    Resolved(Digest),
+    Pulled { digest: Digest, manifest: usize },
     Failed(RegistryError),
 }
 
-/// Pulls in child processes.
+/// Pulls in child processes, a few at a time.
 #[derive(Debug)]
 pub struct Puller {
     program: PathBuf,
+    turn: Semaphore,
 }
 
 impl Puller {
     /// Runs this very binary, whatever lies at its path by now.
     pub fn of_this_binary() -> Self {
-        Self { program: "/proc/self/exe".into() }
+        Self::new("/proc/self/exe".into())
     }
 
     /// Runs `program`, a `hotshoe` binary.
     pub fn new(program: PathBuf) -> Self {
-        Self { program }
+        Self { program, turn: Semaphore::new(AT_ONCE) }
     }
 
-    /// Asks which image the reference means now.
+    /// Asks which image the reference means now, and for nothing else. One with a digest is not asked about.
     ///
     /// # Errors
     /// If the registry cannot be asked, or does not have it.
-    pub async fn resolve(&self, pull: &Pull) -> Result<Digest, RegistryError> {
-        match pull.image.digest() {
-            Some(digest) => Ok(digest),
-            None => Ok(self.ask(pull, true).await?.digest),
+    pub async fn resolve(&self, image: &ImageRef, access: &Access) -> Result<Digest, RegistryError> {
+        if let Some(digest) = image.digest() {
+            return Ok(digest);
+        }
+        let pull = Pull { image: image.clone(), access: access.clone(), most: 0, verify: None };
+        match self.ask(&pull, true).await? {
+            (Answer::Resolved(digest), _) => Ok(digest),
+            _ => Err(misunderstood(image)),
         }
     }
 
-    /// Pulls the component.
+    /// Pulls the component, after its image was verified.
     ///
     /// # Errors
-    /// If it cannot be had, is none, or is signed by nobody who may.
+    /// If it cannot be pulled, is none, or is not signed as it must be.
     pub async fn pull(&self, pull: &Pull) -> Result<Pulled, RegistryError> {
-        self.ask(pull, false).await
+        let (answer, rest) = self.ask(pull, false).await?;
+        let image = pull.image.clone();
+        // Large ones are not hashed on the thread that reconciles.
+        let checked = tokio::task::spawn_blocking(move || pulled(&image, &answer, rest));
+        checked.await.unwrap_or_else(|error| Err(failed(&pull.image, error.to_string())))
     }
 
-    /// Asks a child, which dies with the future.
-    async fn ask(&self, pull: &Pull, only_resolve: bool) -> Result<Pulled, RegistryError> {
+    /// Asks a child, which dies with the future. Returns its answer with what comes after that.
+    async fn ask(&self, pull: &Pull, only_resolve: bool) -> Result<(Answer, Vec<u8>), RegistryError> {
+        let _turn = self.turn.acquire().await.map_err(|error| failed(&pull.image, error.to_string()))?;
         let late = |_| RegistryError::TimedOut { registry: pull.image.registry().to_owned(), time: PULL_TIME };
         tokio::time::timeout(PULL_TIME, self.run(pull, only_resolve)).await.map_err(late)?
     }
 
-    async fn run(&self, pull: &Pull, only_resolve: bool) -> Result<Pulled, RegistryError> {
-        let failed = |why: String| RegistryError::ProcessFailed { image: pull.image.to_string(), why };
-        let broken = |error: io::Error| failed(format!("{}: {error}", self.program.display()));
-        let request = Request { pull: pull.clone(), only_resolve };
-        let request = serde_json::to_vec(&request).map_err(|error| failed(error.to_string()))?;
+    async fn run(&self, pull: &Pull, only_resolve: bool) -> Result<(Answer, Vec<u8>), RegistryError> {
+        let image = &pull.image;
+        let broken = |error: io::Error| failed(image, format!("{}: {error}", self.program.display()));
+        let access = Access { credentials: pull.access.credentials.only_of(image), ..pull.access.clone() };
+        let request = Request { pull: Pull { access, ..pull.clone() }, only_resolve };
+        let request = serde_json::to_vec(&request).map_err(|error| failed(image, error.to_string()))?;
         let mut child = self.command().spawn().map_err(broken)?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let feed = async move {
@@ -93,15 +130,22 @@ impl Puller {
                 let _ = stdin.write_all(&request).await;
             }
         };
-        let ((), output, words) = tokio::join!(feed, read(stdout, ANSWER + pull.most), read(stderr, ANSWER));
+        let most = ANSWER + MANIFEST_BYTES.0 + pull.most;
+        let ((), output, words) = tokio::join!(feed, read(stdout, most), read(stderr, ANSWER));
         let status = child.wait().await.map_err(broken)?;
         match status.code() {
-            Some(0) => answer(output.map_err(broken)?).unwrap_or_else(|why| Err(failed(why))),
-            Some(_) => Err(failed(clean(String::from_utf8_lossy(&words.unwrap_or_default()).trim().to_owned(), 1_000))),
-            None => Err(failed(format!(
-                "the process that pulls was stopped ({status}): the registry answered with more than fits into \
-                 {PULL_MEMORY} of memory, or the process crashed; look at what the registry serves"
-            ))),
+            Some(0) => answer(image, output.map_err(broken)?),
+            Some(_) => {
+                let words = words.unwrap_or_default();
+                Err(failed(image, clean(String::from_utf8_lossy(&words).trim().to_owned(), 1_000)))
+            }
+            None => Err(failed(
+                image,
+                format!(
+                    "the process that pulls was stopped ({status}): the registry answered with more than fits into \
+                     {PULL_MEMORY} of memory, or the process crashed; look at what the registry serves"
+                ),
+            )),
         }
     }
 
@@ -109,9 +153,9 @@ impl Puller {
         let mut command = Command::new(&self.program);
         command
             .arg(VERB)
+            .env_clear()
+            .envs(ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .current_dir("/")
-            // What it says when it panics becomes a message, in one line.
-            .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -122,15 +166,34 @@ impl Puller {
     }
 }
 
-/// Splits what the child wrote into its answer and the component.
-fn answer(mut output: Vec<u8>) -> Result<Result<Pulled, RegistryError>, String> {
-    let end = output.iter().position(|byte| *byte == b'\n').ok_or("the process that pulls did not answer")?;
-    let component = output.split_off(end + 1);
-    match serde_json::from_slice(&output)
-        .map_err(|error| format!("the process that pulls answered otherwise: {error}"))?
-    {
-        Answer::Found(digest) => Ok(Ok(Pulled { digest, component })),
-        Answer::Failed(error) => Ok(Err(error)),
+fn failed(image: &ImageRef, why: String) -> RegistryError {
+    RegistryError::ProcessFailed { image: image.to_string(), why }
+}
+
+fn misunderstood(image: &ImageRef) -> RegistryError {
+    failed(image, "the process that pulls answered something else than it was asked for".to_owned())
+}
+
+/// Splits what the child wrote into its answer and what comes after that.
+fn answer(image: &ImageRef, mut output: Vec<u8>) -> Result<(Answer, Vec<u8>), RegistryError> {
+    let end = output.iter().position(|byte| *byte == b'\n').ok_or_else(|| misunderstood(image))?;
+    let rest = output.split_off(end + 1);
+    match serde_json::from_slice(&output).map_err(|_| misunderstood(image))? {
+        Answer::Failed(error) => Err(error),
+        answer => Ok((answer, rest)),
+    }
+}
+
+/// Takes the component out of an answer, if it is that of the image that was asked for.
+fn pulled(image: &ImageRef, answer: &Answer, mut rest: Vec<u8>) -> Result<Pulled, RegistryError> {
+    match *answer {
+        Answer::Pulled { digest, manifest }
+            if manifest <= rest.len() && image.digest().is_none_or(|asked| asked == digest) =>
+        {
+            let component = rest.split_off(manifest);
+            Pulled::of(image, digest, rest, component)
+        }
+        _ => Err(misunderstood(image)),
     }
 }
 
@@ -143,26 +206,30 @@ async fn read(stream: Option<impl AsyncRead + Unpin>, cap: u64) -> io::Result<Ve
     Ok(bytes)
 }
 
-/// Runs in the child: reads a request, and writes the answer to it.
+/// Runs in the child: reads a request, and writes the answer to it, under limits that it sets for itself, and confined. It
+/// must have no other thread yet.
 ///
 /// # Errors
-/// When it cannot be read or written.
+/// When the request cannot be read, or the answer cannot be written.
 pub async fn serve(mut input: impl Read, mut output: impl Write) -> anyhow::Result<()> {
     let mut request = Vec::new();
     input.read_to_end(&mut request)?;
     let Request { pull, only_resolve } = serde_json::from_slice(&request)?;
     limit(pull.most)?;
-    let pulled = match only_resolve {
-        true => pull.resolve().await.map(|digest| Pulled { digest, component: Vec::new() }),
-        false => pull.pull(|_, _| ()).await,
-    };
-    let (answer, component) = match pulled {
-        Ok(Pulled { digest, component }) => (Answer::Found(digest), component),
-        Err(error) => (Answer::Failed(error), Vec::new()),
-    };
+    // Read from files, which are closed afterwards.
+    authorities::of_system();
+    confinement::confine();
+    let (answer, manifest, component) = match only_resolve {
+        true => pull.resolve().await.map(|digest| (Answer::Resolved(digest), Vec::new(), None)),
+        false => pull.pull(|_, _| ()).await.map(|Pulled { digest, component, manifest }| {
+            (Answer::Pulled { digest, manifest: manifest.len() }, manifest, Some(component))
+        }),
+    }
+    .unwrap_or_else(|error| (Answer::Failed(error), Vec::new(), None));
     serde_json::to_writer(&mut output, &answer)?;
     output.write_all(b"\n")?;
-    output.write_all(&component)?;
+    output.write_all(&manifest)?;
+    output.write_all(component.as_ref().map(Candidate::bytes).unwrap_or_default())?;
     output.flush()?;
     Ok(())
 }
@@ -182,21 +249,50 @@ fn limit(component: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::hostile;
+
+    fn image() -> ImageRef {
+        "oci://a.b/c:1".parse().unwrap()
+    }
 
     #[test]
-    fn an_answer_is_split_from_the_component_whatever_is_in_that() {
+    fn an_answer_is_split_from_what_comes_after_it_whatever_is_in_that() {
         let digest = Digest::of(b"");
-        let line = serde_json::to_string(&Answer::Found(digest)).unwrap();
-        let output = [line.as_bytes(), b"\n\0a\nb"].concat();
-        assert_eq!(answer(output), Ok(Ok(Pulled { digest, component: b"\0a\nb".to_vec() })));
-        assert!(answer(line.into_bytes()).is_err());
-        assert!(answer(b"{}\n".to_vec()).is_err());
+        let line = serde_json::to_string(&Answer::Pulled { digest, manifest: 1 }).unwrap();
+        let (found, rest) = answer(&image(), [line.as_bytes(), b"\n\0a\nb"].concat()).unwrap();
+        assert!(matches!(found, Answer::Pulled { manifest: 1, .. }));
+        assert_eq!(rest, b"\0a\nb");
+        for wrong in [line.as_bytes(), b"{}\n"] {
+            assert_eq!(answer(&image(), wrong.to_vec()).err(), Some(misunderstood(&image())));
+        }
     }
 
     #[test]
     fn an_error_is_the_same_on_the_other_side() {
         let error = RegistryError::TooLarge { image: "oci://a.b/c".to_owned(), size: 2, limit: 1 };
         let line = serde_json::to_string(&Answer::Failed(error.clone())).unwrap() + "\n";
-        assert_eq!(answer(line.into_bytes()), Ok(Err(error)));
+        assert_eq!(answer(&image(), line.into_bytes()).err(), Some(error));
+    }
+
+    #[test]
+    fn a_child_that_was_taken_over_passes_off_no_other_bytes_under_a_digest() {
+        let (manifest, component) = hostile::component();
+        let asked = image().pinned(Digest::of(&manifest));
+        let answered = |of: &[u8], length, rest: &[&[u8]]| {
+            let answer = Answer::Pulled { digest: Digest::of(of), manifest: length };
+            pulled(&asked, &answer, rest.concat())
+        };
+        let length = manifest.len();
+        let whole = answered(&manifest, length, &[&manifest, &component]).unwrap();
+        assert_eq!((whole.digest, whole.component.bytes()), (Digest::of(&manifest), component.as_slice()));
+        let other = [manifest.as_slice(), b" "].concat();
+        for (answered, reason) in [
+            (answered(&manifest, length, &[&manifest, b"\0asm\x0d\0\x01\0other"]), "WrongDigest"),
+            (answered(&manifest, length + 1, &[&other, &component]), "WrongDigest"),
+            (answered(&other, length + 1, &[&other, &component]), "PullFailed"),
+            (answered(&manifest, usize::MAX, &[&manifest, &component]), "PullFailed"),
+        ] {
+            assert_eq!(answered.unwrap_err().reason(), reason);
+        }
     }
 }

@@ -10,7 +10,8 @@ use crate::registry::connection::{Access, Connection, timed};
 use crate::registry::error::{self, RegistryError, root_cause, wrong_digest};
 use crate::registry::manifest::{ACCEPTED, Descriptor, Manifest};
 use crate::registry::reference::ImageRef;
-use crate::registry::signature::{self, Signer};
+use crate::registry::signature::Verify;
+use crate::sandbox::candidate::Candidate;
 use crate::sandbox::contract;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::MANIFEST_BYTES;
@@ -24,17 +25,41 @@ pub struct Pull {
     pub access: Access,
     /// The most bytes that it may have: `limits.componentBytes`.
     pub most: u64,
-    /// Who may have signed it. One is enough; if nobody is named, nobody needs to have.
-    pub signers: Vec<Signer>,
+    /// Who must have signed it; nothing if it needs no signature.
+    pub verify: Option<Verify>,
 }
 
-/// A component that came.
+/// A component that was pulled.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pulled {
     /// The digest of its image's manifest, by which it can be pulled again.
     pub digest: Digest,
     /// The component.
-    pub component: Vec<u8>,
+    pub component: Candidate,
+    /// The manifest, which has that digest and names the component's.
+    pub(super) manifest: Vec<u8>,
+}
+
+impl Pulled {
+    /// Takes a component with the manifest of its image.
+    ///
+    /// # Errors
+    /// If the manifest has another digest, or is that of another component.
+    pub(super) fn of(
+        image: &ImageRef,
+        digest: Digest,
+        manifest: Vec<u8>,
+        component: Vec<u8>,
+    ) -> Result<Self, RegistryError> {
+        let image = image.pinned(digest);
+        check_digest(&image, &manifest)?;
+        let layer = layer(&image, &manifest)?;
+        let component = Candidate::of(component);
+        match layer.digest.parse() == Ok(component.digest()) {
+            true => Ok(Self { digest, component, manifest }),
+            false => Err(wrong_digest(&image, format!("the blob {} has another one", layer.digest))),
+        }
+    }
 }
 
 impl Pull {
@@ -53,7 +78,7 @@ impl Pull {
     /// Pulls the component, and reports how many bytes have come, of how many.
     ///
     /// # Errors
-    /// If it cannot be had, is none, or is signed by nobody who may.
+    /// If it cannot be pulled, is none, or is not signed as it must be.
     pub async fn pull(&self, progress: impl Fn(u64, u64)) -> Result<Pulled, RegistryError> {
         let connection = Connection::open(&self.image, &self.access, RegistryOperation::Pull).await?;
         let digest = match self.image.digest() {
@@ -61,25 +86,26 @@ impl Pull {
             None => resolve(&connection, &self.image).await?,
         };
         let image = self.image.pinned(digest);
-        let layer = self.layer(&connection, &image).await?;
-        // Before the component is there: a registry that is not trusted has less to send.
-        signature::verify(&connection, &image, digest, &self.signers).await?;
-        let component = blob(&connection, &image, &layer, |came| progress(came, layer.size)).await?;
-        contract::is_component(&component)
-            .map_err(|error| RegistryError::NotAComponent { image: image.to_string(), why: error.to_string() })?;
-        Ok(Pulled { digest, component })
-    }
-
-    /// Returns the layer that is the component, if it is not too large.
-    async fn layer(&self, connection: &Connection, image: &ImageRef) -> Result<Descriptor, RegistryError> {
-        let bytes = manifest(connection, image).await?;
-        let layer = Manifest::read(&bytes).and_then(Manifest::component);
-        let layer = layer.map_err(|why| RegistryError::WrongMediaType { image: image.to_string(), why })?;
+        let manifest = manifest(&connection, &image).await?;
+        let layer = layer(&image, &manifest)?;
         if layer.size > self.most {
             return Err(RegistryError::TooLarge { image: image.to_string(), size: layer.size, limit: self.most });
         }
-        Ok(layer)
+        // Before the component is there: a registry that is not trusted has less to send.
+        if let Some(verify) = &self.verify {
+            verify.run(&connection, &image, digest).await?;
+        }
+        let component = blob(&connection, &image, &layer, |came| progress(came, layer.size)).await?;
+        contract::is_component(&component)
+            .map_err(|error| RegistryError::NotAComponent { image: image.to_string(), why: error.to_string() })?;
+        Ok(Pulled { digest, component: Candidate::of(component), manifest })
     }
+}
+
+/// Returns the layer that is the component.
+fn layer(image: &ImageRef, manifest: &[u8]) -> Result<Descriptor, RegistryError> {
+    let layer = Manifest::read(manifest).and_then(Manifest::component);
+    layer.map_err(|why| RegistryError::WrongMediaType { image: image.to_string(), why })
 }
 
 async fn resolve(connection: &Connection, image: &ImageRef) -> Result<Digest, RegistryError> {
@@ -101,9 +127,14 @@ pub(super) async fn manifest(connection: &Connection, image: &ImageRef) -> Resul
         let why = format!("its manifest has more than {MANIFEST_BYTES}");
         return Err(RegistryError::WrongMediaType { image: image.to_string(), why });
     }
+    check_digest(image, &bytes)?;
+    Ok(bytes.into())
+}
+
+fn check_digest(image: &ImageRef, manifest: &[u8]) -> Result<(), RegistryError> {
     match image.digest() {
-        Some(digest) if Digest::of(&bytes) != digest => Err(wrong_digest(image, "its manifest has another one")),
-        _ => Ok(bytes.into()),
+        Some(digest) if Digest::of(manifest) != digest => Err(wrong_digest(image, "its manifest has another one")),
+        _ => Ok(()),
     }
 }
 

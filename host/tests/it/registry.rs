@@ -29,7 +29,7 @@ fn registry(answer: Answer) -> Pull {
         }
     });
     let image = format!("oci://{address}/a:1").parse().unwrap();
-    Pull { image, access: Access::default(), most: 1 << 20, signers: Vec::new() }
+    Pull { image, access: Access::default(), most: 1 << 20, verify: None }
 }
 
 fn ok(client: &mut TcpStream, headers: &str, body: &str) -> std::io::Result<()> {
@@ -84,6 +84,6 @@ async fn a_token_that_is_no_header_ends_the_process_that_pulls_and_nothing_else(
 async fn an_error_of_the_registry_is_the_same_in_the_host() {
     let pull = registry(|_, client| write!(client, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"));
     assert_eq!(refusal(&pull).await, RegistryError::ImageNotFound { image: pull.image.to_string() });
-    let resolved = Puller::new(HOTSHOE.into()).resolve(&pull).await;
+    let resolved = Puller::new(HOTSHOE.into()).resolve(&pull.image, &pull.access).await;
     assert_eq!(resolved.unwrap_err().reason(), "ImageNotFound");
 }

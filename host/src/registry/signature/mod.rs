@@ -1,4 +1,4 @@
-//! Who must have signed an image, and whether they did.
+//! Checks who signed an image.
 //!
 //! Signatures are those of cosign, in both forms that it keeps beside an image in its repository: simple signing, under
 //! a tag that is made of the image's digest, and bundles of Sigstore, which refer to the image. The signature is over
@@ -34,15 +34,17 @@ use hotshoe_core::model::sanitize::clean;
 const NAMED: usize = 3;
 const WHY: usize = 300;
 
-/// Somebody who may sign a plugin's images.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Who must have signed an image. One signature of one of them is enough.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub enum Signer {
-    /// The holder of the private key to this public one, in PEM, as `cosign generate-key-pair` writes it. Whether the
+pub struct Verify {
+    /// Public keys in PEM, as `cosign generate-key-pair` writes them: ECDSA (P-256, P-384), Ed25519 or RSA. Whether the
     /// signature is in a public log is not looked at.
-    Key(String),
-    /// A person or a workflow that proved who it is, and whose signature is in a log.
-    Keyless(Keyless),
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
+    /// Persons or workflows that proved to an issuer who they are, and whose signatures are in a log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keyless: Vec<Keyless>,
 }
 
 /// A person or a workflow, as an issuer of identities knows it.
@@ -51,8 +53,8 @@ pub enum Signer {
 pub struct Keyless {
     /// Who proved the identity, such as `https://token.actions.githubusercontent.com`.
     pub issuer: String,
-    /// The identity, such as `https://github.com/org/repo/.github/workflows/release.yml@refs/tags/v1` or an address of
-    /// e-mail. It is compared as a whole.
+    /// The identity, such as `https://github.com/org/repo/.github/workflows/release.yml@refs/tags/v1` or an e-mail
+    /// address. It is compared as a whole.
     pub subject: String,
     /// The `trusted_root.json` of the Sigstore that is trusted: its authorities and logs. It is never fetched.
     pub trusted_root: String,
@@ -64,49 +66,58 @@ enum Signature {
     Bundle(Box<Bundle>),
 }
 
-/// A signer, ready to be recognised.
-enum Judge {
+/// What recognises the signatures of one signer.
+enum Recogniser {
     Key(VerificationKey),
     Keyless { policy: Box<VerificationPolicy>, verifier: Box<Verifier> },
 }
 
-impl Signer {
-    /// Checks that somebody can be recognised by this.
+impl Verify {
+    /// Checks that a signer is named, and that the keys and the trusted roots can be read.
     ///
     /// # Errors
-    /// If a key or a trusted root cannot be read.
+    /// If none is named, or one cannot be recognised by what is given.
     pub fn check(&self) -> Result<(), RegistryError> {
-        Judge::of(self).map(drop).map_err(RegistryError::InvalidSigner)
+        self.recognisers().map(drop)
     }
-}
 
-/// Checks that one of the signers signed the image with this digest, if there are any.
-pub(super) async fn verify(
-    connection: &Connection,
-    image: &ImageRef,
-    digest: Digest,
-    signers: &[Signer],
-) -> Result<(), RegistryError> {
-    if signers.is_empty() {
-        return Ok(());
-    }
-    let judges: Result<Vec<_>, _> = signers.iter().map(Judge::of).collect();
-    let judges = judges.map_err(RegistryError::InvalidSigner)?;
-    let found = find::signatures(connection, image, digest).await?;
-    if found.is_empty() {
-        return Err(RegistryError::SignatureMissing { image: image.to_string() });
-    }
-    let mut refusals = Vec::new();
-    for signature in found {
-        let answers = judges.iter().map(|judge| judge.accepts(signature.as_ref().map_err(String::clone)?, digest));
-        for answer in answers {
-            match answer {
-                Ok(()) => return Ok(()),
-                Err(why) => refusals.push(why),
-            }
+    fn recognisers(&self) -> Result<Vec<Recogniser>, RegistryError> {
+        let keys = self.keys.iter().map(|pem| Recogniser::of_key(pem));
+        let all: Result<Vec<_>, _> = keys.chain(self.keyless.iter().map(Recogniser::of_keyless)).collect();
+        let all = all.map_err(RegistryError::InvalidSigner)?;
+        // An empty list asks for a signature, so that what is unsigned must not pass.
+        match all.is_empty() {
+            true => Err(RegistryError::InvalidSigner("it names no signer; give keys or keyless".to_owned())),
+            false => Ok(all),
         }
     }
-    Err(RegistryError::SignatureInvalid { image: image.to_string(), why: named(refusals) })
+
+    /// Checks that one of the signers signed the image with this digest.
+    pub(super) async fn run(
+        &self,
+        connection: &Connection,
+        image: &ImageRef,
+        digest: Digest,
+    ) -> Result<(), RegistryError> {
+        let recognisers = self.recognisers()?;
+        let found = find::signatures(connection, image, digest).await?;
+        if found.is_empty() {
+            return Err(RegistryError::SignatureMissing { image: image.to_string() });
+        }
+        let mut refusals = Vec::new();
+        for signature in found {
+            let answers = recognisers
+                .iter()
+                .map(|recogniser| recogniser.accepts(signature.as_ref().map_err(String::clone)?, digest));
+            for answer in answers {
+                match answer {
+                    Ok(()) => return Ok(()),
+                    Err(why) => refusals.push(why),
+                }
+            }
+        }
+        Err(RegistryError::SignatureInvalid { image: image.to_string(), why: named(refusals) })
+    }
 }
 
 fn named(mut refusals: Vec<String>) -> String {
@@ -120,30 +131,28 @@ fn named(mut refusals: Vec<String>) -> String {
     }
 }
 
-impl Judge {
-    fn of(signer: &Signer) -> Result<Self, String> {
+impl Recogniser {
+    fn of_key(pem: &str) -> Result<Self, String> {
         ring::install();
-        match signer {
-            Signer::Key(pem) => {
-                let why = |error: String| format!("the public key is not one in PEM of ECDSA, Ed25519 or RSA: {error}");
-                let key = DerPublicKey::from_pem(pem).map_err(|error| why(error.to_string()))?;
-                VerificationKey::from_spki(&key).map(Self::Key).map_err(|error| why(error.to_string()))
-            }
-            Signer::Keyless(Keyless { issuer, subject, trusted_root }) => {
-                if issuer.is_empty() || subject.is_empty() {
-                    return Err("a keyless signer needs both an issuer and a subject".to_owned());
-                }
-                let why = |error: String| {
-                    format!("the trusted root cannot be used: {error}; it is the trusted_root.json of a Sigstore")
-                };
-                let root = TrustedRoot::from_json(trusted_root).map_err(|error| why(error.to_string()))?;
-                let verifier = Verifier::new(&root).map_err(|error| why(error.to_string()))?;
-                let policy = VerificationPolicy::new(subject, issuer);
-                // A Sigstore of one's own often has no log of certificates; that of everybody has.
-                let policy = if root.ctlogs.is_empty() { policy.skip_sct() } else { policy };
-                Ok(Self::Keyless { policy: Box::new(policy), verifier: Box::new(verifier) })
-            }
+        let why = |error: String| format!("the public key is not one in PEM of ECDSA, Ed25519 or RSA: {error}");
+        let key = DerPublicKey::from_pem(pem).map_err(|error| why(error.to_string()))?;
+        VerificationKey::from_spki(&key).map(Self::Key).map_err(|error| why(error.to_string()))
+    }
+
+    fn of_keyless(Keyless { issuer, subject, trusted_root }: &Keyless) -> Result<Self, String> {
+        ring::install();
+        if issuer.is_empty() || subject.is_empty() {
+            return Err("a keyless signer needs both an issuer and a subject".to_owned());
         }
+        let why = |error: String| {
+            format!("the trusted root cannot be used: {error}; it is the trusted_root.json of a Sigstore")
+        };
+        let root = TrustedRoot::from_json(trusted_root).map_err(|error| why(error.to_string()))?;
+        let verifier = Verifier::new(&root).map_err(|error| why(error.to_string()))?;
+        let policy = VerificationPolicy::new(subject, issuer);
+        // A private Sigstore often has no log of certificates; the public one has.
+        let policy = if root.ctlogs.is_empty() { policy.skip_sct() } else { policy };
+        Ok(Self::Keyless { policy: Box::new(policy), verifier: Box::new(verifier) })
     }
 
     /// Returns why this signature does not say that this signer signed the image with this digest.

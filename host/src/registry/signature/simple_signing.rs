@@ -90,7 +90,7 @@ impl Signed {
         key.verify(&self.payload, &self.signature).map_err(|_| "it was made with another key".to_owned())
     }
 
-    /// Returns why it is not signed by whom the policy is about.
+    /// Returns why it is not signed by the identity of the policy.
     pub(super) fn is_by_holder(&self, policy: &VerificationPolicy, verifier: &Verifier) -> Result<(), String> {
         let bundle = self.bundle()?;
         let verified = ring::remembering(&self.payload, || verifier.verify(self.payload.as_slice(), &bundle, policy));

@@ -10,10 +10,13 @@ use rcgen::{
     KeyUsagePurpose, PublicKeyData as _, SanType, SigningKey as _,
 };
 use serde_json::{Value, json};
+use sigstore_verify::trust_root::{SIGSTORE_PRODUCTION_TRUSTED_ROOT, SIGSTORE_STAGING_TRUSTED_ROOT};
 
 use super::*;
 use crate::registry::reference::sha256;
 
+const GITHUB: &str = "https://token.actions.githubusercontent.com";
+const GITHUB_LOGIN: &str = "https://github.com/login/oauth";
 const ISSUER: &str = "https://issuer.example.org";
 const SUBJECT: &str = "https://example.org/workflow";
 /// The extension in which an authority of Sigstore says who proved the identity.
@@ -113,9 +116,9 @@ impl Sigstore {
     }
 }
 
-fn keyless(sigstore: &Sigstore, issuer: &str, subject: &str) -> Judge {
+fn keyless(sigstore: &Sigstore, issuer: &str, subject: &str) -> Recogniser {
     let (issuer, subject) = (issuer.to_owned(), subject.to_owned());
-    Judge::of(&Signer::Keyless(Keyless { issuer, subject, trusted_root: sigstore.trusted_root() })).unwrap()
+    Recogniser::of_keyless(&Keyless { issuer, subject, trusted_root: sigstore.trusted_root() }).unwrap()
 }
 
 #[test]
@@ -159,34 +162,79 @@ fn a_certificate_alone_is_no_proof_without_the_log() {
     assert!(why.contains("log"), "{why}");
 }
 
+/// Bundles of the public Sigstore and of its staging, with entries of both versions of its log, from the tests of
+/// sigstore-rust (Apache-2.0). Both are statements about the same file.
+const PUBLIC: &str = include_str!("bundles/public.json");
+const STAGING: &str = include_str!("bundles/staging.json");
+const FILE: &str = "54303491a8418fbed24344b513546182c29b43bf282ceb433af65e2299f9271f";
+
+#[test]
+fn a_bundle_of_the_public_sigstore_is_verified_to_its_root_and_is_no_signature_of_an_image() {
+    let file: Digest = FILE.parse().unwrap();
+    let workflow = "https://github.com/prefix-dev/sigstore-example/.github/workflows/action.yaml@refs/heads/main";
+    let by = |root: &str, issuer: &str, subject: &str| {
+        let (issuer, subject, trusted_root) = (issuer.to_owned(), subject.to_owned(), root.to_owned());
+        Recogniser::of_keyless(&Keyless { issuer, subject, trusted_root }).unwrap()
+    };
+    for (bundle, root, other_root, issuer, subject) in [
+        (PUBLIC, SIGSTORE_PRODUCTION_TRUSTED_ROOT, SIGSTORE_STAGING_TRUSTED_ROOT, GITHUB, workflow),
+        (STAGING, SIGSTORE_STAGING_TRUSTED_ROOT, SIGSTORE_PRODUCTION_TRUSTED_ROOT, GITHUB_LOGIN, "jku@goto.fi"),
+    ] {
+        let bundle = Bundle::from_json(bundle).unwrap();
+        let is_by = |recogniser: &Recogniser, digest| match recogniser {
+            Recogniser::Keyless { policy, verifier } => {
+                bundle::is_statement_by_holder(&bundle, policy, verifier, digest)
+            }
+            Recogniser::Key(_) => unreachable!(),
+        };
+        assert_eq!(is_by(&by(root, issuer, subject), file), Ok(()));
+        let other_file = Digest::of(b"other");
+        for (recogniser, digest) in [
+            (by(root, issuer, subject), other_file),
+            (by(root, issuer, "https://example.org"), file),
+            (by(root, "https://example.org", subject), file),
+            (by(other_root, issuer, subject), file),
+        ] {
+            assert!(is_by(&recogniser, digest).is_err());
+        }
+        let signature = Signature::Bundle(Box::new(bundle.clone()));
+        let why = by(root, issuer, subject).accepts(&signature, file).unwrap_err();
+        assert!(why.contains("attestations-publish-1") && why.contains("cosign/sign/v1"), "{why}");
+    }
+}
+
 #[test]
 fn a_signer_that_cannot_be_recognised_is_refused_with_what_is_expected() {
+    let key = |pem: &str| Verify { keys: vec![pem.to_owned()], ..Verify::default() };
     let keyless = |issuer: &str, root: &str| {
-        Signer::Keyless(Keyless {
-            issuer: issuer.to_owned(),
-            subject: SUBJECT.to_owned(),
-            trusted_root: root.to_owned(),
-        })
+        let (issuer, subject, trusted_root) = (issuer.to_owned(), SUBJECT.to_owned(), root.to_owned());
+        Verify { keyless: vec![Keyless { issuer, subject, trusted_root }], ..Verify::default() }
     };
     let root = Sigstore::new().trusted_root();
-    for (signer, why) in [
-        (Signer::Key("words".to_owned()), "PEM"),
-        (Signer::Key("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n".to_owned()), "ECDSA"),
+    let good = include_str!("key_of_a_test.pub");
+    for (verify, why) in [
+        (key("words"), "PEM"),
+        (key("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"), "ECDSA"),
         (keyless(ISSUER, "words"), "trusted_root.json"),
         (keyless("", &root), "an issuer and a subject"),
+        (Verify { keys: vec![good.to_owned(), "words".to_owned()], ..Verify::default() }, "PEM"),
+        (Verify::default(), "names no signer"),
     ] {
-        let error = signer.check().unwrap_err();
+        let error = verify.check().unwrap_err();
         assert_eq!(error.reason(), "InvalidSigner");
         assert!(error.to_string().contains(why), "{error}");
     }
     assert_eq!(keyless(ISSUER, &root).check(), Ok(()));
-    assert_eq!(Signer::Key(include_str!("key_of_a_test.pub").to_owned()).check(), Ok(()));
+    assert_eq!(key(good).check(), Ok(()));
 }
 
 #[test]
-fn a_signer_is_written_as_kubernetes_writes_unions() {
-    let signer: Signer = serde_json::from_value(json!({ "key": "PEM" })).unwrap();
-    assert_eq!(signer, Signer::Key("PEM".to_owned()));
-    let keyless = json!({ "keyless": { "issuer": "i", "subject": "s", "trustedRoot": "{}" } });
-    assert_eq!(serde_json::to_value(serde_json::from_value::<Signer>(keyless.clone()).unwrap()).unwrap(), keyless);
+fn what_an_administrator_writes_is_read_and_a_misspelt_field_is_refused() {
+    let written = json!({ "keys": ["PEM"], "keyless": [{ "issuer": "i", "subject": "s", "trustedRoot": "{}" }] });
+    let verify: Verify = serde_json::from_value(written.clone()).unwrap();
+    assert_eq!((verify.keys.len(), verify.keyless[0].trusted_root.as_str()), (1, "{}"));
+    assert_eq!(serde_json::to_value(verify).unwrap(), written);
+    for wrong in [json!({ "key": "PEM" }), json!({ "keyless": [{ "issuer": "i", "subject": "s" }] })] {
+        assert!(serde_json::from_value::<Verify>(wrong).is_err());
+    }
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{Desk, Ended, component};
 
-/// A name that nobody resolves but a proxy.
+/// A name that only the proxy resolves.
 const NAME: &str = "registry.test";
 
 impl Desk {

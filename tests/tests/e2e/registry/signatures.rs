@@ -24,7 +24,7 @@ impl Desk {
     }
 
     /// Makes `NAME.key` and `NAME.pub`.
-    fn key(&self, name: &str) {
+    pub(super) fn key(&self, name: &str) {
         let private = format!("{name}.key");
         self.openssl(&["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", &private]);
         self.openssl(&["ec", "-in", &private, "-pubout", "-out", &format!("{name}.pub")]);
@@ -45,7 +45,7 @@ impl Desk {
     }
 
     /// Pushes the component, and returns the digest of its image.
-    fn push(&self, registry: &Registry) -> String {
+    pub(super) fn push(&self, registry: &Registry) -> String {
         let pushed = self.hotshoe(&["push", "a.wasm", &registry.image("a:1"), "-o", "json"]).json();
         pushed["digest"].as_str().expect("a digest").to_owned()
     }
@@ -57,7 +57,7 @@ fn image(registry: &Registry, layer: Value) -> Value {
 }
 
 /// Puts a signature beside an image, in the older form of cosign.
-fn sign_simply(desk: &Desk, registry: &Registry, key: &str, beside: &str, names: &str) {
+pub(super) fn sign_simply(desk: &Desk, registry: &Registry, key: &str, beside: &str, names: &str) {
     let payload = json!({
         "critical": {
             "identity": { "docker-reference": "" },
@@ -103,7 +103,7 @@ fn sign_with_bundle(desk: &Desk, registry: &Registry, key: &str, beside: &str, n
 }
 
 #[test]
-fn an_image_that_nobody_signed_is_refused_where_a_signature_is_wanted() {
+fn an_image_without_a_signature_is_refused_where_a_signature_is_wanted() {
     let (registry, desk) = (Registry::start(), Desk::new());
     desk.key("ours");
     desk.push(&registry);
