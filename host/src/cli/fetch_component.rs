@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::cli::attempt::Attempt;
 use crate::registry::confinement::confine;
-use crate::registry::process;
+use crate::registry::{authorities, process};
 
 /// Pull the component that standard input asks for, to standard output
 #[derive(clap::Args, Debug)]
@@ -24,7 +24,10 @@ impl Args {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self.attempt {
             Some(attempt) => attempt.run(confine)?,
-            None => process::serve(stdin().lock(), stdout().lock()).await?,
+            None => {
+                authorities::ensure()?;
+                process::serve(stdin().lock(), stdout().lock()).await?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

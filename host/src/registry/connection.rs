@@ -29,23 +29,27 @@ pub struct Access {
 pub(super) struct Connection {
     pub(super) client: Client,
     image: ImageRef,
+    login: RegistryAuth,
     /// What an error says of the credentials.
     with: String,
 }
 
 impl Connection {
-    /// Prepares a client, and gets a token where the registry wants one.
-    pub(super) async fn open(image: &ImageRef, access: &Access, to: RegistryOperation) -> Result<Self, RegistryError> {
-        let auth = access.credentials.of_image(image)?;
-        let with = match &auth {
+    /// Prepares a client. It reads the system's authorities, and asks the registry for nothing yet.
+    pub(super) fn prepare(image: &ImageRef, access: &Access) -> Result<Self, RegistryError> {
+        let login = access.credentials.of_image(image)?;
+        let with = match &login {
             RegistryAuth::Basic(user, _) => format!("to the user {user:?}"),
             _ => "without credentials".to_owned(),
         };
         let client = Client::try_from(config(image, access)?)
             .map_err(|error| RegistryError::InvalidAuthority(error::root_cause(&error)))?;
-        let connection = Self { client, image: image.clone(), with };
-        connection.within(connection.client.auth(&image.as_reference(), &auth, to)).await?;
-        Ok(connection)
+        Ok(Self { client, image: image.clone(), login, with })
+    }
+
+    /// Logs in where the registry wants that, for this one use.
+    pub(super) async fn log_in(&self, to: RegistryOperation) -> Result<(), RegistryError> {
+        self.within(self.client.auth(&self.image.as_reference(), &self.login, to)).await.map(drop)
     }
 
     /// Waits for an answer about the image, though not for ever.
@@ -78,12 +82,11 @@ fn is_plain(image: &ImageRef, access: &Access) -> bool {
 }
 
 fn config(image: &ImageRef, access: &Access) -> Result<ClientConfig, RegistryError> {
-    // Fails where it was chosen before.
+    // Fails where it was chosen before. The client wants it chosen even where it speaks no TLS.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Ok(ClientConfig {
         protocol: if is_plain(image, access) { ClientProtocol::Http } else { ClientProtocol::Https },
-        // Without TLS, too: a registry may redirect to where its blobs are.
-        tls_certs_only: authorities::trusted(access.authorities.as_deref())?,
+        extra_root_certificates: access.authorities.as_deref().map(authorities::given).transpose()?.unwrap_or_default(),
         platform_resolver: None,
         read_timeout: Some(REGISTRY_SILENCE),
         connect_timeout: Some(REGISTRY_CONNECT),

@@ -136,7 +136,8 @@ async fn a_component_is_pulled_by_tag_and_by_digest() {
     let fake = Fake::start().await;
     let pulled = fake.pull().await.unwrap();
     assert_eq!(pulled.component.bytes(), COMPONENT);
-    assert_eq!(fake.of(fake.image()).resolve().await, Ok(pulled.digest));
+    let pull = fake.of(fake.image());
+    assert_eq!(pull.resolve_by(&pull.prepare().unwrap()).await, Ok(pulled.digest));
     let again = fake.of(fake.image().pinned(pulled.digest)).pull(|_, _| ()).await;
     assert_eq!(again, Ok(pulled));
 }

@@ -16,7 +16,7 @@
 //! | `process.rs` | pulls in a process of its own |
 //! | `confinement.rs` | what that process may do |
 
-mod authorities;
+pub mod authorities;
 pub mod confinement;
 pub mod connection;
 pub mod credentials;

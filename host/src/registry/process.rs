@@ -17,12 +17,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
+use crate::registry::confinement;
 use crate::registry::connection::Access;
 use crate::registry::error::RegistryError;
 use crate::registry::pull::{Pull, Pulled};
 use crate::registry::reference::ImageRef;
-use crate::registry::{authorities, confinement};
-use crate::sandbox::candidate::Candidate;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{MANIFEST_BYTES, PULL_MEMORY, PULL_TIME};
 use hotshoe_core::model::sanitize::clean;
@@ -216,22 +215,26 @@ pub async fn serve(mut input: impl Read, mut output: impl Write) -> anyhow::Resu
     input.read_to_end(&mut request)?;
     let Request { pull, only_resolve } = serde_json::from_slice(&request)?;
     limit(pull.most)?;
-    // Read from files, which are closed afterwards.
-    authorities::of_system();
-    confinement::confine();
-    let (answer, manifest, component) = match only_resolve {
-        true => pull.resolve().await.map(|digest| (Answer::Resolved(digest), Vec::new(), None)),
-        false => pull.pull(|_, _| ()).await.map(|Pulled { digest, component, manifest }| {
-            (Answer::Pulled { digest, manifest: manifest.len() }, manifest, Some(component))
-        }),
-    }
-    .unwrap_or_else(|error| (Answer::Failed(error), Vec::new(), None));
+    let (answer, pulled) = done(&pull, only_resolve).await.unwrap_or_else(|error| (Answer::Failed(error), None));
     serde_json::to_writer(&mut output, &answer)?;
     output.write_all(b"\n")?;
-    output.write_all(&manifest)?;
-    output.write_all(component.as_ref().map(Candidate::bytes).unwrap_or_default())?;
+    if let Some(Pulled { manifest, component, .. }) = pulled {
+        output.write_all(&manifest)?;
+        output.write_all(component.bytes())?;
+    }
     output.flush()?;
     Ok(())
+}
+
+async fn done(pull: &Pull, only_resolve: bool) -> Result<(Answer, Option<Pulled>), RegistryError> {
+    // Reads files, which are closed afterwards.
+    let connection = pull.prepare()?;
+    confinement::confine();
+    if only_resolve {
+        return Ok((Answer::Resolved(pull.resolve_by(&connection).await?), None));
+    }
+    let pulled = pull.pull_by(&connection, |_, _| ()).await?;
+    Ok((Answer::Pulled { digest: pulled.digest, manifest: pulled.manifest.len() }, Some(pulled)))
 }
 
 /// Bounds the memory of this process, which is the first to be killed if that of all runs out, and dies with its host.

@@ -63,39 +63,59 @@ impl Pulled {
 }
 
 impl Pull {
-    /// Asks which image the reference means now, and for nothing else: what is asked often.
-    ///
-    /// # Errors
-    /// If the registry cannot be asked, or does not have it.
-    pub async fn resolve(&self) -> Result<Digest, RegistryError> {
-        if let Some(digest) = self.image.digest() {
-            return Ok(digest);
-        }
-        let connection = Connection::open(&self.image, &self.access, RegistryOperation::Pull).await?;
-        resolve(&connection, &self.image).await
-    }
-
     /// Pulls the component, and reports how many bytes have come, of how many.
     ///
     /// # Errors
     /// If it cannot be pulled, is none, or is not signed as it must be.
     pub async fn pull(&self, progress: impl Fn(u64, u64)) -> Result<Pulled, RegistryError> {
-        let connection = Connection::open(&self.image, &self.access, RegistryOperation::Pull).await?;
+        self.pull_by(&self.prepare()?, progress).await
+    }
+
+    /// Prepares a connection with the registry, before which nothing is asked.
+    ///
+    /// # Errors
+    /// If the credentials or the authorities cannot be used.
+    pub(super) fn prepare(&self) -> Result<Connection, RegistryError> {
+        Connection::prepare(&self.image, &self.access)
+    }
+
+    /// Asks which image the reference means now, and for nothing else: what is asked often.
+    ///
+    /// # Errors
+    /// If the registry cannot be asked, or does not have it.
+    pub(super) async fn resolve_by(&self, connection: &Connection) -> Result<Digest, RegistryError> {
+        if let Some(digest) = self.image.digest() {
+            return Ok(digest);
+        }
+        connection.log_in(RegistryOperation::Pull).await?;
+        resolve(connection, &self.image).await
+    }
+
+    /// Pulls the component by a connection that was prepared.
+    ///
+    /// # Errors
+    /// As [`Pull::pull`].
+    pub(super) async fn pull_by(
+        &self,
+        connection: &Connection,
+        progress: impl Fn(u64, u64),
+    ) -> Result<Pulled, RegistryError> {
+        connection.log_in(RegistryOperation::Pull).await?;
         let digest = match self.image.digest() {
             Some(digest) => digest,
-            None => resolve(&connection, &self.image).await?,
+            None => resolve(connection, &self.image).await?,
         };
         let image = self.image.pinned(digest);
-        let manifest = manifest(&connection, &image).await?;
+        let manifest = manifest(connection, &image).await?;
         let layer = layer(&image, &manifest)?;
         if layer.size > self.most {
             return Err(RegistryError::TooLarge { image: image.to_string(), size: layer.size, limit: self.most });
         }
         // Before the component is there: a registry that is not trusted has less to send.
         if let Some(verify) = &self.verify {
-            verify.run(&connection, &image, digest).await?;
+            verify.run(connection, &image, digest).await?;
         }
-        let component = blob(&connection, &image, &layer, |came| progress(came, layer.size)).await?;
+        let component = blob(connection, &image, &layer, |came| progress(came, layer.size)).await?;
         contract::is_component(&component)
             .map_err(|error| RegistryError::NotAComponent { image: image.to_string(), why: error.to_string() })?;
         Ok(Pulled { digest, component: Candidate::of(component), manifest })

@@ -98,7 +98,8 @@ impl Image {
                 why: format!("what is pushed has {}; leave the digest out", sha256(digest)),
             });
         }
-        let connection = Connection::open(image, access, RegistryOperation::Push).await?;
+        let connection = Connection::prepare(image, access)?;
+        connection.log_in(RegistryOperation::Push).await?;
         push_blob(&connection, image, self.config).await?;
         push_blob(&connection, image, self.component).await?;
         let reference = image.as_reference();
