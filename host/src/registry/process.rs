@@ -33,6 +33,8 @@ const ANSWER: u64 = 16 * 1024;
 /// How many children there are at most. They are served in the order in which they are asked for, so that a registry that
 /// never answers delays the others and does not shut them out.
 const AT_ONCE: usize = 4;
+/// mimalloc's option: how much address space it reserves at once, KiB. A gigabyte otherwise, which no later limit takes away.
+const ARENA: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "32768");
 /// What the child has of the host's environment: proxies, in both spellings, and where the system's authorities are.
 const ENVIRONMENT: [&str; 10] = [
     "HTTPS_PROXY",
@@ -153,6 +155,7 @@ impl Puller {
         command
             .arg(VERB)
             .env_clear()
+            .env(ARENA.0, ARENA.1)
             .envs(ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .current_dir("/")
             .stdin(Stdio::piped())

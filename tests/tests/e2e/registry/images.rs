@@ -5,7 +5,7 @@ use std::fs;
 use hotshoe_tests::Registry;
 use serde_json::{Value, json};
 
-use super::{Desk, component};
+use super::{Desk, component, other_component};
 
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 const LAYER: &str = "application/wasm";
@@ -50,7 +50,7 @@ fn the_same_component_has_the_same_digest_and_a_digest_is_pulled_after_its_tag_h
     let push = |file: &str| desk.hotshoe(&["push", file, &registry.image("a:1")]).done();
     let first = push("a.wasm");
     assert_eq!(push("a.wasm"), first);
-    desk.write("other.wasm", hotshoe_components::reconcile("").of("other", "v1", "Other").component());
+    desk.write("other.wasm", other_component());
     let other = push("other.wasm");
     assert_ne!(other, first);
     let pull = |image: &str| {

@@ -97,3 +97,8 @@ impl Ended {
 fn component() -> Vec<u8> {
     owner_of_config_maps().component()
 }
+
+/// Another one.
+fn other_component() -> Vec<u8> {
+    owner_of_config_maps().of("other.example.com", "v1", "Other").component()
+}

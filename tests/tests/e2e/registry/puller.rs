@@ -6,7 +6,7 @@ use hotshoe_tests::host::program;
 use hotshoe_tests::registry::{LOGIN, Start};
 use serde_json::json;
 
-use super::{Desk, component};
+use super::{Desk, component, other_component};
 
 /// The most bytes that a component may have here.
 const MOST: u64 = 1 << 20;
@@ -43,7 +43,7 @@ fn a_tag_is_followed_and_what_is_pinned_stays_until_it_is_deleted() {
         let pulled = pull(&tag, &access).await.expect("a component");
         assert_eq!((pulled.digest, pulled.component.bytes()), (first, component().as_slice()));
 
-        desk.write("other.wasm", hotshoe_components::reconcile("").of("other", "v1", "Other").component());
+        desk.write("other.wasm", other_component());
         desk.hotshoe(&["push", "other.wasm", &tag.to_string()]).done();
         let second = puller().resolve(&tag, &access).await.expect("a digest");
         assert_ne!(second, first, "the tag has moved");
