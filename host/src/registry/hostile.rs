@@ -2,21 +2,25 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use futures::{StreamExt as _, stream};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::registry::manifest::{CONFIG, LAYER, MANIFEST};
 use crate::registry::reference::sha256;
-use crate::registry::{Access, ImageRef, Pull, Pulled, RegistryError, Verify};
+use crate::registry::signature::tests::{ISSUER, SUBJECT, Sigstore};
+use crate::registry::{Access, Credentials, ImageRef, Keyless, Pull, Pulled, RegistryError, Verify};
 use hotshoe_core::model::digest::Digest;
 
 /// The smallest component.
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+/// What cosign signs.
+const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const MIB: usize = 1024 * 1024;
 
 /// What is answered to the request for one path.
@@ -64,7 +68,8 @@ pub(super) fn component() -> (Vec<u8>, Vec<u8>) {
 
 async fn answer(State(fake): State<Fake>, request: Request) -> Response {
     let path = request.uri().path().to_owned();
-    fake.asked.lock().unwrap().push(format!("{} {path}", request.method()));
+    let login = request.headers().get("authorization").map_or("anonymous", |value| value.to_str().unwrap());
+    fake.asked.lock().unwrap().push(format!("{} {path} as {login}", request.method()));
     let answer = fake.answers.lock().unwrap().get(&path).cloned();
     let response = Response::builder();
     let response = match answer.unwrap_or(Answer::Status(404, "{\"errors\":[{\"code\":\"MANIFEST_UNKNOWN\"}]}")) {
@@ -253,6 +258,21 @@ async fn redirects_without_end_are_not_followed_for_ever() {
 }
 
 #[tokio::test]
+async fn credentials_are_not_sent_to_where_a_registry_redirects() {
+    let (fake, elsewhere) = (Fake::start().await, Fake::start().await);
+    fake.on("/v2/", Answer::Challenge("Basic realm=\"a\"".to_owned()));
+    fake.on(&blob_of(COMPONENT), Answer::Redirect(format!("http://{}{}", elsewhere.address, blob_of(COMPONENT))));
+    let config = json!({ "auths": { &fake.address: { "username": "u", "password": "p" } } }).to_string();
+    let credentials = Credentials::of_secret(config.as_bytes()).unwrap();
+    let access = Access { credentials, ..Access::default() };
+    let pulled = Pull { access, ..fake.of(fake.image()) }.pull(|_, _| ()).await.unwrap();
+    assert_eq!(pulled.component.bytes(), COMPONENT);
+    assert!(fake.was_asked(&format!("GET {} as Basic", blob_of(COMPONENT))));
+    assert!(elsewhere.was_asked(&format!("GET {} as anonymous", blob_of(COMPONENT))));
+    assert!(!elsewhere.was_asked("as Basic"));
+}
+
+#[tokio::test]
 async fn a_registry_that_is_down_is_unreachable() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let image: ImageRef = format!("oci://{free}/a:1").parse().unwrap();
@@ -269,6 +289,27 @@ async fn what_is_not_signed_is_refused_before_it_is_pulled() {
     let error = Pull { verify, ..fake.of(fake.image()) }.pull(|_, _| ()).await.unwrap_err();
     assert_eq!(error.reason(), "SignatureMissing");
     assert!(!fake.was_asked("/blobs/"));
+}
+
+#[tokio::test]
+async fn an_identity_is_recognised_by_what_a_registry_has_beside_an_image() {
+    let (fake, sigstore) = (Fake::start().await, Sigstore::new());
+    let (manifest, _) = component();
+    let digest = Digest::of(&manifest);
+    let (payload, annotations) = sigstore.simple(digest, SUBJECT, SystemTime::now());
+    fake.on(&blob_of(&payload), bytes(&payload));
+    let mut beside: Value = serde_json::from_slice(&image(PAYLOAD, &payload, payload.len())).unwrap();
+    beside["layers"][0]["annotations"] = json!(annotations);
+    fake.on(&format!("/v2/a/manifests/sha256-{}.sig", digest.full()), bytes(beside.to_string().as_bytes()));
+    let by = |subject: &str| {
+        let (issuer, subject, trusted_root) = (ISSUER.to_owned(), subject.to_owned(), sigstore.trusted_root());
+        let verify = Verify { keyless: vec![Keyless { issuer, subject, trusted_root }], keys: Vec::new() };
+        Pull { verify: Some(verify), ..fake.of(fake.image()) }
+    };
+    let refused = by("https://example.org/other").pull(|_, _| ()).await.unwrap_err();
+    assert_eq!(refused.reason(), "SignatureInvalid");
+    assert!(!fake.was_asked(&blob_of(COMPONENT)), "what is refused is not pulled");
+    assert_eq!(by(SUBJECT).pull(|_, _| ()).await.unwrap().digest, digest);
 }
 
 #[tokio::test(start_paused = true)]

@@ -171,4 +171,4 @@ impl Recogniser {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::registry) mod tests;

@@ -17,12 +17,12 @@ use crate::registry::reference::sha256;
 
 const GITHUB: &str = "https://token.actions.githubusercontent.com";
 const GITHUB_LOGIN: &str = "https://github.com/login/oauth";
-const ISSUER: &str = "https://issuer.example.org";
-const SUBJECT: &str = "https://example.org/workflow";
+pub(in crate::registry) const ISSUER: &str = "https://issuer.example.org";
+pub(in crate::registry) const SUBJECT: &str = "https://example.org/workflow";
 /// The extension in which an authority of Sigstore says who proved the identity.
 const ISSUER_EXTENSION: &[u64] = &[1, 3, 6, 1, 4, 1, 57264, 1, 1];
 
-struct Sigstore {
+pub(in crate::registry) struct Sigstore {
     authority: CertifiedIssuer<'static, KeyPair>,
     log: KeyPair,
 }
@@ -40,7 +40,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Sigstore {
-    fn new() -> Self {
+    pub(in crate::registry) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -48,7 +48,7 @@ impl Sigstore {
         Self { authority, log: KeyPair::generate().unwrap() }
     }
 
-    fn trusted_root(&self) -> String {
+    pub(in crate::registry) fn trusted_root(&self) -> String {
         let valid = json!({ "start": "2020-01-01T00:00:00Z" });
         let log = self.log.subject_public_key_info();
         json!({
@@ -72,6 +72,17 @@ impl Sigstore {
 
     /// Signs the image with this digest as this subject, in the older form of cosign, and logs it then.
     fn sign(&self, digest: Digest, subject: &str, logged: SystemTime) -> Signature {
+        let (payload, annotations) = self.simple(digest, subject, logged);
+        Signature::Simple(Signed::read(payload, &annotations).unwrap())
+    }
+
+    /// A payload, and the annotations beside it.
+    pub(in crate::registry) fn simple(
+        &self,
+        digest: Digest,
+        subject: &str,
+        logged: SystemTime,
+    ) -> (Vec<u8>, BTreeMap<String, String>) {
         let own = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.subject_alt_names = vec![SanType::URI(subject.try_into().unwrap())];
@@ -102,7 +113,7 @@ impl Sigstore {
             ("dev.sigstore.cosign/chain".to_owned(), self.authority.pem()),
             ("dev.sigstore.cosign/bundle".to_owned(), self.log(&body, logged).to_string()),
         ]);
-        Signature::Simple(Signed::read(payload, &annotations).unwrap())
+        (payload, annotations)
     }
 
     /// What the log answers: a promise to hold this entry.
