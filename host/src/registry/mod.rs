@@ -1,7 +1,12 @@
 //! Components in registries: found by `oci://` references, pulled by digest, checked for who signed them.
 //!
 //! A registry is not trusted. What it serves is bound in size and time, each blob is checked against the digest that
-//! was asked for, and a tag is resolved once. A host asks through [`process`], so that no answer uses its memory.
+//! was asked for, and a tag is resolved once.
+//!
+//! A host asks by a [`Puller`], in a confined process: [`Puller::resolve`] follows a tag at the price of one small request or
+//! two, and [`Puller::pull`] takes a [`Pull`], which says where the component is, how its registry is reached and who must have
+//! signed it. The caller reads the pull secret ([`Credentials::of_secret`]) and the CA bundle. `hotshoe pull` asks in its own
+//! process.
 //!
 //! | file | contents |
 //! |---|---|

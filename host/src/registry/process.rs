@@ -13,7 +13,7 @@ use std::process::Stdio;
 
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
@@ -56,13 +56,20 @@ struct Request {
     only_resolve: bool,
 }
 
-/// What it answers, as the first line of its standard output. After that come so many bytes of the manifest, and the
-/// component.
+/// What it answers, as the first line of its standard output. After that come so many bytes of the manifest, and so many
+/// of the component.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Resolved(Digest),
-    Pulled { digest: Digest, manifest: usize },
+    Pulled { digest: Digest, manifest: u64, component: u64 },
     Failed(RegistryError),
+}
+
+/// An answer with what comes after it.
+struct Answered {
+    answer: Answer,
+    manifest: Vec<u8>,
+    component: Vec<u8>,
 }
 
 /// Pulls in child processes, a few at a time.
@@ -92,9 +99,10 @@ impl Puller {
             return Ok(digest);
         }
         let pull = Pull { image: image.clone(), access: access.clone(), most: 0, verify: None };
-        match self.ask(&pull, true).await? {
-            (Answer::Resolved(digest), _) => Ok(digest),
-            _ => Err(misunderstood(image)),
+        match self.ask(&pull, true).await?.answer {
+            Answer::Resolved(digest) => Ok(digest),
+            Answer::Failed(error) => Err(error),
+            Answer::Pulled { .. } => Err(misunderstood(image)),
         }
     }
 
@@ -103,21 +111,21 @@ impl Puller {
     /// # Errors
     /// If it cannot be pulled, is none, or is not signed as it must be.
     pub async fn pull(&self, pull: &Pull) -> Result<Pulled, RegistryError> {
-        let (answer, rest) = self.ask(pull, false).await?;
+        let answered = self.ask(pull, false).await?;
         let image = pull.image.clone();
         // Large ones are not hashed on the thread that reconciles.
-        let checked = tokio::task::spawn_blocking(move || pulled(&image, &answer, rest));
+        let checked = tokio::task::spawn_blocking(move || answered.pulled(&image));
         checked.await.unwrap_or_else(|error| Err(failed(&pull.image, error.to_string())))
     }
 
-    /// Asks a child, which dies with the future. Returns its answer with what comes after that.
-    async fn ask(&self, pull: &Pull, only_resolve: bool) -> Result<(Answer, Vec<u8>), RegistryError> {
+    /// Asks a child, which dies with the future.
+    async fn ask(&self, pull: &Pull, only_resolve: bool) -> Result<Answered, RegistryError> {
         let _turn = self.turn.acquire().await.map_err(|error| failed(&pull.image, error.to_string()))?;
         let late = |_| RegistryError::TimedOut { registry: pull.image.registry().to_owned(), time: PULL_TIME };
         tokio::time::timeout(PULL_TIME, self.run(pull, only_resolve)).await.map_err(late)?
     }
 
-    async fn run(&self, pull: &Pull, only_resolve: bool) -> Result<(Answer, Vec<u8>), RegistryError> {
+    async fn run(&self, pull: &Pull, only_resolve: bool) -> Result<Answered, RegistryError> {
         let image = &pull.image;
         let broken = |error: io::Error| failed(image, format!("{}: {error}", self.program.display()));
         let access = Access { credentials: pull.access.credentials.only_of(image), ..pull.access.clone() };
@@ -131,11 +139,10 @@ impl Puller {
                 let _ = stdin.write_all(&request).await;
             }
         };
-        let most = ANSWER + MANIFEST_BYTES.0 + pull.most;
-        let ((), output, words) = tokio::join!(feed, read(stdout, most), read(stderr, ANSWER));
+        let ((), answered, words) = tokio::join!(feed, read_answer(stdout, pull.most), read(stderr, ANSWER));
         let status = child.wait().await.map_err(broken)?;
         match status.code() {
-            Some(0) => answer(image, output.map_err(broken)?),
+            Some(0) => answered.map_err(|_| misunderstood(image)),
             Some(_) => {
                 let words = words.unwrap_or_default();
                 Err(failed(image, clean(String::from_utf8_lossy(&words).trim().to_owned(), 1_000)))
@@ -176,27 +183,40 @@ fn misunderstood(image: &ImageRef) -> RegistryError {
     failed(image, "the process that pulls answered something else than it was asked for".to_owned())
 }
 
-/// Splits what the child wrote into its answer and what comes after that.
-fn answer(image: &ImageRef, mut output: Vec<u8>) -> Result<(Answer, Vec<u8>), RegistryError> {
-    let end = output.iter().position(|byte| *byte == b'\n').ok_or_else(|| misunderstood(image))?;
-    let rest = output.split_off(end + 1);
-    match serde_json::from_slice(&output).map_err(|_| misunderstood(image))? {
-        Answer::Failed(error) => Err(error),
-        answer => Ok((answer, rest)),
+impl Answered {
+    /// Takes the component, if it is that of the image that was asked for.
+    fn pulled(self, image: &ImageRef) -> Result<Pulled, RegistryError> {
+        match self.answer {
+            Answer::Pulled { digest, .. } if image.digest().is_none_or(|asked| asked == digest) => {
+                Pulled::of(image, digest, self.manifest, self.component)
+            }
+            Answer::Failed(error) => Err(error),
+            _ => Err(misunderstood(image)),
+        }
     }
 }
 
-/// Takes the component out of an answer, if it is that of the image that was asked for.
-fn pulled(image: &ImageRef, answer: &Answer, mut rest: Vec<u8>) -> Result<Pulled, RegistryError> {
-    match *answer {
-        Answer::Pulled { digest, manifest }
-            if manifest <= rest.len() && image.digest().is_none_or(|asked| asked == digest) =>
-        {
-            let component = rest.split_off(manifest);
-            Pulled::of(image, digest, rest, component)
-        }
-        _ => Err(misunderstood(image)),
-    }
+/// Reads what the child writes, into buffers of the size that it says, which are the only ones. The child may say and write
+/// anything: a component has `most` bytes.
+async fn read_answer(stream: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<Answered> {
+    let mut stream = BufReader::new(stream.ok_or(io::ErrorKind::BrokenPipe)?);
+    let mut line = Vec::new();
+    (&mut stream).take(ANSWER).read_until(b'\n', &mut line).await?;
+    let answer = serde_json::from_slice(&line)?;
+    let (manifest, component) = match answer {
+        Answer::Pulled { manifest, component, .. } => (manifest, component),
+        Answer::Resolved(_) | Answer::Failed(_) => (0, 0),
+    };
+    let manifest = read_exactly(&mut stream, manifest, MANIFEST_BYTES.0).await?;
+    let component = read_exactly(&mut stream, component, most).await?;
+    Ok(Answered { answer, manifest, component })
+}
+
+async fn read_exactly(stream: &mut (impl AsyncRead + Unpin), length: u64, most: u64) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(length).ok().filter(|_| length <= most).ok_or(io::ErrorKind::InvalidData)?;
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes).await?;
+    Ok(bytes)
 }
 
 /// Reads to the end or up to `cap` bytes: the child may write without end.
@@ -237,11 +257,12 @@ async fn done(pull: &Pull, only_resolve: bool) -> Result<(Answer, Option<Pulled>
         return Ok((Answer::Resolved(pull.resolve_by(&connection).await?), None));
     }
     let pulled = pull.pull_by(&connection, |_, _| ()).await?;
-    Ok((Answer::Pulled { digest: pulled.digest, manifest: pulled.manifest.len() }, Some(pulled)))
+    let (manifest, component) = (pulled.manifest.len() as u64, pulled.component.bytes().len() as u64);
+    Ok((Answer::Pulled { digest: pulled.digest, manifest, component }, Some(pulled)))
 }
 
 /// Bounds the memory of this process, which is the first to be killed if that of all runs out, and dies with its host.
-/// The component is in it once more while it grows.
+/// Beside the component, the client has its buffers.
 fn limit(component: u64) -> io::Result<()> {
     let at_most = |bound| Rlimit { current: Some(bound), maximum: Some(bound) };
     setrlimit(Resource::As, at_most(PULL_MEMORY.0 + 3 * component))?;
@@ -261,44 +282,55 @@ mod tests {
         "oci://a.b/c:1".parse().unwrap()
     }
 
-    #[test]
-    fn an_answer_is_split_from_what_comes_after_it_whatever_is_in_that() {
-        let digest = Digest::of(b"");
-        let line = serde_json::to_string(&Answer::Pulled { digest, manifest: 1 }).unwrap();
-        let (found, rest) = answer(&image(), [line.as_bytes(), b"\n\0a\nb"].concat()).unwrap();
-        assert!(matches!(found, Answer::Pulled { manifest: 1, .. }));
-        assert_eq!(rest, b"\0a\nb");
-        for wrong in [line.as_bytes(), b"{}\n"] {
-            assert_eq!(answer(&image(), wrong.to_vec()).err(), Some(misunderstood(&image())));
-        }
+    async fn read(most: u64, parts: &[&[u8]]) -> Result<Result<Pulled, RegistryError>, io::ErrorKind> {
+        let output = parts.concat();
+        let answered = read_answer(Some(output.as_slice()), most).await.map_err(|error| error.kind())?;
+        Ok(answered.pulled(&image().pinned(Digest::of(&hostile::component().0))))
     }
 
-    #[test]
-    fn an_error_is_the_same_on_the_other_side() {
-        let error = RegistryError::TooLarge { image: "oci://a.b/c".to_owned(), size: 2, limit: 1 };
-        let line = serde_json::to_string(&Answer::Failed(error.clone())).unwrap() + "\n";
-        assert_eq!(answer(&image(), line.into_bytes()).err(), Some(error));
+    fn line(of: &[u8], manifest: usize, component: usize) -> Vec<u8> {
+        let (manifest, component) = (manifest as u64, component as u64);
+        let answer = Answer::Pulled { digest: Digest::of(of), manifest, component };
+        [serde_json::to_vec(&answer).unwrap(), b"\n".to_vec()].concat()
     }
 
-    #[test]
-    fn a_child_that_was_taken_over_passes_off_no_other_bytes_under_a_digest() {
+    #[tokio::test]
+    async fn a_child_that_was_taken_over_passes_off_no_other_bytes_under_a_digest() {
         let (manifest, component) = hostile::component();
-        let asked = image().pinned(Digest::of(&manifest));
-        let answered = |of: &[u8], length, rest: &[&[u8]]| {
-            let answer = Answer::Pulled { digest: Digest::of(of), manifest: length };
-            pulled(&asked, &answer, rest.concat())
-        };
-        let length = manifest.len();
-        let whole = answered(&manifest, length, &[&manifest, &component]).unwrap();
+        let (m, c) = (manifest.len(), component.len());
+        let whole = read(100, &[&line(&manifest, m, c), &manifest, &component]).await.unwrap().unwrap();
         assert_eq!((whole.digest, whole.component.bytes()), (Digest::of(&manifest), component.as_slice()));
         let other = [manifest.as_slice(), b" "].concat();
-        for (answered, reason) in [
-            (answered(&manifest, length, &[&manifest, b"\0asm\x0d\0\x01\0other"]), "WrongDigest"),
-            (answered(&manifest, length + 1, &[&other, &component]), "WrongDigest"),
-            (answered(&other, length + 1, &[&other, &component]), "PullFailed"),
-            (answered(&manifest, usize::MAX, &[&manifest, &component]), "PullFailed"),
+        let changed = [component.as_slice(), b"other"].concat();
+        for (parts, reason) in [
+            ([&line(&manifest, m, c + 5), &manifest, &changed], "WrongDigest"),
+            ([&line(&manifest, m + 1, c), &other, &component], "WrongDigest"),
+            ([&line(&other, m + 1, c), &other, &component], "PullFailed"),
         ] {
-            assert_eq!(answered.unwrap_err().reason(), reason);
+            assert_eq!(read(100, &parts.map(Vec::as_slice)).await.unwrap().unwrap_err().reason(), reason);
         }
+    }
+
+    #[tokio::test]
+    async fn no_more_is_read_of_a_child_than_was_asked_for() {
+        let (manifest, component) = hostile::component();
+        let (m, c) = (manifest.len(), component.len());
+        for (most, line, kind) in [
+            (c - 1, line(&manifest, m, c), io::ErrorKind::InvalidData),
+            (c, line(&manifest, usize::MAX, c), io::ErrorKind::InvalidData),
+            (100, line(&manifest, m, c + 1), io::ErrorKind::UnexpectedEof),
+        ] {
+            assert_eq!(read(most as u64, &[&line, &manifest, &component]).await.unwrap_err(), kind);
+        }
+        for output in [b"{}\n".to_vec(), Vec::new(), vec![b' '; 1 << 20]] {
+            assert!(read(100, &[&output]).await.is_err());
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_is_the_same_on_the_other_side() {
+        let error = RegistryError::TooLarge { image: "oci://a.b/c".to_owned(), size: 2, limit: 1 };
+        let line = serde_json::to_string(&Answer::Failed(error.clone())).unwrap() + "\n";
+        assert_eq!(read(100, &[line.as_bytes()]).await, Ok(Err(error)));
     }
 }

@@ -186,7 +186,8 @@ async fn collect(
     if stream.content_length.is_some_and(|length| length > size) {
         return Err(longer());
     }
-    let mut bytes = Vec::new();
+    // Those who ask have bounded it.
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|error| failed(image, &error))?;
         if (bytes.len() + chunk.len()) as u64 > size {

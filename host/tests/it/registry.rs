@@ -82,7 +82,9 @@ async fn a_token_that_is_no_header_ends_the_process_that_pulls_and_nothing_else(
 
 #[tokio::test]
 async fn an_error_of_the_registry_is_the_same_in_the_host() {
-    let pull = registry(|_, client| write!(client, "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"));
+    let pull = registry(|_, client| {
+        write!(client, "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+    });
     assert_eq!(refusal(&pull).await, RegistryError::ImageNotFound { image: pull.image.to_string() });
     let resolved = Puller::new(HOTSHOE.into()).resolve(&pull.image, &pull.access).await;
     assert_eq!(resolved.unwrap_err().reason(), "ImageNotFound");

@@ -1,11 +1,14 @@
 //! How a registry is reached: credentials, certificates, proxies.
 
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write, copy};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hotshoe::registry::process::VERB;
+use hotshoe::registry::{Access, Pull};
 use hotshoe_tests::Registry;
 use hotshoe_tests::registry::{LOGIN, Start};
 use serde_json::json;
@@ -111,6 +114,29 @@ fn the_proxy_of_the_environment_is_used_except_where_it_is_not_wanted() {
     let error = push(NAME).refused();
     assert!(error.contains("cannot reach") && error.contains("NO_PROXY"), "{error}");
     assert!(asked.try_recv().is_err(), "the proxy was asked");
+}
+
+#[test]
+fn the_confined_process_uses_the_proxy_of_the_environment_too() {
+    let registry = Registry::with(Start { names: &[NAME], ..Start::default() });
+    let (address, asked) = proxy(registry.port());
+    let authorities = Some(fs::read_to_string(registry.file("ca.pem")).expect("an authority"));
+    let pull = Pull {
+        image: format!("oci://{NAME}:{}/a:1", registry.port()).parse().expect("a reference"),
+        access: Access { authorities, ..Access::default() },
+        most: 1,
+        verify: None,
+    };
+    // What the host writes to it.
+    let request = json!({ "pull": pull, "only_resolve": true }).to_string();
+    let desk = Desk::new();
+    desk.write("request", request);
+    let mut command = desk.command(&hotshoe_tests::host::program());
+    command.arg(VERB).env("HTTPS_PROXY", format!("http://{address}"));
+    command.stdin(File::open(desk.path("request")).expect("a file"));
+    let answer = Ended::of(command.output().expect("hotshoe runs")).done();
+    assert!(answer.contains("ImageNotFound"), "nothing was pushed: {answer}");
+    assert_eq!(asked.try_recv().as_deref(), Ok(&*format!("CONNECT {NAME}:{} HTTP/1.1", registry.port())));
 }
 
 #[test]

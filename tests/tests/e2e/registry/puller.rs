@@ -1,6 +1,7 @@
 //! What the host does: it asks a registry in a confined process.
 
 use hotshoe::registry::{Access, Credentials, ImageRef, Pull, Pulled, Puller, RegistryError, Verify};
+use hotshoe_core::model::limits::COMPONENT_BYTES;
 use hotshoe_tests::Registry;
 use hotshoe_tests::host::program;
 use hotshoe_tests::registry::{LOGIN, Start};
@@ -55,6 +56,29 @@ fn a_tag_is_followed_and_what_is_pinned_stays_until_it_is_deleted() {
         let gone = pull(&pinned, &access).await.expect_err("it was deleted");
         assert_eq!(gone.reason(), "ImageNotFound", "{gone}");
         assert!(gone.to_string().contains(&pinned.to_string()), "{gone}");
+    });
+}
+
+#[test]
+fn the_largest_component_fits_into_the_process_that_pulls_and_one_more_byte_does_not() {
+    let registry = Registry::start();
+    let most = COMPONENT_BYTES.cap.0;
+    // A custom section, or anything: it is not looked at before it is loaded.
+    let mut bytes = component();
+    bytes.resize(usize::try_from(most).expect("a length"), 7);
+    let put = |tag: &str, bytes: &[u8]| {
+        let config = registry.blob("a", "application/vnd.wasm.config.v0+json", b"{}");
+        let layer = registry.blob("a", "application/wasm", bytes);
+        let kind = "application/vnd.oci.image.manifest.v1+json";
+        registry.put("a", tag, &json!({ "schemaVersion": 2, "mediaType": kind, "config": config, "layers": [layer] }));
+        Pull { image: image(&registry.image(&format!("a:{tag}"))), access: Access::default(), most, verify: None }
+    };
+    hotshoe_tests::run(async {
+        let pulled = puller().pull(&put("largest", &bytes)).await.expect("a component");
+        assert!(pulled.component.bytes() == bytes);
+        bytes.push(7);
+        let error = puller().pull(&put("larger", &bytes)).await.expect_err("it is too large");
+        assert_eq!(error.reason(), "ComponentTooLarge", "{error}");
     });
 }
 
