@@ -344,7 +344,7 @@ test-plugin *arguments: build-host
 
 # The host from outside, on a real control plane
 [group('test')]
-test-e2e *arguments: build fixtures control-plane
+test-e2e *arguments: build fixtures control-plane registry
     {{ waiting }} cargo test {{ cargo }} -p hotshoe-tests "$@"
 
 # A plugin that attacks, beside a healthy one: every row of the table in docs/src/security.md. Part of test-e2e
@@ -534,6 +534,11 @@ build-host: toolchain
 [private]
 fixtures: build-host
     @for name in faulty faulty-python hostile marked; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
+
+# A registry, and a client of another make, for the tests.
+[private]
+registry:
+    @tests/registry/install.sh
 
 [private]
 control-plane:

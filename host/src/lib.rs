@@ -17,7 +17,8 @@
 //! | [`shadow`] | two revisions asked about one parent | reconcile and below |
 //! | [`reconcile`] | observe, decide, check, apply, report | cluster and below |
 //! | [`cluster`] | all contact with the API server; the only place for `kube` | telemetry and below |
-//! | [`config`] | flags, environment and `plugin.yaml`, validated | sandbox, core |
+//! | [`config`] | flags, environment, `plugin.yaml` and `Plugin` objects, validated | registry, sandbox, core |
+//! | [`registry`] | components in registries, and who signed them | sandbox, core |
 //! | [`telemetry`] | metrics | sandbox, core |
 //! | [`sandbox`] | all contact with wasmtime and with plugin bytes | core |
 //! | [`hotshoe_core`] | pure: model, check, diff, flow, rbac, comparing two decisions | |
@@ -27,6 +28,7 @@ pub mod cluster;
 pub mod config;
 pub mod fleet;
 pub mod reconcile;
+pub mod registry;
 pub mod rollout;
 pub mod sandbox;
 pub mod server;

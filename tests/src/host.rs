@@ -408,7 +408,7 @@ impl Drop for Host {
 }
 
 /// A shell that ends a process when its own input ends: with this process, however that ends.
-fn leash(process: u32) -> Child {
+pub(crate) fn leash(process: u32) -> Child {
     let script = format!("read -r _; kill -9 {process} 2>/dev/null");
     Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).spawn().expect("a shell")
 }

@@ -8,6 +8,7 @@
 //! | `scene.rs` | a namespace with a running host: where a test begins |
 //! | `guests.rs` | components: built, changed in a word, broken |
 //! | `kube.rs` | the plain client |
+//! | `registry.rs` | a registry as a process |
 //! | `audit.rs` | who wrote what, as the API server recorded it |
 //! | `webhook.rs` | a mutating webhook, served by the test |
 //! | `wait.rs` | waiting for a condition with a deadline |
@@ -20,6 +21,7 @@ pub mod control_plane;
 pub mod guests;
 pub mod host;
 pub mod kube;
+pub mod registry;
 pub mod scene;
 pub mod wait;
 pub mod webhook;
@@ -28,6 +30,7 @@ pub use control_plane::ControlPlane;
 pub use host::Host;
 pub use hotshoe_attacks::{self as attacks, kinds};
 pub use kube::{Kube, Refused};
+pub use registry::Registry;
 pub use scene::{Scene, memcached};
 pub use wait::run;
 

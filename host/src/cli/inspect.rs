@@ -55,6 +55,7 @@ impl Asked {
             descriptor: self.revision.descriptor(),
             removes_finalizers: !self.config.predecessors.finalizers().is_empty(),
             deletes_parents: self.config.deletion_policy == DeletionPolicy::Delete,
+            pull_secret: self.config.source.pull_secret.as_deref(),
         }
     }
 }

@@ -8,10 +8,12 @@
 
 pub mod admit;
 pub mod approve;
+mod attempt;
 pub mod build;
 pub mod compile;
 pub mod crd;
 pub mod doctor;
+pub mod fetch_component;
 pub mod grants;
 pub mod history;
 pub mod host_client;
@@ -19,7 +21,10 @@ pub mod inspect;
 pub mod kubectl;
 pub mod new;
 pub mod project;
+pub mod pull;
+pub mod push;
 pub mod rbac;
+mod registry_access;
 pub mod reload;
 pub mod rollback;
 pub mod run;
@@ -53,6 +58,8 @@ enum Verb {
     New(Box<new::Args>),
     Build(build::Args),
     Test(test::Args),
+    Push(push::Args),
+    Pull(pull::Args),
     Crd(crd::Args),
     Grants(grants::Args),
     Rbac(rbac::Args),
@@ -72,6 +79,8 @@ enum Verb {
     },
     #[command(hide = true)]
     CompileComponent(compile::Args),
+    #[command(hide = true)]
+    FetchComponent(fetch_component::Args),
 }
 
 impl Cli {
@@ -97,6 +106,8 @@ impl Cli {
             Verb::New(args) => args.run(),
             Verb::Build(args) => args.run(),
             Verb::Test(args) => runtime()?.block_on(args.run()),
+            Verb::Push(args) => runtime()?.block_on(args.run()),
+            Verb::Pull(args) => runtime()?.block_on(args.run()),
             Verb::Crd(args) => args.run(),
             Verb::Grants(args) => runtime()?.block_on(args.run()),
             Verb::Rbac(args) => runtime()?.block_on(args.run()),
@@ -115,6 +126,7 @@ impl Cli {
                 Ok(ExitCode::SUCCESS)
             }
             Verb::CompileComponent(args) => args.run(),
+            Verb::FetchComponent(args) => runtime()?.block_on(args.run()),
         }
     }
 }

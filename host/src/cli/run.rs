@@ -28,6 +28,7 @@ use crate::config::socket;
 use crate::config::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, LISTEN, PluginConfig};
 use crate::fleet::Fleet;
 use crate::fleet::objects::Objects;
+use crate::registry::Puller;
 use crate::rollout;
 use crate::rollout::history::Room;
 use crate::rollout::managed_plugin::Shared;
@@ -195,6 +196,7 @@ impl Args {
             engine,
             room: Arc::new(Room::new(self.cache_bytes, compiler.cache())),
             compiler,
+            puller: Puller::of_this_binary(),
             kept: self.cache.clone().or_else(compile::cache_dir),
             host,
         });

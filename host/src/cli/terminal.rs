@@ -92,6 +92,11 @@ pub(super) fn quietly(ended: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCod
     }
 }
 
+/// Whether a person reads the notes as they are printed.
+pub(super) fn is_watched() -> bool {
+    stderr().is_terminal()
+}
+
 /// Whether to print in colour: to a terminal, unless plain text is asked for (<https://no-color.org>).
 pub(super) fn is_coloured(output: &impl IsTerminal) -> bool {
     output.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())

@@ -24,6 +24,7 @@ pub mod outage;
 pub mod ownership;
 pub mod parent;
 pub mod plugin_object;
+pub mod pull_secret;
 pub mod rate_limit;
 pub mod raw_object;
 pub mod repair;

@@ -2,16 +2,18 @@
 //! `plugin.yaml` and for the cluster object.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::registry::Verify;
 use hotshoe_core::check::finalizer::Named;
 use hotshoe_core::check::grant::Rule;
 use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::flow::retry::RetryOverrides;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::limits::Overrides;
+use hotshoe_core::model::limits::{Overrides, Span};
 use hotshoe_core::model::predecessors::Predecessor;
 
 /// `apiVersion` of a `Plugin`.
@@ -140,14 +142,44 @@ pub struct Source {
     /// A key of a ConfigMap in the host's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map: Option<ConfigMapKey>,
+    /// An image of a registry: `oci://REGISTRY/REPOSITORY:TAG`, or with `@sha256:DIGEST`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oci: Option<String>,
+    /// A Secret of the type `kubernetes.io/dockerconfigjson` in the host's namespace, for the registry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_secret: Option<String>,
+    /// Certificates in PEM of the authorities of the registry, beside those that the host's system trusts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_bundle: Option<String>,
+    /// Whether the registry is asked without TLS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plain_http: bool,
+    /// How often it is looked whether the tag means another image; 1m unless said otherwise, 10s at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Span>,
+    /// Who must have signed the image. One that is not signed so is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
 }
 
 impl Source {
-    /// Returns whether exactly one place is named.
+    /// Returns whether exactly one place is named, and nothing beside it that only an image has.
     pub fn is_one(&self) -> bool {
-        usize::from(self.file.is_some()) + usize::from(self.config_map.is_some()) == 1
+        let named = [self.file.is_some(), self.config_map.is_some(), self.oci.is_some()];
+        let of_image = [self.pull_secret.is_some(), self.ca_bundle.is_some(), self.plain_http, self.verify.is_some()];
+        let count = named.into_iter().filter(|named| *named).count();
+        count == 1 && (self.oci.is_some() || !of_image.contains(&true))
+    }
+
+    /// Returns how often a tag is looked up.
+    pub fn interval(&self) -> Duration {
+        self.interval.map_or(INTERVAL, |interval| interval.0.max(LEAST_INTERVAL))
     }
 }
+
+/// How often a tag is looked up, unless said otherwise, and at most.
+const INTERVAL: Duration = Duration::from_secs(60);
+const LEAST_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A key of a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

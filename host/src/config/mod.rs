@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::config::manifest::{DeletionPolicy, DigestPrefix, Mode, PluginSpec, ShardBy, Source};
+use crate::registry::ImageRef;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::followed_file;
 use hotshoe_core::check::finalizer;
@@ -439,7 +440,16 @@ fn take_control(spec: &mut PluginSpec) -> anyhow::Result<Control> {
 /// # Errors
 /// When the source is not exactly one, or none that such a plugin can have.
 fn places(name: &str, source: &Source, origin: &Origin, host: &HostSettings) -> anyhow::Result<Vec<PathBuf>> {
-    ensure!(source.is_one(), "spec.source must name exactly one of file and configMap");
+    ensure!(
+        source.is_one(),
+        "spec.source must name exactly one of file, configMap and oci, and pullSecret, caBundle, plainHttp and verify only beside oci"
+    );
+    if let Some(image) = &source.oci {
+        image.parse::<ImageRef>().context("spec.source.oci")?;
+    }
+    if let Some(verify) = &source.verify {
+        verify.check().context("spec.source.verify")?;
+    }
     match (origin, &source.file, &host.fetched) {
         (Origin::File(path), Some(file), _) => Ok(candidates(path, file)),
         (Origin::Object { .. }, Some(file), _) => files_of_host(name, file, &host.files),

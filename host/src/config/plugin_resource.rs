@@ -171,6 +171,7 @@ pub fn definition() -> Result<Value, Error> {
         .rule("", not_reserved())
         .rule("spec", same_shards())
         .rule("spec.source", one_source())
+        .rule("spec.source", only_of_images())
         .rule("spec.parent", same_parent());
     let mut definition = CustomResource::new(GROUP, KIND)
         .cluster_scoped()
@@ -200,8 +201,15 @@ fn not_reserved() -> Rule {
 }
 
 fn one_source() -> Rule {
-    Rule::new("[has(self.file), has(self.configMap)].filter(named, named).size() == 1")
-        .message("Exactly one of file and configMap must be named.")
+    Rule::new("[has(self.file), has(self.configMap), has(self.oci)].filter(named, named).size() == 1")
+        .message("Exactly one of file, configMap and oci must be named.")
+}
+
+fn only_of_images() -> Rule {
+    Rule::new(
+        "has(self.oci) || !(has(self.pullSecret) || has(self.caBundle) || has(self.plainHttp) || has(self.verify))",
+    )
+    .message("pullSecret, caBundle, plainHttp and verify are for oci alone.")
 }
 
 fn same_shards() -> Rule {

@@ -7,14 +7,26 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
 use crate::cluster::config_map;
 use crate::cluster::config_map::Found;
+use crate::cluster::pull_secret;
 use crate::config::manifest::{ConfigMapKey, Source};
+use crate::registry::{Access, Credentials, ImageRef, Pull, RegistryError};
 use crate::rollout::managed_plugin::{Fetched, ManagedPlugin};
 use crate::sandbox::safe_file;
+use hotshoe_core::flow::backoff::doubled;
+use hotshoe_core::model::digest::Digest;
+
+/// How long after a failure a registry is asked again, and the longest that it grows to.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// Why a component cannot be fetched: in one word, and in words.
+type Failure = (&'static str, String);
 
 /// Fetches what the source has, again whenever that or the source changes, until the plugin is stopped.
 pub(crate) async fn run(plugin: Arc<ManagedPlugin>) {
@@ -36,10 +48,78 @@ async fn is_another(plugin: &ManagedPlugin, source: &Source) {
 }
 
 async fn follow(plugin: &Arc<ManagedPlugin>, source: &Source) {
-    match &source.config_map {
-        Some(key) => follow_config_map(plugin, key).await,
-        None => std::future::pending().await,
+    match (&source.config_map, &source.oci) {
+        (Some(key), _) => follow_config_map(plugin, key).await,
+        (None, Some(image)) => follow_image(plugin, source, image).await,
+        (None, None) => std::future::pending().await,
     }
+}
+
+/// Pulls what an image has, and looks again and again whether its tag means another by now.
+async fn follow_image(plugin: &Arc<ManagedPlugin>, source: &Source, image: &str) {
+    // It was read before when the object was.
+    let Ok(image) = image.parse::<ImageRef>() else { return std::future::pending().await };
+    let (mut pulled, mut failures) = (None, 0);
+    loop {
+        match pull_news(plugin, source, &image, pulled).await {
+            Ok(digest) => (pulled, failures) = (Some(digest), 0),
+            Err((reason, message)) => {
+                fail(plugin, reason, message);
+                failures += 1;
+            }
+        }
+        let pause = if failures > 0 { doubled(AFTER_FAILURE, failures - 1, LONGEST) } else { source.interval() };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Pulls the image that the reference means now, unless it was. Returns its digest.
+async fn pull_news(
+    plugin: &Arc<ManagedPlugin>,
+    source: &Source,
+    image: &ImageRef,
+    before: Option<Digest>,
+) -> Result<Digest, Failure> {
+    let access = access(plugin, source).await?;
+    let failed = |error: RegistryError| (error.reason(), error.to_string());
+    let puller = &plugin.shared.puller;
+    let digest = puller.resolve(image, &access).await.map_err(failed)?;
+    let resolved = image.pinned(digest).to_string();
+    if before == Some(digest) {
+        *plugin.fetched.lock() = Fetched { resolved: Some(resolved), failing: None };
+        return Ok(digest);
+    }
+    let most = plugin.plugin().limits.component_bytes.0;
+    let pull = Pull { image: image.pinned(digest), access, most, verify: source.verify.clone() };
+    let pulled = puller.pull(&pull).await.map_err(failed)?;
+    tracing::info!(plugin = &*plugin.controller.name, image = resolved, "the component was pulled");
+    store(plugin, pulled.component.bytes().to_vec(), resolved).await;
+    Ok(digest)
+}
+
+/// Returns how the registry is reached.
+async fn access(plugin: &Arc<ManagedPlugin>, source: &Source) -> Result<Access, Failure> {
+    let (authorities, plain_http) = (source.ca_bundle.clone(), source.plain_http);
+    let Some(name) = &source.pull_secret else {
+        return Ok(Access { credentials: Credentials::default(), authorities, plain_http });
+    };
+    let (shared, reason) = (&plugin.shared, "PullSecretMissing");
+    let namespace = &*shared.host.namespace;
+    let read = pull_secret::read(&shared.cluster, namespace, name).await;
+    let value = read.map_err(|error| {
+        (
+            reason,
+            format!("{error}; create it in {namespace}, and grant the host what `hotshoe rbac --plugin-only` prints"),
+        )
+    })?;
+    let value = value.ok_or_else(|| {
+        (
+            reason,
+            format!("the Secret {name} has no .dockerconfigjson; create it by `kubectl create secret docker-registry`"),
+        )
+    })?;
+    let credentials = Credentials::of_secret(&value).map_err(|error| (error.reason(), error.to_string()))?;
+    Ok(Access { credentials, authorities, plain_http })
 }
 
 async fn follow_config_map(plugin: &Arc<ManagedPlugin>, ConfigMapKey { name, key }: &ConfigMapKey) {

@@ -17,6 +17,7 @@ use crate::cluster::watch::Watches;
 use crate::config::{HostSettings, PluginConfig};
 use crate::reconcile::controller::{Controller, Share};
 use crate::reconcile::views;
+use crate::registry::Puller;
 use crate::rollout::history::{Entry, History, Room};
 use crate::rollout::host_lock::{self, HostLock, LockError};
 use crate::rollout::status::{InProgress, MemoryStatus, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
@@ -49,6 +50,8 @@ pub struct Shared {
     pub engine: Engine,
     /// Compiles them.
     pub compiler: Compiler,
+    /// Pulls them from registries.
+    pub puller: Puller,
     /// The settings for all plugins, such as the namespace of their ServiceAccounts.
     pub host: HostSettings,
     /// The directory of histories and kept components.

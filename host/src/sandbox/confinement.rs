@@ -24,7 +24,7 @@ use seccompiler::{
 };
 
 /// The newest Landlock whose rights are known here. An older kernel has fewer, and what it has is in force.
-const LANDLOCK: ABI = ABI::V6;
+pub const LANDLOCK: ABI = ABI::V6;
 
 /// What of a process's confinement is not in force, in words.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,8 @@ impl Confinement {
         self.missing.is_empty()
     }
 
-    fn note<E: fmt::Display>(&mut self, what: &str, set: Result<(), E>) {
+    /// Notes `what` as missing, if it could not be set.
+    pub fn note<E: fmt::Display>(&mut self, what: &str, set: Result<(), E>) {
         if let Err(error) = set {
             self.missing.push(format!("{what}: {error}"));
         }
@@ -64,11 +65,13 @@ pub fn confine() -> Confinement {
 
 /// Why Landlock is not in force.
 #[derive(Debug, thiserror::Error)]
-enum NoLandlock {
+pub enum NoLandlock {
+    /// The kernel has none.
     #[error(
         "this kernel has none, or it is not enabled (Linux 5.13 or newer has it, with `landlock` in the parameter lsm)"
     )]
     NotThere,
+    /// Its rules cannot be made.
     #[error("{0}")]
     Rules(#[from] RulesetError),
 }
@@ -95,20 +98,28 @@ fn close_system_calls() -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter_all_threads(&others)
 }
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+/// System calls, each with what their arguments must be; any of a call's rules is enough, and without one all are meant.
+pub type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn filter(rules: Rules, others: SeccompAction, listed: SeccompAction) -> Result<BpfProgram, seccompiler::Error> {
+/// Builds a filter that does `listed` to the calls that have a rule, and `others` to all others.
+///
+/// # Errors
+/// If a rule cannot be expressed, or this architecture is unknown.
+pub fn filter(rules: Rules, others: SeccompAction, listed: SeccompAction) -> Result<BpfProgram, seccompiler::Error> {
     let filter = SeccompFilter::new(rules, others, listed, std::env::consts::ARCH.try_into()?)?;
     Ok(filter.try_into()?)
 }
 
-/// Whatever the arguments are.
-fn rules(calls: &[i64]) -> Rules {
+/// Returns rules for these calls, whatever their arguments are.
+pub fn rules(calls: &[i64]) -> Rules {
     calls.iter().map(|call| (*call, Vec::new())).collect()
 }
 
-/// Memory, unless it could be run: what is compiled here is run elsewhere.
-fn no_new_code() -> Result<Rules, seccompiler::Error> {
+/// Returns rules for memory, unless it could be run: what is compiled here is run elsewhere.
+///
+/// # Errors
+/// Never, for this rule can be expressed.
+pub fn no_new_code() -> Result<Rules, seccompiler::Error> {
     let is_no_code = || {
         let executable = SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64);
         SeccompRule::new(vec![SeccompCondition::new(2, SeccompCmpArgLen::Dword, executable, 0)?])
@@ -117,7 +128,7 @@ fn no_new_code() -> Result<Rules, seccompiler::Error> {
 }
 
 /// What computing, the allocator, a panic and an end need.
-const NEEDED: &[i64] = &[
+pub const NEEDED: &[i64] = &[
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_writev,

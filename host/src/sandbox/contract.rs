@@ -50,13 +50,19 @@ pub fn inspect<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Outside<'a>, Load
 /// What a component shows to the outside.
 #[derive(Debug, Default)]
 pub struct Outside<'a> {
-    imports: Vec<&'a str>,
-    exports: Vec<&'a str>,
+    /// The names of what it imports.
+    pub imports: Vec<&'a str>,
+    /// The names of what it exports.
+    pub exports: Vec<&'a str>,
     /// The range of the custom section of self-test cases; empty if there is none.
     pub cases: Range<usize>,
 }
 
-fn is_component(bytes: &[u8]) -> Result<(), LoadError> {
+/// Checks that the bytes begin as those of a component do.
+///
+/// # Errors
+/// If they are none.
+pub fn is_component(bytes: &[u8]) -> Result<(), LoadError> {
     let error = match bytes {
         [] => "the file is empty",
         [0, b'a', b's', b'm', _, _, 1, 0, ..] => return Ok(()),

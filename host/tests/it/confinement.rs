@@ -1,4 +1,4 @@
-//! What code that took over the compiler could do.
+//! What code that took over the compiler, or the process that pulls, could do.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -7,13 +7,18 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::plugin_support::{Guest, HOTSHOE, compiler};
+use hotshoe::registry::process;
 use hotshoe::sandbox::compile::VERB;
 
 /// The signal for a system call that a filter does not allow.
 const SIGSYS: i32 = 31;
 
 fn attempt(what: &str) -> Output {
-    Command::new(HOTSHOE).args([VERB, "--attempt", what]).output().unwrap()
+    attempt_of(VERB, what)
+}
+
+fn attempt_of(verb: &str, what: &str) -> Output {
+    Command::new(HOTSHOE).args([verb, "--attempt", what]).output().unwrap()
 }
 
 /// What this kernel cannot do; the tests below hold where it has all.
@@ -26,15 +31,30 @@ fn missing() -> String {
 #[test]
 fn a_compiler_opens_no_file_has_no_socket_and_reaches_no_other_process() {
     let missing = missing();
-    for what in ["file", "socket", "program", "signal"] {
+    for what in ["file", "socket", "unix-socket", "listen", "program", "signal"] {
         let output = attempt(what);
         let said = String::from_utf8_lossy(&output.stderr);
         let is_refused = ["Operation not permitted", "Too many open files"].iter().any(|words| said.contains(words));
         let is_ended = output.status.signal() == Some(SIGSYS);
         if missing.is_empty() {
             assert!(!output.status.success() && (is_refused || is_ended), "{what}: {output:?}");
-        } else if ["file", "socket"].contains(&what) {
+        } else if ["file", "socket", "unix-socket", "listen"].contains(&what) {
             assert!(!output.status.success() && is_refused, "on any kernel, {what}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn a_process_that_pulls_has_the_network_and_no_file_program_or_other_process() {
+    let missing = attempt_of(process::VERB, "nothing");
+    assert!(missing.status.success(), "{missing:?}");
+    assert!(attempt_of(process::VERB, "socket").status.success(), "names are resolved by UDP");
+    for what in ["file", "unix-socket", "listen", "program", "signal"] {
+        let output = attempt_of(process::VERB, what);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_refused = ["Operation not permitted", "Permission denied"].iter().any(|words| said.contains(words));
+        if missing.stdout.is_empty() {
+            assert!(!output.status.success() && is_refused, "{what}: {output:?}");
         }
     }
 }

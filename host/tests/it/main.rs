@@ -13,3 +13,4 @@ mod plugin_load;
 mod plugin_support;
 mod python;
 mod recipes;
+mod registry;

@@ -18,6 +18,7 @@
 //! | `nginx.rs` | what the plugins of `NginxServer` do |
 //! | `python.rs` | what is seen of a plugin in Python that fails |
 //! | `redis/` | what the Redis plugin does |
+//! | `registry/` | components in a real registry, beside other clients of it |
 //! | `rollout/` | another component is activated, compared, or rolled back |
 
 mod alone;
@@ -36,4 +37,5 @@ mod new;
 mod nginx;
 mod python;
 mod redis;
+mod registry;
 mod rollout;

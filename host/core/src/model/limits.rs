@@ -122,6 +122,23 @@ pub const MARKS_BYTES: Size = Size(MIB);
 /// Address space of the process that compiles it.
 pub const COMPILE_MEMORY: Size = Size(2 * GIB);
 
+/// How long a registry may take to accept a connection.
+pub const REGISTRY_CONNECT: Duration = Duration::from_secs(10);
+/// How long it may be silent.
+pub const REGISTRY_SILENCE: Duration = Duration::from_secs(30);
+/// How long one answer of it may take; a component's limit of 32 MiB takes so long at 2 Mbit/s.
+pub const REGISTRY_TIME: Duration = Duration::from_secs(120);
+/// How long it may take until a component is here, with its signatures.
+pub const PULL_TIME: Duration = Duration::from_secs(300);
+/// An image's manifest: what the distribution specification has registries accept.
+pub const MANIFEST_BYTES: Size = Size(4 * MIB);
+/// A signature of an image, with what was signed. Bundles of cosign have about 10 KiB.
+pub const SIGNATURE_BYTES: Size = Size(MIB);
+/// Signatures of one image that are looked at.
+pub const SIGNATURES: usize = 32;
+/// Address space of the process that pulls, beside three times the component.
+pub const PULL_MEMORY: Size = Size(256 * MIB);
+
 /// So many bad calls more than good ones within [`BREAKER_WINDOW`] open the circuit.
 pub const BREAKER_STRIKES: usize = 5;
 /// How many strikes a call counts for that used up its time.

@@ -31,6 +31,8 @@ pub struct Plugin<'a> {
     pub removes_finalizers: bool,
     /// Whether its parents are deleted when its `Plugin` object is.
     pub deletes_parents: bool,
+    /// The Secret with which its component is pulled.
+    pub pull_secret: Option<&'a str>,
 }
 
 /// Where and as whom the host runs.

@@ -12,14 +12,19 @@ use serde_json::Value;
 const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The folders of `host/src`, the highest first, each with the folders that it may import.
-const LAYERS: [(&str, &[&str]); 9] = [
-    ("cli", &["server", "rollout", "shadow", "reconcile", "cluster", "config", "telemetry", "sandbox"]),
-    ("server", &["rollout", "cluster", "telemetry", "sandbox"]),
-    ("rollout", &["shadow", "reconcile", "cluster", "config", "telemetry", "sandbox"]),
+const LAYERS: [(&str, &[&str]); 11] = [
+    (
+        "cli",
+        &["server", "fleet", "rollout", "shadow", "reconcile", "cluster", "config", "registry", "telemetry", "sandbox"],
+    ),
+    ("server", &["fleet", "rollout", "cluster", "telemetry", "sandbox"]),
+    ("fleet", &["rollout", "shadow", "reconcile", "cluster", "config", "sandbox"]),
+    ("rollout", &["shadow", "reconcile", "cluster", "config", "registry", "telemetry", "sandbox"]),
     ("shadow", &["reconcile", "cluster", "sandbox"]),
     ("reconcile", &["cluster", "config", "telemetry", "sandbox"]),
     ("cluster", &["telemetry"]),
-    ("config", &["sandbox"]),
+    ("config", &["registry", "sandbox"]),
+    ("registry", &["sandbox"]),
     ("telemetry", &["sandbox"]),
     ("sandbox", &[]),
 ];
@@ -219,6 +224,11 @@ fn only_the_cluster_side_knows_the_client() {
 #[test]
 fn only_the_sandbox_knows_wasmtime() {
     assert_eq!(strays(&["wasmtime::", "bindgen!"], &["sandbox/"]), [""; 0]);
+}
+
+#[test]
+fn only_the_registry_side_knows_its_client_and_signatures() {
+    assert_eq!(strays(&["oci_client::", "sigstore_verify::"], &["registry/"]), [""; 0]);
 }
 
 #[test]

@@ -13,10 +13,7 @@ async fn deleted(name: &'static str, policy: &str) -> (Rig, Guest) {
     let guest = rig.memcached(name).await;
     if policy != "block" {
         guest.folder.edit("spec:\n", &format!("spec:\n  deletionPolicy: {policy}\n"));
-        rig.scene
-            .plane
-            .apply_rights(&["--plugin-only", &guest.folder.path().display().to_string()], "hotshoe-fleet")
-            .await;
+        rig.grant(&guest).await;
     }
     rig.apply(&guest).await;
     rig.until_ready(&guest).await;

@@ -6,7 +6,7 @@ use std::process::Command;
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::host::program;
-use hotshoe_tests::kinds::{CONFIG_MAP, PLUGIN};
+use hotshoe_tests::kinds::{CONFIG_MAP, PLUGIN, SECRET};
 use hotshoe_tests::scene::said;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository};
 use serde_json::{Value, json};
@@ -65,8 +65,17 @@ impl Rig {
         let name = format!("{word}-{}", self.scene.namespace);
         let folder = Folder::of_memcached();
         folder.edit("name: memcached\n", &format!("name: {name}\n"));
-        self.scene.plane.apply_rights(&["--plugin-only", &folder.path().display().to_string()], ACCOUNT).await;
-        Guest { folder, name }
+        let guest = Guest { folder, name };
+        self.grant(&guest).await;
+        guest
+    }
+
+    /// Applies the rights that a guest needs by its `plugin.yaml`.
+    pub(crate) async fn grant(&self, guest: &Guest) {
+        let folder = guest.folder.path().display().to_string();
+        // A component that is elsewhere is built here.
+        let arguments = ["--plugin-only", &folder, "--components", &folder];
+        self.scene.plane.apply_rights(&arguments, ACCOUNT).await;
     }
 
     /// The object that a guest's `plugin.yaml` describes, with this source.
@@ -143,6 +152,18 @@ impl Rig {
             "binaryData": { key: text },
         });
         self.scene.person.apply("tests", &object).await.expect("the ConfigMap is applied");
+    }
+}
+
+impl Rig {
+    /// Puts a pull secret into the host's namespace.
+    pub(crate) async fn put_pull_secret(&self, name: &str, docker: &str) {
+        let object = json!({
+            "apiVersion": "v1", "kind": SECRET.kind, "type": "kubernetes.io/dockerconfigjson",
+            "metadata": { "name": name, "namespace": SYSTEM },
+            "stringData": { ".dockerconfigjson": docker },
+        });
+        self.scene.person.apply("tests", &object).await.expect("the Secret is applied");
     }
 }
 

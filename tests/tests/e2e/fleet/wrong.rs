@@ -23,8 +23,11 @@ fn the_api_server_refuses_what_no_plugin_can_say() {
         let path = format!("{}?fieldValidation=Strict", PLUGIN.path("", None));
         for (object, says) in [
             (with("/spec/unknown", json!(1)), "unknown field \"spec.unknown\""),
-            (with("/spec/source", json!({})), "Exactly one of file and configMap"),
-            (with("/spec/source/configMap", json!({ "name": "a", "key": "b" })), "Exactly one of file and configMap"),
+            (with("/spec/source", json!({})), "Exactly one of file, configMap and oci"),
+            (
+                with("/spec/source/configMap", json!({ "name": "a", "key": "b" })),
+                "Exactly one of file, configMap and oci",
+            ),
             (with("/metadata/name", json!("hotshoe")), "The name is that of a ServiceAccount"),
             (with("/metadata/name", json!("a.b")), "The name is that of a ServiceAccount"),
             (with("/spec/approve", json!("nothing")), "spec.approve"),
@@ -92,8 +95,7 @@ fn a_plugin_without_its_account_says_so_and_works_once_it_has_one() {
         rig.scene.create(memcached("served", 1)).await;
         let unready = rig.until_said(&guest, "Ready", "False", "AccountUnusable").await;
         assert!(said(&unready, "Ready").2.contains("hotshoe rbac"), "{unready:#}");
-        let folder = guest.folder.path().display().to_string();
-        rig.scene.plane.apply_rights(&["--plugin-only", &folder], "hotshoe-fleet").await;
+        rig.grant(&guest).await;
         rig.scene.until_object(&DEPLOYMENT, "served", "is there", |_| true).await;
         rig.until_ready(&guest).await;
     });

@@ -1,0 +1,145 @@
+//! Confines the process that pulls: it speaks to the network, resolves names, computes, and ends.
+//!
+//! What it reads was written by an attacker. It has the host's user, but not its files, its token, its socket or its
+//! other processes, as the [one that compiles](crate::sandbox::confinement); what it needs beyond that one is a network.
+//!
+//! | barrier | what it closes |
+//! |---|---|
+//! | Landlock, since Linux 5.13 | files but those of names; later also listening on TCP ports, abstract sockets and signals to others |
+//! | seccomp | sockets that are not of IP, other programs, other processes; no memory becomes code |
+//!
+//! Whatever it may not do fails, and does not end it: a C library or a kernel may have other ways to the same thing.
+
+use landlock::{
+    Access as _, AccessFs, AccessNet, CompatLevel, Compatible, RestrictionStatus, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
+};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use seccompiler::{SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
+
+use crate::sandbox::confinement::{Confinement, LANDLOCK, NEEDED, NoLandlock, Rules, filter, no_new_code, rules};
+
+/// What is read to resolve names.
+const NAMES: [&str; 3] = ["/etc/hosts", "/etc/resolv.conf", "/etc/services"];
+/// So many files and connections may be open.
+const OPEN: u64 = 64;
+
+/// Confines this process for good, as far as the kernel can, and says what it cannot. Only the thread that asks is kept
+/// from files, and those that it starts.
+pub fn confine() -> Confinement {
+    let mut confinement = Confinement::default();
+    confinement.note("Landlock", close_files());
+    let few = Rlimit { current: Some(OPEN), maximum: Some(OPEN) };
+    confinement.note("few file descriptors", setrlimit(Resource::Nofile, few));
+    confinement.note("seccomp", close_system_calls());
+    confinement
+}
+
+fn close_files() -> Result<(), NoLandlock> {
+    let RestrictionStatus { ruleset, .. } = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(LANDLOCK))?
+        .handle_access(AccessNet::BindTcp)?
+        .scope(Scope::from_all(LANDLOCK))?
+        .create()?
+        .add_rules(path_beneath_rules(NAMES, AccessFs::ReadFile))?
+        .restrict_self()?;
+    if ruleset == RulesetStatus::NotEnforced { Err(NoLandlock::NotThere) } else { Ok(()) }
+}
+
+fn close_system_calls() -> Result<(), seccompiler::Error> {
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    seccompiler::apply_filter_all_threads(&filter(allowed()?, refused, SeccompAction::Allow)?)
+}
+
+fn allowed() -> Result<Rules, seccompiler::Error> {
+    let is = |argument, operator, value: i32| {
+        let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value as u64)?;
+        SeccompRule::new(vec![condition])
+    };
+    let internet = vec![is(0, SeccompCmpOp::Eq, libc::AF_INET)?, is(0, SeccompCmpOp::Eq, libc::AF_INET6)?];
+    // A thread, and no process.
+    let thread = vec![is(0, SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64), libc::CLONE_THREAD)?];
+    // Without those that have another process signalled.
+    let flags = [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL, libc::F_DUPFD_CLOEXEC];
+    let flags = flags.into_iter().map(|command| is(1, SeccompCmpOp::Eq, command)).collect::<Result<_, _>>()?;
+    let limited = [(libc::SYS_socket, internet), (libc::SYS_clone, thread), (libc::SYS_fcntl, flags)];
+    Ok(rules(NEEDED).into_iter().chain(rules(NETWORK)).chain(no_new_code()?).chain(limited).collect())
+}
+
+/// What a client of the network needs beyond computing: to speak, to wait, to read the files of names, and threads in which
+/// names are resolved.
+const NETWORK: &[i64] = &[
+    libc::SYS_connect,
+    // The C library binds the sockets that it resolves names with.
+    libc::SYS_bind,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_readv,
+    libc::SYS_shutdown,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_ppoll,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_eventfd2,
+    libc::SYS_openat,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_ioctl,
+    libc::SYS_lseek,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_sched_getaffinity,
+    // The names of threads.
+    libc::SYS_prctl,
+    libc::SYS_uname,
+    // The older names of some, which newer architectures never had.
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_program_and_no_other_process_is_reached() {
+        let allowed = allowed().unwrap();
+        for beyond in [
+            libc::SYS_execve,
+            libc::SYS_execveat,
+            libc::SYS_fork,
+            libc::SYS_vfork,
+            libc::SYS_clone3,
+            libc::SYS_kill,
+            libc::SYS_tgkill,
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_listen,
+            libc::SYS_socketpair,
+            libc::SYS_prlimit64,
+            libc::SYS_unlinkat,
+            libc::SYS_renameat2,
+            libc::SYS_io_uring_setup,
+            libc::SYS_bpf,
+            libc::SYS_setns,
+            libc::SYS_unshare,
+            libc::SYS_mount,
+        ] {
+            assert!(!allowed.contains_key(&beyond), "{beyond}");
+        }
+        assert!(!allowed[&libc::SYS_socket].is_empty() && !allowed[&libc::SYS_clone].is_empty());
+    }
+}

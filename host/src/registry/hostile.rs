@@ -1,0 +1,320 @@
+//! What a hostile registry may answer, and what comes of it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use futures::{StreamExt as _, stream};
+use serde_json::{Value, json};
+
+use crate::registry::manifest::{CONFIG, LAYER, MANIFEST};
+use crate::registry::reference::sha256;
+use crate::registry::signature::tests::{ISSUER, SUBJECT, Sigstore};
+use crate::registry::{Access, Credentials, ImageRef, Keyless, Pull, Pulled, RegistryError, Verify};
+use hotshoe_core::model::digest::Digest;
+
+/// The smallest component.
+const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+/// What cosign signs.
+const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+const MIB: usize = 1024 * 1024;
+
+/// What is answered to the request for one path.
+#[derive(Clone)]
+enum Answer {
+    /// These bytes, with the digest of others in the header perhaps.
+    Bytes {
+        bytes: Vec<u8>,
+        digest: Digest,
+    },
+    /// Bytes without an end.
+    Endless,
+    Redirect(String),
+    Status(u16, &'static str),
+    Challenge(String),
+}
+
+/// A registry that answers as it must, and remembers what it was asked for.
+#[derive(Clone, Default)]
+struct Fake {
+    answers: Arc<Mutex<HashMap<String, Answer>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+    address: String,
+}
+
+fn bytes(bytes: &[u8]) -> Answer {
+    Answer::Bytes { bytes: bytes.to_vec(), digest: Digest::of(bytes) }
+}
+
+fn image(layer_type: &str, layer: &[u8], size: usize) -> Vec<u8> {
+    json!({
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": { "mediaType": CONFIG, "digest": sha256(Digest::of(b"{}")), "size": 2 },
+        "layers": [{ "mediaType": layer_type, "digest": sha256(Digest::of(layer)), "size": size }],
+    })
+    .to_string()
+    .into_bytes()
+}
+
+/// A manifest, and the component that it names.
+pub(super) fn component() -> (Vec<u8>, Vec<u8>) {
+    (image(LAYER, COMPONENT, COMPONENT.len()), COMPONENT.to_vec())
+}
+
+async fn answer(State(fake): State<Fake>, request: Request) -> Response {
+    let path = request.uri().path().to_owned();
+    let login = request.headers().get("authorization").map_or("anonymous", |value| value.to_str().unwrap());
+    fake.asked.lock().unwrap().push(format!("{} {path} as {login}", request.method()));
+    let answer = fake.answers.lock().unwrap().get(&path).cloned();
+    let response = Response::builder();
+    let response = match answer.unwrap_or(Answer::Status(404, "{\"errors\":[{\"code\":\"MANIFEST_UNKNOWN\"}]}")) {
+        Answer::Bytes { bytes, digest } => {
+            response.header("docker-content-digest", sha256(digest)).body(Body::from(bytes))
+        }
+        Answer::Endless => {
+            let zeros = stream::repeat(Bytes::from_static(&[0; 65536]));
+            response.body(Body::from_stream(zeros.map(Ok::<_, std::convert::Infallible>)))
+        }
+        Answer::Redirect(to) => response.status(307).header("location", to).body(Body::empty()),
+        Answer::Status(code, body) => response.status(code).body(Body::from(body)),
+        Answer::Challenge(challenge) => response.status(401).header("www-authenticate", challenge).body(Body::empty()),
+    };
+    response.unwrap()
+}
+
+impl Fake {
+    /// Starts one that has an image of this component under the tag `1`.
+    async fn start() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let fake = Self { address: listener.local_addr().unwrap().to_string(), ..Self::default() };
+        let router = Router::new().fallback(answer).with_state(fake.clone());
+        tokio::spawn(async { axum::serve(listener, router).await });
+        fake.on("/v2/", bytes(b"{}"));
+        fake.has(&image(LAYER, COMPONENT, COMPONENT.len()), COMPONENT);
+        fake
+    }
+
+    fn on(&self, path: &str, answer: Answer) {
+        self.answers.lock().unwrap().insert(path.to_owned(), answer);
+    }
+
+    /// Serves an image under the tag `1`, and by its digest.
+    fn has(&self, manifest: &[u8], layer: &[u8]) {
+        for tag in ["1".to_owned(), sha256(Digest::of(manifest))] {
+            self.on(&format!("/v2/a/manifests/{tag}"), bytes(manifest));
+        }
+        self.on(&blob_of(layer), bytes(layer));
+    }
+
+    fn image(&self) -> ImageRef {
+        format!("oci://{}/a:1", self.address).parse().unwrap()
+    }
+
+    fn of(&self, image: ImageRef) -> Pull {
+        Pull { image, access: Access::default(), most: MIB as u64, verify: None }
+    }
+
+    async fn pull(&self) -> Result<Pulled, RegistryError> {
+        self.of(self.image()).pull(|_, _| ()).await
+    }
+
+    async fn refusal(&self) -> RegistryError {
+        self.pull().await.unwrap_err()
+    }
+
+    fn was_asked(&self, what: &str) -> bool {
+        self.asked.lock().unwrap().iter().any(|asked| asked.contains(what))
+    }
+}
+
+fn blob_of(layer: &[u8]) -> String {
+    format!("/v2/a/blobs/{}", sha256(Digest::of(layer)))
+}
+
+#[tokio::test]
+async fn a_component_is_pulled_by_tag_and_by_digest() {
+    let fake = Fake::start().await;
+    let pulled = fake.pull().await.unwrap();
+    assert_eq!(pulled.component.bytes(), COMPONENT);
+    let pull = fake.of(fake.image());
+    assert_eq!(pull.resolve_by(&pull.prepare().unwrap()).await, Ok(pulled.digest));
+    let again = fake.of(fake.image().pinned(pulled.digest)).pull(|_, _| ()).await;
+    assert_eq!(again, Ok(pulled));
+}
+
+#[tokio::test]
+async fn a_tag_that_moves_while_it_is_pulled_changes_nothing() {
+    let fake = Fake::start().await;
+    let (first, other) = (image(LAYER, COMPONENT, COMPONENT.len()), image(LAYER, b"other", 5));
+    // The answer to HEAD names one image, and that to GET is another.
+    fake.on("/v2/a/manifests/1", Answer::Bytes { bytes: other, digest: Digest::of(&first) });
+    let pulled = fake.pull().await.unwrap();
+    assert_eq!((pulled.digest, pulled.component.bytes()), (Digest::of(&first), COMPONENT));
+    assert!(!fake.was_asked("GET /v2/a/manifests/1"), "a tag is resolved once");
+}
+
+#[tokio::test]
+async fn a_manifest_or_a_layer_with_another_digest_is_refused() {
+    let fake = Fake::start().await;
+    let manifest = image(LAYER, COMPONENT, COMPONENT.len());
+    // The header says what was asked for, and the bytes are others.
+    fake.on(
+        &blob_of(COMPONENT),
+        Answer::Bytes { bytes: b"\0asm\x0d\0\x01\x01".to_vec(), digest: Digest::of(COMPONENT) },
+    );
+    assert_eq!(fake.refusal().await.reason(), "WrongDigest");
+    let by_digest = format!("/v2/a/manifests/{}", sha256(Digest::of(&manifest)));
+    fake.on(&by_digest, Answer::Bytes { bytes: image(LAYER, b"other", 5), digest: Digest::of(&manifest) });
+    assert_eq!(fake.refusal().await.reason(), "WrongDigest");
+}
+
+#[tokio::test]
+async fn a_layer_that_is_too_large_is_never_asked_for() {
+    let fake = Fake::start().await;
+    fake.has(&image(LAYER, COMPONENT, 1024 * MIB), COMPONENT);
+    fake.on(&blob_of(COMPONENT), Answer::Endless);
+    let error = fake.refusal().await;
+    assert_eq!(error.reason(), "ComponentTooLarge");
+    assert!(error.to_string().contains("limits.componentBytes"), "{error}");
+    assert!(!fake.was_asked("/blobs/"));
+}
+
+#[tokio::test]
+async fn a_layer_that_is_larger_than_it_says_is_cut_off() {
+    let fake = Fake::start().await;
+    fake.on(&blob_of(COMPONENT), Answer::Endless);
+    let error = fake.refusal().await;
+    assert_eq!(error.reason(), "WrongDigest");
+    assert!(error.to_string().contains("more than the 8 bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn nothing_is_decompressed() {
+    let fake = Fake::start().await;
+    let gzip = b"\x1f\x8b\x08\0\0\0\0\0";
+    fake.has(&image("application/wasm+gzip", gzip, gzip.len()), gzip);
+    let error = fake.refusal().await;
+    assert_eq!(error.reason(), "WrongMediaType");
+    assert!(error.to_string().contains("compressed"), "{error}");
+    assert!(!fake.was_asked("/blobs/"));
+    fake.has(&image(LAYER, gzip, gzip.len()), gzip);
+    assert_eq!(fake.refusal().await.reason(), "NotAComponent");
+}
+
+#[tokio::test]
+async fn an_index_is_refused_with_what_to_do() {
+    let fake = Fake::start().await;
+    let index = json!({ "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [] });
+    fake.has(index.to_string().as_bytes(), b"");
+    let error = fake.refusal().await;
+    assert_eq!(error.reason(), "WrongMediaType");
+    assert!(error.to_string().contains("index") && error.to_string().contains("by its digest"), "{error}");
+}
+
+#[tokio::test]
+async fn an_image_that_is_not_there_is_missed_by_name() {
+    let fake = Fake::start().await;
+    let image: ImageRef = format!("oci://{}/b:1", fake.address).parse().unwrap();
+    let error = fake.of(image.clone()).pull(|_, _| ()).await.unwrap_err();
+    assert_eq!(error, RegistryError::ImageNotFound { image: image.to_string() });
+    let gone = fake.of(image.pinned(Digest::of(b"gone"))).pull(|_, _| ()).await.unwrap_err();
+    assert_eq!(gone.reason(), "ImageNotFound");
+}
+
+#[tokio::test]
+async fn a_registry_that_wants_credentials_is_told_from_one_that_fails() {
+    let fake = Fake::start().await;
+    for (answer, reason) in [
+        (Answer::Status(401, ""), "Unauthorized"),
+        (Answer::Status(403, "{\"errors\":[{\"code\":\"DENIED\"}]}"), "Unauthorized"),
+        (Answer::Status(429, "{\"errors\":[{\"code\":\"TOOMANYREQUESTS\"}]}"), "RegistryFailed"),
+        (Answer::Status(500, "\u{1b}[2J"), "RegistryFailed"),
+    ] {
+        fake.on("/v2/a/manifests/1", answer);
+        let error = fake.refusal().await;
+        assert_eq!(error.reason(), reason, "{error}");
+        assert!(!error.to_string().contains('\u{1b}'), "{error}");
+    }
+    fake.on("/v2/", Answer::Challenge(format!("Bearer realm=\"http://{}/token\",service=\"x\"", fake.address)));
+    fake.on("/token", Answer::Status(401, "no"));
+    let error = fake.refusal().await;
+    assert_eq!(error.reason(), "Unauthorized");
+    assert!(error.to_string().contains("docker login"), "{error}");
+}
+
+#[tokio::test]
+async fn redirects_without_end_are_not_followed_for_ever() {
+    let fake = Fake::start().await;
+    fake.on(&blob_of(COMPONENT), Answer::Redirect(format!("http://{}/there", fake.address)));
+    fake.on("/there", Answer::Redirect(format!("http://{}/there", fake.address)));
+    let error = fake.refusal().await;
+    assert_eq!(error.reason(), "RegistryFailed");
+    assert!(error.to_string().contains("redirects"), "{error}");
+}
+
+#[tokio::test]
+async fn credentials_are_not_sent_to_where_a_registry_redirects() {
+    let (fake, elsewhere) = (Fake::start().await, Fake::start().await);
+    fake.on("/v2/", Answer::Challenge("Basic realm=\"a\"".to_owned()));
+    fake.on(&blob_of(COMPONENT), Answer::Redirect(format!("http://{}{}", elsewhere.address, blob_of(COMPONENT))));
+    let config = json!({ "auths": { &fake.address: { "username": "u", "password": "p" } } }).to_string();
+    let credentials = Credentials::of_secret(config.as_bytes()).unwrap();
+    let access = Access { credentials, ..Access::default() };
+    let pulled = Pull { access, ..fake.of(fake.image()) }.pull(|_, _| ()).await.unwrap();
+    assert_eq!(pulled.component.bytes(), COMPONENT);
+    assert!(fake.was_asked(&format!("GET {} as Basic", blob_of(COMPONENT))));
+    assert!(elsewhere.was_asked(&format!("GET {} as anonymous", blob_of(COMPONENT))));
+    assert!(!elsewhere.was_asked("as Basic"));
+}
+
+#[tokio::test]
+async fn a_registry_that_is_down_is_unreachable() {
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let image: ImageRef = format!("oci://{free}/a:1").parse().unwrap();
+    let error = Fake::default().of(image).pull(|_, _| ()).await.unwrap_err();
+    assert_eq!(error.reason(), "RegistryUnreachable");
+    assert!(error.may_pass() && error.to_string().contains(&free.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_not_signed_is_refused_before_it_is_pulled() {
+    let fake = Fake::start().await;
+    let key = include_str!("signature/key_of_a_test.pub");
+    let verify = Some(Verify { keys: vec![key.to_owned()], ..Verify::default() });
+    let error = Pull { verify, ..fake.of(fake.image()) }.pull(|_, _| ()).await.unwrap_err();
+    assert_eq!(error.reason(), "SignatureMissing");
+    assert!(!fake.was_asked("/blobs/"));
+}
+
+#[tokio::test]
+async fn an_identity_is_recognised_by_what_a_registry_has_beside_an_image() {
+    let (fake, sigstore) = (Fake::start().await, Sigstore::new());
+    let (manifest, _) = component();
+    let digest = Digest::of(&manifest);
+    let (payload, annotations) = sigstore.simple(digest, SUBJECT, SystemTime::now());
+    fake.on(&blob_of(&payload), bytes(&payload));
+    let mut beside: Value = serde_json::from_slice(&image(PAYLOAD, &payload, payload.len())).unwrap();
+    beside["layers"][0]["annotations"] = json!(annotations);
+    fake.on(&format!("/v2/a/manifests/sha256-{}.sig", digest.full()), bytes(beside.to_string().as_bytes()));
+    let by = |subject: &str| {
+        let (issuer, subject, trusted_root) = (ISSUER.to_owned(), subject.to_owned(), sigstore.trusted_root());
+        let verify = Verify { keyless: vec![Keyless { issuer, subject, trusted_root }], keys: Vec::new() };
+        Pull { verify: Some(verify), ..fake.of(fake.image()) }
+    };
+    let refused = by("https://example.org/other").pull(|_, _| ()).await.unwrap_err();
+    assert_eq!(refused.reason(), "SignatureInvalid");
+    assert!(!fake.was_asked(&blob_of(COMPONENT)), "what is refused is not pulled");
+    assert_eq!(by(SUBJECT).pull(|_, _| ()).await.unwrap().digest, digest);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_never_comes_is_not_waited_for_for_ever() {
+    let image: ImageRef = "oci://localhost/a:1".parse().unwrap();
+    let error = super::connection::timed(&image, std::future::pending::<()>()).await.unwrap_err();
+    assert_eq!(error.reason(), "RegistryTimedOut");
+}

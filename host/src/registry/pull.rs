@@ -1,0 +1,209 @@
+//! From a reference to a component. A tag is resolved to a digest once; what is pulled is what has that digest.
+
+use futures::StreamExt as _;
+use oci_client::RegistryOperation;
+use oci_client::client::SizedStream;
+use oci_client::secrets::RegistryAuth;
+use serde::{Deserialize, Serialize};
+
+use crate::registry::connection::{Access, Connection, timed};
+use crate::registry::error::{self, RegistryError, root_cause, wrong_digest};
+use crate::registry::manifest::{ACCEPTED, Descriptor, Manifest};
+use crate::registry::reference::ImageRef;
+use crate::registry::signature::Verify;
+use crate::sandbox::candidate::Candidate;
+use crate::sandbox::contract;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::limits::MANIFEST_BYTES;
+
+/// A component that is wanted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pull {
+    /// Where it is.
+    pub image: ImageRef,
+    /// How its registry is reached.
+    pub access: Access,
+    /// The most bytes that it may have: `limits.componentBytes`.
+    pub most: u64,
+    /// Who must have signed it; nothing if it needs no signature.
+    pub verify: Option<Verify>,
+}
+
+/// A component that was pulled.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Pulled {
+    /// The digest of its image's manifest, by which it can be pulled again.
+    pub digest: Digest,
+    /// The component.
+    pub component: Candidate,
+    /// The manifest, which has that digest and names the component's.
+    pub(super) manifest: Vec<u8>,
+}
+
+impl Pulled {
+    /// Takes a component with the manifest of its image.
+    ///
+    /// # Errors
+    /// If the manifest has another digest, or is that of another component.
+    pub(super) fn of(
+        image: &ImageRef,
+        digest: Digest,
+        manifest: Vec<u8>,
+        component: Vec<u8>,
+    ) -> Result<Self, RegistryError> {
+        let image = image.pinned(digest);
+        check_digest(&image, &manifest)?;
+        let layer = layer(&image, &manifest)?;
+        let component = Candidate::of(component);
+        match layer.digest.parse() == Ok(component.digest()) {
+            true => Ok(Self { digest, component, manifest }),
+            false => Err(wrong_digest(&image, format!("the blob {} has another one", layer.digest))),
+        }
+    }
+}
+
+impl Pull {
+    /// Pulls the component, and reports how many bytes have come, of how many.
+    ///
+    /// # Errors
+    /// If it cannot be pulled, is none, or is not signed as it must be.
+    pub async fn pull(&self, progress: impl Fn(u64, u64)) -> Result<Pulled, RegistryError> {
+        self.pull_by(&self.prepare()?, progress).await
+    }
+
+    /// Prepares a connection with the registry, before which nothing is asked.
+    ///
+    /// # Errors
+    /// If the credentials or the authorities cannot be used.
+    pub(super) fn prepare(&self) -> Result<Connection, RegistryError> {
+        Connection::prepare(&self.image, &self.access)
+    }
+
+    /// Asks which image the reference means now, and for nothing else: what is asked often.
+    ///
+    /// # Errors
+    /// If the registry cannot be asked, or does not have it.
+    pub(super) async fn resolve_by(&self, connection: &Connection) -> Result<Digest, RegistryError> {
+        if let Some(digest) = self.image.digest() {
+            return Ok(digest);
+        }
+        connection.log_in(RegistryOperation::Pull).await?;
+        resolve(connection, &self.image).await
+    }
+
+    /// Pulls the component by a connection that was prepared.
+    ///
+    /// # Errors
+    /// As [`Pull::pull`].
+    pub(super) async fn pull_by(
+        &self,
+        connection: &Connection,
+        progress: impl Fn(u64, u64),
+    ) -> Result<Pulled, RegistryError> {
+        connection.log_in(RegistryOperation::Pull).await?;
+        let digest = match self.image.digest() {
+            Some(digest) => digest,
+            None => resolve(connection, &self.image).await?,
+        };
+        let image = self.image.pinned(digest);
+        let manifest = manifest(connection, &image).await?;
+        let layer = layer(&image, &manifest)?;
+        if layer.size > self.most {
+            return Err(RegistryError::TooLarge { image: image.to_string(), size: layer.size, limit: self.most });
+        }
+        // Before the component is there: a registry that is not trusted has less to send.
+        if let Some(verify) = &self.verify {
+            verify.run(connection, &image, digest).await?;
+        }
+        let component = blob(connection, &image, &layer, |came| progress(came, layer.size)).await?;
+        contract::is_component(&component)
+            .map_err(|error| RegistryError::NotAComponent { image: image.to_string(), why: error.to_string() })?;
+        Ok(Pulled { digest, component: Candidate::of(component), manifest })
+    }
+}
+
+/// Returns the layer that is the component.
+fn layer(image: &ImageRef, manifest: &[u8]) -> Result<Descriptor, RegistryError> {
+    let layer = Manifest::read(manifest).and_then(Manifest::component);
+    layer.map_err(|why| RegistryError::WrongMediaType { image: image.to_string(), why })
+}
+
+async fn resolve(connection: &Connection, image: &ImageRef) -> Result<Digest, RegistryError> {
+    let reference = image.as_reference();
+    let asked = connection.client.fetch_manifest_digest(&reference, &RegistryAuth::Anonymous);
+    let digest = connection.about(image, asked).await?;
+    digest.parse().map_err(|why| RegistryError::Failed {
+        registry: image.registry().to_owned(),
+        why: format!("the digest of {image} is no SHA-256 digest: {why}"),
+    })
+}
+
+/// Returns the bytes of a manifest, which are those that its digest is of, if there is one in the reference.
+pub(super) async fn manifest(connection: &Connection, image: &ImageRef) -> Result<Vec<u8>, RegistryError> {
+    let reference = image.as_reference();
+    let asked = connection.client.pull_manifest_raw(&reference, &RegistryAuth::Anonymous, &ACCEPTED);
+    let (bytes, _) = connection.about(image, asked).await?;
+    if bytes.len() as u64 > MANIFEST_BYTES.0 {
+        let why = format!("its manifest has more than {MANIFEST_BYTES}");
+        return Err(RegistryError::WrongMediaType { image: image.to_string(), why });
+    }
+    check_digest(image, &bytes)?;
+    Ok(bytes.into())
+}
+
+fn check_digest(image: &ImageRef, manifest: &[u8]) -> Result<(), RegistryError> {
+    match image.digest() {
+        Some(digest) if Digest::of(manifest) != digest => Err(wrong_digest(image, "its manifest has another one")),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the bytes of a blob, which are those that its digest is of. No more are kept than it says to have.
+pub(super) async fn blob(
+    connection: &Connection,
+    image: &ImageRef,
+    blob: &Descriptor,
+    came: impl Fn(u64),
+) -> Result<Vec<u8>, RegistryError> {
+    let expected: Digest = blob.digest.parse().map_err(|why| wrong_digest(image, why))?;
+    // Without the other addresses that a manifest may name for it: those are asked what it says.
+    let wanted = blob.digest.as_str();
+    let stream = connection.about(image, connection.client.pull_blob_stream(&image.as_reference(), wanted)).await?;
+    let bytes = timed(image, collect(image, stream, blob.size, came)).await??;
+    match Digest::of(&bytes) == expected {
+        true => Ok(bytes),
+        false => Err(wrong_digest(image, format!("the blob {} has another one", blob.digest))),
+    }
+}
+
+async fn collect(
+    image: &ImageRef,
+    mut stream: SizedStream,
+    size: u64,
+    came: impl Fn(u64),
+) -> Result<Vec<u8>, RegistryError> {
+    let longer = || wrong_digest(image, format!("a blob has more than the {size} bytes that its manifest says"));
+    if stream.content_length.is_some_and(|length| length > size) {
+        return Err(longer());
+    }
+    // Those who ask have bounded it.
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|error| failed(image, &error))?;
+        if (bytes.len() + chunk.len()) as u64 > size {
+            return Err(longer());
+        }
+        bytes.extend_from_slice(&chunk);
+        came(bytes.len() as u64);
+    }
+    Ok(bytes)
+}
+
+/// Returns why a stream ended early.
+fn failed(image: &ImageRef, error: &std::io::Error) -> RegistryError {
+    let inner = error.get_ref().map_or_else(|| error.to_string(), |inner| root_cause(inner));
+    if error.get_ref().is_some_and(|inner| inner.is::<oci_client::errors::DigestError>()) {
+        return wrong_digest(image, inner);
+    }
+    error::unreachable(image, inner)
+}

@@ -1,0 +1,71 @@
+//! The newer form of cosign: a bundle of Sigstore with a statement about the image.
+
+use sigstore_verify::crypto::VerificationKey;
+use sigstore_verify::types::{Bundle, DsseEnvelope, Sha256Hash, SignatureContent, Statement};
+use sigstore_verify::{VerificationPolicy, Verifier};
+
+use hotshoe_core::model::digest::Digest;
+
+/// The statement that is a signature. Others are about an image too, such as what was found wrong with it.
+const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
+
+/// What an envelope with a statement holds.
+const STATEMENT: &str = "application/vnd.in-toto+json";
+
+/// Returns why the bundle does not say that the holder of the private key to this one signed the image.
+///
+/// Which logs are trusted is not known where only a key is given, so none is looked at.
+pub(super) fn is_by_key(bundle: &Bundle, key: &VerificationKey, digest: Digest) -> Result<(), String> {
+    let envelope = signed(bundle)?;
+    key.verify(envelope.pae(), &envelope.signature.sig).map_err(|_| "it was made with another key".to_owned())?;
+    let statement: Statement = serde_json::from_slice(envelope.payload.as_bytes()).map_err(unreadable)?;
+    match statement.matches_sha256(&hash(digest)?) {
+        true => Ok(()),
+        false => Err("it is of another image".to_owned()),
+    }
+}
+
+/// Returns why the bundle does not say that the identity of the policy signed the image.
+pub(super) fn is_by_holder(
+    bundle: &Bundle,
+    policy: &VerificationPolicy,
+    verifier: &Verifier,
+    digest: Digest,
+) -> Result<(), String> {
+    signed(bundle)?;
+    is_statement_by_holder(bundle, policy, verifier, digest)
+}
+
+/// Returns why the bundle does not say that the identity of the policy stated something about the image.
+pub(super) fn is_statement_by_holder(
+    bundle: &Bundle,
+    policy: &VerificationPolicy,
+    verifier: &Verifier,
+    digest: Digest,
+) -> Result<(), String> {
+    if bundle.verification_material.tlog_entries.is_empty() {
+        return Err("it is in no log".to_owned());
+    }
+    verifier.verify(hash(digest)?, bundle, policy).map(drop).map_err(|error| error.to_string())
+}
+
+/// Returns the envelope, if there is a statement in it that is a signature.
+fn signed(bundle: &Bundle) -> Result<&DsseEnvelope, String> {
+    let envelope = match &bundle.content {
+        SignatureContent::DsseEnvelope(envelope) if envelope.payload_type == STATEMENT => envelope,
+        _ => return Err("it is no statement about an image".to_owned()),
+    };
+    let statement: Statement = serde_json::from_slice(envelope.payload.as_bytes()).map_err(unreadable)?;
+    match statement.predicate_type == SIGNED {
+        true => Ok(envelope),
+        false => Err(format!("its statement is {}, and not {SIGNED}", statement.predicate_type)),
+    }
+}
+
+fn unreadable(error: serde_json::Error) -> String {
+    format!("its statement cannot be read: {error}")
+}
+
+fn hash(digest: Digest) -> Result<Sha256Hash, String> {
+    Sha256Hash::from_hex(&digest.full()).map_err(|error| error.to_string())
+}

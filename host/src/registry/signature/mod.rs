@@ -1,0 +1,174 @@
+//! Checks who signed an image.
+//!
+//! Signatures are those of cosign, in both forms that it keeps beside an image in its repository: simple signing, under
+//! a tag that is made of the image's digest, and bundles of Sigstore, which refer to the image. The signature is over
+//! the digest of the image's manifest, in which that of the component is.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `find.rs` | what is kept beside an image |
+//! | `simple_signing.rs` | the older form |
+//! | `bundle.rs` | the newer form |
+//! | `ring.rs` | what both are computed with |
+
+mod bundle;
+mod find;
+mod ring;
+mod simple_signing;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sigstore_verify::crypto::VerificationKey;
+use sigstore_verify::trust_root::TrustedRoot;
+use sigstore_verify::types::{Bundle, DerPublicKey};
+use sigstore_verify::{VerificationPolicy, Verifier};
+
+use crate::registry::connection::Connection;
+use crate::registry::error::RegistryError;
+use crate::registry::reference::ImageRef;
+use crate::registry::signature::simple_signing::Signed;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::sanitize::clean;
+
+/// So many signatures are named that are not accepted, and so many bytes of why.
+const NAMED: usize = 3;
+const WHY: usize = 300;
+
+/// Who must have signed an image. One signature of one of them is enough.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Verify {
+    /// Public keys in PEM, as `cosign generate-key-pair` writes them: ECDSA (P-256, P-384), Ed25519 or RSA. Whether the
+    /// signature is in a public log is not looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
+    /// Persons or workflows that proved to an issuer who they are, and whose signatures are in a log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keyless: Vec<Keyless>,
+}
+
+/// A person or a workflow, as an issuer of identities knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Keyless {
+    /// Who proved the identity, such as `https://token.actions.githubusercontent.com`.
+    pub issuer: String,
+    /// The identity, such as `https://github.com/org/repo/.github/workflows/release.yml@refs/tags/v1` or an e-mail
+    /// address. It is compared as a whole.
+    pub subject: String,
+    /// The `trusted_root.json` of the Sigstore that is trusted: its authorities and logs. It is never fetched.
+    pub trusted_root: String,
+}
+
+/// A signature as it was found.
+enum Signature {
+    Simple(Signed),
+    Bundle(Box<Bundle>),
+}
+
+/// What recognises the signatures of one signer.
+enum Recogniser {
+    Key(VerificationKey),
+    Keyless { policy: Box<VerificationPolicy>, verifier: Box<Verifier> },
+}
+
+impl Verify {
+    /// Checks that a signer is named, and that the keys and the trusted roots can be read.
+    ///
+    /// # Errors
+    /// If none is named, or one cannot be recognised by what is given.
+    pub fn check(&self) -> Result<(), RegistryError> {
+        self.recognisers().map(drop)
+    }
+
+    fn recognisers(&self) -> Result<Vec<Recogniser>, RegistryError> {
+        let keys = self.keys.iter().map(|pem| Recogniser::of_key(pem));
+        let all: Result<Vec<_>, _> = keys.chain(self.keyless.iter().map(Recogniser::of_keyless)).collect();
+        let all = all.map_err(RegistryError::InvalidSigner)?;
+        // An empty list asks for a signature, so that what is unsigned must not pass.
+        match all.is_empty() {
+            true => Err(RegistryError::InvalidSigner("it names no signer; give keys or keyless".to_owned())),
+            false => Ok(all),
+        }
+    }
+
+    /// Checks that one of the signers signed the image with this digest.
+    pub(super) async fn run(
+        &self,
+        connection: &Connection,
+        image: &ImageRef,
+        digest: Digest,
+    ) -> Result<(), RegistryError> {
+        let recognisers = self.recognisers()?;
+        let found = find::signatures(connection, image, digest).await?;
+        if found.is_empty() {
+            return Err(RegistryError::SignatureMissing { image: image.to_string() });
+        }
+        let mut refusals = Vec::new();
+        for signature in found {
+            let answers = recognisers
+                .iter()
+                .map(|recogniser| recogniser.accepts(signature.as_ref().map_err(String::clone)?, digest));
+            for answer in answers {
+                match answer {
+                    Ok(()) => return Ok(()),
+                    Err(why) => refusals.push(why),
+                }
+            }
+        }
+        Err(RegistryError::SignatureInvalid { image: image.to_string(), why: named(refusals) })
+    }
+}
+
+fn named(mut refusals: Vec<String>) -> String {
+    refusals.dedup();
+    let more = refusals.len().saturating_sub(NAMED);
+    refusals.truncate(NAMED);
+    let words: Vec<_> = refusals.into_iter().map(|why| clean(why, WHY)).collect();
+    match more {
+        0 => words.join("; "),
+        more => format!("{}; and {more} more", words.join("; ")),
+    }
+}
+
+impl Recogniser {
+    fn of_key(pem: &str) -> Result<Self, String> {
+        ring::install();
+        let why = |error: String| format!("the public key is not one in PEM of ECDSA, Ed25519 or RSA: {error}");
+        let key = DerPublicKey::from_pem(pem).map_err(|error| why(error.to_string()))?;
+        VerificationKey::from_spki(&key).map(Self::Key).map_err(|error| why(error.to_string()))
+    }
+
+    fn of_keyless(Keyless { issuer, subject, trusted_root }: &Keyless) -> Result<Self, String> {
+        ring::install();
+        if issuer.is_empty() || subject.is_empty() {
+            return Err("a keyless signer needs both an issuer and a subject".to_owned());
+        }
+        let why = |error: String| {
+            format!("the trusted root cannot be used: {error}; it is the trusted_root.json of a Sigstore")
+        };
+        let root = TrustedRoot::from_json(trusted_root).map_err(|error| why(error.to_string()))?;
+        let verifier = Verifier::new(&root).map_err(|error| why(error.to_string()))?;
+        let policy = VerificationPolicy::new(subject, issuer);
+        // A private Sigstore often has no log of certificates; the public one has.
+        let policy = if root.ctlogs.is_empty() { policy.skip_sct() } else { policy };
+        Ok(Self::Keyless { policy: Box::new(policy), verifier: Box::new(verifier) })
+    }
+
+    /// Returns why this signature does not say that this signer signed the image with this digest.
+    fn accepts(&self, signature: &Signature, digest: Digest) -> Result<(), String> {
+        match (self, signature) {
+            (Self::Key(key), Signature::Simple(signed)) => signed.is_by_key(key).and_then(|()| signed.names(digest)),
+            (Self::Keyless { policy, verifier }, Signature::Simple(signed)) => {
+                signed.is_by_holder(policy, verifier).and_then(|()| signed.names(digest))
+            }
+            (Self::Key(key), Signature::Bundle(bundle)) => bundle::is_by_key(bundle, key, digest),
+            (Self::Keyless { policy, verifier }, Signature::Bundle(bundle)) => {
+                bundle::is_by_holder(bundle, policy, verifier, digest)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(in crate::registry) mod tests;

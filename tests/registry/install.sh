@@ -1,0 +1,72 @@
+#!/bin/sh
+# Gets what the tests of registries need, where it is missing from the PATH: a registry, and a client that is not ours.
+#   docker-registry  the reference implementation of the distribution specification
+#   skopeo           copies and inspects images
+# Both are Debian's or Ubuntu's packages, unpacked into target/tools/registry: that takes no root, and starts no service.
+# Example: tests/registry/install.sh
+# Exit codes: 0 both are there, 1 not installed (stderr says why).
+set -eu
+
+case "${1:-}" in
+-h | --help)
+    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"
+    exit 0
+    ;;
+esac
+
+fail() {
+    printf 'error: %s\n  where: %s\n  next:  %s\n' "$1" "$2" "$3" >&2
+    exit 1
+}
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+root=$(CDPATH='' cd -- "$here/../.." && pwd)
+tools=$root/target/tools/registry
+
+missing=
+for program in docker-registry skopeo; do
+    command -v $program >/dev/null || [ -x "$tools/bin/$program" ] || missing="$missing $program"
+done
+[ -n "$missing" ] || exit 0
+
+by_hand="install$missing, for example with: sudo apt-get install --no-install-recommends$missing"
+for program in apt-get dpkg-deb; do
+    command -v $program >/dev/null || fail "the tests of registries need$missing, and there is no $program" 'your PATH' "$by_hand"
+done
+
+echo "unpacking$missing into target/tools/registry, once" >&2
+mkdir -p "$tools/bin" "$tools/apt/lists/partial" "$tools/apt/cache/archives/partial"
+log=$tools/apt/log
+cd "$tools/apt"
+
+# Downloads what is missing, with what that depends on and this machine lacks, by these lists of packages.
+download() {
+    packages=$(apt-get "$@" --simulate --no-install-recommends install $missing | sed -n 's/^Inst \([^ ]*\) .*/\1/p') &&
+        [ -n "$packages" ] && apt-get "$@" download $packages
+}
+
+{
+    download -o "Dir::Cache=$tools/apt/cache" || {
+        # The machine's lists are of another day, or it has none; they are root's to renew.
+        own="-o Dir::State::lists=$tools/apt/lists -o Dir::Cache=$tools/apt/cache -o APT::Sandbox::User=root"
+        apt-get $own update && download $own
+    }
+} >"$log" 2>&1 || {
+    cat "$log" >&2
+    fail "apt-get does not download$missing" 'its output above' "check that the mirror can be reached, or $by_hand"
+}
+for package in ./*.deb; do
+    dpkg-deb --extract "$package" "$tools"
+done
+for program in $missing; do
+    # With the libraries that were unpacked beside it.
+    cat >"$tools/bin/.$program" <<END
+#!/bin/sh
+libraries=\$(echo "$tools"/usr/lib/*-linux-gnu "$tools"/lib/*-linux-gnu | tr ' ' :)
+LD_LIBRARY_PATH=\$libraries exec "$tools/usr/bin/$program" "\$@"
+END
+    chmod +x "$tools/bin/.$program"
+    "$tools/bin/.$program" --version >/dev/null || fail "$program does not run" "$tools/usr/bin" "$by_hand"
+    mv "$tools/bin/.$program" "$tools/bin/$program"
+done
+rm -rf "$tools/apt"
