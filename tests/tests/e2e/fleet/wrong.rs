@@ -83,14 +83,8 @@ fn a_plugin_without_its_account_says_so_and_works_once_it_has_one() {
         let rig = Rig::new("account").await;
         let guest = rig.memcached("account").await;
         rig.scene.person.delete(&SERVICE_ACCOUNT, SYSTEM, &guest.name).await.expect("the account is there");
-        let roles = [format!("hotshoe-fleet-{}.impersonates", guest.name)];
-        for role in &roles {
-            rig.scene
-                .person
-                .delete(&hotshoe_tests::kinds::ROLE_BINDING, SYSTEM, role)
-                .await
-                .expect("the binding is there");
-        }
+        let binding = format!("hotshoe-fleet-{}.impersonates", guest.name);
+        rig.scene.person.delete(&ROLE_BINDING, SYSTEM, &binding).await.expect("the binding is there");
         rig.apply(&guest).await;
         rig.scene.create(memcached("served", 1)).await;
         let unready = rig.until_said(&guest, "Ready", "False", "AccountUnusable").await;
