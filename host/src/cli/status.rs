@@ -6,7 +6,7 @@ use crate::cli::host_client::{HostOptions, read};
 use crate::cli::target;
 use crate::cli::terminal::Output;
 use crate::cluster::error::APPLY_RIGHTS;
-use crate::cluster::lease::LeaseStatus;
+use crate::cluster::lease_status::LeaseStatus;
 use crate::reconcile::controller::{Deleting, Stalled, StalledParent};
 use crate::reconcile::slot::Refused;
 use crate::rollout::status::{MemoryStatus, PluginStatus, Trouble};

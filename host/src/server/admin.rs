@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::cluster::lease::LeaseStatus;
+use crate::cluster::lease_status::LeaseStatus;
 use crate::rollout::dry_run::{Line, NotRun, Turn};
 use crate::rollout::managed_plugin::AdminCommand;
 use crate::rollout::status::PluginStatus;

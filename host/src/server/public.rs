@@ -9,7 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use crate::cluster::lease::LeaseStatus;
+use crate::cluster::lease_status::LeaseStatus;
 use crate::server::About;
 
 /// Returns the route that Prometheus scrapes.

@@ -54,7 +54,7 @@ pub struct Record {
     pub transitions: i32,
     /// For how long it is held.
     pub duration: Option<Duration>,
-    /// Who has given it up, where nobody holds it.
+    /// Which host has given it up, where none holds it.
     pub released_by: Option<Arc<str>>,
     /// For whom it was given up.
     pub offered_to: Option<Arc<str>>,
@@ -179,7 +179,7 @@ pub enum Failure {
 #[derive(Clone, Copy, Debug)]
 struct Created {
     version: u64,
-    /// Whether the watch has shown another one since that was someone else's.
+    /// Whether the watch has shown one of another host since.
     follows_another: bool,
 }
 

@@ -239,7 +239,7 @@ fn children_parents_and_events_are_each_written_in_one_file() {
         "cluster/apply.rs",
         "cluster/parent.rs",
         "cluster/events.rs",
-        "cluster/lease.rs",
+        "cluster/lease_keeper.rs",
         "cluster/access_review.rs",
         "cli/host_client.rs",
     ];

@@ -1,4 +1,4 @@
-//! Somebody deletes or edits a Lease while hosts work by it.
+//! A Lease is deleted or edited by hand while hosts work by it.
 
 use std::time::{Duration, Instant};
 

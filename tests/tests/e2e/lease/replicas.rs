@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
 use hotshoe_tests::{memcached, run, wait};
 use serde_json::json;
@@ -86,6 +87,7 @@ fn after_a_crash_another_host_works_within_15_seconds_and_acts_on_what_changed_m
             .await;
         println!("it acts {:?} after the crash", killed.elapsed());
         assert!(killed.elapsed() <= AFTER_CRASH, "{:?}", killed.elapsed());
+        second.says(&["INFO", "this one writes the history of the plugin now"]).await;
     });
 }
 
@@ -148,6 +150,21 @@ fn a_host_that_was_cut_off_for_longer_than_its_lease_writes_nothing_of_what_it_h
         let after: Vec<_> = writes.iter().filter(is_its).skip(before).collect();
         assert!(after.is_empty(), "{after:#?}");
         assert!(writes.iter().any(|entry| entry.token != token), "the other has another token");
+    });
+}
+
+#[test]
+fn a_host_that_stands_by_for_one_with_other_plugins_says_what_is_not_done_and_what_helps() {
+    run(async {
+        let scene = scene("lease-others").await;
+        let start = scene.start().await.shards(1);
+        let first = start.ready().await;
+        holds(&first, wait::PATIENCE).await;
+        let folder = Folder::of_faulty();
+        let second = start.plugins(&[folder.path()]).start();
+        second.says(&["WARN", "does not run faulty", "--lease-name"]).await;
+        let (_, page) = second.ask(&["status"]);
+        assert!(page.contains("does not run faulty"), "{page}");
     });
 }
 

@@ -1,0 +1,432 @@
+//! Keeps the Lease of each shard: takes in what is seen, carries out the next step, and makes the permits of the shards
+//! what the Leases say.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::Method;
+use k8s_openapi::api::coordination::v1::Lease as Object;
+use kube::runtime::watcher::Event;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::cluster::client::{ApiCall, Cluster};
+use crate::cluster::error::ApiError;
+use crate::cluster::events::Recorder;
+use crate::cluster::lease::LeaseSettings;
+use crate::cluster::lease_object::{self, Holder};
+use crate::cluster::lease_status::Problem;
+use crate::cluster::shards::Shards;
+use hotshoe_core::flow::lease::{Failure, Lease, RENEW, Sighting, Step};
+use hotshoe_core::flow::shards;
+
+/// The longest that one request may take, so that there is time for another before the Lease ends.
+const REQUEST: Duration = Duration::from_secs(4);
+/// How long Events of a shard that is given up may take to be written.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
+/// How long a host waits for a shard that it asked for, before it asks again.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What keeps the Leases of a host.
+pub(super) struct Keeper {
+    pub(super) cluster: Cluster,
+    pub(super) settings: LeaseSettings,
+    pub(super) holder: Holder,
+    pub(super) shards: Arc<Shards>,
+    pub(super) slots: Vec<Slot>,
+    /// Leases of the group that are no shard of this host's: of hosts that spread the parents differently.
+    pub(super) others: Mutex<HashMap<String, (Sighting, String)>>,
+    /// What is wrong with the watch.
+    pub(super) watch_problem: Mutex<Option<Problem>>,
+    /// Changed with everything that is seen.
+    pub(super) news: watch::Sender<()>,
+    pub(super) recorder: Recorder,
+    /// When this host last asked another for a shard.
+    pub(super) asked: Mutex<Option<Instant>>,
+}
+
+/// One Lease.
+pub(super) struct Slot {
+    pub(super) name: String,
+    pub(super) state: Mutex<State>,
+}
+
+/// What is known of one Lease.
+pub(super) struct State {
+    pub(super) lease: Lease,
+    /// The object as it was seen last.
+    pub(super) object: Option<Object>,
+    pub(super) problem: Option<Problem>,
+    /// Whether it is being given up.
+    pub(super) ends: bool,
+    /// The other holder that the log has named.
+    pub(super) named: Option<Arc<str>>,
+}
+
+/// What a keeper does next about one Lease.
+pub(super) enum Next {
+    Wait(Option<Instant>),
+    /// For another host, where that has asked for it.
+    GiveUp(Option<Arc<str>>),
+    Ask(Step),
+}
+
+impl Keeper {
+    fn slot_of(&self, object: &Object) -> Option<(usize, &Slot)> {
+        let name = object.metadata.name.as_deref()?;
+        self.slots.iter().enumerate().find(|(_, slot)| slot.name == name)
+    }
+
+    pub(super) fn observe(&self, event: Event<Object>, listed: &mut HashSet<String>) {
+        let now = Instant::now();
+        match event {
+            Event::Init => listed.clear(),
+            Event::InitApply(object) => {
+                listed.extend(object.metadata.name.clone());
+                self.see(object, now);
+            }
+            Event::Apply(object) => self.see(object, now),
+            Event::Delete(object) => self.see_deleted(&object, now),
+            Event::InitDone => {
+                self.others.lock().retain(|name, _| listed.contains(name));
+                for (shard, slot) in self.slots.iter().enumerate().filter(|(_, slot)| !listed.contains(&slot.name)) {
+                    let mut state = slot.state.lock();
+                    state.lease.unlisted(now);
+                    self.settle(shard, &mut state, now);
+                }
+            }
+        }
+    }
+
+    fn see(&self, object: Object, now: Instant) {
+        let record = lease_object::record(&object);
+        let Some((shard, slot)) = self.slot_of(&object) else { return self.see_other(&object, now) };
+        let mut state = slot.state.lock();
+        if state.object.as_ref().is_none_or(|known| lease_object::version(known) < record.version) {
+            state.object = Some(object);
+        }
+        state.lease.watched(record, now);
+        self.settle(shard, &mut state, now);
+    }
+
+    fn see_other(&self, object: &Object, now: Instant) {
+        let (Some(name), Some(sharding)) = (object.metadata.name.clone(), lease_object::sharding(object)) else {
+            return;
+        };
+        let record = Some(lease_object::record(object));
+        let mut others = self.others.lock();
+        match others.get_mut(&name) {
+            Some((seen, said)) => {
+                seen.see(record, &self.holder.identity, now);
+                sharding.clone_into(said);
+            }
+            None => drop(others.insert(name, (Sighting::first(record, now), sharding.to_owned()))),
+        }
+    }
+
+    fn see_deleted(&self, object: &Object, now: Instant) {
+        match self.slot_of(object) {
+            Some((shard, slot)) => {
+                let mut state = slot.state.lock();
+                let version = lease_object::version(object);
+                if state.object.as_ref().is_none_or(|known| lease_object::version(known) <= version) {
+                    state.object = None;
+                }
+                state.lease.deleted(version, now);
+                self.settle(shard, &mut state, now);
+            }
+            None => drop(object.metadata.name.as_ref().and_then(|name| self.others.lock().remove(name))),
+        }
+    }
+
+    /// Makes the permit of a shard what its Lease says, and logs who works for it where that has changed.
+    fn settle(&self, shard: usize, state: &mut State, now: Instant) {
+        let name = self.full_name(shard);
+        match state.lease.deadline().filter(|_| state.lease.is_held(now)) {
+            Some(deadline) => {
+                if self.shards.hold(shard, state.lease.term(), deadline) {
+                    (state.ends, state.named) = (false, None);
+                    tracing::info!(lease = name, host = &*self.holder.identity, "this host holds the Lease, and works");
+                }
+            }
+            None => {
+                if self.shards.lose(shard) {
+                    state.ends = false;
+                    tracing::warn!(
+                        lease = name,
+                        "this host no longer holds the Lease, so it writes nothing; it stands by with full caches until it has it again"
+                    );
+                }
+                self.name_holder(&name, state, now);
+            }
+        }
+    }
+
+    pub(super) fn next(&self, shard: usize, now: Instant) -> Next {
+        let (holders, conflicting) = (self.holders(now), self.conflicting(now));
+        let Some(slot) = self.slots.get(shard) else { return Next::Wait(None) };
+        let mut state = slot.state.lock();
+        self.settle(shard, &mut state, now);
+        let is_held = state.lease.is_held(now);
+        if let Some((name, until, yields)) = conflicting {
+            if is_held && yields && !state.ends {
+                state.ends = true;
+                return Next::GiveUp(None);
+            }
+            let text = format!(
+                "another host spreads the parents over shards in another way, by the Lease {name}: stop all hosts before you change --shards, or spec.shardBy of a plugin, and start them again"
+            );
+            self.note_problem(shard, &mut state, Some(Problem { text, stays: false }));
+            if !is_held {
+                return Next::Wait(Some(until));
+            }
+        }
+        let wanted_by = state.lease.seen().and_then(Sighting::record).and_then(|record| record.wanted_by.clone());
+        if let Some(to) = wanted_by.filter(|_| is_held && !state.ends) {
+            let holders: Vec<Option<&str>> = holders.iter().map(Option::as_deref).collect();
+            if shards::gives_up(&holders, &self.holder.identity, &to) {
+                state.ends = true;
+                return Next::GiveUp(Some(to));
+            }
+        }
+        let held = holders.iter().filter(|holder| holder.as_ref() == Some(&self.holder.identity)).count();
+        match state.lease.next(held, now) {
+            Step::Wait(until) => Next::Wait(until),
+            step => Next::Ask(step),
+        }
+    }
+
+    /// Returns who holds each shard and has not let it expire.
+    fn holders(&self, now: Instant) -> Vec<Option<Arc<str>>> {
+        let holder = |slot: &Slot| slot.state.lock().lease.seen().and_then(|seen| seen.live_holder(now)).cloned();
+        self.slots.iter().map(holder).collect()
+    }
+
+    /// Returns the Lease of a host that spreads the parents in another way, when it is to be looked at again, and
+    /// whether it is this host that ends where both began at once.
+    fn conflicting(&self, now: Instant) -> Option<(String, Instant, bool)> {
+        let others = self.others.lock();
+        let mut live = others
+            .iter()
+            .filter(|(_, (seen, sharding))| *sharding != self.holder.sharding && seen.live_holder(now).is_some());
+        let named =
+            live.next().map(|(name, (seen, theirs))| (name.clone(), seen.free_from(), *theirs < self.holder.sharding));
+        drop(others);
+        named.or_else(|| self.conflicting_shard(now))
+    }
+
+    /// The same among those that have the names of this host's shards.
+    fn conflicting_shard(&self, now: Instant) -> Option<(String, Instant, bool)> {
+        self.slots.iter().find_map(|slot| {
+            let state = slot.state.lock();
+            let seen = state.lease.seen()?;
+            seen.live_holder(now)?;
+            let theirs = lease_object::sharding(state.object.as_ref()?)?;
+            let own = self.holder.sharding.as_str();
+            (theirs != own).then(|| (slot.name.clone(), seen.free_from(), theirs < own))
+        })
+    }
+
+    /// Makes one request about a Lease.
+    pub(super) async fn ask(&self, shard: usize, step: Step) {
+        let Some(slot) = self.slots.get(shard) else { return };
+        let (object, left) = {
+            let state = slot.state.lock();
+            let left = state.lease.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            (state.object.clone(), left)
+        };
+        let before = object.as_ref().filter(|_| step != Step::Create);
+        let held = lease_object::held(before, &self.settings.namespace, &slot.name, &self.holder);
+        // A renewal that is late is of no use; but then the next one is an attempt to have the Lease again.
+        let timeout = left.filter(|left| !left.is_zero()).map_or(REQUEST, |left| left.min(REQUEST));
+        let sent = Instant::now();
+        let result = self.send(shard, step, &held, timeout).await;
+        let now = Instant::now();
+        let mut state = slot.state.lock();
+        let problem = match result {
+            Ok(object) => {
+                let record = lease_object::record(&object);
+                match step {
+                    Step::Read => state.lease.read(Some(record), now),
+                    step => state.lease.accepted(step, record, sent, now),
+                }
+                state.object = Some(object);
+                None
+            }
+            Err(error) if step == Step::Read && error.is_gone() => {
+                state.lease.read(None, now);
+                state.object = None;
+                None
+            }
+            Err(error) => {
+                let failure = failure(step, &error);
+                state.lease.failed(failure, now);
+                (failure != Failure::Conflict).then(|| self.problem(&error, failure))
+            }
+        };
+        self.settle(shard, &mut state, now);
+        self.note_problem(shard, &mut state, problem);
+        drop(state);
+        self.news.send_replace(());
+    }
+
+    async fn send(&self, shard: usize, step: Step, object: &Object, timeout: Duration) -> Result<Object, ApiError> {
+        let (verb, method) = match step {
+            Step::Create => ("create", Method::POST),
+            Step::Take => ("take", Method::PUT),
+            Step::Renew => ("renew", Method::PUT),
+            Step::Read | Step::Wait(_) => ("read", Method::GET),
+        };
+        self.send_as(shard, (verb, method), object, timeout).await
+    }
+
+    async fn send_as(
+        &self,
+        shard: usize,
+        (verb, method): (&'static str, Method),
+        object: &Object,
+        timeout: Duration,
+    ) -> Result<Object, ApiError> {
+        let target = format!("the Lease {}", self.full_name(shard));
+        let unreadable = |error: serde_json::Error| {
+            ApiError::new(verb, target.clone(), 0, "Unreadable", format!("the reply cannot be read: {error}"))
+        };
+        let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.settings.namespace);
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        let call = ApiCall {
+            verb,
+            target: &target,
+            uri: if method == Method::POST { leases } else { format!("{leases}/{name}") },
+            body: if method == Method::GET { Vec::new() } else { serde_json::to_vec(object).map_err(unreadable)? },
+            method,
+            content_type: "application/json",
+        };
+        let reply = self.cluster.send_for_lease(call, timeout).await?;
+        serde_json::from_str(&reply).map_err(unreadable)
+    }
+
+    /// Lets what runs in a shard end, and gives it to the host that asked for it. The Lease is renewed meanwhile.
+    pub(super) async fn give_up(&self, shard: usize, to: Option<&str>) {
+        if let Some(to) = to {
+            tracing::info!(lease = self.full_name(shard), to, "another host holds fewer shards; it gets this one");
+        }
+        let drained = async {
+            self.shards.drain(shard).await;
+            drop(tokio::time::timeout(LAST_EVENTS, self.recorder.flush()).await);
+        };
+        let mut drained = std::pin::pin!(drained);
+        loop {
+            let due = match self.next(shard, Instant::now()) {
+                Next::Ask(step) => {
+                    self.ask(shard, step).await;
+                    continue;
+                }
+                Next::Wait(until) => until.map_or(RENEW, |until| until.saturating_duration_since(Instant::now())),
+                Next::GiveUp(_) => RENEW,
+            };
+            // It was lost, or is another one by now.
+            if self.slots.get(shard).is_none_or(|slot| !slot.state.lock().ends) {
+                return;
+            }
+            if tokio::time::timeout(due, &mut drained).await.is_ok() {
+                break;
+            }
+        }
+        self.release(shard, to, REQUEST).await;
+        self.news.send_replace(());
+    }
+
+    /// Gives a Lease up that is held.
+    pub(super) async fn release(&self, shard: usize, to: Option<&str>, timeout: Duration) {
+        let Some(slot) = self.slots.get(shard) else { return };
+        let object = {
+            let mut state = slot.state.lock();
+            // Where another may still write that had it before, it is no release of that one's.
+            let is_held = state.lease.is_held(Instant::now());
+            state.lease.end();
+            self.shards.lose(shard);
+            state.ends = false;
+            state.object.clone().filter(|_| is_held)
+        };
+        let Some(mut object) = object else { return };
+        for _ in 0..2 {
+            let released = lease_object::released(&object, &self.holder, to);
+            let now = Instant::now();
+            match self.send_as(shard, ("release", Method::PUT), &released, timeout).await {
+                Ok(object) => {
+                    let mut state = slot.state.lock();
+                    state.lease.read(Some(lease_object::record(&object)), now);
+                    state.object = Some(object);
+                    tracing::info!(lease = self.full_name(shard), "this host has given up the Lease");
+                    return;
+                }
+                Err(error) if error.code == 409 => match self.send(shard, Step::Read, &released, timeout).await {
+                    Ok(read) if lease_object::record(&read).holder.as_ref() == Some(&self.holder.identity) => {
+                        object = read;
+                    }
+                    _ => return,
+                },
+                Err(error) => {
+                    tracing::warn!("{error}; another host has to wait until it expires");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Returns the shard to ask another host for.
+    pub(super) fn wants(&self, now: Instant) -> Option<usize> {
+        let holders = self.holders(now);
+        let holders: Vec<Option<&str>> = holders.iter().map(Option::as_deref).collect();
+        let shard = shards::wanted(&holders, &self.holder.identity)?;
+        let has_asked = self.asked.lock().is_some_and(|asked| now.saturating_duration_since(asked) < PATIENCE);
+        let state = self.slots.get(shard)?.state.lock();
+        let asks = state.lease.seen()?.record()?.wanted_by.as_ref();
+        (!has_asked || asks.is_none_or(|asks| *asks != self.holder.identity)).then_some(shard)
+    }
+
+    /// Asks for a shard. Where the Lease has changed meanwhile, this has no effect, and comes again.
+    pub(super) async fn ask_for(&self, shard: usize) {
+        let known = self.slots.get(shard).and_then(|slot| slot.state.lock().object.clone());
+        let Some(object) = known else { return };
+        *self.asked.lock() = Some(Instant::now());
+        let wanted = lease_object::wanted(&object, &self.holder);
+        if let Err(error) = self.send_as(shard, ("ask for", Method::PUT), &wanted, REQUEST).await {
+            tracing::debug!(lease = self.full_name(shard), %error, "another host was not asked for a shard");
+        }
+    }
+
+    pub(super) fn full_name(&self, shard: usize) -> String {
+        let name = self.slots.get(shard).map_or_else(String::new, |slot| slot.name.clone());
+        format!("{}/{name}", self.settings.namespace)
+    }
+}
+
+/// What a refusal means for what is done next.
+fn failure(step: Step, error: &ApiError) -> Failure {
+    match error.code {
+        409 => Failure::Conflict,
+        // What was to be changed is gone.
+        404 if error.is_gone() && step != Step::Create => Failure::Conflict,
+        _ if error.is_transient() => Failure::Passing(error.retry_after),
+        _ => Failure::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_api_server_says_is_told_apart_by_what_helps() {
+        let error = |code| ApiError::new("renew", "the Lease system/hotshoe".into(), code, "", "no".into());
+        assert_eq!(failure(Step::Renew, &error(409)), Failure::Conflict);
+        assert_eq!(failure(Step::Renew, &error(404)), Failure::Conflict);
+        assert_eq!(failure(Step::Create, &error(404)), Failure::Refused, "the namespace is missing");
+        assert_eq!(failure(Step::Renew, &error(403)), Failure::Refused);
+        assert_eq!(failure(Step::Renew, &error(0)), Failure::Passing(None));
+        let wait = Some(Duration::from_secs(7));
+        assert_eq!(failure(Step::Renew, &ApiError { retry_after: wait, ..error(429) }), Failure::Passing(wait));
+    }
+}

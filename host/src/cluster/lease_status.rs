@@ -1,0 +1,140 @@
+//! Says how the Leases of a host are: who holds each, until when, and what is wrong with it.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use k8s_openapi::api::coordination::v1::Lease as Object;
+use kube::runtime::watcher;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::client::chain;
+use crate::cluster::error::{APPLY_RIGHTS, ApiError};
+use crate::cluster::lease_keeper::{Keeper, State};
+use crate::cluster::lease_object;
+use crate::cluster::watch::code;
+use hotshoe_core::flow::lease::Failure;
+
+/// How a Lease is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseStatus {
+    /// Its namespace and name.
+    pub name: String,
+    /// Whether this host holds it, and writes.
+    pub held: bool,
+    /// Who holds it, this host included.
+    pub holder: Option<String>,
+    /// The seconds until another host may take it, unless it is renewed.
+    pub seconds: Option<u64>,
+    /// What is wrong with it, and what to do about that.
+    pub problem: Option<String>,
+    /// Whether it cannot be used before an administrator does something.
+    pub unusable: bool,
+}
+
+/// What is wrong with a Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) text: String,
+    /// Whether it does not pass by itself.
+    pub(super) stays: bool,
+}
+
+impl Keeper {
+    /// Logs once that another host works.
+    pub(super) fn name_holder(&self, lease: &str, state: &mut State, now: Instant) {
+        let holder = state.lease.seen().and_then(|seen| seen.live_holder(now)).cloned();
+        let Some(holder) = holder.filter(|holder| **holder != *self.holder.identity) else { return };
+        if state.named.as_ref() == Some(&holder) {
+            return;
+        }
+        tracing::info!(lease, holder = &*holder, "another host holds the Lease; this one stands by");
+        if let Some(lacking) = state.object.as_ref().and_then(|object| self.lacking(object)) {
+            tracing::warn!(lease, holder = &*holder, "{lacking}");
+        }
+        state.named = Some(holder);
+    }
+
+    /// Returns what to do where the holder of a Lease does not work for all plugins of this host.
+    pub(super) fn lacking(&self, object: &Object) -> Option<String> {
+        let theirs: HashSet<&str> = lease_object::plugins(object)?.split(' ').collect();
+        let lacking = self.settings.plugins.iter().filter(|plugin| !theirs.contains(plugin.as_str()));
+        let lacking: Vec<&str> = lacking.map(String::as_str).collect();
+        (!lacking.is_empty()).then(|| {
+            format!(
+                "the host that holds it does not run {}, so nothing is done for it meanwhile: give all hosts of a Lease the same plugins, or this one a Lease of its own with --lease-name",
+                lacking.join(", ")
+            )
+        })
+    }
+
+    pub(super) fn problem(&self, error: &ApiError, failure: Failure) -> Problem {
+        let namespace = &self.settings.namespace;
+        let advice = match (error.code, failure) {
+            (403, Failure::Refused) => format!(
+                "; {APPLY_RIGHTS}: the host may get, list, watch, create and update Leases in the namespace {namespace} then"
+            ),
+            (404, _) => {
+                format!("; create the namespace {namespace}, or name that of the host with --service-account-namespace")
+            }
+            (429, Failure::Passing(Some(pause))) => {
+                format!("; the API server is overloaded and asks to wait {} s, which this host does", pause.as_secs())
+            }
+            (0 | 429 | 500.., _) => "; it is tried again".to_owned(),
+            _ => "; `hotshoe run --no-lease` works without, for a host that is the only one".to_owned(),
+        };
+        Problem { text: format!("{error}{advice}"), stays: failure == Failure::Refused }
+    }
+
+    /// Logs a problem once.
+    pub(super) fn note_problem(&self, shard: usize, state: &mut State, problem: Option<Problem>) {
+        if state.problem == problem {
+            return;
+        }
+        let lease = self.full_name(shard);
+        match &problem {
+            Some(problem) => tracing::warn!(lease, "{}", problem.text),
+            None => tracing::info!(lease, "the Lease can be used again"),
+        }
+        state.problem = problem;
+    }
+
+    pub(super) fn note_watch_problem(&self, error: &watcher::Error) {
+        let code = code(error);
+        let namespace = &self.settings.namespace;
+        let stays = matches!(code, 401 | 403) && !self.cluster.outage.is_after_outage(code);
+        let advice = if code == 403 { format!("; {APPLY_RIGHTS}") } else { "; it is tried again".to_owned() };
+        let text = format!("the Leases of the namespace {namespace} cannot be watched: {}{advice}", chain(error));
+        // An interrupted watch goes on by itself, and that the API server is away is said for all watches at once.
+        let is_passing = matches!(error, watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_)) || code == 0;
+        let mut known = self.watch_problem.lock();
+        if known.as_ref().is_none_or(|known| known.text != text) && !is_passing {
+            tracing::warn!("{text}");
+        }
+        if !is_passing || code == 0 {
+            *known = Some(Problem { text, stays });
+        }
+    }
+
+    pub(super) fn status(&self, shard: usize) -> LeaseStatus {
+        let now = Instant::now();
+        let name = self.full_name(shard);
+        let Some(slot) = self.slots.get(shard) else { return LeaseStatus { name, ..LeaseStatus::default() } };
+        let state = slot.state.lock();
+        let seen = state.lease.seen();
+        let held = state.lease.is_held(now) && self.shards.permit(shard).is_some();
+        let holder = seen.and_then(|seen| seen.live_holder(now)).map(|holder| holder.to_string());
+        let until = state.lease.deadline().filter(|_| held).or_else(|| Some(seen?.free_from()));
+        let seconds = holder.as_ref().and(until).map(|until| until.saturating_duration_since(now).as_secs());
+        let problem = state.problem.clone().or_else(|| self.watch_problem.lock().clone().filter(|_| !held));
+        let lacking = || state.object.as_ref().filter(|_| !held && holder.is_some()).and_then(|it| self.lacking(it));
+        LeaseStatus {
+            unusable: !held && problem.as_ref().is_some_and(|problem| problem.stays),
+            problem: problem.map(|problem| problem.text).or_else(lacking),
+            name,
+            held,
+            holder,
+            seconds,
+        }
+    }
+}
