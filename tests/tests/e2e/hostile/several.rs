@@ -118,6 +118,30 @@ fn six_plugins_that_are_slow_at_once_delay_no_seventh_that_is_quick() {
 }
 
 #[test]
+fn two_plugins_that_attack_at_once_in_two_ways_delay_no_third() {
+    run(async {
+        let mut scene = Scene::new(plane().await, "several-two").await;
+        let folders = [Folder::of_attacker(1), Folder::of_attacker(2)];
+        folders[0].edit("    compileTime: 3s\n", "    compileTime: 3s\n    callTime: 5s\n");
+        let host = host(&mut scene, &folders, "1Gi").await;
+        scene.create(memcached("cache", 1)).await;
+        serves(&scene, 1).await;
+        // One takes processor time, the other the API server's.
+        scene.create(parent_of(1, "slow", "very slow")).await;
+        scene.create(parent_of(2, "large", "many large children")).await;
+        host.until("both attack", async || {
+            let slow = calls(&host, &attacker(1)).await;
+            let delayed = metric(&host, "hotshoe_plugin_writes_delayed_total", &attacker(2)).await;
+            if slow > 0 && delayed > 0 { Ok(()) } else { Err(format!("{slow} calls, {delayed} delayed writes")) }
+        })
+        .await;
+        for round in 0..ROUNDS {
+            serves(&scene, round).await;
+        }
+    });
+}
+
+#[test]
 fn a_plugin_that_states_much_for_many_parents_is_stopped_at_its_part_of_the_memory_and_another_is_not() {
     run(async {
         let mut scene = Scene::new(plane().await, "several-statuses").await;
