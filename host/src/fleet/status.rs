@@ -228,3 +228,49 @@ fn condition(
         observed_generation: observed,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said<'a>(status: &'a PluginStatus, type_: &str) -> (&'a str, &'a str, &'a str) {
+        let condition = status.conditions.iter().find(|condition| condition.type_ == type_).unwrap();
+        (&condition.status, &condition.reason, &condition.last_transition_time)
+    }
+
+    #[test]
+    fn a_plugin_that_does_not_run_says_why_and_forgets_nothing() {
+        let before = PluginStatus {
+            finalizers: vec!["example.com/a".to_owned()],
+            history: vec![serde_json::json!({ "event": "Activated" })],
+            digest: Some("a".repeat(64)),
+            ..PluginStatus::default()
+        };
+        let taken = Standing { reason: "ParentsTaken", message: "the older has them".to_owned(), stalls: true };
+        let status = of(&before, 3, None, Some(&taken), "now");
+        assert_eq!((&status.finalizers, &status.history), (&before.finalizers, &before.history));
+        assert_eq!((status.digest.as_deref(), status.observed_generation), (None, 3));
+        assert_eq!(said(&status, "Ready"), ("False", "ParentsTaken", "now"));
+        assert_eq!(said(&status, "Stalled"), ("True", "ParentsTaken", "now"));
+        assert_eq!(said(&status, "Reconciling"), ("False", "Settled", "now"));
+    }
+
+    #[test]
+    fn what_ends_by_itself_is_reconciling_and_not_stalled() {
+        let leaving = Standing { reason: "DeletingParents", message: "3 are being deleted".to_owned(), stalls: false };
+        let status = of(&PluginStatus::default(), 1, None, Some(&leaving), "now");
+        assert_eq!(said(&status, "Reconciling").0, "True");
+        assert_eq!(said(&status, "Stalled").0, "False");
+    }
+
+    #[test]
+    fn times_move_only_when_the_status_of_a_condition_does() {
+        let standing = |reason| Standing { reason, message: String::new(), stalls: true };
+        let first = of(&PluginStatus::default(), 1, None, Some(&standing("InvalidSpec")), "1");
+        let second = of(&first, 2, None, Some(&standing("ParentsTaken")), "2");
+        assert_eq!(said(&second, "Stalled"), ("True", "ParentsTaken", "1"));
+        let third = of(&second, 3, None, None, "3");
+        assert_eq!(said(&third, "Stalled"), ("False", "Settled", "3"));
+        assert_eq!(said(&third, "Ready"), ("False", "Starting", "1"));
+    }
+}

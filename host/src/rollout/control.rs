@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::config::Control;
+use crate::config::manifest::DigestPrefix;
 use hotshoe_core::model::digest::Digest;
 
 /// How long what failed is not tried again.
@@ -32,10 +33,21 @@ pub(super) enum Act {
 /// What was done.
 #[derive(Debug, Default)]
 pub(super) struct Controls {
-    /// The value of `spec.approve` that was acted upon, or found to have been.
-    approved: Option<String>,
+    approved: Approved,
     /// The revision that could not be activated, and when.
     failed: Option<(String, Instant)>,
+}
+
+/// What is known of `spec.approve`.
+#[derive(Debug, Default)]
+enum Approved {
+    /// Nothing yet: the host has just started, and may have acted upon it before.
+    #[default]
+    Unknown,
+    /// It was not there.
+    Absent,
+    /// This value was acted upon.
+    Done(DigestPrefix),
 }
 
 impl Controls {
@@ -59,16 +71,73 @@ impl Controls {
     /// same word, nor by a host that has started since.
     fn to_approve(&mut self, wanted: &Control, known: Known) -> Option<Act> {
         let Some(approve) = &wanted.approve else {
-            self.approved = None;
+            self.approved = Approved::Absent;
             return None;
         };
         let waiting = known.waiting.filter(|waiting| approve.is_of(*waiting))?;
-        let is_news = self.approved.replace(approve.hex()).is_none_or(|before| before != approve.hex());
-        (is_news && !known.was_approved).then_some(Act::Approve(waiting))
+        let is_news = match &self.approved {
+            Approved::Unknown => !known.was_approved,
+            Approved::Absent => true,
+            Approved::Done(before) => before != approve,
+        };
+        self.approved = Approved::Done(approve.clone());
+        is_news.then_some(Act::Approve(waiting))
     }
 
     /// Notes that a revision could not be activated.
     pub(super) fn failed(&mut self, revision: &str, now: Instant) {
         self.failed = Some((revision.to_owned(), now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(text: &str) -> Digest {
+        Digest::of(text.as_bytes())
+    }
+
+    fn prefix(text: &str) -> DigestPrefix {
+        serde_json::from_value(digest(text).full().into()).unwrap()
+    }
+
+    #[test]
+    fn an_approval_counts_once_and_again_after_it_was_removed() {
+        let (mut controls, now) = (Controls::default(), Instant::now());
+        let wanted = Control { approve: Some(prefix("b")), ..Control::default() };
+        let known = |waiting: &str, was_approved| Known { waiting: Some(digest(waiting)), was_approved, ..Known::default() };
+        assert_eq!(controls.next(&wanted, known("a", false), now), None, "another waits");
+        assert_eq!(controls.next(&wanted, known("b", false), now), Some(Act::Approve(digest("b"))));
+        // It was rolled back since.
+        assert_eq!(controls.next(&wanted, known("b", true), now), None);
+        assert_eq!(controls.next(&Control::default(), known("b", true), now), None);
+        let approves = Some(Act::Approve(digest("b")));
+        assert_eq!(controls.next(&wanted, known("b", true), now), approves);
+        // The same digest in another form is another value.
+        let other = serde_json::from_value(format!("sha256:{}", digest("b").full()).into()).unwrap();
+        let other = Control { approve: Some(other), ..Control::default() };
+        assert_eq!(controls.next(&other, known("b", true), now), approves);
+    }
+
+    #[test]
+    fn a_host_that_starts_approves_nothing_again() {
+        let wanted = Control { approve: Some(prefix("b")), ..Control::default() };
+        let known = Known { waiting: Some(digest("b")), was_approved: true, ..Known::default() };
+        assert_eq!(Controls::default().next(&wanted, known, Instant::now()), None);
+    }
+
+    #[test]
+    fn a_revision_that_is_named_is_returned_to_until_it_is_active_and_not_in_a_hot_loop() {
+        let (mut controls, now) = (Controls::default(), Instant::now());
+        let wanted = Control { revision: Some(prefix("a")), ..Control::default() };
+        let active = |text: &str| Known { active: Some(digest(text)), ..Known::default() };
+        let returns = Some(Act::Return(digest("a").full()));
+        assert_eq!(controls.next(&wanted, active("b"), now), returns);
+        controls.failed(&digest("a").full(), now);
+        assert_eq!(controls.next(&wanted, active("b"), now + PAUSE / 2), None);
+        assert_eq!(controls.next(&wanted, active("b"), now + PAUSE), returns);
+        assert_eq!(controls.next(&wanted, active("a"), now), None);
+        assert_eq!(controls.next(&wanted, active("b"), now), returns, "what failed is forgotten");
     }
 }

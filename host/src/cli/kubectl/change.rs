@@ -24,10 +24,13 @@ pub(super) async fn approve(objects: &Objects, plugin: &str, digest: Option<Stri
             bail!("nothing of {plugin} waits for an approval; `kubectl hotshoe status {plugin}` shows what is active")
         }
     };
-    if object["spec"]["approve"].as_str() == Some(&digest) {
-        // Each value counts once, so the same one again is made another.
-        objects.patch(plugin, json!({ "approve": null })).await?;
-    }
+    // Each value counts once, so the same digest is written in its other form.
+    let again = object["spec"]["approve"].as_str() == Some(&digest);
+    let digest = match digest.strip_prefix("sha256:") {
+        Some(digits) if again => digits.to_owned(),
+        None if again => format!("sha256:{digest}"),
+        _ => digest,
+    };
     objects.patch(plugin, json!({ "approve": digest })).await?;
     done(format!("{plugin}: {} is approved", short(&digest)))
 }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::rig::{Guest, Rig};
 
 /// Pushes a component, and returns its image.
-fn push(registry: &Registry, component: &[u8], tag: &str, docker: &Path) -> String {
+pub(crate) fn push(registry: &Registry, component: &[u8], tag: &str, docker: &Path) -> String {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("plugin.wasm");
     std::fs::write(&file, component).expect("a file is written");

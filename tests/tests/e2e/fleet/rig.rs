@@ -5,7 +5,7 @@ use std::process::Command;
 
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::Folder;
-use hotshoe_tests::host::program;
+use hotshoe_tests::host::{Start, program};
 use hotshoe_tests::kinds::{CONFIG_MAP, PLUGIN, SECRET};
 use hotshoe_tests::scene::said;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository};
@@ -21,6 +21,7 @@ const LABEL: &str = "tests.example.com/scene";
 pub(crate) struct Rig {
     pub(crate) scene: Scene,
     pub(crate) host: Host,
+    start: Start,
     cache: TempDir,
 }
 
@@ -45,19 +46,37 @@ async fn plane() -> &'static ControlPlane {
 
 impl Rig {
     pub(crate) async fn new(name: &str) -> Self {
-        let mut scene = Scene::new(plane().await, name).await;
+        let scene = Scene::new(plane().await, name).await;
+        let start = scene.start().await;
+        Self::with(scene, start).await
+    }
+
+    /// With a host that shares the work with [others](Self::another_host) by a Lease.
+    pub(crate) async fn with_lease(name: &str) -> Self {
+        let scene = Scene::new(plane().await, name).await;
+        let start = scene.start().await.shards(1);
+        Self::with(scene, start).await
+    }
+
+    async fn with(mut scene: Scene, start: Start) -> Self {
         let cache = TempDir::new().expect("a folder");
-        let host = start(&scene, cache.path()).await;
+        let host = begin(&scene, &start, cache.path()).await;
         scene.watch_log(&host);
-        Self { scene, host, cache }
+        Self { scene, host, start, cache }
     }
 
     /// Ends the host and starts another one, whose cache is empty as that of a new Pod.
     pub(crate) async fn replace_host(&mut self) {
         self.host.kill();
         self.cache = TempDir::new().expect("a folder");
-        self.host = start(&self.scene, self.cache.path()).await;
+        self.host = begin(&self.scene, &self.start, self.cache.path()).await;
         self.scene.watch_log(&self.host);
+    }
+
+    /// Starts another host beside it, with a cache of its own.
+    pub(crate) async fn another_host(&self) -> (Host, TempDir) {
+        let cache = TempDir::new().expect("a folder");
+        (begin(&self.scene, &self.start, cache.path()).await, cache)
     }
 
     /// The Memcached plugin under a name of this test's, with the rights that it needs.
@@ -65,6 +84,17 @@ impl Rig {
         let name = format!("{word}-{}", self.scene.namespace);
         let folder = Folder::of_memcached();
         folder.edit("name: memcached\n", &format!("name: {name}\n"));
+        let guest = Guest { folder, name };
+        self.grant(&guest).await;
+        guest
+    }
+
+    /// The plugin that fails in the way that its parent asks for, under a name of this test's.
+    pub(crate) async fn faulty(&self, word: &str) -> Guest {
+        self.scene.plane.install_definition(&repository("tests/fixtures/faulty/crd.yaml")).await;
+        let name = format!("{word}-{}", self.scene.namespace);
+        let folder = Folder::of_faulty();
+        folder.edit("name: faulty\n", &format!("name: {name}\n"));
         let guest = Guest { folder, name };
         self.grant(&guest).await;
         guest
@@ -172,9 +202,9 @@ pub(crate) fn file(guest: &Guest) -> Value {
     json!({ "file": guest.folder.component() })
 }
 
-async fn start(scene: &Scene, cache: &Path) -> Host {
+async fn begin(scene: &Scene, start: &Start, cache: &Path) -> Host {
     let kubeconfig = scene.plane.kubeconfig_of(SYSTEM, ACCOUNT).await;
-    let mut command = scene.start().await.plugins(&[]).kubeconfig(&kubeconfig).cache(cache).command();
+    let mut command = start.clone().plugins(&[]).kubeconfig(&kubeconfig).cache(cache).command();
     command.args(["--plugin-selector", &format!("{LABEL}={}", scene.namespace)]);
     let host = Host::spawn(command);
     host.ready().await;
