@@ -19,6 +19,7 @@ use crate::reconcile::views;
 use crate::rollout::history::{Entry, History, Room};
 use crate::rollout::host_lock::{self, HostLock, LockError};
 use crate::rollout::status::{InProgress, MemoryStatus, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
+use crate::sandbox::candidate::Candidate;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
@@ -99,6 +100,8 @@ pub(crate) struct State {
     pub(crate) since: Option<Instant>,
     /// The revision that was active before it.
     pub(crate) before: Option<Arc<Revision>>,
+    /// The component of the canary, which is kept once it is active.
+    pub(crate) canary: Option<Candidate>,
     /// Whether it was active when the host ended, and stays active until the component that was offered at the start
     /// is activated or refused.
     pub(crate) is_restored: bool,
@@ -214,7 +217,7 @@ impl ManagedPlugin {
         self.controller.queue.close().await;
         drop(std::mem::take(&mut *self.tasks.lock()));
         let (name, watches) = (&self.controller.name, &self.shared.watches);
-        for viewer in [Viewer::active(name), Viewer::candidate(name), Viewer::shadow(name)] {
+        for viewer in [Viewer::active(name), Viewer::canary(name), Viewer::candidate(name), Viewer::shadow(name)] {
             watches.all().iter().for_each(|watch| watches.unsubscribe(&watch.scope, &viewer));
         }
         let host = &self.shared.host;
@@ -404,6 +407,7 @@ impl ManagedPlugin {
             seconds: since.map(|since| since.elapsed().as_secs()),
             refused,
             in_progress,
+            canary: self.canary_status(),
             history_failing: self.history_failing.lock().clone(),
             parents: active.map_or(0, |active| active.parents.watch.cache.len()),
             trouble: Trouble { failing: failing_on, refused: refused_of },

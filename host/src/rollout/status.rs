@@ -33,6 +33,9 @@ pub struct PluginStatus {
     pub refused: Option<Refused>,
     /// The revision that is on its way to be active; another may be active meanwhile.
     pub in_progress: Option<InProgress>,
+    /// The revision that decides for some of the parents, before it does for all.
+    #[serde(default)]
+    pub canary: Option<CanaryStatus>,
     /// Why earlier revisions are not kept for a rollback after a restart.
     pub history_failing: Option<String>,
     /// How many parents there are.
@@ -72,6 +75,26 @@ pub struct InProgress {
     pub digest: Digest,
     /// What it waits for.
     pub waits_for: String,
+}
+
+/// A revision that decides for some of the parents, beside the active one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CanaryStatus {
+    /// Its digest.
+    pub digest: Digest,
+    /// The version in its descriptor.
+    pub version: String,
+    /// For which parents it decides, in words.
+    pub share: String,
+    /// How many they are.
+    pub parents: usize,
+    /// Since when, as Kubernetes writes times.
+    pub since: String,
+    /// Until when at least.
+    pub until: String,
+    /// What it waits for where that time is over.
+    pub waits_for: Option<String>,
 }
 
 /// How many parents are in trouble, by their last reconcile.

@@ -2,7 +2,7 @@
 //! the one before it: no total can, because a rate over a swap mixes both.
 //!
 //! A digest is a label without bound, because every reload makes another one. So no more than two
-//! revisions of a plugin have series here, the one that decides and the one before it, and the
+//! revisions of a plugin have series here, the active one and the one before it or its canary, and the
 //! series of older ones are removed. What was counted of them is still in the totals of
 //! [`metrics`](crate::telemetry::metrics), which have no digest for the same reason and for another: a rate
 //! must not break off at a swap. `hotshoe_plugin_info` says which revision a total is about:
@@ -114,6 +114,24 @@ impl RevisionMetrics {
     /// A revision is about to decide.
     pub fn decides(&self, plugin: &str, revision: &Revision) {
         self.present(plugin, revision.digest(), &revision.descriptor().version);
+    }
+
+    /// A revision is about to decide for some parents beside the active one. It takes the place of the one before that.
+    pub fn decides_too(&self, plugin: &str, revision: &Revision) {
+        self.beside(plugin, revision.digest(), &revision.descriptor().version);
+    }
+
+    fn beside(&self, plugin: &str, digest: Digest, version: &str) {
+        let mut shown = self.lock();
+        let revisions = shown.entry(plugin.to_owned()).or_default();
+        let present = match revisions.iter().position(|known| known.digest == digest) {
+            Some(known) => revisions.remove(known),
+            None => self.begin(plugin, digest, version),
+        };
+        revisions.insert(1.min(revisions.len()), present);
+        for old in revisions.drain(SHOWN.min(revisions.len())..) {
+            self.remove(plugin, &old);
+        }
     }
 
     fn present(&self, plugin: &str, digest: Digest, version: &str) {

@@ -76,6 +76,15 @@ fn has_host_conditions_alone(parent: &Object) -> bool {
         && live.iter().all(|one| named(one, RECONCILED) || named(one, STALLED))
 }
 
+/// Returns whether the host says in its condition that something is wrong. It may also say there which revision decides.
+pub fn states_failure(parent: &Object) -> bool {
+    let is = |condition: &Value, field: &str, expected: &str| {
+        condition.get(field).and_then(Value::as_str) == Some(expected)
+    };
+    has_host_condition(parent)
+        && live_conditions(parent).iter().any(|one| is(one, "type", RECONCILED) && is(one, "status", "False"))
+}
+
 /// Whether there are conditions, and the host's is not among them.
 pub fn has_conditions_of_others(parent: &Object) -> bool {
     !live_conditions(parent).is_empty() && !has_host_condition(parent)

@@ -29,6 +29,8 @@ pub struct Plugin<'a> {
     pub descriptor: &'a Descriptor,
     /// Whether it removes the finalizers of plugins that it takes over from.
     pub removes_finalizers: bool,
+    /// Whether a canary's share is of namespaces, by their labels.
+    pub selects_namespaces: bool,
 }
 
 /// Where and as whom the host runs.
@@ -154,7 +156,7 @@ fn impersonation(plugins: &[Plugin<'_>], installation: &Installation) -> Vec<Man
 fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rules {
     let mut rules = Rules::default();
     let mut events: BTreeSet<Option<String>> = installation.watched_namespaces();
-    for Plugin { grant, descriptor, removes_finalizers, .. } in plugins {
+    for Plugin { grant, descriptor, removes_finalizers, selects_namespaces, .. } in plugins {
         let parent = served(&descriptor.parent);
         let holds = if descriptor.finalizer.is_some() || *removes_finalizers { &["patch"][..] } else { &[] };
         for scope in installation.scopes(parent.namespaced) {
@@ -179,7 +181,7 @@ fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
                 rules.add(&scope, kind, &plural, &[], verbs);
             }
         }
-        if !grant.namespace_labels().is_empty() {
+        if *selects_namespaces || !grant.namespace_labels().is_empty() {
             rules.add(&None, &Kind::new("", "v1", "Namespace"), "namespaces", &[], &["list", "watch"]);
         }
     }
