@@ -53,7 +53,12 @@ impl Asked {
             grant: &self.config.grant,
             descriptor: self.revision.descriptor(),
             removes_finalizers: !self.config.predecessors.finalizers().is_empty(),
-            selects_namespaces: self.config.control.rollout.as_ref().is_some_and(|rollout| rollout.share.namespaces().is_some()),
+            selects_namespaces: self
+                .config
+                .control
+                .rollout
+                .as_ref()
+                .is_some_and(|rollout| rollout.share.namespaces().is_some()),
         }
     }
 }

@@ -238,7 +238,18 @@ mod tests {
         let names: Vec<_> = columns.iter().map(|column| column["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["Ready", "Digest", "Parents", "Errors", "Age"]);
         let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
-        for key in ["source", "mode", "paused", "approve", "revision", "deletionPolicy", "parent", "grants", "limits", "rollout"] {
+        for key in [
+            "source",
+            "mode",
+            "paused",
+            "approve",
+            "revision",
+            "deletionPolicy",
+            "parent",
+            "grants",
+            "limits",
+            "rollout",
+        ] {
             assert!(spec[key].is_object(), "{key}");
         }
         assert_eq!(definition["spec"]["scope"], "Cluster");

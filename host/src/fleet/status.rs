@@ -1,7 +1,9 @@
 //! The status of a `Plugin` object, of what is known of its plugin. Pure.
 
 use crate::cluster::events;
-use crate::config::plugin_resource::{Condition, ParentStatus, Pending, PluginStatus, RevisionStatus, Verdict};
+use crate::config::plugin_resource::{
+    CanaryStatus, Condition, ParentStatus, Pending, PluginStatus, RevisionStatus, Verdict,
+};
 use crate::rollout::history::{Entry, Event};
 use crate::rollout::managed_plugin::Fetched;
 use crate::rollout::status;
@@ -100,6 +102,15 @@ fn describe(next: &mut PluginStatus, known: &Known) {
         message: refused.message.clone(),
         shadow: known.verdict.clone(),
     });
+    next.canary = status.canary.as_ref().map(|canary| CanaryStatus {
+        digest: canary.digest.full(),
+        version: canary.version.clone(),
+        share: canary.share.clone(),
+        parents: count(canary.parents),
+        since: canary.since.clone(),
+        until: canary.until.clone(),
+        waits_for: canary.waits_for.clone(),
+    });
     next.revisions = revisions(known);
     next.finalizers = known.finalizers.clone();
     let remembered =
@@ -113,7 +124,8 @@ fn count(number: usize) -> i64 {
 
 /// Returns what became of each component last, the newest first.
 fn revisions(known: &Known) -> Vec<RevisionStatus> {
-    let mut found: Vec<RevisionStatus> = Vec::new();
+    // The history has no word of a canary until it ends.
+    let mut found: Vec<RevisionStatus> = known.status.canary.iter().map(revision_of_canary).collect();
     for entry in known.history.iter().rev() {
         let digest = entry.digest.full();
         if found.len() == REVISIONS || found.iter().any(|revision| revision.digest == digest) {
@@ -137,6 +149,16 @@ fn revisions(known: &Known) -> Vec<RevisionStatus> {
         });
     }
     found
+}
+
+fn revision_of_canary(canary: &status::CanaryStatus) -> RevisionStatus {
+    RevisionStatus {
+        digest: canary.digest.full(),
+        version: canary.version.clone(),
+        state: "Canary".to_owned(),
+        time: canary.since.clone(),
+        message: format!("it decides for {}", canary.share),
+    }
 }
 
 /// What a condition says: its status, one word, and words.
@@ -181,7 +203,7 @@ fn reconciling(known: Option<&Known>, standing: Option<&Standing>) -> Said {
     match &known.status.in_progress {
         Some(shown) => (true, "Activating", format!("revision {}: {}", shown.digest, shown.waits_for)),
         None if is_fetching => (true, "Fetching", "the component is being fetched".to_owned()),
-        None => settled(),
+        None => known.status.canary.as_ref().map_or_else(settled, |canary| (true, "Canary", canary.to_string())),
     }
 }
 

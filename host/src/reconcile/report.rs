@@ -55,7 +55,7 @@ pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> boo
                     let most = if reason == DENIED { DENIAL } else { MESSAGE };
                     state_failure(pass, reason, sanitize::clean(message, most), None).await
                 }
-                None => succeed(pass).await,
+                None => succeed(pass, outcome).await,
             }
         }
         Err(error) => {
@@ -66,11 +66,13 @@ pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> boo
 }
 
 /// Removes the condition of an earlier failure. On the parents of a canary it says which revision decides.
-async fn succeed(pass: &mut Pass<'_>) -> bool {
+async fn succeed(pass: &mut Pass<'_>, outcome: &Outcome) -> bool {
     pass.state.recovered();
     let Some(live) = pass.live() else { return true };
+    let is_of_canary = is_of_canary(pass);
+    let has_decided = matches!(outcome, Outcome::Settled | Outcome::Changed);
     if !status::has_host_condition(&live) {
-        return name_canary(pass, &live).await;
+        return !(is_of_canary && has_decided) || name_canary(pass, &live).await;
     }
     let (controller, digest) = (pass.controller, pass.active.revision.digest());
     if status::states_failure(&live) {
@@ -78,8 +80,8 @@ async fn succeed(pass: &mut Pass<'_>) -> bool {
         pass.state.names_canary = None;
         tracing::info!(plugin = &*controller.name, %digest, object = %pass.parent.key, "recovered");
     }
-    if is_of_canary(pass) {
-        return name_canary(pass, &live).await;
+    if is_of_canary {
+        return !has_decided || name_canary(pass, &live).await;
     }
     pass.state.names_canary = None;
     if !pass.active.resource.has_status {
@@ -100,7 +102,7 @@ fn is_of_canary(pass: &Pass<'_>) -> bool {
 /// Names the revision that decided in the condition of a parent of a canary: all others are decided by the active one,
 /// which the plugin's status names. Written once, for a parent whose schema has no conditions never shows it.
 async fn name_canary(pass: &mut Pass<'_>, live: &Object) -> bool {
-    if !is_of_canary(pass) || pass.state.names_canary == Some(pass.active.basis) {
+    if pass.state.names_canary == Some(pass.active.basis) {
         return true;
     }
     let (digest, version) = (pass.active.revision.digest(), &pass.active.revision.descriptor().version);

@@ -138,9 +138,8 @@ pub fn listen_to_share(
 /// that its new revision does not desire.
 pub fn see_alike(one: &mut ActiveRevision, other: &mut ActiveRevision) {
     let missing = |there: &[View], here: &[View]| -> Vec<View> {
-        let is_missing = |view: &&View| {
-            !here.iter().any(|known| known.watch.scope.kind.is_served_as(&view.watch.scope.kind))
-        };
+        let is_missing =
+            |view: &&View| !here.iter().any(|known| known.watch.scope.kind.is_served_as(&view.watch.scope.kind));
         there.iter().filter(is_missing).cloned().collect()
     };
     let (of_other, of_one) = (missing(&other.owned, &one.owned), missing(&one.owned, &other.owned));

@@ -12,10 +12,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tracing::field::display;
-
 use crate::cluster::events;
-use crate::cluster::shared_watch::Viewer;
+use crate::cluster::shared_watch::{Health, Viewer};
 use crate::config::{PluginConfig, Rollout};
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::Canary;
@@ -151,6 +149,10 @@ impl ManagedPlugin {
     fn share_otherwise(&self, canary: &Canary, rollout: &Rollout) {
         let (controller, watches) = (&self.controller, &self.shared.watches);
         let namespaces = views::listen_to_share(controller, watches, &rollout.share, &canary.revision.parents);
+        if namespaces.as_ref().is_some_and(|namespaces| namespaces.health() != Health::Synced) {
+            // It is not known yet whose labels fulfil the selector; looked at again in a second.
+            return;
+        }
         let next = Canary { share: rollout.share.clone(), namespaces, ..canary.clone() };
         tracing::info!(plugin = &*controller.name, digest = %canary.digest(), share = %next.share, before = %canary.share, "the canary decides for another share");
         controller.canary.replace(Some(Arc::new(next)));
@@ -248,9 +250,18 @@ impl ManagedPlugin {
             return None;
         }
         let (controller, viewer) = (&self.controller, Viewer::canary(&self.controller.name));
-        let revision =
-            views::rewire(controller, &self.shared.watches, plugin.clone(), &canary.revision, viewer).await;
+        let revision = views::rewire(controller, &self.shared.watches, plugin.clone(), &canary.revision, viewer).await;
         Some(Arc::new(Canary { revision: Arc::new(revision), ..Canary::clone(&canary) }))
+    }
+
+    /// Returns that the canary is to decide for another share, and what that waits for.
+    fn other_share(&self, canary: &Canary) -> Option<String> {
+        let wanted = self.plugin().control.rollout.as_ref().map(|rollout| rollout.share.clone())?;
+        let why = || {
+            let viewer = Viewer::canary(&self.controller.name);
+            views::not_seen(&self.shared.watches, &viewer).map(|why| format!(": {why}")).unwrap_or_default()
+        };
+        (wanted != canary.share).then(|| format!("it is to decide for {wanted}{}", why()))
     }
 
     /// Returns what is shown of the canary.
@@ -266,7 +277,9 @@ impl ManagedPlugin {
             parents: progress.parents,
             since: time(canary.since),
             until: time(canary.since.saturating_add(duration.as_secs())),
-            waits_for: progress.waits(duration).and_then(Waits::overdue).map(str::to_owned),
+            waits_for: self
+                .other_share(&canary)
+                .or_else(|| progress.waits(duration).and_then(Waits::overdue).map(str::to_owned)),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! How a plugin is, for people and scripts: what `status` and `history` answer and print.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::reconcile::controller::{Deleting, Stalled};
@@ -95,6 +97,17 @@ pub struct CanaryStatus {
     pub until: String,
     /// What it waits for where that time is over.
     pub waits_for: Option<String>,
+}
+
+impl fmt::Display for CanaryStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { digest, version, share, parents, since, until, waits_for } = self;
+        write!(f, "revision {digest} ({version}) is the canary for {share}: {parents} parents since {since}, ")?;
+        match waits_for {
+            None => write!(f, "until {until}"),
+            Some(why) => write!(f, "{why}"),
+        }
+    }
 }
 
 /// How many parents are in trouble, by their last reconcile.

@@ -443,7 +443,7 @@ mod tests {
         source.offer_again();
         assert!(next(&mut source).await.is_none() && !source.has_changed());
         assert_eq!(source.offered(), Some(Digest::of(b"one")));
-        source.redirect(source.paths.clone(), Size(99));
+        source.redirect(source.paths.clone(), Size(99), false);
         assert!(next(&mut source).await.is_none() && !source.has_changed());
         source.redirect(vec![folder.path("another.wasm"), folder.path("plugin.wasm")], Size(99), false);
         assert_eq!(bytes(next(&mut source).await), Some(b"other".to_vec()), "another file is read, whatever it holds");

@@ -78,9 +78,8 @@ fn has_host_conditions_alone(parent: &Object) -> bool {
 
 /// Returns whether the host says in its condition that something is wrong. It may also say there which revision decides.
 pub fn states_failure(parent: &Object) -> bool {
-    let is = |condition: &Value, field: &str, expected: &str| {
-        condition.get(field).and_then(Value::as_str) == Some(expected)
-    };
+    let is =
+        |condition: &Value, field: &str, expected: &str| condition.get(field).and_then(Value::as_str) == Some(expected);
     has_host_condition(parent)
         && live_conditions(parent).iter().any(|one| is(one, "type", RECONCILED) && is(one, "status", "False"))
 }

@@ -189,8 +189,7 @@ mod tests {
     #[test]
     fn a_canary_ends_after_its_time_once_it_has_decided_and_is_called() {
         let duration = Duration::from_secs(60);
-        let good =
-            Progress { lasted: duration, parents: 3, has_decided: true, is_called: true, is_paused: false };
+        let good = Progress { lasted: duration, parents: 3, has_decided: true, is_called: true, is_paused: false };
         for (progress, waits) in [
             (good, None),
             (Progress { lasted: Duration::from_secs(59), ..good }, Some(Waits::Time)),

@@ -589,7 +589,9 @@ mod tests {
         assert_eq!(verdict(&probation), None);
         probation.compare_with(CallStats { calls: 100, failures: 8, time: 100 * FAST });
         call(&probation, later, "canary", true, FAST);
-        assert!(verdict(&probation).unwrap().starts_with("6 of its first 7 calls failed; of 100 calls before it 8 did"));
+        assert!(
+            verdict(&probation).unwrap().starts_with("6 of its first 7 calls failed; of 100 calls before it 8 did")
+        );
     }
 
     #[test]

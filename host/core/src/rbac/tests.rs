@@ -51,7 +51,13 @@ fn served(kind: &Kind) -> Served {
 
 impl World {
     fn plugin(&self) -> Plugin<'_> {
-        Plugin { name: "demo", grant: &self.grant, descriptor: &self.descriptor, removes_finalizers: false, selects_namespaces: false }
+        Plugin {
+            name: "demo",
+            grant: &self.grant,
+            descriptor: &self.descriptor,
+            removes_finalizers: false,
+            selects_namespaces: false,
+        }
     }
 
     fn rights(&self) -> (Vec<Value>, Vec<String>) {
