@@ -249,3 +249,46 @@ fn condition(
         observed_generation: observed,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn known(canary: serde_json::Value) -> Known {
+        let status = json!({
+            "name": "demo", "source": "demo.wasm", "pluginFile": { "file": "Plugin demo" }, "ready": true,
+            "digest": "ab".repeat(32), "version": "1", "parents": 30, "queued": 0, "running": 0,
+            "breaker": { "state": "closed", "strikes": 0 }, "watches": [], "canary": canary
+        });
+        Known {
+            status: serde_json::from_value(status).unwrap(),
+            history: Vec::new(),
+            fetched: None,
+            control_failing: None,
+            finalizers: Vec::new(),
+            parent: None,
+            is_paused: false,
+            is_current: true,
+            verdict: None,
+        }
+    }
+
+    #[test]
+    fn a_canary_is_a_revision_of_its_own_and_what_the_object_waits_for() {
+        let (digest, since, until) = ("cd".repeat(32), "2026-11-25T04:00:00Z", "2026-11-25T04:10:00Z");
+        let canary = json!({
+            "digest": digest, "version": "2", "share": "10%", "parents": 3, "since": since, "until": until, "waitsFor": null
+        });
+        let known = known(canary);
+        let next = of(&PluginStatus::default(), 1, Some(&known), None, until);
+        let canary = next.canary.as_ref().unwrap();
+        assert_eq!((&*canary.digest, canary.parents, &*canary.share), (&*digest, 3, "10%"));
+        assert_eq!((&*next.revisions[0].state, &*next.revisions[0].digest), ("Canary", &*digest));
+        let [ready, reconciling, stalled] = &next.conditions[..] else { panic!("{:#?}", next.conditions) };
+        assert_eq!((&*ready.status, &*stalled.status), ("True", "False"));
+        assert_eq!((&*reconciling.status, &*reconciling.reason), ("True", "Canary"));
+        assert!(reconciling.message.contains("is the canary for 10%: 3 parents"), "{}", reconciling.message);
+    }
+}

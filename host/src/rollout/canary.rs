@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::cluster::events;
 use crate::cluster::shared_watch::{Health, Viewer};
-use crate::config::{PluginConfig, Rollout};
+use crate::config::{Control, PluginConfig, Rollout};
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::Canary;
 use crate::reconcile::slot::Refused;
@@ -29,18 +29,37 @@ use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::{LoadError, Reason};
 use crate::shadow::impact;
 use crate::telemetry::swap_timer::Stopwatch;
-use hotshoe_core::flow::canary::{Progress, Waits};
+use hotshoe_core::flow::canary::{Progress, Share, Waits};
 use hotshoe_core::flow::circuit_breaker::State;
 use hotshoe_core::flow::probation::{Beginning, Relapse};
 use hotshoe_core::model::digest::Digest;
 
 /// What is to be done with a canary now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
+    /// Nothing.
+    Nothing,
+    /// Have it decide for another share.
+    Share(Share),
     /// Activate it, for this reason.
     Promotion(&'static str),
     /// End it, for this reason and no fault of its own.
     End(&'static str),
+}
+
+impl Due {
+    /// Returns what an administrator, and else time, wants of the canary that decides for a share. Pure.
+    fn of(control: &Control, canary: (Digest, &Share), progress: impl FnOnce() -> Progress) -> Self {
+        let (digest, share) = canary;
+        match (&control.revision, &control.rollout) {
+            (Some(pinned), _) if pinned.is_of(digest) => Self::Promotion("spec.revision names it"),
+            (Some(_), _) => Self::End("spec.revision names another revision"),
+            (None, None) => Self::Promotion("spec.rollout is gone"),
+            (None, Some(rollout)) if rollout.share != *share => Self::Share(rollout.share.clone()),
+            (None, Some(rollout)) if progress().waits(rollout.duration).is_some() => Self::Nothing,
+            (None, Some(_)) => Self::Promotion("its time is over, and it did no worse than the active one"),
+        }
+    }
 }
 
 impl ManagedPlugin {
@@ -114,25 +133,10 @@ impl ManagedPlugin {
         tracing::info!(plugin = &**name, %digest, version, older = older.map(display), share = %rollout.share, parents, duration = ?rollout.duration, "the component is the canary");
     }
 
-    /// Returns what is to be done with the canary now. Has it decide for another share where `spec.rollout` says so.
-    pub(crate) fn due_of_canary(&self) -> Option<Due> {
-        let canary = self.controller.canary.current()?;
-        let control = self.plugin().control.clone();
-        if let Some(pinned) = &control.revision {
-            return Some(match pinned.is_of(canary.digest()) {
-                true => Due::Promotion("spec.revision names it"),
-                false => Due::End("spec.revision names another revision"),
-            });
-        }
-        let Some(rollout) = control.rollout else {
-            return Some(Due::Promotion("spec.rollout is gone"));
-        };
-        if rollout.share != canary.share {
-            self.share_otherwise(&canary, &rollout);
-            return None;
-        }
-        let waits = self.progress(&canary).waits(rollout.duration);
-        waits.is_none().then_some(Due::Promotion("its time is over, and it did no worse than the active one"))
+    /// Returns what is to be done with the canary now.
+    pub(crate) fn due_of_canary(&self) -> Due {
+        let Some(canary) = self.controller.canary.current() else { return Due::Nothing };
+        Due::of(&self.plugin().control, (canary.digest(), &canary.share), || self.progress(&canary))
     }
 
     fn progress(&self, canary: &Canary) -> Progress {
@@ -146,14 +150,16 @@ impl ManagedPlugin {
         }
     }
 
-    fn share_otherwise(&self, canary: &Canary, rollout: &Rollout) {
+    /// Has the canary decide for another share, once it is known which parents that has.
+    pub(crate) fn share_otherwise(&self, share: Share) {
         let (controller, watches) = (&self.controller, &self.shared.watches);
-        let namespaces = views::listen_to_share(controller, watches, &rollout.share, &canary.revision.parents);
+        let Some(canary) = controller.canary.current() else { return };
+        let namespaces = views::listen_to_share(controller, watches, &share, &canary.revision.parents);
         if namespaces.as_ref().is_some_and(|namespaces| namespaces.health() != Health::Synced) {
             // It is not known yet whose labels fulfil the selector; looked at again in a second.
             return;
         }
-        let next = Canary { share: rollout.share.clone(), namespaces, ..canary.clone() };
+        let next = Canary { share, namespaces, ..Canary::clone(&canary) };
         tracing::info!(plugin = &*controller.name, digest = %canary.digest(), share = %next.share, before = %canary.share, "the canary decides for another share");
         controller.canary.replace(Some(Arc::new(next)));
         views::release(controller, watches);
@@ -289,4 +295,41 @@ const CANARY: &str = "Canary";
 
 fn refused(digest: Digest, why: &str) -> Refused {
     Refused::new(Some(digest), &LoadError::RolledBack(why.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: Duration = Duration::from_secs(60);
+
+    fn control(percent: Option<u8>, revision: Option<&str>) -> Control {
+        let rollout = percent.map(|percent| Rollout { share: Share::Percent(percent), duration: TIME });
+        let revision = revision.map(|revision| serde_json::from_value(revision.into()).unwrap());
+        Control { rollout, revision, ..Control::default() }
+    }
+
+    #[test]
+    fn what_an_administrator_says_goes_before_the_time_of_a_canary() {
+        let (digest, share) = (Digest::of(b"canary"), Share::Percent(10));
+        let (own, other) = (digest.full(), Digest::of(b"other").full());
+        let young = Progress { lasted: TIME / 2, parents: 3, has_decided: true, is_called: true, is_paused: false };
+        let old = Progress { lasted: TIME, ..young };
+        let due = |control: Control, progress: Progress| Due::of(&control, (digest, &share), || progress);
+        assert_eq!(due(control(Some(10), None), young), Due::Nothing);
+        assert!(matches!(due(control(Some(10), None), old), Due::Promotion(why) if why.contains("time is over")));
+        assert_eq!(due(control(Some(20), None), old), Due::Share(Share::Percent(20)), "its new parents meet it first");
+        assert!(matches!(due(control(None, None), young), Due::Promotion(why) if why.contains("spec.rollout is gone")));
+        assert!(matches!(due(control(Some(10), Some(&own[..12])), young), Due::Promotion(_)));
+        for progress in [young, old] {
+            assert!(matches!(due(control(Some(10), Some(&other)), progress), Due::End(why) if why.contains("another")));
+        }
+    }
+
+    #[test]
+    fn a_canary_is_refused_as_what_was_rolled_back_so_that_it_can_be_approved() {
+        let refused = refused(Digest::of(b"canary"), "it traps");
+        assert_eq!((refused.reason, refused.can_be_approved()), (Reason::RolledBack, true));
+        assert!(refused.message.contains("it traps"));
+    }
 }

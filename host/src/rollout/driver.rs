@@ -159,12 +159,16 @@ impl Driver {
         self.plugin.take_back_canary(relapse, self.component.offered()).await;
     }
 
-    /// Ends the canary where it is time. Returns whether it has ended.
-    async fn end_canary(&mut self) -> bool {
+    /// Does what is due with the canary. Returns whether it has ended.
+    async fn look_at_canary(&mut self) -> bool {
         match self.plugin.due_of_canary() {
-            None => return false,
-            Some(Due::Promotion(why)) => self.plugin.promote_canary(why).await,
-            Some(Due::End(why)) => {
+            Due::Nothing => return false,
+            Due::Share(share) => {
+                self.plugin.share_otherwise(share);
+                return false;
+            }
+            Due::Promotion(why) => self.plugin.promote_canary(why).await,
+            Due::End(why) => {
                 self.plugin.end_canary(why);
                 self.component.offer_again();
             }
@@ -219,7 +223,7 @@ impl Driver {
 
     /// Does what `spec.revision`, `spec.approve` and `spec.rollout` want and is not so yet.
     async fn control(&mut self) {
-        if self.end_canary().await {
+        if self.look_at_canary().await {
             return;
         }
         let plugin = self.plugin.clone();

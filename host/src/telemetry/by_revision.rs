@@ -250,6 +250,26 @@ mod tests {
     }
 
     #[test]
+    fn a_canary_has_series_beside_the_active_revision_and_takes_the_place_of_the_one_before_that() {
+        let metrics = RevisionMetrics::default();
+        let [before, active, canary] = ["before", "active", "canary"].map(digest);
+        metrics.present("demo", before, "1");
+        metrics.present("demo", active, "2");
+        metrics.beside("demo", canary, "3");
+        for revision in [active, canary] {
+            metrics.called("demo", revision, End::Answered, CALL);
+        }
+        let is_active =
+            |digest| lines_about(&metrics, digest).iter().any(|line| line.starts_with("hotshoe_plugin_info"));
+        assert!(lines_about(&metrics, before).is_empty() && is_active(active) && !is_active(canary));
+        assert!(
+            lines_about(&metrics, canary).iter().any(|line| line.contains("calls") || line.contains("call_seconds"))
+        );
+        metrics.present("demo", canary, "3");
+        assert!(is_active(canary) && !is_active(active) && !lines_about(&metrics, active).is_empty());
+    }
+
+    #[test]
     fn what_is_counted_names_the_revision_as_people_do() {
         let metrics = RevisionMetrics::default();
         metrics.present("memcached", digest("a"), "0.1.0");

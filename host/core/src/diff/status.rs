@@ -294,6 +294,9 @@ mod tests {
         let whole = r#"{"f:status":{"f:conditions":{}}}"#;
         assert!(has_host_condition(&of_host(&list(&format!("{other},{host}")), by_type)));
         assert!(has_host_condition(&of_host(&list(host), whole)));
+        let named = r#"{"type":"Reconciled","status":"True"}"#;
+        assert!(states_failure(&of_host(&list(host), by_type)) && !states_failure(&of_host(&list(named), by_type)));
+        assert!(!states_failure(&parent(&list(host), whole)), "another says so");
         let stalled = r#"{"type":"Stalled","status":"True"}"#;
         assert!(has_host_condition(&of_host(&list(&format!("{host},{stalled}")), whole)));
         assert!(!has_host_condition(&of_host(&list(stalled), whole)), "a plugin may say that, too");

@@ -96,4 +96,12 @@ mod tests {
         assert!("e3b0".parse::<Digest>().is_err());
         assert!("+".repeat(64).parse::<Digest>().is_err());
     }
+
+    #[test]
+    fn a_digest_is_named_by_its_beginning() {
+        let digest = Digest::of(b"");
+        assert!(["e3b0c442", "E3B0C442", "sha256:e3b0"].iter().all(|prefix| digest.begins(prefix)));
+        assert!(["", "sha256:", "b0c4"].iter().all(|prefix| !digest.begins(prefix)));
+        assert_ne!(digest.and(b"a"), digest.and(b"b"));
+    }
 }

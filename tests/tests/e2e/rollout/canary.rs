@@ -6,18 +6,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use hotshoe_core::flow::canary::Share;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_tests::guests::{Folder, reworded};
-use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, NAMESPACE};
+use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, LIMIT_RANGE, NAMESPACE};
 use hotshoe_tests::scene::said;
 use hotshoe_tests::{ControlPlane, Host, Scene, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::activation::{WORKS, another, start, until_digest};
+use super::rollback::may_hold;
 use crate::faults::{fault, scene_with_faults};
 use crate::kinds::{OnlyHost, labels};
 
 const SLIPS: &str = "this revision slips";
 const FREES: &str = "this revision frees";
+const HOLDS: &str = "this revision holds";
 
 /// What the component says that [`another`] makes of this number.
 fn words(number: usize) -> String {
@@ -110,15 +112,14 @@ fn event(component: &[u8], event: &str) -> (String, String) {
     (digest(component).full(), event.to_owned())
 }
 
-/// The objects that the log names beside a revision.
-fn touched(host: &Host, component: &[u8]) -> BTreeSet<String> {
-    let digest = format!("digest={} ", digest(component));
-    let objects = |line: &str| {
-        let object = line.split_once("object=")?.1;
-        Some(object.rsplit_once('/')?.1.split_whitespace().next()?.to_owned())
+/// The objects here that the log names beside a revision.
+fn touched(host: &Host, scene: &Scene, component: &[u8]) -> BTreeSet<String> {
+    let (digest, here) = (format!("digest={} ", digest(component)), format!("{}/", scene.namespace));
+    let object = |line: &str| {
+        let object = line.split_once("object=")?.1.split_once(&here)?.1;
+        Some(object.chars().take_while(|letter| letter.is_ascii_alphanumeric() || *letter == '-').collect())
     };
-    let log = host.log();
-    log.lines().filter(|line| line.contains(&digest)).filter_map(objects).collect()
+    host.log().lines().filter(|line| line.contains(&digest)).filter_map(object).collect()
 }
 
 #[test]
@@ -148,7 +149,7 @@ fn a_good_canary_decides_for_its_share_and_after_its_time_for_all() {
         scene.create(fault("later", "say")).await;
         let share = among(&scene, 25, &second).await;
         until_said(&scene, &share, (&words(1), WORKS)).await;
-        assert_eq!(touched(&host, &second), share);
+        assert_eq!(touched(&host, &scene, &second), share);
         // A larger share drops none of the smaller one.
         folder.edit("percent: 25", "percent: 60");
         let larger = among(&scene, 60, &second).await;
@@ -169,6 +170,12 @@ fn a_good_canary_decides_for_its_share_and_after_its_time_for_all() {
             .await;
         assert!(until_no_canary(&host).await["refused"].is_null());
         assert_eq!(events(&host), [event(folder.original(), "Activated"), event(&second, "Activated")]);
+        // It began once, whatever was changed meanwhile.
+        let log = host.log();
+        let is_of_it = |line: &&str| {
+            line.contains("the component is the canary") && line.contains(&format!("digest={} ", digest(&second)))
+        };
+        assert_eq!(log.lines().filter(is_of_it).count(), 1, "{log}");
         // It is rolled back as any other.
         assert!(host.ask(&["rollback", "faulty"]).0.success());
         until_digest(&host, folder.original()).await;
@@ -205,7 +212,7 @@ fn a_bad_canary_is_taken_back_and_has_touched_its_share_only() {
         assert_eq!((&refused["reason"], &refused["digest"]), (&json!("RolledBack"), &json!(digest(&bad).full())));
         assert!(refused["message"].as_str().is_some_and(|why| why.contains("calls failed")), "{refused:#}");
         assert_eq!((&breaker["state"], &breaker["strikes"]), (&json!("closed"), &json!(0)), "{breaker:#}");
-        let touched = touched(&host, &bad);
+        let touched = touched(&host, &scene, &bad);
         assert!(!touched.is_empty() && touched.is_subset(&share), "{touched:?} of {share:?}");
         assert_eq!(events(&host), [event(folder.original(), "Activated"), event(&bad, "RolledBack")]);
         // Neither a reload nor another host makes it the canary again; an approval does.
@@ -372,6 +379,54 @@ fn another_plugin_yaml_holds_for_the_canary_and_one_that_grants_it_less_ends_it(
     });
 }
 
+/// Waits until exactly these parents have a child of the kind that not every component owns.
+async fn until_held(scene: &Scene, expected: &BTreeSet<String>) {
+    scene
+        .until("those have a LimitRange", async || {
+            let found: BTreeSet<String> = scene.list(&LIMIT_RANGE).await.iter().map(name).collect();
+            if found == *expected { Ok(()) } else { Err(format!("{found:?} instead of {expected:?}")) }
+        })
+        .await;
+}
+
+#[test]
+fn children_that_only_a_canary_has_go_with_it_and_keep_no_newer_component_from_its_place() {
+    run(async {
+        const COUNT: usize = 16;
+        let mut scene = scene_with_faults("canary-children").await;
+        let folder = folder("{canary: {percent: 50}, duration: 60m}");
+        may_hold(&scene, &folder).await;
+        let cache = TempDir::new().expect("a folder");
+        let host = start(&mut scene, folder.path(), cache.path()).await;
+        parents(&scene, COUNT, "").await;
+        let (holding, newer) = (reworded(folder.original(), WORKS, HOLDS), another(&folder, 1));
+        folder.put(&holding);
+        until_canary(&host, &holding).await;
+        let share = among(&scene, 50, &holding).await;
+        assert!(share.len() > COUNT / 10, "{share:?}");
+        until_held(&scene, &share).await;
+        // Some of its parents are the newer one's, and some the active one's again.
+        folder.put(&newer);
+        until_canary(&host, &newer).await;
+        until_held(&scene, &BTreeSet::new()).await;
+        folder.put(&holding);
+        until_canary(&host, &holding).await;
+        until_held(&scene, &share).await;
+        assert!(host.ask(&["rollback", "faulty"]).0.success());
+        until_held(&scene, &BTreeSet::new()).await;
+        assert_eq!(
+            scene.list(&CONFIG_MAP).await.iter().filter(|child| share.contains(&name(child))).count(),
+            share.len()
+        );
+        // Nothing watches the kind any more.
+        host.until_plugin("the kind is not watched", |plugin| {
+            let watches = plugin["watches"].as_array().cloned().unwrap_or_default();
+            !watches.iter().any(|watch| watch["kind"] == "LimitRange")
+        })
+        .await;
+    });
+}
+
 #[test]
 fn a_component_with_another_finalizer_is_no_canary_and_an_approval_activates_it_for_all() {
     run(async {
@@ -443,7 +498,8 @@ fn a_canary_by_namespaces_follows_their_labels() {
         );
         until_said(&inside, &ins, (&words(1), WORKS)).await;
         until_said(&outside, &none, ("", WORKS)).await;
-        assert_eq!(touched(host, &second), ins);
+        assert_eq!(touched(host, &inside, &second), ins);
+        assert!(touched(host, &outside, &second).is_empty());
         // The labels change midway.
         relabel(&inside, Value::Null).await;
         relabel(&outside, json!("first")).await;
