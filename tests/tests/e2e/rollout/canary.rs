@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use hotshoe_core::flow::canary::Share;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_tests::guests::{Folder, reworded};
-use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, LIMIT_RANGE, NAMESPACE};
+use hotshoe_tests::kinds::{CANARY_FAULT, CONFIG_MAP, FAULT, Kind, LIMIT_RANGE, NAMESPACE};
 use hotshoe_tests::scene::said;
-use hotshoe_tests::{ControlPlane, Host, Scene, run};
+use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::activation::{WORKS, another, start, until_digest};
 use super::rollback::may_hold;
-use crate::faults::{fault, scene_with_faults};
+use crate::faults::{fault, install_faults_of, scene_with_faults};
 use crate::kinds::{OnlyHost, labels};
 
 const SLIPS: &str = "this revision slips";
@@ -61,7 +61,7 @@ async fn among(scene: &Scene, percent: u8, component: &[u8]) -> BTreeSet<String>
 }
 
 /// Which revision each parent and its child says, and whether its condition names a canary.
-async fn sayings(scene: &Scene) -> BTreeMap<String, (String, String, bool)> {
+async fn sayings(scene: &Scene, kind: &Kind) -> BTreeMap<String, (String, String, bool)> {
     let children: BTreeMap<_, _> =
         scene.list(&CONFIG_MAP).await.iter().map(|child| (name(child), child["data"]["revision"].clone())).collect();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -70,18 +70,22 @@ async fn sayings(scene: &Scene) -> BTreeMap<String, (String, String, bool)> {
         let child = children.get(&name(parent)).map(text).unwrap_or_default();
         (name(parent), (text(&parent["status"]["word"]), child, (status, reason) == ("True", "Canary")))
     };
-    scene.list(&FAULT).await.iter().map(of_parent).collect()
+    scene.list(kind).await.iter().map(of_parent).collect()
 }
 
 /// Waits until those say the canary's words, with the condition that names it, and all others the active revision's.
-async fn until_said(scene: &Scene, canary: &BTreeSet<String>, (of_canary, of_active): (&str, &str)) {
+async fn until_said(scene: &Scene, canary: &BTreeSet<String>, words: (&str, &str)) {
+    until_said_of(&FAULT, scene, canary, words).await;
+}
+
+async fn until_said_of(kind: &Kind, scene: &Scene, canary: &BTreeSet<String>, (of_canary, of_active): (&str, &str)) {
     let expected = |name: &str| match canary.contains(name) {
         true => (of_canary.to_owned(), of_canary.to_owned(), true),
         false => (of_active.to_owned(), of_active.to_owned(), false),
     };
     scene
         .until(&format!("{} say {of_canary:?}", canary.len()), async || {
-            let found = sayings(scene).await;
+            let found = sayings(scene, kind).await;
             match found.iter().find(|(name, said)| **said != expected(name)) {
                 None if !found.is_empty() => Ok(()),
                 other => Err(format!("{other:?} of {found:#?}")),
@@ -160,7 +164,7 @@ fn a_good_canary_decides_for_its_share_and_after_its_time_for_all() {
         host.says(&["the canary is activated: its time is over"]).await;
         scene
             .until("all say so, and none names a canary", async || {
-                let found = sayings(&scene).await;
+                let found = sayings(&scene, &FAULT).await;
                 let is_other = |said: &&(String, String, bool)| **said != (words(1), words(1), false);
                 match found.values().find(is_other) {
                     None => Ok(()),
@@ -447,76 +451,68 @@ fn a_component_with_another_finalizer_is_no_canary_and_an_approval_activates_it_
     });
 }
 
-/// A parent in this namespace that the host of the test has, in all namespaces.
-async fn create_served(scene: &Scene, name: &str) {
-    let mut object = fault(name, "say");
-    object["metadata"]["labels"] = json!({ "canary": "by-namespaces" });
-    scene.create(object).await;
-}
-
 #[test]
 fn a_canary_by_namespaces_follows_their_labels() {
     run(async {
         const TIER: &str = "canary.example.com/tier";
         let (inside, outside) = (scene_with_faults("canary-inside").await, scene_with_faults("canary-outside").await);
         let plane = ControlPlane::shared().await;
+        // A host of all namespaces has parents of its own kind.
+        let definition = std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD");
+        install_faults_of(plane, CANARY_FAULT.group, &definition).await;
         let folder = folder(&format!("{{canary: {{namespaces: {{matchLabels: {{{TIER}: first}}}}}}, duration: 60m}}"));
-        let parents = "    kind: Fault\n";
-        folder.edit(parents, &format!("{parents}    selector: {{matchLabels: {{canary: by-namespaces}}}}\n"));
-        let (second, third) = (another(&folder, 1), another(&folder, 2));
-        let (component, file) = (folder.component(), folder.plugin_file());
-        let put = |component_bytes: &[u8]| {
-            let new = component.with_extension("new");
-            std::fs::write(&new, component_bytes).expect("the component is written");
-            std::fs::rename(&new, &component).expect("the component is replaced");
-        };
-        let edit = |what: &str, into: &str| {
-            let text = std::fs::read_to_string(&file).expect("plugin.yaml is read");
-            assert!(text.contains(what), "plugin.yaml has no {what}");
-            std::fs::write(&file, text.replace(what, into)).expect("plugin.yaml is written");
-        };
+        folder.edit(FAULT.group, CANARY_FAULT.group);
+        let of_kind = |component: &[u8]| reworded(component, FAULT.group, CANARY_FAULT.group);
+        folder.put(&of_kind(folder.original()));
+        let (second, third) = (of_kind(&another(&folder, 1)), of_kind(&another(&folder, 2)));
         let relabel = async |scene: &Scene, tier: Value| {
             let patch = labels(&json!({ TIER: tier }));
             scene.person.merge(&NAMESPACE, "", &scene.namespace, &patch).await.expect("a label");
         };
         relabel(&inside, json!("first")).await;
         for number in 0..3 {
-            create_served(&inside, &format!("in-{number}")).await;
-            create_served(&outside, &format!("out-{number}")).await;
+            for (scene, name) in [(&inside, "in"), (&outside, "out")] {
+                let mut object = fault(&format!("{name}-{number}"), "say");
+                object["apiVersion"] = CANARY_FAULT.api_version().into();
+                scene.create(object).await;
+            }
         }
         let only = OnlyHost::start(plane, folder, "canary-host").await;
-        let host = &only.host;
+        let (host, folder) = (&only.host, &only.folder);
+        let say = async |scene: &Scene, canary: &BTreeSet<String>, words: (&str, &str)| {
+            until_said_of(&CANARY_FAULT, scene, canary, words).await;
+        };
         let all = |scene: &str| (0..3).map(|number| format!("{scene}-{number}")).collect::<BTreeSet<_>>();
         let (ins, outs, none) = (all("in"), all("out"), BTreeSet::new());
-        until_said(&inside, &none, ("", WORKS)).await;
-        until_said(&outside, &none, ("", WORKS)).await;
-        put(&second);
+        say(&inside, &none, ("", WORKS)).await;
+        say(&outside, &none, ("", WORKS)).await;
+        folder.put(&second);
         let canary = until_canary(host, &second).await;
         assert_eq!(
             (&canary["parents"], &canary["share"]),
             (&json!(3), &json!(format!("namespaces with {TIER}=first")))
         );
-        until_said(&inside, &ins, (&words(1), WORKS)).await;
-        until_said(&outside, &none, ("", WORKS)).await;
+        say(&inside, &ins, (&words(1), WORKS)).await;
+        say(&outside, &none, ("", WORKS)).await;
         assert_eq!(touched(host, &inside, &second), ins);
         assert!(touched(host, &outside, &second).is_empty());
         // The labels change midway.
         relabel(&inside, Value::Null).await;
         relabel(&outside, json!("first")).await;
-        until_said(&inside, &none, ("", WORKS)).await;
-        until_said(&outside, &outs, (&words(1), WORKS)).await;
+        say(&inside, &none, ("", WORKS)).await;
+        say(&outside, &outs, (&words(1), WORKS)).await;
         // So does what is selected, also for a newer component.
-        edit("first}", "second}");
+        folder.edit("first}", "second}");
         host.until_plugin("it has no parents", |plugin| plugin["canary"]["parents"] == 0).await;
-        until_said(&outside, &none, ("", WORKS)).await;
-        put(&third);
+        say(&outside, &none, ("", WORKS)).await;
+        folder.put(&third);
         until_canary(host, &third).await;
         relabel(&inside, json!("second")).await;
-        until_said(&inside, &ins, (&words(2), WORKS)).await;
-        edit("duration: 60m", "duration: 1s");
+        say(&inside, &ins, (&words(2), WORKS)).await;
+        folder.edit("duration: 60m", "duration: 1s");
         until_digest(host, &third).await;
         for scene in [&inside, &outside] {
-            until_said(scene, &none, ("", &words(2))).await;
+            say(scene, &none, ("", &words(2))).await;
         }
     });
 }
