@@ -320,7 +320,7 @@ mod tests {
         assert!(matches!(due(control(Some(10), None), old), Due::Promotion(why) if why.contains("time is over")));
         assert_eq!(due(control(Some(20), None), old), Due::Share(Share::Percent(20)), "its new parents meet it first");
         assert!(matches!(due(control(None, None), young), Due::Promotion(why) if why.contains("spec.rollout is gone")));
-        assert!(matches!(due(control(Some(10), Some(&own[..12])), young), Due::Promotion(_)));
+        assert!(matches!(due(control(Some(10), Some(&own)), young), Due::Promotion(_)));
         for progress in [young, old] {
             assert!(matches!(due(control(Some(10), Some(&other)), progress), Due::End(why) if why.contains("another")));
         }

@@ -130,8 +130,7 @@ mod tests {
     use crate::model::projection::Projection;
 
     fn uid(number: u64) -> String {
-        let hash = Digest::of(&number.to_be_bytes()).full();
-        format!("{}-{}-{}", &hash[..8], &hash[8..12], &hash[12..24])
+        Digest::of(&number.to_be_bytes()).full()
     }
 
     fn namespace(labels: &serde_json::Value) -> Object {

@@ -10,11 +10,10 @@ use hotshoe_tests::kinds::{CANARY_FAULT, CONFIG_MAP, FAULT, Kind, LIMIT_RANGE, N
 use hotshoe_tests::scene::said;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use super::activation::{WORKS, another, start, until_digest};
+use super::activation::{WORKS, another, until_digest};
 use super::rollback::may_hold;
-use crate::faults::{fault, install_faults_of, scene_with_faults};
+use crate::faults::{fault, install_faults_of, scene_with_faults, start};
 use crate::kinds::{OnlyHost, labels};
 
 const SLIPS: &str = "this revision slips";
@@ -132,8 +131,7 @@ fn a_good_canary_decides_for_its_share_and_after_its_time_for_all() {
         const COUNT: usize = 40;
         let mut scene = scene_with_faults("canary-good").await;
         let folder = folder("{canary: {percent: 25}, duration: 60m}");
-        let cache = TempDir::new().expect("a folder");
-        let host = start(&mut scene, folder.path(), cache.path()).await;
+        let host = start(&mut scene, &folder).await;
         parents(&scene, COUNT, "say").await;
         let second = another(&folder, 1);
         folder.put(&second);
@@ -192,8 +190,7 @@ fn a_bad_canary_is_taken_back_and_has_touched_its_share_only() {
         const COUNT: usize = 24;
         let mut scene = scene_with_faults("canary-bad").await;
         let folder = folder("{canary: {percent: 50}, duration: 60m}");
-        let cache = TempDir::new().expect("a folder");
-        let mut host = start(&mut scene, folder.path(), cache.path()).await;
+        let mut host = start(&mut scene, &folder).await;
         parents(&scene, COUNT, "").await;
         let bad = reworded(folder.original(), WORKS, SLIPS);
         folder.put(&bad);
@@ -223,7 +220,7 @@ fn a_bad_canary_is_taken_back_and_has_touched_its_share_only() {
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("RolledBack"), "{words}");
         host.stop();
-        let host = start(&mut scene, folder.path(), cache.path()).await;
+        let host = start(&mut scene, &folder).await;
         let plugin = host.until_plugin("it is refused", |plugin| plugin["refused"].is_object()).await;
         assert_eq!(plugin["canary"], Value::Null, "{plugin:#}");
         let (status, words) = host.ask(&["approve", "faulty", &digest(&bad).to_string()]);
@@ -239,8 +236,7 @@ fn a_canary_stays_where_the_active_revision_fails_on_the_same_parents() {
     run(async {
         let mut scene = scene_with_faults("canary-no-worse").await;
         let folder = folder("{canary: {percent: 99}, duration: 60m}");
-        let cache = TempDir::new().expect("a folder");
-        let host = start(&mut scene, folder.path(), cache.path()).await;
+        let host = start(&mut scene, &folder).await;
         parents(&scene, 8, "").await;
         let second = reworded(folder.original(), WORKS, SLIPS);
         folder.put(&second);
@@ -263,8 +259,7 @@ fn a_newer_component_takes_the_place_of_a_canary_and_each_parent_has_one_revisio
         const COUNT: usize = 30;
         let mut scene = scene_with_faults("canary-newer").await;
         let folder = folder("{canary: {percent: 40}, duration: 60m}");
-        let cache = TempDir::new().expect("a folder");
-        let host = start(&mut scene, folder.path(), cache.path()).await;
+        let host = start(&mut scene, &folder).await;
         parents(&scene, COUNT, "say").await;
         for number in 1..=3 {
             let newer = another(&folder, number);
@@ -295,8 +290,7 @@ fn a_command_ends_a_canary_and_so_does_a_revision_that_is_named() {
     run(async {
         let mut scene = scene_with_faults("canary-command").await;
         let folder = folder("{canary: {percent: 50}, duration: 60m}");
-        let cache = TempDir::new().expect("a folder");
-        let host = start(&mut scene, folder.path(), cache.path()).await;
+        let host = start(&mut scene, &folder).await;
         parents(&scene, 20, "say").await;
         let (second, third) = (another(&folder, 1), another(&folder, 2));
         folder.put(&second);
@@ -329,8 +323,7 @@ fn a_restart_midway_begins_the_canary_anew_beside_the_revision_that_was_active()
     run(async {
         let mut scene = scene_with_faults("canary-restart").await;
         let folder = folder("{canary: {percent: 30}, duration: 60m}");
-        let cache = TempDir::new().expect("a folder");
-        let mut host = start(&mut scene, folder.path(), cache.path()).await;
+        let mut host = start(&mut scene, &folder).await;
         parents(&scene, 30, "say").await;
         let second = another(&folder, 1);
         folder.put(&second);
@@ -343,7 +336,7 @@ fn a_restart_midway_begins_the_canary_anew_beside_the_revision_that_was_active()
             } else {
                 host.stop();
             }
-            host = start(&mut scene, folder.path(), cache.path()).await;
+            host = start(&mut scene, &folder).await;
             until_canary(&host, &second).await;
             assert_eq!(host.digest().await, digest(folder.original()).full());
             until_said(&scene, &share, (&words(1), WORKS)).await;
@@ -353,12 +346,44 @@ fn a_restart_midway_begins_the_canary_anew_beside_the_revision_that_was_active()
 }
 
 #[test]
+fn a_canary_begins_anew_beside_the_revision_that_takes_the_place_of_a_bad_active_one() {
+    run(async {
+        const COUNT: usize = 24;
+        let mut scene = scene_with_faults("canary-relapse").await;
+        let folder = Folder::of_faulty();
+        let host = start(&mut scene, &folder).await;
+        parents(&scene, COUNT, "").await;
+        let (bad, fix) = (reworded(folder.original(), WORKS, SLIPS), another(&folder, 1));
+        folder.put(&bad);
+        until_digest(&host, &bad).await;
+        folder.edit("spec:\n", "spec:\n  rollout: {canary: {percent: 30}, duration: 60m}\n");
+        folder.put(&fix);
+        until_canary(&host, &fix).await;
+        for number in 0..COUNT {
+            scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
+        }
+        until_digest(&host, folder.original()).await;
+        until_canary(&host, &fix).await;
+        let share = among(&scene, 30, &fix).await;
+        for number in 0..COUNT {
+            let name = format!("fault-{number}");
+            let reason = if share.contains(&name) { "Canary" } else { "" };
+            let is_served =
+                |object: &Value| object["status"]["word"] == "slip" && said(object, "Reconciled").1 == reason;
+            scene.until_object(&FAULT, &name, "is served", is_served).await;
+        }
+        assert!(host.plugin().await["refused"].is_null());
+        let rolled_back = event(&bad, "RolledBack");
+        assert!(events(&host).contains(&rolled_back) && !events(&host).contains(&event(&fix, "RolledBack")));
+    });
+}
+
+#[test]
 fn another_plugin_yaml_holds_for_the_canary_and_one_that_grants_it_less_ends_it() {
     run(async {
         let mut scene = scene_with_faults("canary-reload").await;
         let folder = folder("{canary: {percent: 50}, duration: 60m}");
-        let cache = TempDir::new().expect("a folder");
-        let host = start(&mut scene, folder.path(), cache.path()).await;
+        let host = start(&mut scene, &folder).await;
         parents(&scene, 20, "say").await;
         let second = another(&folder, 1);
         folder.put(&second);
@@ -400,8 +425,7 @@ fn children_that_only_a_canary_has_go_with_it_and_keep_no_newer_component_from_i
         let mut scene = scene_with_faults("canary-children").await;
         let folder = folder("{canary: {percent: 50}, duration: 60m}");
         may_hold(&scene, &folder).await;
-        let cache = TempDir::new().expect("a folder");
-        let host = start(&mut scene, folder.path(), cache.path()).await;
+        let host = start(&mut scene, &folder).await;
         parents(&scene, COUNT, "").await;
         let (holding, newer) = (reworded(folder.original(), WORKS, HOLDS), another(&folder, 1));
         folder.put(&holding);
@@ -436,8 +460,7 @@ fn a_component_with_another_finalizer_is_no_canary_and_an_approval_activates_it_
     run(async {
         let mut scene = scene_with_faults("canary-finalizer").await;
         let folder = folder("{canary: {percent: 50}}");
-        let cache = TempDir::new().expect("a folder");
-        let host = start(&mut scene, folder.path(), cache.path()).await;
+        let host = start(&mut scene, &folder).await;
         parents(&scene, 4, "").await;
         let other = reworded(folder.original(), WORKS, FREES);
         folder.put(&other);
