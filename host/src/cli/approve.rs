@@ -8,6 +8,7 @@ use crate::cli::target;
 use crate::cli::target::OnePlugin;
 use crate::rollout::status::PluginStatus;
 use crate::server::verb::AdminVerb;
+use hotshoe_core::model::digest::Digest;
 
 /// Activate a component that requires approval, or was rolled back
 #[derive(clap::Args, Debug)]
@@ -40,8 +41,10 @@ impl Args {
 /// Fails if another component is active than the one that is meant: the file may hold another by now.
 fn is_meant(wanted: &str, plugin: &PluginStatus) -> anyhow::Result<()> {
     let wanted = wanted.strip_prefix("sha256:").unwrap_or(wanted).to_ascii_lowercase();
-    let Some(deciding) = plugin.digest.filter(|digest| plugin.refused.is_none() && !digest.full().starts_with(&wanted))
-    else {
+    let is_it = |digest: &Digest| digest.begins(&wanted);
+    // What was approved may be the canary first.
+    let is_canary = plugin.canary.as_ref().is_some_and(|canary| is_it(&canary.digest));
+    let Some(deciding) = plugin.digest.filter(|digest| plugin.refused.is_none() && !is_canary && !is_it(digest)) else {
         return Ok(());
     };
     anyhow::bail!("{wanted} is not what the file holds any more; {} decides with {deciding}", plugin.name)

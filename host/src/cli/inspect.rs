@@ -56,6 +56,12 @@ impl Asked {
             removes_finalizers: !self.config.predecessors.finalizers().is_empty(),
             deletes_parents: self.config.deletion_policy == DeletionPolicy::Delete,
             pull_secret: self.config.source.pull_secret.as_deref(),
+            selects_namespaces: self
+                .config
+                .control
+                .rollout
+                .as_ref()
+                .is_some_and(|rollout| rollout.share.namespaces().is_some()),
         }
     }
 }

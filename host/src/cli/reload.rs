@@ -69,10 +69,11 @@ fn report(plugin: &PluginStatus) -> bool {
     plugin.digest.is_some()
 }
 
-/// Names the active component.
+/// Names the active component, and its canary.
 pub(super) fn decides(plugin: &PluginStatus) -> String {
     let version = plugin.version.as_deref().unwrap_or("-");
-    format!("{} decides with {} (version {version})\n", plugin.name, or_dash(plugin.digest))
+    let canary = plugin.canary.as_ref().map(|canary| format!("{canary}\n")).unwrap_or_default();
+    format!("{} decides with {} (version {version})\n{canary}", plugin.name, or_dash(plugin.digest))
 }
 
 #[cfg(test)]

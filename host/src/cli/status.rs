@@ -125,6 +125,9 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
             "takes {held} bytes of the memory that all plugins share, and may take {may_hold}: what would add to it is refused; have it state and own less, or give the host more memory"
         ));
     }
+    if let Some(canary) = &plugin.canary {
+        notes.push(canary.to_string());
+    }
     if let Some(why) = &plugin.plugin_file.refused {
         notes.push(format!("plugin.yaml is rejected, and the last valid one stays in effect: {why}"));
     }
@@ -219,6 +222,19 @@ mod tests {
         let noted = |held: usize| notes(&plugin(json!({ "memory": { "held": held, "mayHold": 1_000 } })));
         assert!(noted(899).is_empty());
         assert!(noted(900)[0].starts_with("takes 900 bytes of the memory that all plugins share, and may take 1000"));
+    }
+
+    #[test]
+    fn a_canary_is_noted_with_its_share_and_its_time_or_what_it_waits_for() {
+        let canary = |waits: Value| {
+            let (digest, since, until) = ("cd".repeat(32), "2026-11-25T04:00:00Z", "2026-11-25T04:10:00Z");
+            json!({ "canary": {
+                "digest": digest, "version": "2", "share": "10%", "parents": 3, "since": since, "until": until, "waitsFor": waits
+            } })
+        };
+        let since = "revision cdcdcdcdcdcd (2) is the canary for 10%: 3 parents since 2026-11-25T04:00:00Z, ";
+        assert_eq!(notes(&plugin(canary(Value::Null))), [format!("{since}until 2026-11-25T04:10:00Z")]);
+        assert_eq!(notes(&plugin(canary(json!("it is paused")))), [format!("{since}it is paused")]);
     }
 
     #[test]

@@ -64,6 +64,8 @@ pub enum Role {
     Read(String),
     /// The grant selects namespaces by label.
     Namespace,
+    /// The share of a canary selects namespaces by label.
+    Share,
 }
 
 /// The revision of a plugin that has a watch open.
@@ -82,6 +84,8 @@ pub enum Standing {
     Active,
     /// It is being verified and may become active.
     Candidate,
+    /// It decides for some of the parents, beside the active one.
+    Canary,
     /// It is compared with the active one and nothing more.
     Shadow,
 }
@@ -95,6 +99,11 @@ impl Viewer {
     /// Names a plugin's candidate.
     pub fn candidate(plugin: &Arc<str>) -> Self {
         Self { plugin: plugin.clone(), standing: Standing::Candidate }
+    }
+
+    /// Names a plugin's canary.
+    pub fn canary(plugin: &Arc<str>) -> Self {
+        Self { plugin: plugin.clone(), standing: Standing::Canary }
     }
 
     /// Names a revision that runs in the shadow of a plugin's active one.

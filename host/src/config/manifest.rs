@@ -13,6 +13,7 @@ use hotshoe_core::check::grant::Rule;
 use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::flow::retry::RetryOverrides;
 use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::limits::{Overrides, Span};
 use hotshoe_core::model::predecessors::Predecessor;
 
@@ -97,6 +98,9 @@ pub struct PluginSpec {
     /// When another component may decide unasked.
     #[serde(default)]
     pub swap: Swap,
+    /// How another component takes over once it is verified. Unless said otherwise, it decides for all parents at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
     /// Limits other than the defaults, within the host's caps.
     #[serde(default)]
     pub limits: Overrides,
@@ -129,6 +133,31 @@ pub struct Swap {
     /// `hotshoe approve`. 10 unless said otherwise.
     #[schemars(range(max = 100))]
     pub max_losing: Option<u8>,
+}
+
+/// How another component takes over: as a canary, which decides for some of the parents first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Rollout {
+    /// For which parents it decides first.
+    pub canary: Canary,
+    /// How long it decides for them alone, for example `30m`; if it does no worse than the active one meanwhile, it
+    /// then decides for all. `10m` unless said otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
+}
+
+/// The parents that a canary decides for: exactly one of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Canary {
+    /// So many of 100, chosen by a hash of their uid.
+    #[schemars(range(min = 1, max = 99))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<u8>,
+    /// Those in namespaces with these labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespaces: Option<LabelSelector>,
 }
 
 /// Where a component comes from: exactly one of these.

@@ -29,6 +29,8 @@ use hotshoe_core::check::grant;
 use hotshoe_core::check::grant::Grant;
 use hotshoe_core::check::memory_share::{Account, SharedMemory};
 use hotshoe_core::check::parent_kind::{ParentKind, Parentage};
+use hotshoe_core::flow::canary;
+use hotshoe_core::flow::canary::Share;
 use hotshoe_core::flow::retry::RetryPolicy;
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::digest::Digest;
@@ -150,6 +152,47 @@ pub struct Control {
     pub approve: Option<DigestPrefix>,
     /// Which revision is to be active.
     pub revision: Option<DigestPrefix>,
+    /// How another component takes over; for all parents at once where nothing is said.
+    pub rollout: Option<Rollout>,
+}
+
+/// How another component takes over, validated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rollout {
+    /// The parents that it decides for first.
+    pub share: Share,
+    /// How long it decides for them alone.
+    pub duration: Duration,
+}
+
+impl Rollout {
+    fn with(wanted: &manifest::Rollout) -> Result<Self, String> {
+        let share = match &wanted.canary {
+            manifest::Canary { percent: Some(percent), namespaces: None } => {
+                if !(1..=99).contains(percent) {
+                    return Err(format!(
+                        "canary.percent is {percent}, but 1 to 99 can be given; leave spec.rollout out to have a component decide for all parents at once"
+                    ));
+                }
+                Share::Percent(*percent)
+            }
+            manifest::Canary { percent: None, namespaces: Some(selector) } => {
+                if selector.is_empty() {
+                    return Err("canary.namespaces names no label, so that every namespace were meant; name some in matchLabels".to_owned());
+                }
+                selector.validate().map_err(|error| format!("canary.namespaces: {error}"))?;
+                Share::Namespaces(selector.clone())
+            }
+            _ => return Err("canary must have exactly one of percent and namespaces".to_owned()),
+        };
+        let duration = wanted.duration.map_or(canary::DURATION, |span| span.0);
+        let (least, most) = (canary::LEAST, canary::MOST);
+        if !(least..=most).contains(&duration) {
+            let minutes = most.as_secs() / 60;
+            return Err(format!("duration is {duration:?}, but {least:?} to {minutes}m can be given"));
+        }
+        Ok(Self { share, duration })
+    }
 }
 
 /// What the host says about all of its plugins.
@@ -420,13 +463,19 @@ fn check_name(name: &str) -> anyhow::Result<()> {
 /// Takes out what does not change what a revision decides, so that a change of it decides nothing again.
 ///
 /// # Errors
-/// When a digest is none.
+/// When a digest is none, or a canary cannot be so.
 fn take_control(spec: &mut PluginSpec) -> anyhow::Result<Control> {
     let control = Control {
         mode: std::mem::take(&mut spec.mode),
         paused: std::mem::take(&mut spec.paused),
         approve: spec.approve.take(),
         revision: spec.revision.take(),
+        rollout: spec
+            .rollout
+            .take()
+            .map(|rollout| Rollout::with(&rollout))
+            .transpose()
+            .map_err(|error| anyhow!("spec.rollout.{error}"))?,
     };
     for (key, digest) in [("approve", &control.approve), ("revision", &control.revision)] {
         let is_valid = digest.as_ref().is_none_or(DigestPrefix::is_valid);
@@ -611,6 +660,32 @@ mod tests {
         let plugin = PluginConfig::parse(PLUGIN, &folder.join("plugin.yaml"), &HostSettings::default(), &|_| None);
         let expected = [folder.join("memcached.wasm"), folder.join("target/plugins/memcached.wasm")];
         assert_eq!(plugin.unwrap().component, expected);
+    }
+
+    #[test]
+    fn a_rollout_has_one_share_and_a_time_within_bounds_and_changes_nothing_that_is_decided_by() {
+        let with = |rollout: &str| parse(&PLUGIN.replace("spec:\n", &format!("spec:\n  rollout: {rollout}\n")));
+        let rollout = |text: &str| with(text).unwrap().control.rollout.unwrap();
+        let tenth = rollout("{canary: {percent: 10}}");
+        assert_eq!((tenth.share, tenth.duration), (Share::Percent(10), canary::DURATION));
+        let named = rollout("{canary: {namespaces: {matchLabels: {tier: canary}}}, duration: 90s}");
+        assert_eq!((named.share.to_string(), named.duration.as_secs()), ("namespaces with tier=canary".to_owned(), 90));
+        assert_eq!(with("{canary: {percent: 10}}").unwrap().digest, parse(PLUGIN).unwrap().digest);
+        for (wrong, why) in [
+            ("{canary: {}}", "exactly one of percent and namespaces"),
+            ("{canary: {percent: 10, namespaces: {matchLabels: {a: b}}}}", "exactly one of percent and namespaces"),
+            ("{canary: {percent: 0}}", "1 to 99"),
+            ("{canary: {percent: 100}}", "1 to 99"),
+            ("{canary: {namespaces: {}}}", "names no label"),
+            ("{canary: {namespaces: {matchLabels: {'no label': b}}}}", "which is no label"),
+            ("{canary: {percent: 10}, duration: 0s}", "1s to 10080m"),
+            ("{canary: {percent: 10}, duration: 20000m}", "1s to 10080m"),
+            ("{duration: 10m}", "canary"),
+            ("{canary: {percent: 10}, steps: 3}", "steps"),
+        ] {
+            let error = format!("{:#}", with(wrong).unwrap_err());
+            assert!(error.contains(why), "{wrong}: {error}");
+        }
     }
 
     #[test]

@@ -46,6 +46,9 @@ pub struct PluginStatus {
     /// Whether it is called: `closed`, `open` or `half-open`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub circuit: String,
+    /// A component that decides for some of the parents before it decides for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canary: Option<CanaryStatus>,
     /// A component that is not activated, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<Pending>,
@@ -73,6 +76,27 @@ pub struct ParentStatus {
     pub version: String,
     /// Its kind.
     pub kind: String,
+}
+
+/// A component that decides for some of the parents, beside the active one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CanaryStatus {
+    /// Its digest.
+    pub digest: String,
+    /// The version in its descriptor.
+    pub version: String,
+    /// For which parents it decides: `10%`, or `namespaces with tier=canary`.
+    pub share: String,
+    /// How many they are.
+    pub parents: i64,
+    /// Since when.
+    pub since: String,
+    /// Until when at least; then it decides for all.
+    pub until: String,
+    /// What it waits for where that time is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
 }
 
 /// A component that is not activated.
@@ -126,7 +150,7 @@ pub struct RevisionStatus {
     /// Its version, where it was read.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// What became of it last: `Active`, `Replaced`, `RolledBack`, `Approved`, `ApprovalRequired` or `Refused`.
+    /// What became of it last: `Active`, `Canary`, `Replaced`, `RolledBack`, `Approved`, `ApprovalRequired` or `Refused`.
     pub state: String,
     /// When.
     pub time: String,
@@ -172,7 +196,8 @@ pub fn definition() -> Result<Value, Error> {
         .rule("spec", same_shards())
         .rule("spec.source", one_source())
         .rule("spec.source", only_of_images())
-        .rule("spec.parent", same_parent());
+        .rule("spec.parent", same_parent())
+        .rule("spec.rollout.canary", one_share());
     let mut definition = CustomResource::new(GROUP, KIND)
         .cluster_scoped()
         .categories(["hotshoe"])
@@ -217,6 +242,11 @@ fn same_shards() -> Rule {
         .message("shardBy cannot change; create another Plugin.")
 }
 
+fn one_share() -> Rule {
+    Rule::new("[has(self.percent), has(self.namespaces)].filter(named, named).size() == 1")
+        .message("Exactly one of percent and namespaces must be named.")
+}
+
 fn same_parent() -> Rule {
     Rule::new(
         "self.kind == oldSelf.kind && (has(self.group) ? self.group : '') == (has(oldSelf.group) ? oldSelf.group : '')",
@@ -236,7 +266,18 @@ mod tests {
         let names: Vec<_> = columns.iter().map(|column| column["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["Ready", "Digest", "Parents", "Errors", "Age"]);
         let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
-        for key in ["source", "mode", "paused", "approve", "revision", "deletionPolicy", "parent", "grants", "limits"] {
+        for key in [
+            "source",
+            "mode",
+            "paused",
+            "approve",
+            "revision",
+            "deletionPolicy",
+            "parent",
+            "grants",
+            "limits",
+            "rollout",
+        ] {
             assert!(spec[key].is_object(), "{key}");
         }
         assert_eq!(definition["spec"]["scope"], "Cluster");

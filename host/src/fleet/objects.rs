@@ -36,7 +36,7 @@ use crate::reconcile::observe::unix_millis;
 use crate::rollout;
 use crate::rollout::definition::Definition;
 use crate::rollout::history::Entry;
-use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
+use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Shared};
 use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::object::Object;
 
@@ -165,7 +165,12 @@ impl Objects {
                 }
                 if self.permit(described.name()).is_none() {
                     // The host that works for the plugin judges its revisions, and this one may have to go on.
-                    running.plugin.learn_history(described.history());
+                    if let Some(earlier) = running.plugin.learn_history(described.history()) {
+                        let plugin = running.plugin.clone();
+                        let back = AdminCommand::RollBack(Some(earlier.full()));
+                        // What comes of it is in the log and the status.
+                        tokio::spawn(async move { drop(plugin.carry_out(back).await) });
+                    }
                 }
                 None
             }

@@ -1,7 +1,9 @@
 //! The status of a `Plugin` object, of what is known of its plugin. Pure.
 
 use crate::cluster::events;
-use crate::config::plugin_resource::{Condition, ParentStatus, Pending, PluginStatus, RevisionStatus, Verdict};
+use crate::config::plugin_resource::{
+    CanaryStatus, Condition, ParentStatus, Pending, PluginStatus, RevisionStatus, Verdict,
+};
 use crate::rollout::history::{Entry, Event};
 use crate::rollout::managed_plugin::Fetched;
 use crate::rollout::status;
@@ -100,6 +102,15 @@ fn describe(next: &mut PluginStatus, known: &Known) {
         message: refused.message.clone(),
         shadow: known.verdict.clone(),
     });
+    next.canary = status.canary.as_ref().map(|canary| CanaryStatus {
+        digest: canary.digest.full(),
+        version: canary.version.clone(),
+        share: canary.share.clone(),
+        parents: count(canary.parents),
+        since: canary.since.clone(),
+        until: canary.until.clone(),
+        waits_for: canary.waits_for.clone(),
+    });
     next.revisions = revisions(known);
     next.finalizers = known.finalizers.clone();
     let remembered =
@@ -113,7 +124,8 @@ fn count(number: usize) -> i64 {
 
 /// Returns what became of each component last, the newest first.
 fn revisions(known: &Known) -> Vec<RevisionStatus> {
-    let mut found: Vec<RevisionStatus> = Vec::new();
+    // The history has no word of a canary until it ends.
+    let mut found: Vec<RevisionStatus> = known.status.canary.iter().map(revision_of_canary).collect();
     for entry in known.history.iter().rev() {
         let digest = entry.digest.full();
         if found.len() == REVISIONS || found.iter().any(|revision| revision.digest == digest) {
@@ -137,6 +149,16 @@ fn revisions(known: &Known) -> Vec<RevisionStatus> {
         });
     }
     found
+}
+
+fn revision_of_canary(canary: &status::CanaryStatus) -> RevisionStatus {
+    RevisionStatus {
+        digest: canary.digest.full(),
+        version: canary.version.clone(),
+        state: "Canary".to_owned(),
+        time: canary.since.clone(),
+        message: format!("it decides for {}", canary.share),
+    }
 }
 
 /// What a condition says: its status, one word, and words.
@@ -182,7 +204,7 @@ fn reconciling(known: Option<&Known>, standing: Option<&Standing>) -> Said {
     match &known.status.in_progress {
         Some(shown) => (true, "Activating", format!("revision {}: {}", shown.digest, shown.waits_for)),
         None if is_fetching => (true, "Fetching", "the component is being fetched".to_owned()),
-        None => settled(),
+        None => known.status.canary.as_ref().map_or_else(settled, |canary| (true, "Canary", canary.to_string())),
     }
 }
 
@@ -231,6 +253,8 @@ fn condition(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn said<'a>(status: &'a PluginStatus, type_: &str) -> (&'a str, &'a str, &'a str) {
@@ -272,5 +296,41 @@ mod tests {
         let third = of(&second, 3, None, None, "3");
         assert_eq!(said(&third, "Stalled"), ("False", "Settled", "3"));
         assert_eq!(said(&third, "Ready"), ("False", "Starting", "1"));
+    }
+
+    fn known(canary: serde_json::Value) -> Known {
+        let status = json!({
+            "name": "demo", "source": "demo.wasm", "pluginFile": { "file": "Plugin demo" }, "ready": true,
+            "digest": "ab".repeat(32), "version": "1", "parents": 30, "queued": 0, "running": 0,
+            "breaker": { "state": "closed", "strikes": 0 }, "watches": [], "canary": canary
+        });
+        Known {
+            status: serde_json::from_value(status).unwrap(),
+            history: Vec::new(),
+            fetched: None,
+            control_failing: None,
+            finalizers: Vec::new(),
+            parent: None,
+            is_paused: false,
+            is_current: true,
+            verdict: None,
+        }
+    }
+
+    #[test]
+    fn a_canary_is_a_revision_of_its_own_and_what_the_object_waits_for() {
+        let (digest, since, until) = ("cd".repeat(32), "2026-11-25T04:00:00Z", "2026-11-25T04:10:00Z");
+        let canary = json!({
+            "digest": digest, "version": "2", "share": "10%", "parents": 3, "since": since, "until": until, "waitsFor": null
+        });
+        let known = known(canary);
+        let next = of(&PluginStatus::default(), 1, Some(&known), None, until);
+        let canary = next.canary.as_ref().unwrap();
+        assert_eq!((&*canary.digest, canary.parents, &*canary.share), (&*digest, 3, "10%"));
+        assert_eq!((&*next.revisions[0].state, &*next.revisions[0].digest), ("Canary", &*digest));
+        let [ready, reconciling, stalled] = &next.conditions[..] else { panic!("{:#?}", next.conditions) };
+        assert_eq!((&*ready.status, &*stalled.status), ("True", "False"));
+        assert_eq!((&*reconciling.status, &*reconciling.reason), ("True", "Canary"));
+        assert!(reconciling.message.contains("is the canary for 10%: 3 parents"), "{}", reconciling.message);
     }
 }

@@ -325,7 +325,7 @@ fn blame(pass: &Pass<'_>, error: &WriteError, written: &mut WriteOutcome) {
         && !std::mem::replace(&mut written.invalid, true)
     {
         let (now, digest, controller) = (Instant::now(), pass.active.revision.digest(), pass.controller);
-        controller.judged(controller.probation.failed(now, digest, &pass.parent.key, error));
+        controller.judge(digest, |probation| probation.failed(now, digest, &pass.parent.key, error));
     }
 }
 

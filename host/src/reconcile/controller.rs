@@ -19,6 +19,7 @@ use crate::cluster::events;
 use crate::cluster::events::Recorder;
 use crate::cluster::shards::{Shards, Turn};
 use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::canary::{Canary, CanarySlot};
 use crate::reconcile::observe::unix_millis;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::queue::Queue;
@@ -72,6 +73,8 @@ pub struct Controller {
     pub share: Share,
     /// The active revision.
     pub slot: Slot<ActiveRevision>,
+    /// The one that decides for some parents beside it.
+    pub canary: CanarySlot,
     /// Whether the active revision has decided yet.
     pub first_decision: FirstDecision,
     /// Whether it may be called.
@@ -121,6 +124,7 @@ impl Controller {
             kinds,
             metrics,
             slot: Slot::default(),
+            canary: CanarySlot::default(),
             first_decision: FirstDecision::default(),
             breaker: Breaker::default(),
             probation: Probation::default(),
@@ -139,6 +143,18 @@ impl Controller {
     /// Returns the revision that a reconcile starting now works with.
     pub fn active(&self) -> Option<Arc<ActiveRevision>> {
         self.slot.current()
+    }
+
+    /// Returns the revision that decides about a parent: the active one, or its canary.
+    pub fn deciding(&self, key: &Key) -> Option<Arc<ActiveRevision>> {
+        // The canary first: once it is activated it is no canary any more, and the active one read before that would
+        // decide about its parents once more.
+        let canary = self.canary.current();
+        let is_its = |canary: &Arc<Canary>| {
+            let parent = canary.revision.parents.watch.cache.get(key);
+            parent.is_some_and(|parent| canary.has(&parent))
+        };
+        canary.filter(is_its).map(|canary| canary.revision.clone()).or_else(|| self.active())
     }
 
     /// Begins a reconcile of a parent; none where another host works for it.
@@ -199,13 +215,39 @@ impl Controller {
         self.paused.load(Ordering::Relaxed)
     }
 
-    /// Activates a revision, and requeues every parent.
+    /// Activates a revision, ends the canary, and requeues every parent.
     pub fn publish(&self, active: Arc<ActiveRevision>) {
+        self.replace(active, None);
+    }
+
+    /// Replaces what describes the active revision and its canary, and requeues every parent.
+    pub fn redefine(&self, active: Arc<ActiveRevision>, canary: Option<Arc<Canary>>) {
+        self.canary.breaker.reset();
+        self.replace(active, canary);
+    }
+
+    /// Has a canary decide for its share, and requeues every parent: one of others has nothing to do.
+    pub fn begin_canary(&self, canary: Arc<Canary>) {
+        self.metrics.decides_too(&self.name, &canary.revision.revision);
+        self.canary.replace(Some(canary));
+        self.decide_all_again();
+    }
+
+    /// Ends the canary, so that the active revision decides for its parents, too. Returns it.
+    pub fn end_canary(&self) -> Option<Arc<Canary>> {
+        let ended = self.canary.replace(None)?;
+        self.canary.probation.end();
+        self.decide_all_again();
+        Some(ended)
+    }
+
+    fn replace(&self, active: Arc<ActiveRevision>, canary: Option<Arc<Canary>>) {
         self.breaker.reset();
         self.whole_conditions.store(false, Ordering::Relaxed);
         self.metrics.decides(&self.name, &active.revision);
         if self.active().is_some() {
             self.slot.publish(active);
+            self.set_canary(canary);
             return self.decide_all_again();
         }
         // At the start all wait alike. In a sweep, parents that our own writes wake would go before those that
@@ -213,6 +255,13 @@ impl Controller {
         let parents = active.parents.watch.clone();
         self.slot.publish(active);
         parents.cache.keys().into_iter().for_each(|key| self.queue.add(key));
+    }
+
+    fn set_canary(&self, canary: Option<Arc<Canary>>) {
+        if canary.is_none() {
+            self.canary.probation.end();
+        }
+        self.canary.replace(canary);
     }
 
     /// Records an answer of a revision. The first one after its activation ends the swap.
@@ -224,12 +273,12 @@ impl Controller {
 
     /// Counts a good call with the circuit breaker.
     pub fn passed(&self, trial: Trial<'_>) {
-        self.turned(trial.passed());
+        self.end_trial(trial, Trial::passed);
     }
 
     /// Counts what became of a decision's writes with the circuit breaker.
     pub fn written(&self, trial: Trial<'_>, written: Written) {
-        self.turned(written.verdict().report(trial, Instant::now()));
+        self.end_trial(trial, |trial| written.verdict().report(trial, Instant::now()));
     }
 
     /// Holds a write without an answer against the plugin.
@@ -244,10 +293,10 @@ impl Controller {
         self.held.lock().add(object, Instant::now());
     }
 
-    fn closed(&self) {
+    fn closed(&self, decided: Option<&ActiveRevision>) {
         tracing::info!(
             plugin = &*self.name,
-            digest = self.deciding(),
+            digest = digest_of(decided),
             "the plugin decides again: the circuit is closed"
         );
         self.decide_all_again();
@@ -255,38 +304,60 @@ impl Controller {
 
     /// Counts a bad call with the circuit breaker.
     pub fn failed(&self, trial: Trial<'_>) {
-        self.turned(trial.failed(Instant::now()));
+        self.end_trial(trial, |trial| trial.failed(Instant::now()));
     }
 
     /// Counts a call that used up its time with the circuit breaker.
     pub fn overdue(&self, trial: Trial<'_>) {
-        self.turned(trial.overdue(Instant::now()));
+        self.end_trial(trial, |trial| trial.overdue(Instant::now()));
     }
 
-    fn turned(&self, turned: Turned) {
-        match turned {
+    fn end_trial<'a>(&self, trial: Trial<'a>, end: impl FnOnce(Trial<'a>) -> Turned) {
+        // None where the trial was of a canary that has ended.
+        let decided = match trial.is_of(&self.canary.breaker) {
+            true => self.canary.current().map(|canary| canary.revision.clone()),
+            false => self.active(),
+        };
+        match end(trial) {
             Turned::No => {}
-            Turned::Closed => self.closed(),
-            Turned::Open(period) => self.opened(period),
+            Turned::Closed => self.closed(decided.as_deref()),
+            Turned::Open(period) => self.opened(decided.as_deref(), period),
         }
     }
 
-    fn opened(&self, period: Duration) {
+    /// Returns the circuit breaker of a revision.
+    pub fn breaker_of(&self, digest: Digest) -> &Breaker {
+        if self.canary.is(digest) { &self.canary.breaker } else { &self.breaker }
+    }
+
+    fn opened(&self, decided: Option<&ActiveRevision>, period: Duration) {
         tracing::error!(
             plugin = &*self.name,
-            digest = self.deciding(),
+            digest = digest_of(decided),
             ?period,
             "the plugin fails too often and is not called for a while: the circuit is open"
         );
         self.metrics.opened(&self.name);
-        if let Some(active) = self.active() {
-            self.judged(self.probation.shut_off(Instant::now(), active.revision.digest()));
-            active.revision.forget_waiting();
+        if let Some(decided) = decided {
+            let digest = decided.revision.digest();
+            self.judge(digest, |probation| probation.shut_off(Instant::now(), digest));
+            decided.revision.forget_waiting();
+        }
+    }
+
+    /// Tells the judgement of a revision what it did, which says whether it has come to a new verdict. That of a canary
+    /// compares it with what the active revision has done until now.
+    pub fn judge(&self, digest: Digest, note: impl FnOnce(&Probation) -> bool) {
+        if self.canary.is(digest) {
+            self.canary.probation.compare_with(self.probation.known());
+            self.canary.judged(note(&self.canary.probation));
+        } else {
+            self.judged(note(&self.probation));
         }
     }
 
     /// Wakes [`Self::relapsed`] where probation has come to a new verdict.
-    pub fn judged(&self, is_new: bool) {
+    fn judged(&self, is_new: bool) {
         if is_new {
             self.relapsed.notify_one();
         }
@@ -302,12 +373,8 @@ impl Controller {
         }
     }
 
-    /// The revision that decides, for a log line.
-    fn deciding(&self) -> Option<DisplayValue<Digest>> {
-        self.active().map(|active| display(active.revision.digest()))
-    }
-
-    fn decide_all_again(&self) {
+    /// Requeues every parent.
+    pub fn decide_all_again(&self) {
         let Some(active) = self.active() else { return };
         self.queue.sweep(active.parents.watch.cache.keys());
     }
@@ -385,6 +452,11 @@ impl Controller {
     pub fn has_left(&self, key: &Key) -> bool {
         self.left.lock().contains(key)
     }
+}
+
+/// Returns the digest of a revision, for a log line.
+fn digest_of(decided: Option<&ActiveRevision>) -> Option<DisplayValue<Digest>> {
+    decided.map(|decided| display(decided.revision.digest()))
 }
 
 /// So many parents that are stalled are shown by name.

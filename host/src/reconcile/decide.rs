@@ -74,7 +74,8 @@ pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Arc<Observed
 /// Asks the circuit breaker for a call.
 fn admit<'a>(pass: &mut Pass<'a>, failed: bool) -> Result<Trial<'a>, CallError> {
     let (now, controller) = (Instant::now(), pass.controller);
-    let admitted = controller.breaker.admit(now, Standing { failed, place: pass.state.place });
+    let breaker = controller.breaker_of(pass.active.revision.digest());
+    let admitted = breaker.admit(now, Standing { failed, place: pass.state.place });
     pass.state.place = admitted.as_ref().err().copied();
     admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
 }
@@ -91,7 +92,7 @@ async fn call_once(
     let heard = |heard: Heard<'_>| {
         let end = if heard.failed { End::Aborted } else { End::Answered };
         controller.metrics.called(&controller.name, digest, end, heard.elapsed);
-        controller.judged(controller.probation.called(Instant::now(), digest, heard.elapsed));
+        controller.judge(digest, |probation| probation.called(Instant::now(), digest, heard.elapsed));
         log(controller, active, &observed.shown.parent.reference, heard.logs);
         note_dropped(controller, digest, heard.dropped);
     };
@@ -107,7 +108,7 @@ fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
     let controller = pass.controller;
     if error.is_the_plugins() {
         let digest = pass.active.revision.digest();
-        controller.judged(controller.probation.failed(Instant::now(), digest, &pass.parent.key, error));
+        controller.judge(digest, |probation| probation.failed(Instant::now(), digest, &pass.parent.key, error));
     }
     match error {
         Error::Api(_) | Error::NotGranted(_) | Error::Call(CallError::Stopped) => drop(trial),
@@ -141,7 +142,8 @@ pub fn note(pass: &mut Pass<'_>, observed: &Observed, answer: Intent) {
     pass.state.churn = churn;
     if churn.is_new(now) {
         let (digest, endless) = (active.revision.digest(), churn.is_endless(now));
-        controller.judged(controller.probation.changed_its_mind(now, digest, &observed.parent.key, endless));
+        let parent = &observed.parent.key;
+        controller.judge(digest, |probation| probation.changed_its_mind(now, digest, parent, endless));
     }
 }
 

@@ -1,11 +1,13 @@
 //! The page to read first: observe, decide, check, apply, report.
 //!
 //! A reconcile works with one revision of the plugin from beginning to end, and never runs twice
-//! at once for one parent. It ends with when to look at the parent again.
+//! at once for one parent. That is the active revision, or for the parents of a [`canary`] that one.
+//! It ends with when to look at the parent again.
 
 pub mod active_revision;
 pub mod acts;
 pub mod apply;
+pub mod canary;
 pub mod check;
 pub mod controller;
 pub mod decide;
@@ -59,7 +61,7 @@ pub struct Reconciled {
 /// remembered: another host may work for the parent by now.
 pub async fn reconcile(controller: &Controller, key: &Key, permit: &Permit) -> Reconciled {
     let nothing = Reconciled { requeue: Requeue::OnChange, failed: false };
-    let Some(active) = controller.active().filter(|_| !controller.is_paused()) else { return nothing };
+    let Some(active) = controller.deciding(key).filter(|_| !controller.is_paused()) else { return nothing };
     let Some(parent) = active.parents.watch.cache.get(key) else {
         return release::release_left(controller, &active, key, permit).await;
     };

@@ -68,6 +68,8 @@ pub struct ParentState {
     pub place: Option<std::time::Instant>,
     /// Fingerprints of the last Events and the host's condition.
     pub said: Vec<u64>,
+    /// The revision whose decision its condition names, a canary, by that revision's `basis`.
+    pub names_canary: Option<u64>,
     /// What a parent that is being deleted waits for.
     pub awaited: Option<Box<str>>,
 }

@@ -55,7 +55,7 @@ pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> boo
                     let most = if reason == DENIED { DENIAL } else { MESSAGE };
                     state_failure(pass, reason, sanitize::clean(message, most), None).await
                 }
-                None => succeed(pass).await,
+                None => succeed(pass, outcome).await,
             }
         }
         Err(error) => {
@@ -65,21 +65,59 @@ pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> boo
     }
 }
 
-/// Removes the condition of an earlier failure.
-async fn succeed(pass: &mut Pass<'_>) -> bool {
+/// Removes the condition of an earlier failure. On the parents of a canary it says which revision decides.
+async fn succeed(pass: &mut Pass<'_>, outcome: &Outcome) -> bool {
     pass.state.recovered();
     let Some(live) = pass.live() else { return true };
+    let is_of_canary = is_of_canary(pass);
+    let has_decided = matches!(outcome, Outcome::Settled | Outcome::Changed);
     if !status::has_host_condition(&live) {
-        return true;
+        return !(is_of_canary && has_decided) || name_canary(pass, &live).await;
     }
-    pass.state.said.clear();
     let (controller, digest) = (pass.controller, pass.active.revision.digest());
-    tracing::info!(plugin = &*controller.name, %digest, object = %pass.parent.key, "recovered");
+    if status::states_failure(&live) {
+        pass.state.said.clear();
+        pass.state.names_canary = None;
+        tracing::info!(plugin = &*controller.name, %digest, object = %pass.parent.key, "recovered");
+    }
+    if is_of_canary {
+        return !has_decided || name_canary(pass, &live).await;
+    }
+    pass.state.names_canary = None;
     if !pass.active.resource.has_status {
         return true;
     }
     let reply = controller.writer.remove_host_conditions(&pass.active.resource, &live, pass.permit).await;
     is_final(pass, &live, reply).await
+}
+
+/// The reason of the condition that names a canary.
+const CANARY: &str = "Canary";
+
+fn is_of_canary(pass: &Pass<'_>) -> bool {
+    !pass.parent.deleting && pass.controller.canary.is(pass.active.revision.digest())
+}
+
+/// Names the revision that decided in the condition of a parent of a canary: all others are decided by the active one,
+/// which the plugin's status names. Written once, for a parent whose schema has no conditions never shows it.
+async fn name_canary(pass: &mut Pass<'_>, live: &Object) -> bool {
+    if pass.state.names_canary == Some(pass.active.basis) {
+        return true;
+    }
+    let (digest, version) = (pass.active.revision.digest(), &pass.active.revision.descriptor().version);
+    let message = sanitize::clean(
+        format!(
+            "decided by the canary {digest} (version {version}), which decides for some objects before it does for all"
+        ),
+        MESSAGE,
+    );
+    let condition = Condition { name: RECONCILED.into(), status: Truth::True, reason: CANARY.into(), message };
+    let desired = status::host_conditions(&[condition], live, &time::now());
+    let is_stated = status::is_current(&desired, live, HOST_MANAGER) || write_conditions(pass, live, desired).await;
+    if is_stated {
+        pass.state.names_canary = Some(pass.active.basis);
+    }
+    is_stated
 }
 
 async fn fail(pass: &mut Pass<'_>, error: &Error) -> bool {
@@ -180,7 +218,12 @@ async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: Strin
     let condition =
         |name: &str, status, message| Condition { name: name.into(), status, reason: reason.into(), message };
     warn(pass, reason, note(&message));
-    let mut stated = vec![condition(RECONCILED, Truth::False, message.clone())];
+    pass.state.names_canary = None;
+    let by = match is_of_canary(pass) {
+        true => format!(" (decided by the canary {})", pass.active.revision.digest()),
+        false => String::new(),
+    };
+    let mut stated = vec![condition(RECONCILED, Truth::False, message.clone() + &by)];
     if let Some(why) = stalled {
         let message = note(&format!("{why}: {message}"));
         warn(pass, STALLED, message.clone());

@@ -25,6 +25,7 @@ use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::Revision;
 use hotshoe_core::check::access_request::Verb;
 use hotshoe_core::check::grant::Grant;
+use hotshoe_core::flow::canary::Share;
 use hotshoe_core::model::decision::{Descriptor, Event, MatchRule, ReadKind, Severity};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
@@ -40,8 +41,8 @@ struct Interest<'a> {
 
 impl<'a> Interest<'a> {
     /// Wakes the queue of a controller.
-    fn of(controller: &Arc<Controller>, watches: &'a Watches) -> Self {
-        Self { watches, viewer: Viewer::active(&controller.name), woken: Arc::downgrade(controller) }
+    fn of(controller: &Arc<Controller>, watches: &'a Watches, viewer: Viewer) -> Self {
+        Self { watches, viewer, woken: Arc::downgrade(controller) }
     }
 }
 
@@ -73,6 +74,14 @@ impl Views {
         let interest = Interest { watches: &self.watches, viewer: self.viewer.clone(), woken: Weak::new() };
         open(controller, &interest, plugin, revision, owned).await
     }
+
+    /// Waits until it is known which namespaces have the labels of a canary's share.
+    pub async fn know_share(&self, share: &Share, parents: &View) {
+        let interest = Interest { watches: &self.watches, viewer: self.viewer.clone(), woken: Weak::new() };
+        if let Some(namespaces) = open_share(&interest, share, parents) {
+            namespaces.synced().await;
+        }
+    }
 }
 
 impl Drop for Views {
@@ -95,10 +104,11 @@ pub fn not_seen(watches: &Watches, viewer: &Viewer) -> Option<String> {
     Some(why.collect::<Vec<_>>().join("; ")).filter(|why| !why.is_empty())
 }
 
-/// Subscribes the plugin's queue to the watches of a revision, before it is published. They are open and synced, so
-/// this does not wait. Earlier changes wake nothing, so every parent must be requeued afterwards.
-pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRevision) {
-    let interest = Interest::of(controller, watches);
+/// Subscribes the plugin's queue to the watches of a revision, before it decides: as the active one, or as its canary.
+/// They are open and synced, so this does not wait. Earlier changes wake nothing, so every parent must be requeued
+/// afterwards.
+pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRevision, viewer: Viewer) {
+    let interest = Interest::of(controller, watches, viewer);
     let descriptor = active.revision.descriptor();
     let parents = open_parents(&interest, descriptor, &active.plugin);
     for owned in &descriptor.owns {
@@ -113,11 +123,35 @@ pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRe
     open_namespaces(&active.plugin.grant, &interest, &parents);
 }
 
+/// Subscribes the plugin's queue to the labels of namespaces that a canary's share looks at; none where it looks at none.
+/// Where they are not known yet, their parents are decided by the active revision until they are.
+pub fn listen_to_share(
+    controller: &Arc<Controller>,
+    watches: &Watches,
+    share: &Share,
+    parents: &View,
+) -> Option<Arc<SharedWatch>> {
+    open_share(&Interest::of(controller, watches, Viewer::canary(&controller.name)), share, parents)
+}
+
+/// Has two revisions see the children of each other's kinds, so that a parent that goes from one to the other keeps none
+/// that its new revision does not desire.
+pub fn see_alike(one: &mut ActiveRevision, other: &mut ActiveRevision) {
+    let missing = |there: &[View], here: &[View]| -> Vec<View> {
+        let is_missing =
+            |view: &&View| !here.iter().any(|known| known.watch.scope.kind.is_served_as(&view.watch.scope.kind));
+        there.iter().filter(is_missing).cloned().collect()
+    };
+    let (of_other, of_one) = (missing(&other.owned, &one.owned), missing(&one.owned, &other.owned));
+    one.owned.extend(of_other);
+    other.owned.extend(of_one);
+}
+
 /// How long to wait for what another `plugin.yaml` selects by: the labels of namespaces, where nothing is granted while
 /// they are unknown, and other parents, which are decided as they come.
 const REWIRED: Duration = Duration::from_secs(10);
 
-/// Returns the active revision under another `plugin.yaml`. Its watches stay as they are but for those of the
+/// Returns the active revision, or its canary, under another `plugin.yaml`. Its watches stay as they are but for those of the
 /// namespaces and of the parents, where others are selected. They are not waited for at any price: what is narrowed
 /// is narrowed at once.
 pub async fn rewire(
@@ -125,9 +159,10 @@ pub async fn rewire(
     watches: &Watches,
     plugin: Arc<PluginConfig>,
     present: &ActiveRevision,
+    viewer: Viewer,
 ) -> ActiveRevision {
     let revision = present.revision.under(&plugin.limits);
-    let interest = Interest::of(controller, watches);
+    let interest = Interest::of(controller, watches, viewer);
     let (parents, reads) = match plugin.parent_selector() == present.plugin.parent_selector() {
         true => (present.parents.clone(), present.reads.clone()),
         false => {
@@ -262,19 +297,29 @@ fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) ->
     controller.hasher.hash_one((revision.digest(), plugin.digest))
 }
 
-/// Ends the subscriptions that the active revision does not use. Its parents are the plugin's now.
+/// Ends the subscriptions that neither the active revision nor its canary uses. The parents are the plugin's now.
 pub fn release(controller: &Controller, watches: &Watches) {
     let Some(active) = controller.active() else { return };
     active.plugin.parentage.note_active(&controller.name, &active.revision.descriptor().parent);
+    keep(watches, &Viewer::active(&controller.name), &used(&active));
+    let canary = controller.canary.current();
+    let mut of_canary = canary.as_ref().map(|canary| used(&canary.revision)).unwrap_or_default();
+    of_canary.extend(canary.iter().filter_map(|canary| Some((canary.namespaces.as_ref()?, Role::Share))));
+    keep(watches, &Viewer::canary(&controller.name), &of_canary);
+}
+
+fn used(active: &ActiveRevision) -> Vec<(&Arc<SharedWatch>, Role)> {
     let owned = active.owned.iter().map(|view| (&view.watch, Role::Child));
     let reads = active.reads.iter().map(|read| (&read.view.watch, Role::Read(read.read.key.clone())));
     let namespaces = active.namespaces.iter().map(|namespaces| (namespaces, Role::Namespace));
     let others = std::iter::once((&active.parents.watch, Role::Parent)).chain(namespaces);
-    let used: Vec<(&Arc<SharedWatch>, Role)> = owned.chain(reads).chain(others).collect();
-    let viewer = Viewer::active(&controller.name);
+    owned.chain(reads).chain(others).collect()
+}
+
+fn keep(watches: &Watches, viewer: &Viewer, used: &[(&Arc<SharedWatch>, Role)]) {
     for watch in watches.all() {
         let roles = used.iter().filter(|(used, _)| used.scope == watch.scope).map(|(_, role)| role.clone());
-        watches.keep(&watch.scope, &viewer, &roles.collect::<Vec<_>>());
+        watches.keep(&watch.scope, viewer, &roles.collect::<Vec<_>>());
     }
 }
 
@@ -426,6 +471,21 @@ fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Op
         }
     });
     Some(subscribe(interest, &scope, &lens, Role::Namespace, subscriber))
+}
+
+/// Watches namespaces if a share selects them, and keeps no more than the labels in question. A change of them may give
+/// parents in a namespace to the other revision.
+fn open_share(interest: &Interest<'_>, share: &Share, parents: &View) -> Option<Arc<SharedWatch>> {
+    let labels: BTreeSet<String> = share.namespaces()?.keys().map(str::to_owned).collect();
+    let lens = Lens { projection: Projection::new::<&str>(&[]), labels: labels.into_iter().collect(), status: false };
+    let scope = Scope::new(Kind::new("", "v1", "Namespace"), "");
+    let (woken, parents) = (interest.woken.clone(), parents.watch.clone());
+    let subscriber: Subscriber = Arc::new(move |change| {
+        let Some(controller) = woken.upgrade() else { return };
+        let name = &object_of(change).key.name;
+        wake_all(&controller, &parents, |parent| parent.key.namespace.as_ref() == Some(name));
+    });
+    Some(subscribe(interest, &scope, &lens, Role::Share, subscriber))
 }
 
 fn subscribe(

@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use crate::cluster::shared_watch::Viewer;
 use crate::config::PluginConfig;
 use crate::reconcile::release;
 use crate::reconcile::views;
@@ -109,12 +110,13 @@ impl ManagedPlugin {
         let controller = &self.controller;
         controller.writer.rate_limit.set(&plugin.limits);
         if let Some(present) = controller.active() {
-            let mut active = views::rewire(controller, &self.shared.watches, plugin.clone(), &present).await;
+            let (watches, viewer) = (&self.shared.watches, Viewer::active(&controller.name));
+            let mut active = views::rewire(controller, watches, plugin.clone(), &present, viewer).await;
             active.former_finalizers = self.former_finalizers(&active);
             if let Err(error) = self.hold_finalizers(&active) {
                 tracing::error!(plugin = &*plugin.name, "{error}");
             }
-            controller.publish(Arc::new(active));
+            controller.redefine(Arc::new(active), self.canary_under(&plugin).await);
             views::release(controller, &self.shared.watches);
             tokio::spawn(release::find_left(controller.clone(), self.shared.watches.clone()));
         }

@@ -106,7 +106,8 @@ mod tests {
     fn an_approval_counts_once_and_again_after_it_was_removed() {
         let (mut controls, now) = (Controls::default(), Instant::now());
         let wanted = Control { approve: Some(prefix("b")), ..Control::default() };
-        let known = |waiting: &str, was_approved| Known { waiting: Some(digest(waiting)), was_approved, ..Known::default() };
+        let known =
+            |waiting: &str, was_approved| Known { waiting: Some(digest(waiting)), was_approved, ..Known::default() };
         assert_eq!(controls.next(&wanted, known("a", false), now), None, "another waits");
         assert_eq!(controls.next(&wanted, known("b", false), now), Some(Act::Approve(digest("b"))));
         // It was rolled back since.

@@ -5,6 +5,7 @@
 //! component file  read on a reload, and with `--follow` whenever it changes; a newer component replaces
 //!                 the one that is being activated, once that had some time
 //! plugin.yaml     followed all the time; the component is judged again by what it says now
+//! a canary        looked at every second: activated when its time is over, and at once where spec.rollout is gone
 //! a verdict       a rollback goes first; the component that was being activated is offered again after it
 //! administrator   a rollback by hand goes first, too; where it fails, what it interrupted begins again
 //! ```
@@ -22,6 +23,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::reconcile::slot::Refused;
+use crate::rollout::canary::Due;
 use crate::rollout::config_reload::Applied;
 use crate::rollout::control::{Act, Controls, Known};
 use crate::rollout::definition::Definition;
@@ -101,6 +103,7 @@ pub(crate) async fn run(plugin: Arc<ManagedPlugin>, definition: Definition, mut 
             () = sleep_until(gives_way), if takes_files && !is_in_time => {}
             done = ended(&mut driver.work) => driver.end(done),
             relapse = plugin.controller.relapsed(), if takes_files => driver.relapse(relapse),
+            relapse = plugin.controller.canary.relapsed(), if takes_files => driver.take_back_canary(relapse).await,
             Some(request) = requests.recv() => driver.carry_out(request).await,
             _ = prunings.tick(), if driver.work.is_none() => plugin.end_pruned_kinds(),
             _ = controls.tick(), if driver.work.is_none() => driver.control().await,
@@ -143,8 +146,34 @@ impl Driver {
         }
     }
 
+    /// A canary was verified beside the revision that is rolled back now, so it begins anew afterwards.
     fn relapse(&mut self, relapse: Relapse) {
         self.step(Event::Relapsed(relapse));
+        if self.plugin.controller.canary.current().is_some() {
+            self.component.offer_again();
+        }
+    }
+
+    /// Takes back a canary. A newer component that is being activated meanwhile goes on.
+    async fn take_back_canary(&mut self, relapse: Relapse) {
+        self.plugin.take_back_canary(relapse, self.component.offered()).await;
+    }
+
+    /// Does what is due with the canary. Returns whether it has ended.
+    async fn look_at_canary(&mut self) -> bool {
+        match self.plugin.due_of_canary() {
+            Due::Nothing => return false,
+            Due::Share(share) => {
+                self.plugin.share_otherwise(share);
+                return false;
+            }
+            Due::Promotion(why) => self.plugin.promote_canary(why).await,
+            Due::End(why) => {
+                self.plugin.end_canary(why);
+                self.component.offer_again();
+            }
+        }
+        true
     }
 
     /// Ends the work of a stage.
@@ -192,8 +221,11 @@ impl Driver {
         }
     }
 
-    /// Does what `spec.revision` and `spec.approve` want and is not so yet.
+    /// Does what `spec.revision`, `spec.approve` and `spec.rollout` want and is not so yet.
     async fn control(&mut self) {
+        if self.look_at_canary().await {
+            return;
+        }
         let plugin = self.plugin.clone();
         let (wanted, refused) = (plugin.plugin().control.clone(), plugin.controller.slot.refused());
         let waiting = refused.filter(Refused::can_be_approved).and_then(|refused| refused.digest);
@@ -278,6 +310,9 @@ impl Driver {
 
     /// Begins a rollback by command. One that is not possible interrupts nothing.
     fn roll_back(&mut self, to: Option<&str>, reply: Reply) {
+        if self.is_about_canary(to) {
+            return self.roll_back_canary(reply);
+        }
         let earlier = match self.plugin.earlier(to) {
             Ok(earlier) => earlier,
             Err(why) => return self.reply(reply, Err(why)),
@@ -287,6 +322,25 @@ impl Driver {
                 let newer = self.stage == Stage::Returning(Interrupted::Activation);
                 let plugin = self.plugin.clone();
                 self.begin(plugin.roll_back_to(earlier, self.component.offered(), newer).boxed());
+                self.asked_back = Some(reply);
+            }
+            _ => self.reply(reply, Err("another rollback is under way; try again in a moment".to_owned())),
+        }
+    }
+
+    /// Returns whether a rollback leaves the active revision and ends its canary.
+    fn is_about_canary(&self, to: Option<&str>) -> bool {
+        let controller = &self.plugin.controller;
+        let is_active = |to: &str| controller.active().is_some_and(|active| active.revision.digest().begins(to));
+        controller.canary.current().is_some() && to.is_none_or(is_active)
+    }
+
+    fn roll_back_canary(&mut self, reply: Reply) {
+        match self.step(Event::RollbackAsked) {
+            Work::Begins => {
+                let newer = self.stage == Stage::Returning(Interrupted::Activation);
+                let plugin = self.plugin.clone();
+                self.begin(plugin.take_back_canary_by_command(self.component.offered(), newer).boxed());
                 self.asked_back = Some(reply);
             }
             _ => self.reply(reply, Err("another rollback is under way; try again in a moment".to_owned())),

@@ -205,6 +205,9 @@ impl Shadow {
         }
         let old = old.judged(controller, &self.old).await;
         found.excuse(impact::is_failure(&old, &memory));
+        if found.loses_of_canary(controller, &parent) {
+            found.excuse_losing(controller, (&self.new, &new), (&self.old, &old));
+        }
         run.survey.add(&found);
         let tainted = evaluate::is_tainted(&old) || evaluate::is_tainted(&new);
         let (old, new) = (evaluate::side(old), evaluate::side(new));

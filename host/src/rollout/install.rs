@@ -8,6 +8,8 @@
 //!               anything wrong: refused, the active one stays                  approval required
 //!
 //! active ─▶ on probation ─▶ worse than the one before: rolled back
+//!
+//! with `spec.rollout`, a canary first: see [`canary`](crate::rollout::canary)
 //! ```
 //!
 //! What was rolled back or requires approval is not activated until an administrator approves it, also after a
@@ -75,9 +77,14 @@ impl ManagedPlugin {
     async fn activate_candidate(&self, candidate: Candidate) -> Result<(), (Digest, LoadError)> {
         let digest = candidate.digest();
         if self.controller.active().is_some_and(|active| active.revision.digest() == digest) {
+            self.end_canary("the source has the active component again");
             self.controller.slot.forgive();
             // Its kept file may be damaged, and here are its bytes.
             self.remember(move |history| history.keep(&candidate)).await;
+            return Ok(());
+        }
+        if self.controller.canary.is(digest) {
+            self.controller.slot.forgive();
             return Ok(());
         }
         if self.controller.active().is_none() {
@@ -180,8 +187,18 @@ impl ManagedPlugin {
         let mut new = self.log_waiting(digest, views.open(&self.controller, plugin, revision, &owned_before)).await?;
         new.former_finalizers = self.former_finalizers(&new);
         stopwatch.over(Stage::Watches);
+        let mut rollout = self.rollout_of(digest).filter(|_| matches!(start, Start::Swap));
+        let is_approved = self.history().is_approved(digest);
+        if rollout.is_some()
+            && let Some(why) = self.cannot_be_canary(&new)
+        {
+            if !is_approved {
+                return Err(self.require_approval(&new, why, false).await);
+            }
+            rollout = None;
+        }
         match start {
-            Start::Swap if self.history().is_approved(digest) => {}
+            Start::Swap if is_approved => {}
             Start::Swap => self.examine(&new).await?,
             Start::Return(_) | Start::Restore if self.was_active(digest) => {}
             Start::Return(_) | Start::Restore => {
@@ -190,6 +207,10 @@ impl ManagedPlugin {
         }
         stopwatch.over(Stage::Survey);
         self.hold_finalizers(&new)?;
+        if let Some(rollout) = rollout {
+            self.begin_canary(new, component, rollout, &views).await;
+            return Ok(());
+        }
         let revision = new.revision.clone();
         let gone = self.publish(new, start, stopwatch);
         // The active revision has them open now.
@@ -264,7 +285,7 @@ impl ManagedPlugin {
 
     /// Activates the revision. No reconcile runs meanwhile, so it is short. Returns what is no longer needed.
     #[must_use]
-    fn publish(&self, new: ActiveRevision, start: Start<'_>, mut stopwatch: Stopwatch) -> State {
+    pub(crate) fn publish(&self, new: ActiveRevision, start: Start<'_>, mut stopwatch: Stopwatch) -> State {
         let plugin = &*self.controller.name;
         let revision = new.revision.clone();
         let (digest, version) = (revision.digest(), revision.descriptor().version.clone());
@@ -277,7 +298,7 @@ impl ManagedPlugin {
             _ => self.beginning(digest, start, before.is_some()),
         };
         self.controller.probation.begin(std::time::Instant::now(), digest, beginning);
-        views::listen(&self.controller, &self.shared.watches, &new);
+        views::listen(&self.controller, &self.shared.watches, &new, Viewer::active(&self.controller.name));
         self.controller.publish(Arc::new(new));
         let is_restored = matches!(start, Start::Restore);
         let state = State { since: Some(Instant::now()), before, is_restored, ..State::default() };
@@ -344,6 +365,10 @@ impl ManagedPlugin {
     pub(crate) fn end_pruned_kinds(&self) {
         // A reconcile that began under another revision may still create one.
         let (_, running) = self.controller.queue.depth();
+        if self.controller.canary.current().is_some() {
+            // What one of the two no longer owns, the other may.
+            return;
+        }
         let Some(present) = self.controller.active().filter(|_| running == 0) else { return };
         if let Some(pruned) = views::without_pruned(&self.controller.name, &present) {
             self.controller.slot.rewire(Arc::new(pruned));
@@ -353,7 +378,7 @@ impl ManagedPlugin {
 }
 
 /// Adds that a revision is active, and keeps its component for a rollback.
-fn remember(
+pub(crate) fn remember(
     history: &mut History,
     revision: &Revision,
     component: Option<&Candidate>,

@@ -16,13 +16,16 @@ use crate::cluster::shared_watch::{Health, SharedWatch, Viewer};
 use crate::cluster::watch::Watches;
 use crate::config::{HostSettings, PluginConfig};
 use crate::reconcile::controller::{Controller, Share};
+use crate::reconcile::slot::Refused;
 use crate::reconcile::views;
 use crate::registry::Puller;
 use crate::rollout::history::{Entry, History, Room};
 use crate::rollout::host_lock::{self, HostLock, LockError};
 use crate::rollout::status::{InProgress, MemoryStatus, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
+use crate::sandbox::candidate::Candidate;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
+use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::Revision;
 use crate::telemetry::metrics::Metrics;
 use hotshoe_core::check::grant;
@@ -105,6 +108,8 @@ pub(crate) struct State {
     pub(crate) since: Option<Instant>,
     /// The revision that was active before it.
     pub(crate) before: Option<Arc<Revision>>,
+    /// The component of the canary, which is kept once it is active.
+    pub(crate) canary: Option<Candidate>,
     /// Whether it was active when the host ended, and stays active until the component that was offered at the start
     /// is activated or refused.
     pub(crate) is_restored: bool,
@@ -220,7 +225,7 @@ impl ManagedPlugin {
         self.controller.queue.close().await;
         drop(std::mem::take(&mut *self.tasks.lock()));
         let (name, watches) = (&self.controller.name, &self.shared.watches);
-        for viewer in [Viewer::active(name), Viewer::candidate(name), Viewer::shadow(name)] {
+        for viewer in [Viewer::active(name), Viewer::canary(name), Viewer::candidate(name), Viewer::shadow(name)] {
             watches.all().iter().for_each(|watch| watches.unsubscribe(&watch.scope, &viewer));
         }
         let host = &self.shared.host;
@@ -245,12 +250,24 @@ impl ManagedPlugin {
         self.history().entries().to_vec()
     }
 
-    /// Takes over what another host remembers of the plugin's revisions, where that is newer.
-    pub fn learn_history(&self, remembered: Vec<Entry>) {
+    /// Takes over what another host remembers of the plugin's revisions, where that is newer: it judges them. A canary that
+    /// it took back ends here, too. Returns the revision to roll back to where the active one was rolled back there.
+    pub fn learn_history(&self, remembered: Vec<Entry>) -> Option<Digest> {
         let mut history = self.history.lock();
-        if remembered.last().map(|entry| entry.at) > history.entries().last().map(|entry| entry.at) {
-            *history = std::mem::take(&mut *history).or_later(remembered);
+        if remembered.last().map(|entry| entry.at) <= history.entries().last().map(|entry| entry.at) {
+            return None;
         }
+        *history = std::mem::take(&mut *history).or_later(remembered);
+        let canary = self.controller.canary.current().map(|canary| canary.digest());
+        let taken_back = canary.and_then(|digest| Some((digest, history.rolled_back(digest)?.message.clone())));
+        let active = self.controller.active()?.revision.digest();
+        let back_to = history.rolled_back(active).and_then(|_| history.before(Some(active)).first().copied());
+        drop(history);
+        if let Some((digest, why)) = taken_back {
+            self.end_canary("the host that works for the plugin took it back");
+            self.controller.slot.refuse(Refused::new(Some(digest), &LoadError::RolledBack(why)));
+        }
+        back_to
     }
 
     /// Returns the finalizers that parents may have from this plugin.
@@ -462,6 +479,7 @@ impl ManagedPlugin {
             seconds: since.map(|since| since.elapsed().as_secs()),
             refused,
             in_progress,
+            canary: self.canary_status(),
             history_failing: self.history_failing.lock().clone(),
             parents: active.map_or(0, |active| active.parents.watch.cache.len()),
             trouble: Trouble { failing: failing_on, refused: refused_of },

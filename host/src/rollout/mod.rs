@@ -1,6 +1,8 @@
 //! Which revision of a plugin is active, and how another replaces it: see [`driver`] for the order in which
-//! that happens, [`install`] for the activation of a component, [`rollback`] for rolling back.
+//! that happens, [`install`] for the activation of a component, [`canary`] for one that decides for some parents first, [`rollback`] for
+//! rolling back.
 
+mod canary;
 pub mod config_reload;
 mod control;
 pub mod definition;

@@ -21,7 +21,7 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::object::Key;
 
 /// The deadline of a rollback: shorter than an admin command waits, for files wait meanwhile.
-const ROLLBACK: Duration = Duration::from_secs(50);
+pub(super) const ROLLBACK: Duration = Duration::from_secs(50);
 /// Why a component that was active cannot be again.
 const NOT_KEPT: &str = "it is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)";
 
@@ -166,6 +166,7 @@ impl ManagedPlugin {
     ) -> Result<(), String> {
         let refused = self.controller.slot.refused();
         let current = self.controller.active().map(|active| active.revision.clone());
+        let canary = self.controller.canary.current();
         self.in_time(self.activate_again(target, Start::Return("rolled back to by command")))
             .await
             .map_err(|why| format!("{target} cannot be activated: {why}"))?;
@@ -175,13 +176,22 @@ impl ManagedPlugin {
             self.controller.metrics.revision(plugin, "RolledBack");
             tracing::info!(plugin, digest = %target, left = %current.digest(), "rolled back by command; what was active stays inactive until `hotshoe approve`");
         }
+        if let Some(canary) = canary.filter(|canary| canary.digest() != target) {
+            let why = "rolled back by command to another revision while it was the canary";
+            self.note(&canary.revision.revision, Event::RolledBack, why).await;
+        }
         let known = [Some(target), current.as_ref().map(|current| current.digest())];
         if let Some(newer) = offered.filter(|offered| newer && !known.contains(&Some(*offered))) {
-            let why = "rolled back by command to another revision while it was being activated";
-            self.remember(move |history| history.note(newer, "", Event::RolledBack, why)).await;
+            self.roll_back_newer(newer).await;
         }
         self.show_what_still_is_refused(offered, (current.map(|current| current.digest()), target), refused);
         Ok(())
+    }
+
+    /// Notes that a component was rolled back while it was being activated.
+    pub(crate) async fn roll_back_newer(&self, newer: Digest) {
+        let why = "rolled back by command to another revision while it was being activated";
+        self.remember(move |history| history.note(newer, "", Event::RolledBack, why)).await;
     }
 
     /// Activates the revision that `spec.revision` names. What is active meanwhile is not held to be bad, and may be

@@ -1,5 +1,7 @@
 //! How a plugin is, for people and scripts: what `status` and `history` answer and print.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::reconcile::controller::{Deleting, Stalled};
@@ -33,6 +35,9 @@ pub struct PluginStatus {
     pub refused: Option<Refused>,
     /// The revision that is on its way to be active; another may be active meanwhile.
     pub in_progress: Option<InProgress>,
+    /// The revision that decides for some of the parents, before it does for all.
+    #[serde(default)]
+    pub canary: Option<CanaryStatus>,
     /// Why earlier revisions are not kept for a rollback after a restart.
     pub history_failing: Option<String>,
     /// How many parents there are.
@@ -75,6 +80,37 @@ pub struct InProgress {
     pub digest: Digest,
     /// What it waits for.
     pub waits_for: String,
+}
+
+/// A revision that decides for some of the parents, beside the active one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CanaryStatus {
+    /// Its digest.
+    pub digest: Digest,
+    /// The version in its descriptor.
+    pub version: String,
+    /// For which parents it decides, in words.
+    pub share: String,
+    /// How many they are.
+    pub parents: usize,
+    /// Since when, as Kubernetes writes times.
+    pub since: String,
+    /// Until when at least.
+    pub until: String,
+    /// What it waits for where that time is over.
+    pub waits_for: Option<String>,
+}
+
+impl fmt::Display for CanaryStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { digest, version, share, parents, since, until, waits_for } = self;
+        write!(f, "revision {digest} ({version}) is the canary for {share}: {parents} parents since {since}, ")?;
+        match waits_for {
+            None => write!(f, "until {until}"),
+            Some(why) => write!(f, "{why}"),
+        }
+    }
 }
 
 /// How many parents are in trouble, by their last reconcile.

@@ -53,9 +53,15 @@ impl ManagedPlugin {
             None => first_call(&self.controller, new).await.err().map(|why| Objection { why, fails: true }),
         };
         let Some(Objection { why, fails }) = found else { return Ok(()) };
+        Err(self.require_approval(new, why, fails).await)
+    }
+
+    /// Notes that a revision requires approval, and why. Returns the error that says so.
+    pub(crate) async fn require_approval(&self, new: &ActiveRevision, why: String, fails: bool) -> LoadError {
+        let digest = new.revision.digest();
         let (version, message) = (new.revision.descriptor().version.clone(), why.clone());
         self.remember(move |history| history.require_approval(digest, &version, &message, fails)).await;
-        Err(LoadError::ApprovalRequired(why))
+        LoadError::ApprovalRequired(why)
     }
 }
 

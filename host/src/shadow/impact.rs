@@ -10,12 +10,12 @@ use crate::cluster::view::reference;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::{Observed, context, unix_millis};
+use crate::reconcile::observe::{context, unix_millis};
 use crate::reconcile::parent_state::ParentState;
 use crate::shadow::evaluate::{Judgement, Looked, Said, words};
 use crate::shadow::summary::Times;
 use hotshoe_core::check;
-use hotshoe_core::check::Judged;
+use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::{Key, Object};
 use hotshoe_core::model::sanitize;
 
@@ -119,8 +119,8 @@ impl Found {
         let mut found = Self { key: key.clone(), losing: None, failing: None, overdue: false };
         match answer {
             None => {}
-            Some(Said { observed, answer: Ok((judged, _)), .. }) => {
-                found.losing = loses(controller, new, observed, judged)
+            Some(Said { answer: Ok(_), .. }) => {
+                found.losing = lost(controller, new, answer).first().map(ToString::to_string);
             }
             // What the API server did not answer now says nothing of the revision.
             Some(Said { answer: Err(Error::Api(error)), .. }) if error.is_transient() => {}
@@ -129,6 +129,24 @@ impl Found {
             }
         }
         found
+    }
+
+    /// Forgets the children that the active revision would delete, too: those of a parent of the canary that it alone
+    /// desires. They go with the canary, whatever follows it.
+    pub(crate) fn excuse_losing(
+        &mut self,
+        controller: &Controller,
+        (new, said): (&ActiveRevision, &Judgement),
+        (present, before): (&ActiveRevision, &Judgement),
+    ) {
+        let go_anyway = lost(controller, present, before);
+        let first = lost(controller, new, said).into_iter().find(|child| !go_anyway.contains(child));
+        self.losing = first.map(|child| child.to_string());
+    }
+
+    /// Returns whether it would delete children of a parent that the canary decides for.
+    pub(crate) fn loses_of_canary(&self, controller: &Controller, parent: &Object) -> bool {
+        self.losing.is_some() && controller.canary.current().is_some_and(|canary| canary.has(parent))
     }
 
     /// Forgets that the new revision fails where the active one fails, too.
@@ -193,8 +211,15 @@ async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRev
     if looked.is_in_place(controller, present, new, &memory) {
         return Found { key: parent.key.clone(), losing: None, failing: None, overdue };
     }
-    let mut found = Found::of(controller, new, &parent.key, &memory, &looked.judged(controller, new).await);
+    let said = looked.judged(controller, new).await;
+    let mut found = Found::of(controller, new, &parent.key, &memory, &said);
     found.overdue = overdue;
+    if found.loses_of_canary(controller, &parent) {
+        let before =
+            Looked::at(controller, present, Some(parent.clone()), &memory, unix_millis(), &mut Times::default()).await;
+        let before = before.judged(controller, present).await;
+        found.excuse_losing(controller, (new, &said), (present, &before));
+    }
     if found.failing.is_some() {
         // After a start the active revision may not have tried yet.
         found.excuse(fails(controller, present, parent).await);
@@ -220,16 +245,18 @@ pub(crate) fn is_failure(answer: &Judgement, memory: &ParentState) -> bool {
     }
 }
 
-/// The first child that would be deleted. Of a parent that is being deleted they all are to go.
-fn loses(controller: &Controller, new: &ActiveRevision, observed: &Observed, judged: &Judged) -> Option<String> {
-    let desired = judged.desired.as_ref().filter(|_| !observed.parent.deleting)?;
-    let context = context(controller, new, observed);
-    let gone = observed.children.iter().find(|(kind, child)| {
+/// The children that would be deleted. Of a parent that is being deleted they all are to go.
+fn lost(controller: &Controller, revision: &ActiveRevision, answer: &Judgement) -> Vec<ObjectRef> {
+    let Some(Said { observed, answer: Ok((judged, _)), .. }) = answer else { return Vec::new() };
+    let Some(desired) = judged.desired.as_ref().filter(|_| !observed.parent.deleting) else { return Vec::new() };
+    let context = context(controller, revision, observed);
+    let is_gone = |kind: &Kind, child: &Object| {
         !child.deleting
             && check::check_prune(&reference(kind, &child.key), &context).is_ok()
             && !desired.iter().any(|one| one.reference.is(kind, &child.key))
-    });
-    gone.map(|(kind, child)| reference(kind, &child.key).to_string())
+    };
+    let gone = observed.children.iter().filter(|(kind, child)| is_gone(kind, child));
+    gone.map(|(kind, child)| reference(kind, &child.key)).collect()
 }
 
 #[cfg(test)]

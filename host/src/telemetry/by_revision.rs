@@ -2,7 +2,7 @@
 //! the one before it: no total can, because a rate over a swap mixes both.
 //!
 //! A digest is a label without bound, because every reload makes another one. So no more than two
-//! revisions of a plugin have series here, the one that decides and the one before it, and the
+//! revisions of a plugin have series here, the active one and the one before it or its canary, and the
 //! series of older ones are removed. What was counted of them is still in the totals of
 //! [`metrics`](crate::telemetry::metrics), which have no digest for the same reason and for another: a rate
 //! must not break off at a swap. `hotshoe_plugin_info` says which revision a total is about:
@@ -114,6 +114,24 @@ impl RevisionMetrics {
     /// A revision is about to decide.
     pub fn decides(&self, plugin: &str, revision: &Revision) {
         self.present(plugin, revision.digest(), &revision.descriptor().version);
+    }
+
+    /// A revision is about to decide for some parents beside the active one. It takes the place of the one before that.
+    pub fn decides_too(&self, plugin: &str, revision: &Revision) {
+        self.beside(plugin, revision.digest(), &revision.descriptor().version);
+    }
+
+    fn beside(&self, plugin: &str, digest: Digest, version: &str) {
+        let mut shown = self.lock();
+        let revisions = shown.entry(plugin.to_owned()).or_default();
+        let present = match revisions.iter().position(|known| known.digest == digest) {
+            Some(known) => revisions.remove(known),
+            None => self.begin(plugin, digest, version),
+        };
+        revisions.insert(1.min(revisions.len()), present);
+        for old in revisions.drain(SHOWN.min(revisions.len())..) {
+            self.remove(plugin, &old);
+        }
     }
 
     fn present(&self, plugin: &str, digest: Digest, version: &str) {
@@ -229,6 +247,26 @@ mod tests {
     fn lines_about(metrics: &RevisionMetrics, digest: Digest) -> Vec<String> {
         let label = format!("digest=\"{digest}\"");
         rendered(metrics).lines().filter(|line| line.contains(&label)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_canary_has_series_beside_the_active_revision_and_takes_the_place_of_the_one_before_that() {
+        let metrics = RevisionMetrics::default();
+        let [before, active, canary] = ["before", "active", "canary"].map(digest);
+        metrics.present("demo", before, "1");
+        metrics.present("demo", active, "2");
+        metrics.beside("demo", canary, "3");
+        for revision in [active, canary] {
+            metrics.called("demo", revision, End::Answered, CALL);
+        }
+        let is_active =
+            |digest| lines_about(&metrics, digest).iter().any(|line| line.starts_with("hotshoe_plugin_info"));
+        assert!(lines_about(&metrics, before).is_empty() && is_active(active) && !is_active(canary));
+        assert!(
+            lines_about(&metrics, canary).iter().any(|line| line.contains("calls") || line.contains("call_seconds"))
+        );
+        metrics.present("demo", canary, "3");
+        assert!(is_active(canary) && !is_active(active) && !lines_about(&metrics, active).is_empty());
     }
 
     #[test]

@@ -279,6 +279,11 @@ impl Metrics {
         self.revisions.decides(plugin, revision);
     }
 
+    /// A revision is about to decide for some parents beside the one that decides for the rest.
+    pub fn decides_too(&self, plugin: &str, revision: &Revision) {
+        self.revisions.decides_too(plugin, revision);
+    }
+
     /// Sets the length of a plugin's queue and its running reconciles.
     pub fn queue(&self, plugin: &str, waiting: usize, running: usize) {
         let gauge = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);

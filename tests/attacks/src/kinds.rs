@@ -34,6 +34,7 @@ kinds! {
     REDIS = "cache.example.com" / "v1alpha1" "Redis" "redises";
     FAULT = "fixtures.example.com" / "v1" "Fault" "faults";
     OLD_FAULT = "oldstyle.example.com" / "v1" "Fault" "faults";
+    CANARY_FAULT = "canaries.example.com" / "v1" "Fault" "faults";
     UNSERVED_FAULT = "unserved.example.com" / "v1" "Fault" "faults";
     STATUSLESS_FAULT = "statless.example.com" / "v1" "Fault" "faults";
     BACKUP = "batch.example.com" / "v1alpha1" "Backup" "backups";

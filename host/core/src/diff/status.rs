@@ -76,6 +76,14 @@ fn has_host_conditions_alone(parent: &Object) -> bool {
         && live.iter().all(|one| named(one, RECONCILED) || named(one, STALLED))
 }
 
+/// Returns whether the host says in its condition that something is wrong. It may also say there which revision decides.
+pub fn states_failure(parent: &Object) -> bool {
+    let is =
+        |condition: &Value, field: &str, expected: &str| condition.get(field).and_then(Value::as_str) == Some(expected);
+    has_host_condition(parent)
+        && live_conditions(parent).iter().any(|one| is(one, "type", RECONCILED) && is(one, "status", "False"))
+}
+
 /// Whether there are conditions, and the host's is not among them.
 pub fn has_conditions_of_others(parent: &Object) -> bool {
     !live_conditions(parent).is_empty() && !has_host_condition(parent)
@@ -286,6 +294,9 @@ mod tests {
         let whole = r#"{"f:status":{"f:conditions":{}}}"#;
         assert!(has_host_condition(&of_host(&list(&format!("{other},{host}")), by_type)));
         assert!(has_host_condition(&of_host(&list(host), whole)));
+        let named = r#"{"type":"Reconciled","status":"True"}"#;
+        assert!(states_failure(&of_host(&list(host), by_type)) && !states_failure(&of_host(&list(named), by_type)));
+        assert!(!states_failure(&parent(&list(host), whole)), "another says so");
         let stalled = r#"{"type":"Stalled","status":"True"}"#;
         assert!(has_host_condition(&of_host(&list(&format!("{host},{stalled}")), whole)));
         assert!(!has_host_condition(&of_host(&list(stalled), whole)), "a plugin may say that, too");

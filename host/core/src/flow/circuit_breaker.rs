@@ -252,6 +252,11 @@ impl Inner {
 }
 
 impl Trial<'_> {
+    /// Returns whether this breaker gave the permission.
+    pub fn is_of(&self, breaker: &Breaker) -> bool {
+        std::ptr::eq(self.breaker, breaker)
+    }
+
     /// Reports a good call: the plugin decided, or returned why it could not.
     pub fn passed(self) -> Turned {
         let mut inner = self.breaker.lock();

@@ -1,7 +1,8 @@
-//! When to hold back, and whose turn it is: circuit breaker, fair queue, flapping, contention, probation, backoff, tries,
-//! rate limits, writes without an answer, room on the disk; which of several hosts may write: leases and shards.
+//! When to hold back, and whose turn it is: circuit breaker, fair queue, flapping, contention, probation, canary, backoff,
+//! tries, rate limits, writes without an answer, room on the disk; which of several hosts may write: leases and shards.
 
 pub mod backoff;
+pub mod canary;
 pub mod circuit_breaker;
 pub mod contention;
 pub mod disk_share;

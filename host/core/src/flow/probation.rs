@@ -20,6 +20,8 @@ use crate::model::sanitize;
 
 /// How long a new revision is compared with the one before it.
 const PROBATION: Duration = Duration::from_secs(600);
+/// How long a canary is compared with the active revision: until it ends, so longer than any does.
+const BESIDE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Pause after a failed rollback before the revision is evaluated again.
 const REST: Duration = Duration::from_secs(60);
 /// Fewer failures prove nothing.
@@ -66,6 +68,8 @@ pub enum Beginning {
     OnProbation,
     /// Again after a restart: how long it had been on probation, and the calls of the one that it is compared with.
     Resumed(Duration, CallStats),
+    /// Beside the active one, as its canary: the calls of that one, with which it is compared until it ends.
+    Beside(CallStats),
     /// Without comparison: there was none before it, or its failures are known and approved.
     Unjudged,
     /// By a rollback. The calls of the one in between count for nothing.
@@ -107,17 +111,32 @@ impl Probation {
         let mut inner = self.lock();
         let before = match beginning {
             Beginning::Return => inner.before,
-            Beginning::Resumed(_, before) => before,
-            _ if inner.now.calls >= MIN_CALLS || inner.now.calls > inner.before.calls => inner.now,
-            // Too few calls to compare with: the revision before that one has more.
-            _ => inner.before,
+            Beginning::Resumed(_, before) | Beginning::Beside(before) => before,
+            Beginning::OnProbation | Beginning::Unjudged => inner.known(),
         };
         let until = match beginning {
             Beginning::OnProbation => Some(now + PROBATION),
             Beginning::Resumed(since, _) => Some(now + PROBATION.saturating_sub(since)),
+            Beginning::Beside(_) => Some(now + BESIDE),
             Beginning::Unjudged | Beginning::Return => None,
         };
         *inner = Inner { digest: Some(digest), before, until, ..Inner::default() };
+    }
+
+    /// Returns the call statistics to compare another revision with.
+    pub fn known(&self) -> CallStats {
+        self.lock().known()
+    }
+
+    /// Compares the revision with these calls from now on: those of the active one go on beside its canary.
+    pub fn compare_with(&self, before: CallStats) {
+        self.lock().before = before;
+    }
+
+    /// Returns whether the revision has decided about a parent: a call of it was good.
+    pub fn has_decided(&self) -> bool {
+        let inner = self.lock();
+        inner.now.calls > inner.now.failures
     }
 
     /// Returns the call statistics of the revision before the active one.
@@ -257,6 +276,12 @@ impl Unrest {
 }
 
 impl Inner {
+    /// The calls to compare another revision with. Where there are too few, the revision before has more.
+    fn known(&self) -> CallStats {
+        let has_enough = self.now.calls >= MIN_CALLS || self.now.calls > self.before.calls;
+        if has_enough { self.now } else { self.before }
+    }
+
     fn note_failed_on(&mut self, parent: &Key) {
         self.failed_on.retain(|known| known != parent);
         if self.failed_on.len() == FAILED_ON {
@@ -546,6 +571,27 @@ mod tests {
         begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, before));
         (0..MIN_CALLS).for_each(|_| call(&probation, now, "new", false, SLOW));
         assert!(verdict(&probation).unwrap().contains("before it one took 50.0"));
+    }
+
+    #[test]
+    fn a_canary_is_compared_with_what_the_active_revision_does_meanwhile_for_as_long_as_it_lasts() {
+        let (probation, now) = (Probation::default(), Instant::now());
+        begin(&probation, now, "canary", Beginning::Beside(CallStats::default()));
+        assert!(!probation.has_decided());
+        let later = now + 100 * PROBATION;
+        (0..4).for_each(|_| call(&probation, later, "canary", true, FAST));
+        assert!(!probation.has_decided(), "it has only failed");
+        call(&probation, later, "canary", false, FAST);
+        assert!(probation.has_decided());
+        // The active one began to fail as often.
+        probation.compare_with(CallStats { calls: 10, failures: 8, time: 10 * FAST });
+        call(&probation, later, "canary", true, FAST);
+        assert_eq!(verdict(&probation), None);
+        probation.compare_with(CallStats { calls: 100, failures: 8, time: 100 * FAST });
+        call(&probation, later, "canary", true, FAST);
+        assert!(
+            verdict(&probation).unwrap().starts_with("6 of its first 7 calls failed; of 100 calls before it 8 did")
+        );
     }
 
     #[test]

@@ -16,6 +16,24 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// Returns whether its hexadecimal digits begin so, with or without `sha256:`.
+    pub fn begins(&self, prefix: &str) -> bool {
+        let prefix = prefix.strip_prefix("sha256:").unwrap_or(prefix);
+        !prefix.is_empty() && self.full().starts_with(&prefix.to_ascii_lowercase())
+    }
+
+    /// Returns the digest of this one and something else together.
+    pub fn and(&self, bytes: &[u8]) -> Self {
+        Self(Sha256::new().chain_update(self.0).chain_update(bytes).finalize().into())
+    }
+
+    /// Returns the remainder of its last four bytes, as one number, divided by another: evenly spread over digests, as far as
+    /// people can tell.
+    pub fn remainder(&self, divisor: u32) -> u32 {
+        let [.., a, b, c, d] = self.0;
+        u32::from_be_bytes([a, b, c, d]) % divisor.max(1)
+    }
+
     /// All 64 hexadecimal digits.
     pub fn full(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -77,5 +95,13 @@ mod tests {
         assert_eq!(format!("sha256:{}", digest.full()).parse(), Ok(digest));
         assert!("e3b0".parse::<Digest>().is_err());
         assert!("+".repeat(64).parse::<Digest>().is_err());
+    }
+
+    #[test]
+    fn a_digest_is_named_by_its_beginning() {
+        let digest = Digest::of(b"");
+        assert!(["e3b0c442", "E3B0C442", "sha256:e3b0"].iter().all(|prefix| digest.begins(prefix)));
+        assert!(["", "sha256:", "b0c4"].iter().all(|prefix| !digest.begins(prefix)));
+        assert_ne!(digest.and(b"a"), digest.and(b"b"));
     }
 }

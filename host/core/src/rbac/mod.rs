@@ -33,6 +33,8 @@ pub struct Plugin<'a> {
     pub deletes_parents: bool,
     /// The Secret with which its component is pulled.
     pub pull_secret: Option<&'a str>,
+    /// Whether a canary's share is of namespaces, by their labels.
+    pub selects_namespaces: bool,
 }
 
 /// Where and as whom the host runs.
@@ -204,7 +206,7 @@ fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
     // By which several hosts share the work. RBAC knows no names for what is created, listed or watched.
     let own = Some(installation.namespace.clone());
     rules.add(&own, &Kind::new("coordination.k8s.io", "v1", "Lease"), "leases", &[], &LEASES);
-    for Plugin { grant, descriptor, removes_finalizers, deletes_parents, .. } in plugins {
+    for Plugin { grant, descriptor, removes_finalizers, deletes_parents, selects_namespaces, .. } in plugins {
         let parent = served(&descriptor.parent);
         let holds = if descriptor.finalizer.is_some() || *removes_finalizers { &["patch"][..] } else { &[] };
         for scope in installation.scopes(parent.namespaced) {
@@ -230,7 +232,7 @@ fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
                 rules.add(&scope, kind, &plural, &[], verbs);
             }
         }
-        if !grant.namespace_labels().is_empty() {
+        if *selects_namespaces || !grant.namespace_labels().is_empty() {
             rules.add(&None, &Kind::new("", "v1", "Namespace"), "namespaces", &[], &["list", "watch"]);
         }
     }

@@ -57,6 +57,7 @@ impl World {
             descriptor: &self.descriptor,
             removes_finalizers: false,
             deletes_parents: false,
+            selects_namespaces: false,
         }
     }
 

@@ -64,7 +64,7 @@ impl Entry {
 pub enum Event {
     /// It became active.
     Activated,
-    /// It was active and was rolled back; it stays inactive until an administrator approves it.
+    /// It was active, or the canary, and was rolled back; it stays inactive until an administrator approves it.
     RolledBack,
     /// An administrator allowed it although it had required approval or been rolled back.
     Approved,

@@ -8,4 +8,5 @@ mod remembered;
 mod removal;
 mod rig;
 mod sources;
+mod whole;
 mod wrong;

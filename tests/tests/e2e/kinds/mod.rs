@@ -21,7 +21,7 @@ use tempfile::TempDir;
 /// prints.
 pub(crate) struct OnlyHost {
     pub(crate) host: Host,
-    _folder: Folder,
+    pub(crate) folder: Folder,
     start: Start,
     _cache: TempDir,
 }
@@ -33,7 +33,7 @@ impl OnlyHost {
         let kubeconfig = plane.kubeconfig_of(SYSTEM, account).await;
         let start = Start::new(plane).await.plugins(&[folder.path()]).kubeconfig(&kubeconfig).cache(cache.path());
         let host = start.ready().await;
-        Self { host, _folder: folder, start, _cache: cache }
+        Self { host, folder, start, _cache: cache }
     }
 
     /// Ends the host, and starts it again after something has happened.

@@ -2,6 +2,7 @@
 
 mod activation;
 mod blocked;
+mod canary;
 mod followed;
 mod reload;
 mod rollback;

@@ -497,7 +497,7 @@ fn a_component_that_drops_its_finalizer_requires_approval_and_removes_it_where_i
 const HOLDING: &str = "    - kind: LimitRange\n      verbs: [get, list, watch, create, update, delete]\n";
 
 /// Lets a component own a second kind.
-async fn may_hold(scene: &Scene, folder: &Folder) {
+pub(super) async fn may_hold(scene: &Scene, folder: &Folder) {
     let of_host = json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["get", "list", "watch"] }]);
     let of_plugin =
         json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["create", "patch", "delete"] }]);

@@ -1,0 +1,204 @@
+//! Which parents a canary decides for, and when it ends. Pure.
+//!
+//! A canary is a new revision that decides for a share of the parents while the active one decides for the rest. It is
+//! judged by [`probation`](crate::flow::probation) as after a swap. Here is what is left: whose turn it is to decide
+//! about a parent, and when the rest follows.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::model::digest::Digest;
+use crate::model::label_selector::LabelSelector;
+use crate::model::object::Object;
+
+/// How long a canary lasts at least, unless said otherwise.
+pub const DURATION: Duration = Duration::from_secs(600);
+/// Less would judge nothing.
+pub const LEAST: Duration = Duration::from_secs(1);
+/// More is no roll-out any more: a week.
+pub const MOST: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The parents that a canary decides for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// So many of 100, by a hash of the component's digest and the parent's uid: the same for as long as both are.
+    Percent(u8),
+    /// Those in namespaces with these labels.
+    Namespaces(LabelSelector),
+}
+
+impl Share {
+    /// Returns whether a parent with this uid is in the share. `namespace` is the parent's namespace with its labels; a
+    /// parent whose namespace is not known is in no share of namespaces.
+    pub fn has(&self, canary: Digest, uid: &str, namespace: Option<&Object>) -> bool {
+        match self {
+            Self::Percent(percent) => percentile(canary, uid) < u32::from(*percent),
+            Self::Namespaces(selector) => {
+                namespace.is_some_and(|namespace| selector.matches(|key| namespace.label(key)))
+            }
+        }
+    }
+
+    /// Returns the selector of namespaces, if it is one.
+    pub fn namespaces(&self) -> Option<&LabelSelector> {
+        match self {
+            Self::Percent(_) => None,
+            Self::Namespaces(selector) => Some(selector),
+        }
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Percent(percent) => write!(f, "{percent}%"),
+            Self::Namespaces(selector) => write!(f, "namespaces with {selector}"),
+        }
+    }
+}
+
+/// Returns a number below 100 for a parent. Another component gives other numbers, so that it is not always the same
+/// parents that meet a new one first.
+fn percentile(canary: Digest, uid: &str) -> u32 {
+    canary.and(uid.as_bytes()).remainder(100)
+}
+
+/// What is known of a canary when it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// For how long it has decided.
+    pub lasted: Duration,
+    /// For how many parents it decides.
+    pub parents: usize,
+    /// Whether it has decided about one of them.
+    pub has_decided: bool,
+    /// Whether its circuit is closed, so that it is called.
+    pub is_called: bool,
+    /// Whether an administrator wants nothing to be reconciled.
+    pub is_paused: bool,
+}
+
+/// Why a canary does not end yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// Its time is not over.
+    Time,
+    /// The plugin is paused.
+    Paused,
+    /// It fails so often that it is not called.
+    Circuit,
+    /// It has decided about none of its parents.
+    Decision,
+}
+
+impl Waits {
+    /// Returns what a canary waits for whose time is over, in words.
+    pub fn overdue(self) -> Option<&'static str> {
+        match self {
+            Self::Time => None,
+            Self::Paused => Some("its time is over, but the plugin is paused"),
+            Self::Circuit => Some("its time is over, but it fails so often that it is not called; roll it back"),
+            Self::Decision => Some("its time is over, but it has decided about none of its parents yet"),
+        }
+    }
+}
+
+impl Progress {
+    /// Returns why the canary does not decide for all parents yet; none where it is time. One without parents has proved
+    /// nothing and can prove nothing: it is then activated as it would be without a canary.
+    pub fn waits(&self, duration: Duration) -> Option<Waits> {
+        if self.lasted < duration {
+            return Some(Waits::Time);
+        }
+        if self.is_paused {
+            return Some(Waits::Paused);
+        }
+        if !self.is_called {
+            return Some(Waits::Circuit);
+        }
+        (self.parents > 0 && !self.has_decided).then_some(Waits::Decision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::object::Lens;
+    use crate::model::projection::Projection;
+
+    fn uid(number: u64) -> String {
+        Digest::of(&number.to_be_bytes()).full()
+    }
+
+    fn namespace(labels: &serde_json::Value) -> Object {
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: vec!["tier".into()], status: false };
+        let json = json!({ "metadata": { "name": "n", "uid": "1", "resourceVersion": "1", "labels": labels } });
+        Object::read(&json.to_string(), &lens).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn of_ten_thousand_parents_a_share_has_about_as_many_as_it_says(component: u64, percent in 1_u8..100) {
+            let (canary, share) = (Digest::of(&component.to_be_bytes()), Share::Percent(percent));
+            let among = (0..10_000_u64).filter(|number| share.has(canary, &uid(*number), None)).count();
+            let expected = usize::from(percent) * 100;
+            prop_assert!(among.abs_diff(expected) <= 250, "{among} instead of {expected}");
+        }
+
+        #[test]
+        fn a_parent_stays_in_its_group_and_no_larger_share_drops_it(component: u64, parent: u64, percent in 1_u8..99) {
+            let (canary, uid) = (Digest::of(&component.to_be_bytes()), uid(parent));
+            let is_in = |percent| Share::Percent(percent).has(canary, &uid, None);
+            prop_assert_eq!(is_in(percent), is_in(percent));
+            prop_assert!(!is_in(percent) || is_in(percent + 1));
+        }
+    }
+
+    #[test]
+    fn another_component_meets_other_parents_first() {
+        let share = Share::Percent(10);
+        let of = |words: &str| -> Vec<u64> {
+            (0..10_000).filter(|number| share.has(Digest::of(words.as_bytes()), &uid(*number), None)).collect()
+        };
+        let (one, other) = (of("one"), of("other"));
+        let both = one.iter().filter(|number| other.contains(number)).count();
+        assert!((800..=1_200).contains(&one.len()) && both < 200, "{both} of {}", one.len());
+    }
+
+    #[test]
+    fn a_namespace_is_in_a_share_by_its_labels_and_never_while_it_is_unknown() {
+        let canary = Digest::of(b"new");
+        for (selector, labels, is_in) in [
+            (json!({ "matchLabels": { "tier": "canary" } }), json!({ "tier": "canary" }), true),
+            (json!({ "matchLabels": { "tier": "canary" } }), json!({ "tier": "prod" }), false),
+            (json!({ "matchLabels": { "tier": "canary" } }), json!({}), false),
+            (json!({ "matchExpressions": [{ "key": "tier", "operator": "DoesNotExist" }] }), json!({}), true),
+        ] {
+            let share = Share::Namespaces(serde_json::from_value(selector).unwrap());
+            assert_eq!(share.has(canary, "1", Some(&namespace(&labels))), is_in, "{share}");
+            assert!(!share.has(canary, "1", None), "{share}");
+        }
+    }
+
+    #[test]
+    fn a_canary_ends_after_its_time_once_it_has_decided_and_is_called() {
+        let duration = Duration::from_secs(60);
+        let good = Progress { lasted: duration, parents: 3, has_decided: true, is_called: true, is_paused: false };
+        for (progress, waits) in [
+            (good, None),
+            (Progress { lasted: Duration::from_secs(59), ..good }, Some(Waits::Time)),
+            (Progress { is_paused: true, ..good }, Some(Waits::Paused)),
+            (Progress { is_called: false, ..good }, Some(Waits::Circuit)),
+            (Progress { has_decided: false, ..good }, Some(Waits::Decision)),
+            (Progress { has_decided: false, parents: 0, ..good }, None),
+        ] {
+            assert_eq!(progress.waits(duration), waits, "{progress:?}");
+            assert_eq!(waits.and_then(Waits::overdue).is_some(), waits.is_some_and(|waits| waits != Waits::Time));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The canary of a plugin: a revision that decides for a share of the parents, beside the active one. Each parent is
+//! decided by one of the two, chosen at the beginning of each reconcile.
+//!
+//! A canary has a circuit breaker and a judgement of its own. Nothing that it does wrong keeps the active revision from
+//! deciding, and no failure of that one ends the canary.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::Notify;
+
+use crate::cluster::shared_watch::SharedWatch;
+use crate::reconcile::active_revision::ActiveRevision;
+use hotshoe_core::flow::canary::Share;
+use hotshoe_core::flow::circuit_breaker::Breaker;
+use hotshoe_core::flow::probation::{Probation, Relapse};
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::object::{Key, Object};
+
+/// A revision that decides for a share of the parents.
+#[derive(Clone)]
+pub struct Canary {
+    /// The revision, with views of its own.
+    pub revision: Arc<ActiveRevision>,
+    /// The parents that it decides for.
+    pub share: Share,
+    /// The namespaces, where the share is of those with certain labels.
+    pub namespaces: Option<Arc<SharedWatch>>,
+    /// When it began.
+    pub began: Instant,
+    /// The same, in seconds since the epoch.
+    pub since: u64,
+}
+
+impl Canary {
+    /// Returns its digest.
+    pub fn digest(&self) -> Digest {
+        self.revision.revision.digest()
+    }
+
+    /// Returns whether it decides for a parent.
+    pub fn has(&self, parent: &Object) -> bool {
+        let namespace = || {
+            let name = parent.key.namespace.as_deref()?;
+            self.namespaces.as_ref()?.cache.get(&Key::new(None, name))
+        };
+        let namespace = self.share.namespaces().and_then(|_| namespace());
+        self.share.has(self.digest(), &parent.uid, namespace.as_deref())
+    }
+
+    /// Returns for how many parents it decides.
+    pub fn parents(&self) -> usize {
+        self.revision.parents.watch.cache.all(|_| true).iter().filter(|parent| self.has(parent)).count()
+    }
+}
+
+/// Holds the canary of one plugin, if it has one, and how it does.
+#[derive(Default)]
+pub struct CanarySlot {
+    current: ArcSwapOption<Canary>,
+    /// Whether it may be called.
+    pub breaker: Breaker,
+    /// Whether it does worse than the active revision.
+    pub probation: Probation,
+    relapsed: Notify,
+}
+
+impl CanarySlot {
+    /// Returns the canary.
+    pub fn current(&self) -> Option<Arc<Canary>> {
+        self.current.load_full()
+    }
+
+    /// Returns whether this revision is the canary.
+    pub fn is(&self, digest: Digest) -> bool {
+        self.current.load().as_ref().is_some_and(|canary| canary.digest() == digest)
+    }
+
+    /// Has another canary decide, or none. Returns the one before.
+    pub fn replace(&self, next: Option<Arc<Canary>>) -> Option<Arc<Canary>> {
+        let before = self.current.swap(next.clone());
+        if before.as_ref().map(|before| before.digest()) != next.map(|next| next.digest()) {
+            self.breaker.reset();
+        }
+        before
+    }
+
+    /// Wakes [`Self::relapsed`] where the judgement has come to a new verdict.
+    pub fn judged(&self, is_new: bool) {
+        if is_new {
+            self.relapsed.notify_one();
+        }
+    }
+
+    /// Waits until the canary should be taken back, and returns why; once for a canary.
+    pub async fn relapsed(&self) -> Relapse {
+        loop {
+            if let Some(verdict) = self.probation.take_verdict() {
+                return verdict;
+            }
+            self.relapsed.notified().await;
+        }
+    }
+}

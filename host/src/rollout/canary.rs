@@ -1,0 +1,335 @@
+//! A canary: a new revision decides for a share of the parents, as `spec.rollout` says, before it decides for all.
+//!
+//! ```text
+//! verified ─▶ canary ─▶ its time is over, or spec.rollout is gone: active, and on probation as after any swap
+//!                ├─▶ worse than the active one, or `hotshoe rollback`: taken back, and rolled back in the history
+//!                └─▶ a newer component, another spec.revision, a rollback of the active one: it ends, for no fault of its own
+//! ```
+//!
+//! The history has no word of a canary until it ends. So a host that starts activates the revision that was active, and
+//! the canary begins anew.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::cluster::events;
+use crate::cluster::shared_watch::{Health, Viewer};
+use crate::config::{Control, PluginConfig, Rollout};
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::canary::Canary;
+use crate::reconcile::slot::Refused;
+use crate::reconcile::views;
+use crate::reconcile::views::Views;
+use crate::rollout::history::Event;
+use crate::rollout::install::{Start, remember};
+use crate::rollout::managed_plugin::ManagedPlugin;
+use crate::rollout::rollback::ROLLBACK;
+use crate::rollout::status::CanaryStatus;
+use crate::sandbox::candidate::Candidate;
+use crate::sandbox::error::{LoadError, Reason};
+use crate::shadow::impact;
+use crate::telemetry::swap_timer::Stopwatch;
+use hotshoe_core::flow::canary::{Progress, Share, Waits};
+use hotshoe_core::flow::circuit_breaker::State;
+use hotshoe_core::flow::probation::{Beginning, Relapse};
+use hotshoe_core::model::digest::Digest;
+
+/// What is to be done with a canary now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Nothing.
+    Nothing,
+    /// Have it decide for another share.
+    Share(Share),
+    /// Activate it, for this reason.
+    Promotion(&'static str),
+    /// End it, for this reason and no fault of its own.
+    End(&'static str),
+}
+
+impl Due {
+    /// Returns what an administrator, and else time, wants of the canary that decides for a share. Pure.
+    fn of(control: &Control, canary: (Digest, &Share), progress: impl FnOnce() -> Progress) -> Self {
+        let (digest, share) = canary;
+        match (&control.revision, &control.rollout) {
+            (Some(pinned), _) if pinned.is_of(digest) => Self::Promotion("spec.revision names it"),
+            (Some(_), _) => Self::End("spec.revision names another revision"),
+            (None, None) => Self::Promotion("spec.rollout is gone"),
+            (None, Some(rollout)) if rollout.share != *share => Self::Share(rollout.share.clone()),
+            (None, Some(rollout)) if progress().waits(rollout.duration).is_some() => Self::Nothing,
+            (None, Some(_)) => Self::Promotion("its time is over, and it did no worse than the active one"),
+        }
+    }
+}
+
+impl ManagedPlugin {
+    /// Returns how a component that is offered takes over, where it does not decide for all parents at once: not without an
+    /// active revision that decides for the rest, and not where `spec.revision` names it.
+    pub(crate) fn rollout_of(&self, digest: Digest) -> Option<Rollout> {
+        let control = self.plugin().control.clone();
+        let is_pinned = control.revision.is_some_and(|pinned| pinned.is_of(digest));
+        control.rollout.filter(|_| !is_pinned && self.controller.active().is_some())
+    }
+
+    /// Returns why a revision cannot decide for some parents while the active one decides for the rest.
+    pub(crate) fn cannot_be_canary(&self, new: &ActiveRevision) -> Option<String> {
+        let active = self.controller.active()?;
+        let [old, new] = [&active, new].map(|side| side.revision.descriptor());
+        let what = if old.parent != new.parent {
+            let named = |kind: &hotshoe_core::model::kind::Kind| format!("{kind} in version {}", kind.version);
+            format!("its parents are {} and no longer {}", named(&new.parent), named(&old.parent))
+        } else if old.finalizer != new.finalizer {
+            let named = |finalizer: &Option<String>| finalizer.clone().unwrap_or_else(|| "none".to_owned());
+            format!("its finalizer is {} and no longer {}", named(&new.finalizer), named(&old.finalizer))
+        } else {
+            return None;
+        };
+        Some(format!(
+            "{what}, so it cannot be the canary that spec.rollout wants, beside the active revision: `hotshoe approve` has it decide for all parents at once"
+        ))
+    }
+
+    /// Has a verified revision decide for a share of the parents, in the place of an older canary.
+    pub(crate) async fn begin_canary(
+        &self,
+        mut new: ActiveRevision,
+        component: Option<Candidate>,
+        rollout: Rollout,
+        views: &Views,
+    ) {
+        let digest = new.revision.digest();
+        self.log_waiting(digest, views.know_share(&rollout.share, &new.parents)).await;
+        let (controller, watches, name) = (&self.controller, &self.shared.watches, &self.controller.name);
+        let Some(active) = controller.active() else { return };
+        let mut active = ActiveRevision::clone(&active);
+        views::see_alike(&mut active, &mut new);
+        let beginning = match self.history().is_approved_after_all(digest) {
+            true => Beginning::Unjudged,
+            false => Beginning::Beside(controller.probation.known()),
+        };
+        let older = controller.canary.current().map(|older| older.digest());
+        controller.canary.probation.begin(Instant::now(), digest, beginning);
+        views::listen(controller, watches, &active, Viewer::active(name));
+        views::listen(controller, watches, &new, Viewer::canary(name));
+        let namespaces = views::listen_to_share(controller, watches, &rollout.share, &new.parents);
+        let version = new.revision.descriptor().version.clone();
+        let canary = Canary {
+            revision: Arc::new(new),
+            share: rollout.share.clone(),
+            namespaces,
+            began: Instant::now(),
+            since: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+        };
+        let parents = canary.parents();
+        controller.slot.rewire(Arc::new(active));
+        controller.slot.forgive();
+        controller.begin_canary(Arc::new(canary));
+        views::release(controller, watches);
+        {
+            let mut state = self.state.lock();
+            (state.canary, state.is_restored) = (component, false);
+        }
+        controller.metrics.revision(name, CANARY);
+        tracing::info!(plugin = &**name, %digest, version, older = older.map(display), share = %rollout.share, parents, duration = ?rollout.duration, "the component is the canary");
+    }
+
+    /// Returns what is to be done with the canary now.
+    pub(crate) fn due_of_canary(&self) -> Due {
+        let Some(canary) = self.controller.canary.current() else { return Due::Nothing };
+        Due::of(&self.plugin().control, (canary.digest(), &canary.share), || self.progress(&canary))
+    }
+
+    fn progress(&self, canary: &Canary) -> Progress {
+        let slot = &self.controller.canary;
+        Progress {
+            lasted: canary.began.elapsed(),
+            parents: canary.parents(),
+            has_decided: slot.probation.has_decided(),
+            is_called: slot.breaker.shown(Instant::now()).state == State::Closed,
+            is_paused: self.controller.is_paused(),
+        }
+    }
+
+    /// Has the canary decide for another share, once it is known which parents that has.
+    pub(crate) fn share_otherwise(&self, share: Share) {
+        let (controller, watches) = (&self.controller, &self.shared.watches);
+        let Some(canary) = controller.canary.current() else { return };
+        let namespaces = views::listen_to_share(controller, watches, &share, &canary.revision.parents);
+        if namespaces.as_ref().is_some_and(|namespaces| namespaces.health() != Health::Synced) {
+            // It is not known yet whose labels fulfil the selector; looked at again in a second.
+            return;
+        }
+        let next = Canary { share, namespaces, ..Canary::clone(&canary) };
+        tracing::info!(plugin = &*controller.name, digest = %canary.digest(), share = %next.share, before = %canary.share, "the canary decides for another share");
+        controller.canary.replace(Some(Arc::new(next)));
+        views::release(controller, watches);
+        controller.decide_all_again();
+    }
+
+    /// Activates the canary. It is not verified again, and on probation as after any swap: most parents meet it now.
+    pub(crate) async fn promote_canary(&self, why: &str) {
+        let Some(canary) = self.controller.canary.current() else { return };
+        let (mut new, digest) = (ActiveRevision::clone(&canary.revision), canary.digest());
+        new.former_finalizers = self.former_finalizers(&new);
+        tracing::info!(plugin = &*self.controller.name, %digest, "the canary is activated: {why}");
+        let component = self.state.lock().canary.take();
+        let revision = new.revision.clone();
+        let gone = self.publish(new, Start::Swap, Stopwatch::start());
+        let before = self.controller.probation.before();
+        self.remember(move |history| {
+            remember(history, &revision, component.as_ref(), ("", before));
+            drop(gone);
+        })
+        .await;
+    }
+
+    /// Ends the canary for no fault of its own.
+    pub(crate) fn end_canary(&self, why: &str) {
+        if let Some(ended) = self.withdraw_canary() {
+            tracing::info!(plugin = &*self.controller.name, digest = %ended.digest(), "the canary ends: {why}");
+        }
+    }
+
+    /// Takes the canary back because it does worse than the active revision. `offered` is the last component of the source.
+    pub(crate) async fn take_back_canary(&self, relapse: Relapse, offered: Option<Digest>) {
+        let (controller, Relapse { why, failed_on }) = (&self.controller, relapse);
+        let (Some(canary), Some(active)) = (controller.canary.current(), controller.active()) else { return };
+        let (plugin, digest, before) = (&*controller.name, canary.digest(), active.revision.digest());
+        let asked = tokio::time::timeout(ROLLBACK, impact::fails_on_all(controller, &active, &failed_on));
+        if !failed_on.is_empty() && asked.await.unwrap_or(false) {
+            tracing::warn!(plugin, %digest, active = %before, "{why}; but the active revision fails on the same objects, so it stays the canary");
+            return controller.canary.probation.excuse();
+        }
+        tracing::error!(plugin, %digest, active = %before, parents = canary.parents(), reason = %Reason::RolledBack, "the canary does worse than the active revision, which decides for its parents again: {why}");
+        self.blame_canary(&why, offered).await;
+        tracing::warn!(plugin, %digest, "the canary is taken back; the component stays inactive until it is fixed or `hotshoe approve`");
+    }
+
+    /// Takes the canary back by an administrator's command. `newer` is a component that was being activated.
+    ///
+    /// # Errors
+    /// When there is none any more.
+    pub(crate) async fn take_back_canary_by_command(
+        self: Arc<Self>,
+        offered: Option<Digest>,
+        newer: bool,
+    ) -> Result<(), String> {
+        let why = "rolled back by command while it was the canary";
+        let Some(digest) = self.blame_canary(why, offered).await else {
+            return Err("the canary has ended meanwhile; `hotshoe status` shows the active revision".to_owned());
+        };
+        tracing::info!(plugin = &*self.controller.name, %digest, "the canary was rolled back by command; it stays inactive until `hotshoe approve`");
+        if let Some(newer) = offered.filter(|offered| newer && *offered != digest) {
+            self.roll_back_newer(newer).await;
+            self.controller.slot.refuse(refused(newer, why));
+        }
+        Ok(())
+    }
+
+    /// Ends the canary and notes that it was rolled back. Returns which it was.
+    async fn blame_canary(&self, why: &str, offered: Option<Digest>) -> Option<Digest> {
+        let ended = self.withdraw_canary()?;
+        let digest = ended.digest();
+        self.note(&ended.revision.revision, Event::RolledBack, why).await;
+        self.controller.metrics.revision(&self.controller.name, Reason::RolledBack.as_str());
+        // Of a newer component something else may be known.
+        if offered.is_none_or(|offered| offered == digest) {
+            self.controller.slot.refuse(refused(digest, why));
+        }
+        Some(digest)
+    }
+
+    /// Has the active revision decide for the parents of the canary. It sees the children of both until no such kind has any.
+    fn withdraw_canary(&self) -> Option<Arc<Canary>> {
+        let ended = self.controller.end_canary()?;
+        self.state.lock().canary = None;
+        views::release(&self.controller, &self.shared.watches);
+        Some(ended)
+    }
+
+    /// Returns the canary under another `plugin.yaml`; none where it asks for what that does not grant.
+    pub(crate) async fn canary_under(&self, plugin: &Arc<PluginConfig>) -> Option<Arc<Canary>> {
+        let canary = self.controller.canary.current()?;
+        if let Err(error) = plugin.ensure_granted(canary.revision.revision.descriptor()) {
+            tracing::warn!(plugin = &*plugin.name, digest = %canary.digest(), "the canary ends: {error}");
+            self.state.lock().canary = None;
+            return None;
+        }
+        let (controller, viewer) = (&self.controller, Viewer::canary(&self.controller.name));
+        let revision = views::rewire(controller, &self.shared.watches, plugin.clone(), &canary.revision, viewer).await;
+        Some(Arc::new(Canary { revision: Arc::new(revision), ..Canary::clone(&canary) }))
+    }
+
+    /// Returns that the canary is to decide for another share, and what that waits for.
+    fn other_share(&self, canary: &Canary) -> Option<String> {
+        let wanted = self.plugin().control.rollout.as_ref().map(|rollout| rollout.share.clone())?;
+        let why = || {
+            let viewer = Viewer::canary(&self.controller.name);
+            views::not_seen(&self.shared.watches, &viewer).map(|why| format!(": {why}")).unwrap_or_default()
+        };
+        (wanted != canary.share).then(|| format!("it is to decide for {wanted}{}", why()))
+    }
+
+    /// Returns what is shown of the canary.
+    pub(crate) fn canary_status(&self) -> Option<CanaryStatus> {
+        let canary = self.controller.canary.current()?;
+        let duration = self.plugin().control.rollout.as_ref().map_or(Duration::ZERO, |rollout| rollout.duration);
+        let progress = self.progress(&canary);
+        let time = |seconds: u64| i64::try_from(seconds).ok().and_then(events::at).unwrap_or_default();
+        Some(CanaryStatus {
+            digest: canary.digest(),
+            version: canary.revision.revision.descriptor().version.clone(),
+            share: canary.share.to_string(),
+            parents: progress.parents,
+            since: time(canary.since),
+            until: time(canary.since.saturating_add(duration.as_secs())),
+            waits_for: self
+                .other_share(&canary)
+                .or_else(|| progress.waits(duration).and_then(Waits::overdue).map(str::to_owned)),
+        })
+    }
+}
+
+/// The word by which canaries are counted among the revisions.
+const CANARY: &str = "Canary";
+
+fn refused(digest: Digest, why: &str) -> Refused {
+    Refused::new(Some(digest), &LoadError::RolledBack(why.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: Duration = Duration::from_secs(60);
+
+    fn control(percent: Option<u8>, revision: Option<&str>) -> Control {
+        let rollout = percent.map(|percent| Rollout { share: Share::Percent(percent), duration: TIME });
+        let revision = revision.map(|revision| serde_json::from_value(revision.into()).unwrap());
+        Control { rollout, revision, ..Control::default() }
+    }
+
+    #[test]
+    fn what_an_administrator_says_goes_before_the_time_of_a_canary() {
+        let (digest, share) = (Digest::of(b"canary"), Share::Percent(10));
+        let (own, other) = (digest.full(), Digest::of(b"other").full());
+        let young = Progress { lasted: TIME / 2, parents: 3, has_decided: true, is_called: true, is_paused: false };
+        let old = Progress { lasted: TIME, ..young };
+        let due = |control: Control, progress: Progress| Due::of(&control, (digest, &share), || progress);
+        assert_eq!(due(control(Some(10), None), young), Due::Nothing);
+        assert!(matches!(due(control(Some(10), None), old), Due::Promotion(why) if why.contains("time is over")));
+        assert_eq!(due(control(Some(20), None), old), Due::Share(Share::Percent(20)), "its new parents meet it first");
+        assert!(matches!(due(control(None, None), young), Due::Promotion(why) if why.contains("spec.rollout is gone")));
+        assert!(matches!(due(control(Some(10), Some(&own)), young), Due::Promotion(_)));
+        for progress in [young, old] {
+            assert!(matches!(due(control(Some(10), Some(&other)), progress), Due::End(why) if why.contains("another")));
+        }
+    }
+
+    #[test]
+    fn a_canary_is_refused_as_what_was_rolled_back_so_that_it_can_be_approved() {
+        let refused = refused(Digest::of(b"canary"), "it traps");
+        assert_eq!((refused.reason, refused.can_be_approved()), (Reason::RolledBack, true));
+        assert!(refused.message.contains("it traps"));
+    }
+}
