@@ -458,6 +458,12 @@ bench-decisions *arguments: build
     cargo build {{ cargo }} -p hotshoe-bench
     @"target/{{ target }}/release/hotshoe-bench" decisions "$@"
 
+# Measure the memory of a host with many plugins; each figure is printed with its target
+[group('test')]
+bench-fleet *arguments: build control-plane
+    cargo build {{ cargo }} -p hotshoe-bench
+    @"target/{{ target }}/release/hotshoe-bench" fleet "$@"
+
 # Measure what another component costs while the host runs, and that nothing is lost; each figure is printed with its target
 [group('test')]
 bench-swap *arguments: build control-plane

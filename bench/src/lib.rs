@@ -14,6 +14,7 @@
 //! | `main.rs` | the command line |
 //! | `quick.rs`, `swap.rs` | which cells are run, in which order, and what is made of them |
 //! | `hostile.rs` | another run by itself: the host with a plugin that attacks the others |
+//! | `fleet.rs` | another run by itself: the memory of a host with many plugins |
 //! | `kopf.rs` | another run by itself: the nginx plugin in Python beside kopf |
 //! | `decisions.rs` | another run by itself: one decision of the plugins in each language |
 //! | `rig.rs` | the host with converged CRs, to which components are offered |
@@ -35,6 +36,7 @@ pub mod cells;
 pub mod client;
 pub mod decisions;
 pub mod figure;
+pub mod fleet;
 pub mod hostile;
 pub mod kopf;
 pub mod load;

@@ -16,6 +16,7 @@ enum Args {
     Swap(hotshoe_bench::swap::Args),
     Kopf(hotshoe_bench::kopf::Args),
     Decisions(hotshoe_bench::decisions::Args),
+    Fleet(hotshoe_bench::fleet::Args),
 }
 
 /// A figure that is short of its target is a fact and no failure; a run without a result is one.
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
             Args::Swap(swap) => swap.run().await,
             Args::Kopf(kopf) => kopf.run().await,
             Args::Decisions(decisions) => decisions.run().await,
+            Args::Fleet(fleet) => fleet.run().await,
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
