@@ -345,8 +345,8 @@ impl Controller {
         }
     }
 
-    /// Tells the judgement of a revision what it did, which says whether it has come to a new verdict. That of a canary
-    /// compares it with what the active revision has done until now.
+    /// Notes with the judgement of a revision what it did, and wakes the rollout where that came to a new verdict. A canary is
+    /// compared with what the active revision has done until now.
     pub fn judge(&self, digest: Digest, note: impl FnOnce(&Probation) -> bool) {
         if self.canary.is(digest) {
             self.canary.probation.compare_with(self.probation.known());

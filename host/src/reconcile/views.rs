@@ -151,8 +151,8 @@ pub fn see_alike(one: &mut ActiveRevision, other: &mut ActiveRevision) {
 /// they are unknown, and other parents, which are decided as they come.
 const REWIRED: Duration = Duration::from_secs(10);
 
-/// Returns the active revision, or its canary, under another `plugin.yaml`. Its watches stay as they are but for those of the
-/// namespaces and of the parents, where others are selected. They are not waited for at any price: what is narrowed
+/// Returns the active revision, or its canary, under another `plugin.yaml`. Its watches stay as they are but for those
+/// of the namespaces and of the parents, where others are selected. They are not waited for at any price: what is narrowed
 /// is narrowed at once.
 pub async fn rewire(
     controller: &Arc<Controller>,
