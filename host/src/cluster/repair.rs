@@ -6,6 +6,7 @@
 //! their owners, and people decide.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -23,7 +24,9 @@ use hotshoe_core::model::object::{FieldManager, Object, PLUGIN_LABEL};
 
 /// How often a child is read again because another writer was faster: its controllers write it as soon as it is
 /// edited.
-const ATTEMPTS: u32 = 5;
+const ATTEMPTS: u32 = 7;
+/// The pause before the second of them; each later one is twice as long, so that all of them do not fall into one burst.
+const PAUSE: Duration = Duration::from_millis(10);
 
 impl Writer {
     /// Applies a child. If it is ours and was edited, repairs what an apply alone would double or be refused for.
@@ -176,9 +179,11 @@ impl Writer {
         mut find: impl FnMut(&Object, &Value) -> Vec<Repair>,
         target: Target<'_>,
     ) -> Result<Option<Arc<Object>>, WriteError> {
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
             match self.try_put_back(apply, &mut find, target).await {
-                Err(WriteError::Api(error)) if error.is_failed_test() => {}
+                Err(WriteError::Api(error)) if error.is_failed_test() => {
+                    tokio::time::sleep(PAUSE * 2u32.pow(attempt)).await;
+                }
                 Err(WriteError::Api(error)) if !error.is_transient() => return Ok(None),
                 tried => return tried,
             }

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-/// The account of the hosts of these tests.
-const ACCOUNT: &str = "hotshoe-fleet";
+/// The account of the hosts of these tests: the one that may write in its namespace, as Leases are.
+const ACCOUNT: &str = "hotshoe";
 /// The label by which each test has objects of its own.
 const LABEL: &str = "tests.example.com/scene";
 
