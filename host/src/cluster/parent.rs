@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::apply::{APPLY, JSON_PATCH, Writer, unreadable};
 use crate::cluster::apply_body;
-use crate::cluster::client::ApiCall;
+use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
@@ -236,6 +236,70 @@ impl Writer {
     }
 }
 
+/// Takes finalizers off a parent that is read anew, as the host; one that is gone, or has none of them, is left.
+///
+/// # Errors
+/// The API server's error.
+pub async fn release(
+    cluster: &Cluster,
+    resource: &Resource,
+    key: &Key,
+    finalizers: &[String],
+    permit: &Permit,
+) -> Result<(), ApiError> {
+    let target = resource.reference(key);
+    let path = resource.path(key, None);
+    let call = |verb, method, content_type, body| ApiCall {
+        verb,
+        target: &target,
+        method,
+        uri: path.clone(),
+        content_type,
+        body,
+    };
+    let live = match cluster.send(call("get", Method::GET, "", Vec::new()), &Identity::Host, permit).await {
+        Err(error) if error.is_gone() => return Ok(()),
+        live => live?,
+    };
+    let live: Value = serde_json::from_str(&live).unwrap_or_default();
+    let present = live.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+    let is_ours = |name: &Value| name.as_str().is_some_and(|name| finalizers.iter().any(|ours| ours == name));
+    let others: Vec<Value> = present.iter().filter(|name| !is_ours(name)).cloned().collect();
+    if others.len() == present.len() {
+        return Ok(());
+    }
+    let patch = json!([
+        { "op": "test", "path": "/metadata/finalizers", "value": present },
+        { "op": "replace", "path": "/metadata/finalizers", "value": others },
+    ]);
+    let body = patch.to_string().into_bytes();
+    match cluster.send(call("remove the finalizer of", Method::PATCH, JSON_PATCH, body), &Identity::Host, permit).await
+    {
+        Err(error) if error.is_gone() => Ok(()),
+        done => done.map(drop),
+    }
+}
+
+/// Deletes a parent, as the host; one that is gone is deleted.
+///
+/// # Errors
+/// The API server's error.
+pub async fn delete(cluster: &Cluster, resource: &Resource, key: &Key, permit: &Permit) -> Result<(), ApiError> {
+    let target = resource.reference(key);
+    let call = ApiCall {
+        verb: "delete",
+        target: &target,
+        method: Method::DELETE,
+        uri: resource.path(key, None),
+        content_type: "application/json",
+        body: br#"{"propagationPolicy":"Background"}"#.to_vec(),
+    };
+    match cluster.send(call, &Identity::Host, permit).await {
+        Err(error) if error.is_gone() => Ok(()),
+        done => done.map(drop),
+    }
+}
+
 /// Whether another writer has changed the finalizers since `sent` was read, or the parent was deleted or created again:
 /// that explains a refused write of a finalizer. Its code does not: a failed `test` of a JSON patch is a 422, and so is
 /// the refusal of a policy or a schema, which will be the same next time.
@@ -261,7 +325,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::cluster::client::{Cluster, ConnectOptions};
+    use crate::cluster::client::ConnectOptions;
     use crate::cluster::rate_limit::RateLimit;
     use hotshoe_core::model::kind::Kind;
     use hotshoe_core::model::limits::Limits;

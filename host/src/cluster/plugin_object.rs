@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::cluster::apply::{APPLY, JSON_PATCH, MERGE_PATCH};
+use crate::cluster::apply::{APPLY, MERGE_PATCH};
 use crate::cluster::apply_body;
 use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::discovery::Resource;
@@ -119,70 +119,6 @@ pub async fn apply_status(
         body: apply_body::write(&body),
     };
     cluster.send(call, &Identity::Host, permit).await
-}
-
-/// Takes a finalizer off an object that is read anew; one that is gone, or has none of it, is left.
-///
-/// # Errors
-/// The API server's error.
-pub async fn release(
-    cluster: &Cluster,
-    resource: &Resource,
-    key: &Key,
-    finalizers: &[String],
-    permit: &Permit,
-) -> Result<(), ApiError> {
-    let target = resource.reference(key);
-    let path = resource.path(key, None);
-    let call = |verb, method, content_type, body| ApiCall {
-        verb,
-        target: &target,
-        method,
-        uri: path.clone(),
-        content_type,
-        body,
-    };
-    let live = match cluster.send(call("get", Method::GET, "", Vec::new()), &Identity::Host, permit).await {
-        Err(error) if error.is_gone() => return Ok(()),
-        live => live?,
-    };
-    let live: Value = serde_json::from_str(&live).unwrap_or_default();
-    let present = live.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
-    let is_ours = |name: &Value| name.as_str().is_some_and(|name| finalizers.iter().any(|ours| ours == name));
-    let others: Vec<Value> = present.iter().filter(|name| !is_ours(name)).cloned().collect();
-    if others.len() == present.len() {
-        return Ok(());
-    }
-    let patch = json!([
-        { "op": "test", "path": "/metadata/finalizers", "value": present },
-        { "op": "replace", "path": "/metadata/finalizers", "value": others },
-    ]);
-    let body = patch.to_string().into_bytes();
-    match cluster.send(call("remove the finalizer of", Method::PATCH, JSON_PATCH, body), &Identity::Host, permit).await
-    {
-        Err(error) if error.is_gone() => Ok(()),
-        done => done.map(drop),
-    }
-}
-
-/// Deletes an object; one that is gone is deleted.
-///
-/// # Errors
-/// The API server's error.
-pub async fn delete(cluster: &Cluster, resource: &Resource, key: &Key, permit: &Permit) -> Result<(), ApiError> {
-    let target = resource.reference(key);
-    let call = ApiCall {
-        verb: "delete",
-        target: &target,
-        method: Method::DELETE,
-        uri: resource.path(key, None),
-        content_type: "application/json",
-        body: br#"{"propagationPolicy":"Background"}"#.to_vec(),
-    };
-    match cluster.send(call, &Identity::Host, permit).await {
-        Err(error) if error.is_gone() => Ok(()),
-        done => done.map(drop),
-    }
 }
 
 /// Reads one object, or the list of all, as the caller.

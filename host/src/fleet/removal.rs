@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::Permit;
-use crate::cluster::plugin_object;
+use crate::cluster::parent;
 use crate::config::manifest::DeletionPolicy;
 use crate::config::plugin_resource::PluginStatus;
 use crate::fleet::status::Standing;
@@ -111,7 +111,7 @@ impl Leaving<'_> {
         let finalizers = self.finalizers();
         for key in holders.iter().take(ROUND) {
             let cluster = &self.shared.cluster;
-            if let Err(error) = plugin_object::release(cluster, resource, key, &finalizers, self.permit).await {
+            if let Err(error) = parent::release(cluster, resource, key, &finalizers, self.permit).await {
                 return failed(&error);
             }
         }
@@ -137,7 +137,7 @@ impl Leaving<'_> {
             parents.iter().filter_map(|key| active.parents.watch.cache.get(key)).filter(|parent| !parent.deleting);
         for parent in there.take(ROUND) {
             let cluster = &self.shared.cluster;
-            if let Err(error) = plugin_object::delete(cluster, resource, &parent.key, self.permit).await {
+            if let Err(error) = parent::delete(cluster, resource, &parent.key, self.permit).await {
                 return failed(&error);
             }
         }

@@ -53,10 +53,10 @@ enum Approved {
 impl Controls {
     /// Returns what is to be done now.
     pub(super) fn next(&mut self, wanted: &Control, known: Known, now: Instant) -> Option<Act> {
-        self.to_return(wanted, known, now).or_else(|| self.to_approve(wanted, known))
+        self.returning(wanted, known, now).or_else(|| self.approving(wanted, known))
     }
 
-    fn to_return(&mut self, wanted: &Control, known: Known, now: Instant) -> Option<Act> {
+    fn returning(&mut self, wanted: &Control, known: Known, now: Instant) -> Option<Act> {
         let revision = wanted.revision.as_ref()?;
         if known.active.is_some_and(|active| revision.is_of(active)) {
             self.failed = None;
@@ -69,7 +69,7 @@ impl Controls {
 
     /// An approval counts once: a component that was rolled back although it was approved is not approved again by the
     /// same word, nor by a host that has started since.
-    fn to_approve(&mut self, wanted: &Control, known: Known) -> Option<Act> {
+    fn approving(&mut self, wanted: &Control, known: Known) -> Option<Act> {
         let Some(approve) = &wanted.approve else {
             self.approved = Approved::Absent;
             return None;

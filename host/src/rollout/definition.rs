@@ -14,7 +14,7 @@ use crate::sandbox::followed_file::FollowedFile;
 #[derive(Debug)]
 pub enum Definition {
     /// A file.
-    File(FollowedFile),
+    File(Box<FollowedFile>),
     /// An object, as JSON.
     Object(watch::Receiver<Arc<[u8]>>),
 }
@@ -22,7 +22,7 @@ pub enum Definition {
 impl Definition {
     /// Follows a `plugin.yaml`.
     pub fn file(path: &Path) -> Self {
-        Self::File(FollowedFile::file(path, file::MOST))
+        Self::File(Box::new(FollowedFile::file(path, file::MOST)))
     }
 
     /// Describes a plugin that does not change.

@@ -97,7 +97,8 @@ pub fn rights(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
     rights.manifests.extend(closing(installation));
     let name = format!("{}-{IMPERSONATES}", installation.account);
     rights.manifests.extend(impersonation(plugins, &name, installation));
-    let host = host_rules(plugins, installation, served);
+    let mut host = host_rules(plugins, installation, served);
+    add_leases(&mut host, installation);
     let comment = "What the host does itself: it watches, adds and removes finalizers of parents, and reports results. It cannot write a workload.";
     rights.manifests.extend(host.into_manifests(&installation.account, &installation.account, comment, installation));
     plugins.iter().for_each(|plugin| rights.add_plugin(plugin, installation, served));
@@ -109,6 +110,7 @@ pub fn rights_of_host(installation: &Installation) -> Rights {
     let mut rights = Rights { manifests: accounts(&[], installation), notes: Vec::new() };
     rights.manifests.extend(closing(installation));
     let mut rules = host_rules(&[], installation, &|_| Served { plural: String::new(), namespaced: false });
+    add_leases(&mut rules, installation);
     let plugin = Kind::new("hotshoe.dev", "v1alpha1", "Plugin");
     rules.add(&None, &plugin, "plugins", &[], &["get", "list", "watch", "patch"]);
     rules.add(&None, &plugin, "plugins/status", &[], &["patch"]);
@@ -127,7 +129,11 @@ pub fn rights_of_plugin(plugin: Plugin<'_>, installation: &Installation, served:
     // No plugin has a name with a dot.
     let name = |what: &str| format!("{}-{}.{what}", installation.account, plugin.name);
     rights.manifests.extend(impersonation(&[plugin], &name(IMPERSONATES), installation));
-    let host = host_rules(&[plugin], installation, served);
+    let mut host = host_rules(&[plugin], installation, served);
+    if let Some(secret) = plugin.pull_secret {
+        let own = Some(installation.namespace.clone());
+        host.add(&own, &Kind::new("", "v1", "Secret"), "secrets", &[secret.to_owned()], &["get"]);
+    }
     let comment = format!(
         "What the host does for the plugin {}: it watches, adds and removes finalizers of parents, and reports results.",
         plugin.name
@@ -200,12 +206,15 @@ fn impersonation(plugins: &[Plugin<'_>], name: &str, installation: &Installation
     rules.into_manifests(name, &installation.account, comment, installation)
 }
 
+/// Adds the rights by which several hosts share the work. RBAC knows no names for what is created, listed or watched.
+fn add_leases(rules: &mut Rules, installation: &Installation) {
+    let own = Some(installation.namespace.clone());
+    rules.add(&own, &Kind::new("coordination.k8s.io", "v1", "Lease"), "leases", &[], &LEASES);
+}
+
 fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rules {
     let mut rules = Rules::default();
     let mut events: BTreeSet<Option<String>> = installation.watched_namespaces();
-    // By which several hosts share the work. RBAC knows no names for what is created, listed or watched.
-    let own = Some(installation.namespace.clone());
-    rules.add(&own, &Kind::new("coordination.k8s.io", "v1", "Lease"), "leases", &[], &LEASES);
     for Plugin { grant, descriptor, removes_finalizers, deletes_parents, selects_namespaces, .. } in plugins {
         let parent = served(&descriptor.parent);
         let holds = if descriptor.finalizer.is_some() || *removes_finalizers { &["patch"][..] } else { &[] };

@@ -58,6 +58,7 @@ impl World {
             removes_finalizers: false,
             deletes_parents: false,
             selects_namespaces: false,
+            pull_secret: None,
         }
     }
 
@@ -393,4 +394,32 @@ fn yaml_has_its_comment_above() {
         "# Its Pod says for itself that it wants a token.\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: host\n  namespace: system\n  labels:\n    app.kubernetes.io/name: hotshoe\nautomountServiceAccountToken: false\n"
     );
     assert_eq!(wrapped("a bc def", 4).collect::<Vec<_>>(), ["a bc", "def"]);
+}
+
+#[test]
+fn a_plugin_beside_a_host_of_objects_has_its_own_account_and_lets_the_host_be_it_and_read_its_pull_secret() {
+    let world = world(json!([]));
+    let plugin = Plugin { pull_secret: Some("registry"), deletes_parents: true, ..world.plugin() };
+    let rights = rights_of_plugin(plugin, &world.installation, &served);
+    let named: Vec<_> = rights.manifests.iter().map(|manifest| (&*manifest.kind, &*manifest.metadata.name)).collect();
+    assert!(named.contains(&("ServiceAccount", "demo")) && !named.contains(&("ServiceAccount", "host")), "{named:?}");
+    assert!(named.contains(&("Role", "host-demo.impersonates")), "{named:?}");
+    let text: String = rights.manifests.iter().map(|manifest| manifest.to_yaml().unwrap()).collect();
+    assert!(text.contains("- registry") && text.contains("- secrets") && !text.contains("leases"), "{text}");
+    assert!(text.contains("- delete"), "{text}");
+}
+
+#[test]
+fn a_host_of_objects_may_follow_plugins_and_no_workload() {
+    let text: String = rights_of_host(&world(json!([])).installation)
+        .manifests
+        .iter()
+        .map(|manifest| manifest.to_yaml().unwrap())
+        .collect();
+    for words in ["- plugins\n", "- plugins/status\n", "- leases\n", "- configmaps\n", "- events\n"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    for words in ["deployments", "secrets", "impersonate"] {
+        assert!(!text.contains(words), "{words}: {text}");
+    }
 }

@@ -232,12 +232,13 @@ fn only_the_registry_side_knows_its_client_and_signatures() {
 }
 
 #[test]
-fn children_parents_and_events_are_each_written_in_one_file() {
+fn children_parents_plugins_and_events_are_each_written_in_one_file() {
     let writes = ["Method::PATCH", "Method::POST", "Method::DELETE", "Method::PUT"];
     // `cli/host_client.rs` speaks with a host, and never with an API server; a review is not stored.
     let files = [
         "cluster/apply.rs",
         "cluster/parent.rs",
+        "cluster/plugin_object.rs",
         "cluster/events.rs",
         "cluster/lease_keeper.rs",
         "cluster/access_review.rs",

@@ -25,7 +25,7 @@ pub(super) async fn approve(objects: &Objects, plugin: &str, digest: Option<Stri
         }
     };
     // Each value counts once, so the same digest is written in its other form.
-    let again = object["spec"]["approve"].as_str() == Some(&digest);
+    let again = object.pointer("/spec/approve").and_then(Value::as_str) == Some(&digest);
     let digest = match digest.strip_prefix("sha256:") {
         Some(digits) if again => digits.to_owned(),
         None if again => format!("sha256:{digest}"),
@@ -73,7 +73,7 @@ pub(super) async fn shadow(objects: &Objects, plugin: &str, on: bool) -> anyhow:
 }
 
 fn status(object: &Value) -> PluginStatus {
-    serde_json::from_value(object["status"].clone()).unwrap_or_default()
+    object.get("status").cloned().and_then(|status| serde_json::from_value(status).ok()).unwrap_or_default()
 }
 
 fn short(digest: &str) -> &str {

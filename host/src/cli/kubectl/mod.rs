@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use serde_json::Value;
 
 use crate::cli::terminal::{self, Output};
 use crate::cluster::client::{Cluster, ConnectOptions};
@@ -132,20 +133,20 @@ struct Objects {
 }
 
 impl Objects {
-    async fn get(&self, name: &str) -> anyhow::Result<serde_json::Value> {
+    async fn get(&self, name: &str) -> anyhow::Result<Value> {
         let object = plugin_object::read(&self.cluster, &self.resource, Some(name)).await;
         object.with_context(|| {
             format!("the Plugin {name} cannot be read; `kubectl hotshoe status` lists those that there are")
         })
     }
 
-    async fn list(&self) -> anyhow::Result<Vec<serde_json::Value>> {
+    async fn list(&self) -> anyhow::Result<Vec<Value>> {
         let list = plugin_object::read(&self.cluster, &self.resource, None).await;
         let list = list.context("the Plugin objects cannot be listed; is the kind installed? `hotshoe crd --host | kubectl apply -f -` does that")?;
-        Ok(list["items"].as_array().cloned().unwrap_or_default())
+        Ok(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
     }
 
-    async fn patch(&self, name: &str, spec: serde_json::Value) -> anyhow::Result<()> {
+    async fn patch(&self, name: &str, spec: Value) -> anyhow::Result<()> {
         let patched = plugin_object::patch_spec(&self.cluster, &self.resource, name, &spec).await;
         patched.with_context(|| format!("the Plugin {name} cannot be changed"))?;
         Ok(())

@@ -30,7 +30,7 @@ fn table(items: &[Value]) -> String {
     );
     for item in items {
         let status = status(item);
-        let name = item["metadata"]["name"].as_str().unwrap_or_default();
+        let name = item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let (ready, why) = ready(&status);
         let row = format!(
             "{name:<20} {ready:<6} {:<10} {:<12} {:>7} {:>6}  {why}",
@@ -95,7 +95,7 @@ fn pending_lines(pending: &Pending) -> String {
 }
 
 fn status(object: &Value) -> PluginStatus {
-    serde_json::from_value(object["status"].clone()).unwrap_or_default()
+    object.get("status").cloned().and_then(|status| serde_json::from_value(status).ok()).unwrap_or_default()
 }
 
 fn short(digest: Option<&str>) -> &str {

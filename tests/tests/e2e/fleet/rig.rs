@@ -1,6 +1,5 @@
 //! A host of one test, which follows the objects with a label of the test's own, and those objects.
 
-use std::path::Path;
 use std::process::Command;
 
 use hotshoe_tests::control_plane::SYSTEM;
@@ -22,7 +21,7 @@ pub(crate) struct Rig {
     pub(crate) scene: Scene,
     pub(crate) host: Host,
     start: Start,
-    cache: TempDir,
+    cache: Option<TempDir>,
 }
 
 /// A plugin that is to be applied as an object: its folder, and its name, which no other test has.
@@ -59,24 +58,23 @@ impl Rig {
     }
 
     async fn with(mut scene: Scene, start: Start) -> Self {
-        let cache = TempDir::new().expect("a folder");
-        let host = begin(&scene, &start, cache.path()).await;
+        let host = begin(&scene, &start).await;
         scene.watch_log(&host);
-        Self { scene, host, start, cache }
+        Self { scene, host, start, cache: None }
     }
 
     /// Ends the host and starts another one, whose cache is empty as that of a new Pod.
     pub(crate) async fn replace_host(&mut self) {
         self.host.kill();
-        self.cache = TempDir::new().expect("a folder");
-        self.host = begin(&self.scene, &self.start, self.cache.path()).await;
+        let cache = TempDir::new().expect("a folder");
+        self.host = begin(&self.scene, &self.start.clone().cache(cache.path())).await;
+        self.cache = Some(cache);
         self.scene.watch_log(&self.host);
     }
 
-    /// Starts another host beside it, with a cache of its own.
-    pub(crate) async fn another_host(&self) -> (Host, TempDir) {
-        let cache = TempDir::new().expect("a folder");
-        (begin(&self.scene, &self.start, cache.path()).await, cache)
+    /// Starts another host beside it.
+    pub(crate) async fn another_host(&self) -> Host {
+        begin(&self.scene, &self.start).await
     }
 
     /// The Memcached plugin under a name of this test's, with the rights that it needs.
@@ -202,9 +200,9 @@ pub(crate) fn file(guest: &Guest) -> Value {
     json!({ "file": guest.folder.component() })
 }
 
-async fn begin(scene: &Scene, start: &Start, cache: &Path) -> Host {
+async fn begin(scene: &Scene, start: &Start) -> Host {
     let kubeconfig = scene.plane.kubeconfig_of(SYSTEM, ACCOUNT).await;
-    let mut command = start.clone().plugins(&[]).kubeconfig(&kubeconfig).cache(cache).command();
+    let mut command = start.clone().plugins(&[]).kubeconfig(&kubeconfig).command();
     command.args(["--plugin-selector", &format!("{LABEL}={}", scene.namespace)]);
     let host = Host::spawn(command);
     host.ready().await;

@@ -35,7 +35,7 @@ fn a_plugin_of_a_registry_outlives_a_bad_version_and_a_killed_replica() {
         for number in 0..COUNT {
             rig.scene.until_object(&CONFIG_MAP, &name(number), "is there", |_| true).await;
         }
-        let (standby, _cache) = rig.another_host().await;
+        let standby = rig.another_host().await;
         standby.says(&["another host holds the Lease"]).await;
 
         // The second version does well on what is there, and fails on what comes.
