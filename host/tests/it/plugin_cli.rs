@@ -298,7 +298,7 @@ fn rights_are_printed_without_a_cluster_with_a_note_on_what_rbac_cannot_express(
     let output = hotshoe(dir.path(), &["rbac", ".", "--offline", "--namespace", "there", "--host-account", "runner"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let (text, notes) = (stdout(&output), stderr(&output));
-    assert!(text.starts_with("# ") && text.matches("\n---\n").count() == 10, "{text}");
+    assert!(text.starts_with("# ") && text.matches("\n---\n").count() == 12, "{text}");
     assert!(text.matches("  name: runner-closes-there\n").count() == 2, "the policy and its binding: {text}");
     assert!(text.contains("  name: runner-demo\n") && text.contains("  namespace: there\n"), "{text}");
     assert!(notes.contains("RBAC has no patterns"), "{notes}");

@@ -401,7 +401,7 @@ fn a_plugin_beside_a_host_of_objects_has_its_own_account_and_lets_the_host_be_it
     let world = world(json!([]));
     let plugin = Plugin { pull_secret: Some("registry"), deletes_parents: true, ..world.plugin() };
     let rights = rights_of_plugin(plugin, &world.installation, &served);
-    let named: Vec<_> = rights.manifests.iter().map(|manifest| (&*manifest.kind, &*manifest.metadata.name)).collect();
+    let named: Vec<_> = rights.manifests.iter().map(|manifest| (manifest.kind, &*manifest.metadata.name)).collect();
     assert!(named.contains(&("ServiceAccount", "demo")) && !named.contains(&("ServiceAccount", "host")), "{named:?}");
     assert!(named.contains(&("Role", "host-demo.impersonates")), "{named:?}");
     let text: String = rights.manifests.iter().map(|manifest| manifest.to_yaml().unwrap()).collect();
