@@ -30,6 +30,7 @@ use crate::fleet::Fleet;
 use crate::fleet::objects::Objects;
 use crate::registry::Puller;
 use crate::rollout;
+use crate::rollout::definition::Definition;
 use crate::rollout::history::Room;
 use crate::rollout::managed_plugin::Shared;
 use crate::sandbox::compile;
@@ -224,7 +225,11 @@ impl Args {
             tokio::spawn(Objects::watch(shared.clone(), fleet.clone(), &labels).run());
             return fleet;
         }
-        Arc::new(Fleet::of(plugins.into_iter().map(|plugin| rollout::start(plugin, shared.clone()))))
+        let start = |plugin: PluginConfig| {
+            let definition = Definition::file(plugin.origin.file()?);
+            Some(rollout::start(plugin, definition, Vec::new(), shared.clone()))
+        };
+        Arc::new(Fleet::of(plugins.into_iter().filter_map(start)))
     }
 
     /// Begins to keep the Leases of the shards, unless this host is to be the only one.

@@ -270,6 +270,28 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
+impl Cluster {
+    /// Connects to an API server of a test, by plain HTTP.
+    pub(crate) async fn at(address: &str) -> Self {
+        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+        let text = format!(
+            "clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nusers: [{{name: a, user: {{}}}}]\n"
+        );
+        std::fs::write(kubeconfig.path(), text).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), context: Some("a".to_owned()) };
+        Self::connect(&options).await.unwrap()
+    }
+
+    /// Serves an API server of a test on loopback, and connects to it.
+    pub(crate) async fn serving(server: axum::Router) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, server).await });
+        Self::at(&address.to_string()).await
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

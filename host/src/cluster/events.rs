@@ -295,7 +295,6 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::cluster::client::ConnectOptions;
     use hotshoe_core::model::decision::Severity;
     use hotshoe_core::model::kind::Kind;
 
@@ -353,16 +352,7 @@ mod tests {
             if is_bad { (StatusCode::INTERNAL_SERVER_ERROR, "{}") } else { (StatusCode::CREATED, "{}") }
         };
         let server = axum::Router::new().route("/api/v1/namespaces/{namespace}/events", post(record));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(async move { axum::serve(listener, server).await });
-        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
-        let text = format!(
-            "clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nusers: [{{name: a, user: {{}}}}]\n"
-        );
-        std::fs::write(kubeconfig.path(), text).unwrap();
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), context: Some("a".to_owned()) };
-        (Cluster::connect(&options).await.unwrap(), heard)
+        (Cluster::serving(server).await, heard)
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@
 //! | `lease.rs` | the tasks |
 //! | `lease_keeper.rs` | what they do |
 //! | `lease_object.rs` | what is read from a Lease and written into it |
-//! | `lease_status.rs` | what people are told |
+//! | `lease_status.rs` | what the status, the log and the metrics say of them |
 //!
 //! [`hotshoe_core::flow::lease`] decides; here are the requests. A Lease that is held here is renewed by one request
 //! every three seconds, and one of another host costs none beyond the watch. Where there are several shards, a host
@@ -254,7 +254,6 @@ mod tests {
     use axum::routing::get;
 
     use super::*;
-    use crate::cluster::client::ConnectOptions;
 
     fn settings(shards: usize, spread: &[&str]) -> LeaseSettings {
         LeaseSettings {
@@ -293,16 +292,7 @@ mod tests {
         };
         let path = "/apis/coordination.k8s.io/v1/namespaces/system/leases";
         let server = axum::Router::new().route(path, get(listed).post(refused));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(async move { axum::serve(listener, server).await });
-        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
-        let text = format!(
-            "clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nusers: [{{name: a, user: {{}}}}]\n"
-        );
-        std::fs::write(kubeconfig.path(), text).unwrap();
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), context: Some("a".to_owned()) };
-        let cluster = Cluster::connect(&options).await.unwrap();
+        let cluster = Cluster::serving(server).await;
         let leases = Leases::keep(cluster.clone(), settings(1, &[]), Recorder::start(cluster));
         Trial { leases, writes }
     }

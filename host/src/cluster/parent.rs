@@ -325,7 +325,6 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::cluster::client::ConnectOptions;
     use crate::cluster::rate_limit::RateLimit;
     use hotshoe_core::model::kind::Kind;
     use hotshoe_core::model::limits::Limits;
@@ -333,11 +332,7 @@ mod tests {
 
     /// A writer to an API server that is away, with one write in a second.
     async fn writer() -> Writer {
-        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
-        let text = "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nusers: [{name: a, user: {}}]\n";
-        std::fs::write(kubeconfig.path(), text).unwrap();
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), context: Some("a".to_owned()) };
-        let cluster = Cluster::connect(&options).await.unwrap();
+        let cluster = Cluster::at("127.0.0.1:1").await;
         let rate_limit =
             RateLimit::new(&"demo".into(), &Limits { writes_per_second: 1, ..Limits::default() }, Arc::default());
         Writer::new(&cluster, Arc::default(), "demo", Identity::plugin("hotshoe", "demo"), rate_limit)

@@ -80,16 +80,15 @@ async fn set_finalizers(
         "resourceVersion": object.resource_version.to_string(),
         "finalizers": finalizers,
     } });
-    let target = resource.reference(&object.key);
-    let call = ApiCall {
+    let query = format!("fieldManager={HOST_MANAGER}");
+    let patch = Patch {
         verb: "set the finalizers of",
-        target: &target,
-        method: Method::PATCH,
-        uri: format!("{}?fieldManager={HOST_MANAGER}", resource.path(&object.key, None)),
+        subresource: None,
+        query,
         content_type: MERGE_PATCH,
         body: body.to_string().into_bytes(),
     };
-    cluster.send(call, &Identity::Host, permit).await
+    patch.send(cluster, resource, &object.key, permit).await
 }
 
 /// Applies the status, as the host.
@@ -109,16 +108,14 @@ pub async fn apply_status(
         "metadata": { "name": &*object.key.name, "uid": &*object.uid },
         "status": status,
     });
-    let target = resource.reference(&object.key);
-    let call = ApiCall {
+    let patch = Patch {
         verb: "apply the status of",
-        target: &target,
-        method: Method::PATCH,
-        uri: format!("{}?{}", resource.path(&object.key, Some("status")), apply_body::query(HOST_MANAGER)),
+        subresource: Some("status"),
+        query: apply_body::query(HOST_MANAGER),
         content_type: APPLY,
         body: apply_body::write(&body),
     };
-    cluster.send(call, &Identity::Host, permit).await
+    patch.send(cluster, resource, &object.key, permit).await
 }
 
 /// Reads one object, or the list of all, as the caller.
@@ -146,15 +143,37 @@ pub async fn read(cluster: &Cluster, resource: &Resource, name: Option<&str>) ->
 /// # Errors
 /// The API server's error.
 pub async fn patch_spec(cluster: &Cluster, resource: &Resource, name: &str, spec: &Value) -> Result<String, ApiError> {
-    let key = Key::new(None, name);
-    let target = resource.reference(&key);
-    let call = ApiCall {
+    let patch = Patch {
         verb: "patch",
-        target: &target,
-        method: Method::PATCH,
-        uri: format!("{}?fieldManager=kubectl-hotshoe", resource.path(&key, None)),
+        subresource: None,
+        query: "fieldManager=kubectl-hotshoe".to_owned(),
         content_type: MERGE_PATCH,
         body: json!({ "spec": spec }).to_string().into_bytes(),
     };
-    cluster.send(call, &Identity::Host, &Permit::unlimited()).await
+    patch.send(cluster, resource, &Key::new(None, name), &Permit::unlimited()).await
+}
+
+/// A change of one object.
+struct Patch {
+    verb: &'static str,
+    subresource: Option<&'static str>,
+    query: String,
+    content_type: &'static str,
+    body: Vec<u8>,
+}
+
+impl Patch {
+    async fn send(
+        self,
+        cluster: &Cluster,
+        resource: &Resource,
+        key: &Key,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let Self { verb, subresource, query, content_type, body } = self;
+        let (target, path) = (resource.reference(key), resource.path(key, subresource));
+        let uri = format!("{path}?{query}");
+        let call = ApiCall { verb, target: &target, method: Method::PATCH, uri, content_type, body };
+        cluster.send(call, &Identity::Host, permit).await
+    }
 }

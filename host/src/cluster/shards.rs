@@ -99,7 +99,7 @@ impl Shards {
         self.shards.get(shard)?.permit()
     }
 
-    /// Returns a receiver that is told of each shard that begins or ends to be held.
+    /// Returns a receiver that wakes up whenever a shard begins or ends to be held.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }

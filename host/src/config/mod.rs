@@ -1,5 +1,7 @@
 //! Reads flags, environment and `plugin.yaml` into the host's configuration. Every default is here.
 
+mod component_file;
+mod control;
 pub mod file;
 pub mod folders;
 pub mod manifest;
@@ -10,7 +12,7 @@ pub mod socket;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +20,8 @@ use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use crate::config::manifest::{DeletionPolicy, DigestPrefix, Mode, PluginSpec, ShardBy, Source};
-use crate::registry::ImageRef;
+pub use crate::config::control::{Control, Rollout};
+use crate::config::manifest::{DeletionPolicy, ShardBy, Source};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::followed_file;
 use hotshoe_core::check::finalizer;
@@ -29,8 +31,6 @@ use hotshoe_core::check::grant;
 use hotshoe_core::check::grant::Grant;
 use hotshoe_core::check::memory_share::{Account, SharedMemory};
 use hotshoe_core::check::parent_kind::{ParentKind, Parentage};
-use hotshoe_core::flow::canary;
-use hotshoe_core::flow::canary::Share;
 use hotshoe_core::flow::retry::RetryPolicy;
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::digest::Digest;
@@ -138,60 +138,6 @@ impl fmt::Display for Origin {
             Self::File(path) => path.display().fmt(f),
             Self::Object { name, .. } => write!(f, "Plugin {name}"),
         }
-    }
-}
-
-/// What an administrator wants of a plugin's revisions; none of it changes what a revision decides.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Control {
-    /// When another component takes over.
-    pub mode: Mode,
-    /// Whether no parent is reconciled.
-    pub paused: bool,
-    /// Which component is approved.
-    pub approve: Option<DigestPrefix>,
-    /// Which revision is to be active.
-    pub revision: Option<DigestPrefix>,
-    /// How another component takes over; for all parents at once where nothing is said.
-    pub rollout: Option<Rollout>,
-}
-
-/// How another component takes over, validated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rollout {
-    /// The parents that it decides for first.
-    pub share: Share,
-    /// How long it decides for them alone.
-    pub duration: Duration,
-}
-
-impl Rollout {
-    fn with(wanted: &manifest::Rollout) -> Result<Self, String> {
-        let share = match &wanted.canary {
-            manifest::Canary { percent: Some(percent), namespaces: None } => {
-                if !(1..=99).contains(percent) {
-                    return Err(format!(
-                        "canary.percent is {percent}, but 1 to 99 can be given; leave spec.rollout out to have a component decide for all parents at once"
-                    ));
-                }
-                Share::Percent(*percent)
-            }
-            manifest::Canary { percent: None, namespaces: Some(selector) } => {
-                if selector.is_empty() {
-                    return Err("canary.namespaces names no label, so that every namespace were meant; name some in matchLabels".to_owned());
-                }
-                selector.validate().map_err(|error| format!("canary.namespaces: {error}"))?;
-                Share::Namespaces(selector.clone())
-            }
-            _ => return Err("canary must have exactly one of percent and namespaces".to_owned()),
-        };
-        let duration = wanted.duration.map_or(canary::DURATION, |span| span.0);
-        let (least, most) = (canary::LEAST, canary::MOST);
-        if !(least..=most).contains(&duration) {
-            let minutes = most.as_secs() / 60;
-            return Err(format!("duration is {duration:?}, but {least:?} to {minutes}m can be given"));
-        }
-        Ok(Self { share, duration })
     }
 }
 
@@ -304,7 +250,7 @@ impl PluginConfig {
             manifest::KIND
         );
         check_name(&plugin.metadata.name)?;
-        let control = take_control(&mut plugin.spec)?;
+        let control = Control::take(&mut plugin.spec)?;
         let digest = Digest::of(&serde_json::to_vec(&plugin)?);
         let spec = plugin.spec;
         for (index, rule) in spec.grants.iter().enumerate() {
@@ -322,7 +268,7 @@ impl PluginConfig {
         let name: Arc<str> = plugin.metadata.name.into();
         Ok(Self {
             memory: host.memory.account(&name),
-            component: places(&name, &spec.source, &origin, host)?,
+            component: component_file::places(&name, &spec.source, &origin, host)?,
             name,
             origin,
             source: spec.source,
@@ -460,85 +406,6 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes out what does not change what a revision decides, so that a change of it decides nothing again.
-///
-/// # Errors
-/// When a digest is none, or a canary cannot be so.
-fn take_control(spec: &mut PluginSpec) -> anyhow::Result<Control> {
-    let control = Control {
-        mode: std::mem::take(&mut spec.mode),
-        paused: std::mem::take(&mut spec.paused),
-        approve: spec.approve.take(),
-        revision: spec.revision.take(),
-        rollout: spec
-            .rollout
-            .take()
-            .map(|rollout| Rollout::with(&rollout))
-            .transpose()
-            .map_err(|error| anyhow!("spec.rollout.{error}"))?,
-    };
-    for (key, digest) in [("approve", &control.approve), ("revision", &control.revision)] {
-        let is_valid = digest.as_ref().is_none_or(DigestPrefix::is_valid);
-        ensure!(is_valid, "spec.{key} is no digest; 8 to 64 hexadecimal digits are wanted, as the status has them");
-    }
-    Ok(control)
-}
-
-/// Returns where the component may be.
-///
-/// # Errors
-/// When the source is not exactly one, or none that such a plugin can have.
-fn places(name: &str, source: &Source, origin: &Origin, host: &HostSettings) -> anyhow::Result<Vec<PathBuf>> {
-    ensure!(
-        source.is_one(),
-        "spec.source must name exactly one of file, configMap and oci, and pullSecret, caBundle, plainHttp and verify only beside oci"
-    );
-    if let Some(image) = &source.oci {
-        image.parse::<ImageRef>().context("spec.source.oci")?;
-    }
-    if let Some(verify) = &source.verify {
-        verify.check().context("spec.source.verify")?;
-    }
-    match (origin, &source.file, &host.fetched) {
-        (Origin::File(path), Some(file), _) => Ok(candidates(path, file)),
-        (Origin::Object { .. }, Some(file), _) => files_of_host(name, file, &host.files),
-        (_, None, Some(fetched)) => {
-            // A component that was fetched by other rules is no component by these.
-            let rules = Digest::of(&serde_json::to_vec(source)?);
-            Ok(vec![fetched.join(format!("{name}-{rules}.wasm"))])
-        }
-        // Commands for a plugin's author look at what is built here.
-        (Origin::File(path), None, None) => Ok(candidates(path, &format!("{name}.wasm"))),
-        (Origin::Object { .. }, None, None) => {
-            bail!("components cannot be fetched without a cache directory; name one with --cache")
-        }
-    }
-}
-
-/// Returns where a file of the host may be that an object names.
-fn files_of_host(name: &str, file: &str, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let path = Path::new(file);
-    let is_plain = !path.components().any(|part| matches!(part, Component::ParentDir));
-    ensure!(is_plain, "spec.source.file {file:?} leads out of its folder; name it without ..");
-    if path.is_absolute() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let folders = ["", "target/plugins", name, &format!("plugins/{name}")];
-    Ok(folders.map(|below| folder.join(below).join(file)).to_vec())
-}
-
-/// Beside `plugin.yaml`, or a build product of its own project. Neither is looked up: what is not built yet will be there
-/// while the host runs.
-fn candidates(plugin_yaml: &Path, file: &str) -> Vec<PathBuf> {
-    let folder = plugin_yaml.parent().unwrap_or(Path::new(""));
-    let mut candidates = vec![folder.join(file)];
-    if Path::new(file).is_relative() {
-        let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        candidates.push(folders::products_of(&absolute).join(file));
-    }
-    candidates
-}
-
 /// The host's environment has its credentials in it, or may one day, so a plugin's configuration
 /// takes only what plugins may know.
 fn configuration(
@@ -578,6 +445,7 @@ mod tests {
     use super::*;
     use hotshoe_core::check::grant::{Namespaces, Selector, Word};
     use hotshoe_core::check::pod::grant::Pods;
+    use hotshoe_core::flow::canary::{self, Share};
 
     const PLUGIN: &str = "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: memcached}\nspec:\n  source: {file: memcached.wasm}\n  config:\n    values: {size: 1}\n    fromEnv: {image: MEMCACHED_IMAGE}\n  grants:\n  - {group: apps, kind: Deployment, verbs: [get, create]}\n";
 

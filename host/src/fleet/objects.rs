@@ -37,15 +37,14 @@ use crate::rollout;
 use crate::rollout::definition::Definition;
 use crate::rollout::history::Entry;
 use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Shared};
+use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::label_selector::LabelSelector;
-use hotshoe_core::model::object::Object;
+use hotshoe_core::model::object::{HOST_MANAGER, Object};
 
 /// How often what is known of plugins is looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a status, or a finalizer, that could not be written is not written again.
+/// How long a status, or a finalizer, that could not be written is not written again, and parents are not listed again.
 const REST: Duration = Duration::from_secs(10);
-/// How long a plugin that is stopped may take for the reconciles that run.
-const STOP: Duration = Duration::from_secs(10);
 
 /// Follows the objects of a cluster.
 pub struct Objects {
@@ -55,8 +54,13 @@ pub struct Objects {
     watch: Arc<SharedWatch>,
     woken: Arc<Notify>,
     running: BTreeMap<Arc<str>, Running>,
+    /// The objects as they were read, by age: each is read once for each of its versions.
+    described: Vec<Arc<Described>>,
     /// Objects that could not be written to, and until when they rest.
     resting: BTreeMap<Arc<str>, Instant>,
+    /// What kept plugins from going when all parents were listed last, which is done again after a while, or when the object
+    /// changes: its version, and until when.
+    leaving: BTreeMap<Arc<str>, (u64, Instant, Standing)>,
 }
 
 /// A plugin that runs.
@@ -64,6 +68,8 @@ struct Running {
     uid: Arc<str>,
     plugin: Arc<ManagedPlugin>,
     definition: watch::Sender<Arc<[u8]>>,
+    /// What the definition says; none where it cannot be used.
+    wanted: Option<(Digest, Control)>,
     verdicts: Verdicts,
 }
 
@@ -86,7 +92,8 @@ impl Objects {
         let woken = Arc::new(Notify::new());
         let wakes = woken.clone();
         let watch = plugin_object::watch(&shared.watches, &resource, labels, Arc::new(move |_| wakes.notify_one()));
-        Self { shared, fleet, resource, watch, woken, running: BTreeMap::new(), resting: BTreeMap::new() }
+        let (running, resting, leaving) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { shared, fleet, resource, watch, woken, running, described: Vec::new(), resting, leaving }
     }
 
     /// Follows them until the process ends.
@@ -110,8 +117,7 @@ impl Objects {
     }
 
     async fn pass(&mut self) {
-        let mut objects: Vec<Described> = self.watch.cache.all(|_| true).into_iter().map(Described::read).collect();
-        objects.sort_by(|a, b| (&a.created, &a.object.key).cmp(&(&b.created, &b.object.key)));
+        let objects = self.read();
         self.stop_those_without_an_object(&objects).await;
         for described in &objects {
             let standing = self.advance(described, &objects).await;
@@ -119,8 +125,20 @@ impl Objects {
         }
     }
 
+    /// Reads the objects that have changed.
+    fn read(&mut self) -> Vec<Arc<Described>> {
+        let before = std::mem::take(&mut self.described);
+        let read = |object: Arc<Object>| {
+            let known = before.iter().find(|known| Arc::ptr_eq(&known.object, &object));
+            known.cloned().unwrap_or_else(|| Arc::new(Described::read(object)))
+        };
+        self.described = self.watch.cache.all(|_| true).into_iter().map(read).collect();
+        self.described.sort_by(|a, b| (&a.created, &a.object.key).cmp(&(&b.created, &b.object.key)));
+        self.described.clone()
+    }
+
     /// Stops the plugins whose objects are gone, or are others of the same name by now.
-    async fn stop_those_without_an_object(&mut self, objects: &[Described]) {
+    async fn stop_those_without_an_object(&mut self, objects: &[Arc<Described>]) {
         let has_object = |name: &str, uid: &str| {
             objects.iter().any(|described| described.name() == name && *described.object.uid == *uid)
         };
@@ -129,13 +147,13 @@ impl Objects {
         for name in gone {
             self.stop(&name).await;
         }
-        self.resting.retain(|name, until| {
-            *until > Instant::now() && objects.iter().any(|described| *described.name() == **name)
-        });
+        let is_there = |name: &Arc<str>| objects.iter().any(|described| *described.name() == **name);
+        self.resting.retain(|name, until| *until > Instant::now() && is_there(name));
+        self.leaving.retain(|name, _| is_there(name));
     }
 
     /// Has a plugin run as its object says. Returns why it does not, or not for much longer.
-    async fn advance(&mut self, described: &Described, objects: &[Described]) -> Option<Standing> {
+    async fn advance(&mut self, described: &Described, objects: &[Arc<Described>]) -> Option<Standing> {
         if described.object.deleting {
             return self.remove(described).await;
         }
@@ -158,14 +176,13 @@ impl Objects {
         if !described.has_finalizer() {
             self.add_finalizer(described).await;
         }
-        match self.running.get(described.name()) {
+        let works = self.permit(described.name()).is_some();
+        match self.running.get_mut(described.name()) {
             Some(running) => {
-                if **running.definition.borrow() != *described.json {
-                    running.definition.send_replace(described.json.clone());
-                }
-                if self.permit(described.name()).is_none() {
+                running.redefine(described, &self.shared);
+                if !works {
                     // The host that works for the plugin judges its revisions, and this one may have to go on.
-                    if let Some(earlier) = running.plugin.learn_history(described.history()) {
+                    if let Some(earlier) = running.plugin.learn_history(described.history()).await {
                         let plugin = running.plugin.clone();
                         let back = AdminCommand::RollBack(Some(earlier.full()));
                         // What comes of it is in the log and the status.
@@ -178,8 +195,9 @@ impl Objects {
         }
     }
 
-    fn holder<'a>(&self, described: &Described, objects: &'a [Described]) -> Option<String> {
-        let claims: Vec<Claim<'a>> = objects.iter().filter(|other| !other.is_gone()).map(Described::claim).collect();
+    fn holder<'a>(&self, described: &Described, objects: &'a [Arc<Described>]) -> Option<String> {
+        let claims: Vec<Claim<'a>> =
+            objects.iter().filter(|other| !other.is_gone()).map(|other| other.claim()).collect();
         holder(&claims, &described.claim()).map(str::to_owned)
     }
 
@@ -188,20 +206,18 @@ impl Objects {
         let config = PluginConfig::of_object(&described.json, &uid, &shared.host)?;
         shared.host.parentage.note_named(&config.name, config.parent.as_ref());
         let (definition, follow) = watch::channel(described.json.clone());
-        let name = config.name.clone();
+        let (name, wanted) = (config.name.clone(), Some((config.digest, config.control.clone())));
         tracing::info!(plugin = &*name, "the plugin is started, as its Plugin object says");
-        let plugin = rollout::start_as(config, Definition::Object(follow), described.history(), shared.clone());
+        let plugin = rollout::start(config, Definition::Object(follow), described.history(), shared.clone());
         self.fleet.add(plugin.clone());
-        self.running.insert(name, Running { uid, plugin, definition, verdicts: Verdicts::default() });
+        self.running.insert(name, Running { uid, plugin, definition, wanted, verdicts: Verdicts::default() });
         Ok(())
     }
 
     async fn stop(&mut self, name: &str) {
         let Some(running) = self.running.remove(name) else { return };
         self.fleet.remove(name);
-        if tokio::time::timeout(STOP, running.plugin.stop()).await.is_err() {
-            tracing::warn!(plugin = name, "some reconciles of the plugin did not end in time");
-        }
+        running.plugin.stop().await;
         tracing::info!(plugin = name, "the plugin is stopped");
     }
 
@@ -217,7 +233,15 @@ impl Objects {
             self.stop(&name).await;
         }
         let permit = self.permit(&name)?;
+        let version = described.object.resource_version;
         let plugin = self.running.get(&*name).map(|running| running.plugin.clone());
+        let is_held = plugin.as_ref().is_none_or(|plugin| plugin.has_held_parents());
+        if let Some((of, until, standing)) = self.leaving.get(&*name)
+            && is_held
+            && (*of, *until > Instant::now()) == (version, true)
+        {
+            return Some(standing.clone());
+        }
         let leaving = Leaving {
             shared: &self.shared,
             policy,
@@ -226,7 +250,12 @@ impl Objects {
             permit: &permit,
         };
         match leaving.advance().await {
-            Progress::Waits(standing) => Some(standing),
+            Progress::Waits(standing) => {
+                if standing.stalls {
+                    self.leaving.insert(name.into(), (version, Instant::now() + REST, standing.clone()));
+                }
+                Some(standing)
+            }
             Progress::Done => {
                 self.stop(&name).await;
                 let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
@@ -263,7 +292,7 @@ impl Objects {
         if self.rests(name) || (described.object.deleting && !described.has_finalizer()) {
             return;
         }
-        let known = self.running.get_mut(name).map(|running| running.known(described, &self.shared));
+        let known = self.running.get_mut(name).map(Running::known);
         let now = events::at(i64::try_from(unix_millis() / 1000).unwrap_or_default()).unwrap_or_default();
         let next = status::of(&described.status, described.object.generation, known.as_ref(), standing, &now);
         if next == described.status {
@@ -282,7 +311,7 @@ impl Objects {
     /// Stores the object of a reply, so that the next pass knows what was written.
     fn learn(&mut self, name: &str, reply: Result<String, ApiError>) {
         match reply {
-            Ok(object) => drop(self.watch.learn(&object, ("", Role::Parent))),
+            Ok(object) => drop(self.watch.learn(&object, (HOST_MANAGER, Role::Parent))),
             // Another has changed it, or it is gone: the watch will show that.
             Err(error) if error.code == 409 || error.is_gone() => {}
             Err(error) => {
@@ -313,12 +342,22 @@ fn invalid(why: &str) -> Standing {
 }
 
 impl Running {
-    fn known(&mut self, described: &Described, shared: &Shared) -> Known {
+    /// Hands what the object says now to the rollout, where that is another thing.
+    fn redefine(&mut self, described: &Described, shared: &Shared) {
+        if **self.definition.borrow() != *described.json {
+            let wanted = PluginConfig::of_object(&described.json, &self.uid, &shared.host).ok();
+            self.wanted = wanted.map(|wanted| (wanted.digest, wanted.control));
+            self.definition.send_replace(described.json.clone());
+        }
+    }
+
+    fn known(&mut self) -> Known {
         let plugin = &self.plugin;
         let config = plugin.plugin();
-        let wanted = PluginConfig::of_object(&described.json, &self.uid, &shared.host);
-        let is_as = |wanted: &PluginConfig| (wanted.digest, &wanted.control) == (config.digest, &config.control);
-        let is_current = wanted.as_ref().is_ok_and(is_as);
+        let is_current = self
+            .wanted
+            .as_ref()
+            .is_some_and(|(digest, control)| (digest, control) == (&config.digest, &config.control));
         let Control { paused, .. } = config.control;
         Known {
             status: plugin.status(),

@@ -146,7 +146,13 @@ impl Leaving<'_> {
 }
 
 fn failed(error: &ApiError) -> Progress {
-    waits("ParentsRemain", format!("{error}; grant the host that, and it is tried again"), true)
+    waits(
+        "ParentsRemain",
+        format!(
+            "{error}; it is tried again, but a right that is missing has to be granted (`hotshoe rbac --plugin-only`)"
+        ),
+        true,
+    )
 }
 
 fn waits(reason: &'static str, message: String, stalls: bool) -> Progress {

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
-use tokio::sync::Notify;
 
 use crate::cluster::shared_watch::SharedWatch;
 use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::judgement::Judgement;
 use hotshoe_core::flow::canary::Share;
 use hotshoe_core::flow::circuit_breaker::Breaker;
-use hotshoe_core::flow::probation::{Probation, Relapse};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::object::{Key, Object};
 
@@ -62,8 +61,7 @@ pub struct CanarySlot {
     /// Whether it may be called.
     pub breaker: Breaker,
     /// Whether it does worse than the active revision.
-    pub probation: Probation,
-    relapsed: Notify,
+    pub judgement: Judgement,
 }
 
 impl CanarySlot {
@@ -84,22 +82,5 @@ impl CanarySlot {
             self.breaker.reset();
         }
         before
-    }
-
-    /// Wakes [`Self::relapsed`] where the judgement has come to a new verdict.
-    pub fn judged(&self, is_new: bool) {
-        if is_new {
-            self.relapsed.notify_one();
-        }
-    }
-
-    /// Waits until the canary should be taken back, and returns why; once for a canary.
-    pub async fn relapsed(&self) -> Relapse {
-        loop {
-            if let Some(verdict) = self.probation.take_verdict() {
-                return verdict;
-            }
-            self.relapsed.notified().await;
-        }
     }
 }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
-use tokio::sync::Notify;
 use tracing::field::{DisplayValue, display};
 
 use crate::cluster::apply::Writer;
@@ -20,6 +19,7 @@ use crate::cluster::events::Recorder;
 use crate::cluster::shards::{Shards, Turn};
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::{Canary, CanarySlot};
+use crate::reconcile::judgement::Judgement;
 use crate::reconcile::observe::unix_millis;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::queue::Queue;
@@ -29,7 +29,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::swap_timer::FirstDecision;
 use hotshoe_core::diff::associative_lists::AssociativeLists;
 use hotshoe_core::flow::circuit_breaker::{Breaker, Trial, Turned};
-use hotshoe_core::flow::probation::{Probation, Relapse};
+use hotshoe_core::flow::probation::Probation;
 use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::flow::unanswered::Held;
 use hotshoe_core::flow::write_verdict::Written;
@@ -80,8 +80,7 @@ pub struct Controller {
     /// Whether it may be called.
     pub breaker: Breaker,
     /// Whether the active revision does worse than the one before it.
-    pub probation: Probation,
-    relapsed: Notify,
+    pub judgement: Judgement,
     /// Whether an administrator wants nothing to be reconciled.
     paused: AtomicBool,
     /// The writes without an answer that are held against it.
@@ -127,8 +126,7 @@ impl Controller {
             canary: CanarySlot::default(),
             first_decision: FirstDecision::default(),
             breaker: Breaker::default(),
-            probation: Probation::default(),
-            relapsed: Notify::new(),
+            judgement: Judgement::default(),
             paused: AtomicBool::new(false),
             held: Mutex::default(),
             hasher: RandomState::new(),
@@ -236,7 +234,7 @@ impl Controller {
     /// Ends the canary, so that the active revision decides for its parents, too. Returns it.
     pub fn end_canary(&self) -> Option<Arc<Canary>> {
         let ended = self.canary.replace(None)?;
-        self.canary.probation.end();
+        self.canary.judgement.probation.end();
         self.decide_all_again();
         Some(ended)
     }
@@ -259,7 +257,7 @@ impl Controller {
 
     fn set_canary(&self, canary: Option<Arc<Canary>>) {
         if canary.is_none() {
-            self.canary.probation.end();
+            self.canary.judgement.probation.end();
         }
         self.canary.replace(canary);
     }
@@ -349,27 +347,10 @@ impl Controller {
     /// compared with what the active revision has done until now.
     pub fn judge(&self, digest: Digest, note: impl FnOnce(&Probation) -> bool) {
         if self.canary.is(digest) {
-            self.canary.probation.compare_with(self.probation.known());
-            self.canary.judged(note(&self.canary.probation));
+            self.canary.judgement.probation.compare_with(self.judgement.probation.known());
+            self.canary.judgement.note(note);
         } else {
-            self.judged(note(&self.probation));
-        }
-    }
-
-    /// Wakes [`Self::relapsed`] where probation has come to a new verdict.
-    fn judged(&self, is_new: bool) {
-        if is_new {
-            self.relapsed.notify_one();
-        }
-    }
-
-    /// Waits until the active revision should be rolled back, and returns why; once for a revision.
-    pub async fn relapsed(&self) -> Relapse {
-        loop {
-            if let Some(verdict) = self.probation.take_verdict() {
-                return verdict;
-            }
-            self.relapsed.notified().await;
+            self.judgement.note(note);
         }
     }
 

@@ -15,6 +15,7 @@ pub mod error;
 pub mod events;
 pub mod finalize;
 pub mod fingerprint;
+pub mod judgement;
 pub mod observe;
 pub mod outcome;
 pub mod parent_state;

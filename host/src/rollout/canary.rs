@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! verified ─▶ canary ─▶ its time is over, or spec.rollout is gone: active, and on probation as after any swap
-//!                ├─▶ worse than the active one, or `hotshoe rollback`: taken back, and rolled back in the history
+//!                ├─▶ worse than the active one, or `hotshoe rollback`: rolled back
 //!                └─▶ a newer component, another spec.revision, a rollback of the active one: it ends, for no fault of its own
 //! ```
 //!
@@ -105,10 +105,10 @@ impl ManagedPlugin {
         views::see_alike(&mut active, &mut new);
         let beginning = match self.history().is_approved_after_all(digest) {
             true => Beginning::Unjudged,
-            false => Beginning::Beside(controller.probation.known()),
+            false => Beginning::Beside(controller.judgement.probation.known()),
         };
         let older = controller.canary.current().map(|older| older.digest());
-        controller.canary.probation.begin(Instant::now(), digest, beginning);
+        controller.canary.judgement.probation.begin(Instant::now(), digest, beginning);
         views::listen(controller, watches, &active, Viewer::active(name));
         views::listen(controller, watches, &new, Viewer::canary(name));
         let namespaces = views::listen_to_share(controller, watches, &rollout.share, &new.parents);
@@ -144,7 +144,7 @@ impl ManagedPlugin {
         Progress {
             lasted: canary.began.elapsed(),
             parents: canary.parents(),
-            has_decided: slot.probation.has_decided(),
+            has_decided: slot.judgement.probation.has_decided(),
             is_called: slot.breaker.shown(Instant::now()).state == State::Closed,
             is_paused: self.controller.is_paused(),
         }
@@ -175,7 +175,7 @@ impl ManagedPlugin {
         let component = self.state.lock().canary.take();
         let revision = new.revision.clone();
         let gone = self.publish(new, Start::Swap, Stopwatch::start());
-        let before = self.controller.probation.before();
+        let before = self.controller.judgement.probation.before();
         self.remember(move |history| {
             remember(history, &revision, component.as_ref(), ("", before));
             drop(gone);
@@ -190,26 +190,26 @@ impl ManagedPlugin {
         }
     }
 
-    /// Takes the canary back because it does worse than the active revision. `offered` is the last component of the source.
-    pub(crate) async fn take_back_canary(&self, relapse: Relapse, offered: Option<Digest>) {
+    /// Rolls the canary back because it does worse than the active revision. `offered` is the last component of the source.
+    pub(crate) async fn roll_back_canary(&self, relapse: Relapse, offered: Option<Digest>) {
         let (controller, Relapse { why, failed_on }) = (&self.controller, relapse);
         let (Some(canary), Some(active)) = (controller.canary.current(), controller.active()) else { return };
         let (plugin, digest, before) = (&*controller.name, canary.digest(), active.revision.digest());
         let asked = tokio::time::timeout(ROLLBACK, impact::fails_on_all(controller, &active, &failed_on));
         if !failed_on.is_empty() && asked.await.unwrap_or(false) {
             tracing::warn!(plugin, %digest, active = %before, "{why}; but the active revision fails on the same objects, so it stays the canary");
-            return controller.canary.probation.excuse();
+            return controller.canary.judgement.probation.excuse();
         }
         tracing::error!(plugin, %digest, active = %before, parents = canary.parents(), reason = %Reason::RolledBack, "the canary does worse than the active revision, which decides for its parents again: {why}");
         self.blame_canary(&why, offered).await;
-        tracing::warn!(plugin, %digest, "the canary is taken back; the component stays inactive until it is fixed or `hotshoe approve`");
+        tracing::warn!(plugin, %digest, "the canary is rolled back; the component stays inactive until it is fixed or `hotshoe approve`");
     }
 
-    /// Takes the canary back by an administrator's command. `newer` is a component that was being activated.
+    /// Rolls the canary back by an administrator's command. `newer` is a component that was being activated.
     ///
     /// # Errors
     /// When there is none any more.
-    pub(crate) async fn take_back_canary_by_command(
+    pub(crate) async fn roll_back_canary_by_command(
         self: Arc<Self>,
         offered: Option<Digest>,
         newer: bool,

@@ -124,7 +124,7 @@ impl ManagedPlugin {
         warn_of_doubtful(&plugin);
         if let Some(lacking) = self.lacking() {
             // Denials from now on are caused by the administrator.
-            controller.probation.end();
+            controller.judgement.probation.end();
             tracing::warn!(plugin = &*plugin.name, "{lacking}");
         }
     }

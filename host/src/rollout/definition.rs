@@ -25,11 +25,6 @@ impl Definition {
         Self::File(Box::new(FollowedFile::file(path, file::MOST)))
     }
 
-    /// Describes a plugin that does not change.
-    pub fn fixed() -> Self {
-        Self::Object(watch::channel(Arc::default()).1)
-    }
-
     /// Waits until it says something that was not returned before.
     ///
     /// # Errors

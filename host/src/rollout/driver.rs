@@ -102,8 +102,8 @@ pub(crate) async fn run(plugin: Arc<ManagedPlugin>, definition: Definition, mut 
             offered = driver.component.next(), if takes_files && is_in_time => driver.activate(offered),
             () = sleep_until(gives_way), if takes_files && !is_in_time => {}
             done = ended(&mut driver.work) => driver.end(done),
-            relapse = plugin.controller.relapsed(), if takes_files => driver.relapse(relapse),
-            relapse = plugin.controller.canary.relapsed(), if takes_files => driver.take_back_canary(relapse).await,
+            relapse = plugin.controller.judgement.relapsed(), if takes_files => driver.relapse(relapse),
+            relapse = plugin.controller.canary.judgement.relapsed(), if takes_files => driver.relapse_of_canary(relapse).await,
             Some(request) = requests.recv() => driver.carry_out(request).await,
             _ = prunings.tick(), if driver.work.is_none() => plugin.end_pruned_kinds(),
             _ = controls.tick(), if driver.work.is_none() => driver.control().await,
@@ -155,8 +155,8 @@ impl Driver {
     }
 
     /// Takes back a canary. A newer component that is being activated meanwhile goes on.
-    async fn take_back_canary(&mut self, relapse: Relapse) {
-        self.plugin.take_back_canary(relapse, self.component.offered()).await;
+    async fn relapse_of_canary(&mut self, relapse: Relapse) {
+        self.plugin.roll_back_canary(relapse, self.component.offered()).await;
     }
 
     /// Does what is due with the canary. Returns whether it has ended.
@@ -340,7 +340,7 @@ impl Driver {
             Work::Begins => {
                 let newer = self.stage == Stage::Returning(Interrupted::Activation);
                 let plugin = self.plugin.clone();
-                self.begin(plugin.take_back_canary_by_command(self.component.offered(), newer).boxed());
+                self.begin(plugin.roll_back_canary_by_command(self.component.offered(), newer).boxed());
                 self.asked_back = Some(reply);
             }
             _ => self.reply(reply, Err("another rollback is under way; try again in a moment".to_owned())),

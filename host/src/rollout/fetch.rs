@@ -86,14 +86,14 @@ async fn pull_news(
     let digest = puller.resolve(image, &access).await.map_err(failed)?;
     let resolved = image.pinned(digest).to_string();
     if before == Some(digest) {
-        *plugin.fetched.lock() = Fetched { resolved: Some(resolved), failing: None };
+        succeed(plugin, resolved);
         return Ok(digest);
     }
     let most = plugin.plugin().limits.component_bytes.0;
     let pull = Pull { image: image.pinned(digest), access, most, verify: source.verify.clone() };
     let pulled = puller.pull(&pull).await.map_err(failed)?;
     tracing::info!(plugin = &*plugin.controller.name, image = resolved, "the component was pulled");
-    store(plugin, pulled.component.bytes().to_vec(), resolved).await;
+    store(plugin, pulled.component.bytes().to_vec(), resolved).await?;
     Ok(digest)
 }
 
@@ -128,9 +128,12 @@ async fn follow_config_map(plugin: &Arc<ManagedPlugin>, ConfigMapKey { name, key
     let report = |news| drop(send.send(news));
     let stored = async {
         while let Some(news) = found.recv().await {
-            match news {
+            let stored = match news {
                 Found::Component(bytes, resolved) => store(plugin, bytes, resolved).await,
-                Found::Nothing(reason, message) => fail(plugin, reason, message),
+                Found::Nothing(reason, message) => Err((reason, message)),
+            };
+            if let Err((reason, message)) = stored {
+                fail(plugin, reason, message);
             }
         }
     };
@@ -138,31 +141,29 @@ async fn follow_config_map(plugin: &Arc<ManagedPlugin>, ConfigMapKey { name, key
 }
 
 /// Puts a component where the rollout finds it.
-async fn store(plugin: &Arc<ManagedPlugin>, bytes: Vec<u8>, resolved: String) {
+async fn store(plugin: &Arc<ManagedPlugin>, bytes: Vec<u8>, resolved: String) -> Result<(), Failure> {
     let config = plugin.plugin();
-    let limit = config.limits.component_bytes;
-    if bytes.len() as u64 > limit.0 {
+    let (limit, size) = (config.limits.component_bytes, bytes.len());
+    if size as u64 > limit.0 {
         let message = format!(
-            "{resolved} has a component of {} bytes, more than the {limit} that are accepted (limits.componentBytes)",
-            bytes.len()
+            "{resolved} has a component of {size} bytes, more than the {limit} that are accepted (limits.componentBytes)"
         );
-        return fail(plugin, "ComponentTooLarge", message);
+        return Err(("ComponentTooLarge", message));
     }
     let (name, path) = (config.name.clone(), config.component_path().to_owned());
     let written = tokio::task::spawn_blocking(move || replace(&name, &path, &bytes)).await;
-    match written.unwrap_or_else(|error| Err(error.into())) {
-        Ok(()) => *plugin.fetched.lock() = Fetched { resolved: Some(resolved), failing: None },
-        Err(error) => {
-            let path = config.component_path().display();
-            fail(
-                plugin,
-                "SourceUnwritable",
-                format!(
-                    "the component cannot be written to {path}: {error}; give the host a --cache directory with room"
-                ),
-            );
-        }
-    }
+    written.unwrap_or_else(|error| Err(error.into())).map_err(|error| {
+        let path = config.component_path().display();
+        let message =
+            format!("the component cannot be written to {path}: {error}; give the host a --cache directory with room");
+        ("SourceUnwritable", message)
+    })?;
+    succeed(plugin, resolved);
+    Ok(())
+}
+
+fn succeed(plugin: &ManagedPlugin, resolved: String) {
+    *plugin.fetched.lock() = Fetched { resolved: Some(resolved), failing: None };
 }
 
 fn fail(plugin: &ManagedPlugin, reason: &'static str, message: String) {

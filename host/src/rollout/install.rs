@@ -215,7 +215,7 @@ impl ManagedPlugin {
         let gone = self.publish(new, start, stopwatch);
         // The active revision has them open now.
         drop(views);
-        let (why, before) = (start.why().to_owned(), self.controller.probation.before());
+        let (why, before) = (start.why().to_owned(), self.controller.judgement.probation.before());
         self.remember(move |history| {
             remember(history, &revision, component.as_ref(), (&why, before));
             // Unmapping native code is the kernel's work, and lasts as long as a decision.
@@ -297,7 +297,7 @@ impl ManagedPlugin {
             Some((since, before)) if self.was_active(digest) => Beginning::Resumed(since, before),
             _ => self.beginning(digest, start, before.is_some()),
         };
-        self.controller.probation.begin(std::time::Instant::now(), digest, beginning);
+        self.controller.judgement.probation.begin(std::time::Instant::now(), digest, beginning);
         views::listen(&self.controller, &self.shared.watches, &new, Viewer::active(&self.controller.name));
         self.controller.publish(Arc::new(new));
         let is_restored = matches!(start, Start::Restore);

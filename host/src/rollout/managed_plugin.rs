@@ -36,6 +36,8 @@ use hotshoe_core::model::digest::Digest;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a waiting host checks whether the other one has ended.
 const STANDBY: Duration = Duration::from_secs(1);
+/// How long the reconciles that run may take when the plugin is stopped.
+const STOP: Duration = Duration::from_secs(10);
 /// What lasts longer is logged.
 const LONG: Duration = Duration::from_secs(2);
 
@@ -219,10 +221,12 @@ impl ManagedPlugin {
         self.tasks.lock().push(AbortOnDropHandle::new(tokio::spawn(task)));
     }
 
-    /// Stops the plugin: reconciles that run may end, and then nothing of it is left in the host. Its parents and their
-    /// children stay as they are.
+    /// Stops the plugin: reconciles that run have a time to end, and then nothing of it is left in the host. Its parents and
+    /// their children stay as they are.
     pub async fn stop(&self) {
-        self.controller.queue.close().await;
+        if tokio::time::timeout(STOP, self.controller.queue.close()).await.is_err() {
+            tracing::warn!(plugin = &*self.controller.name, "some reconciles of the plugin did not end in time");
+        }
         drop(std::mem::take(&mut *self.tasks.lock()));
         let (name, watches) = (&self.controller.name, &self.shared.watches);
         for viewer in [Viewer::active(name), Viewer::canary(name), Viewer::candidate(name), Viewer::shadow(name)] {
@@ -251,20 +255,20 @@ impl ManagedPlugin {
     }
 
     /// Takes over what another host remembers of the plugin's revisions, where that is newer: it judges them. A canary that
-    /// it took back ends here, too. Returns the revision to roll back to where the active one was rolled back there.
-    pub fn learn_history(&self, remembered: Vec<Entry>) -> Option<Digest> {
-        let mut history = self.history.lock();
-        if remembered.last().map(|entry| entry.at) <= history.entries().last().map(|entry| entry.at) {
+    /// it rolled back ends here, too. Returns the revision to roll back to where the active one was rolled back there.
+    pub async fn learn_history(&self, remembered: Vec<Entry>) -> Option<Digest> {
+        if remembered.last().map(|entry| entry.at) <= self.history().entries().last().map(|entry| entry.at) {
             return None;
         }
-        *history = std::mem::take(&mut *history).or_later(remembered);
+        self.remember(move |history| *history = std::mem::take(history).or_later(remembered)).await;
+        let history = self.history();
         let canary = self.controller.canary.current().map(|canary| canary.digest());
-        let taken_back = canary.and_then(|digest| Some((digest, history.rolled_back(digest)?.message.clone())));
+        let rolled_back = canary.and_then(|digest| Some((digest, history.rolled_back(digest)?.message.clone())));
         let active = self.controller.active()?.revision.digest();
         let back_to = history.rolled_back(active).and_then(|_| history.before(Some(active)).first().copied());
         drop(history);
-        if let Some((digest, why)) = taken_back {
-            self.end_canary("the host that works for the plugin took it back");
+        if let Some((digest, why)) = rolled_back {
+            self.end_canary("the host that works for the plugin rolled it back");
             self.controller.slot.refuse(Refused::new(Some(digest), &LoadError::RolledBack(why)));
         }
         back_to
@@ -278,6 +282,13 @@ impl ManagedPlugin {
             all.extend(active.former_finalizers.iter().cloned());
         }
         all
+    }
+
+    /// Returns whether a parent that is seen has a finalizer of the plugin's; also where none can be seen.
+    pub fn has_held_parents(&self) -> bool {
+        let Some(active) = self.controller.active() else { return true };
+        let finalizers = self.finalizers();
+        active.parents.watch.cache.any(|parent| parent.finalizers.iter().any(|present| finalizers.contains(&**present)))
     }
 
     /// Returns what `plugin.yaml` says.

@@ -33,17 +33,8 @@ use crate::rollout::definition::Definition;
 use crate::rollout::history::{Entry, History};
 use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 
-/// Starts the workers and the rollout of a plugin that a file describes.
-pub fn start(plugin: PluginConfig, shared: Arc<Shared>) -> Arc<ManagedPlugin> {
-    let definition = match plugin.origin.file() {
-        Some(path) => Definition::file(path),
-        None => Definition::fixed(),
-    };
-    start_as(plugin, definition, Vec::new(), shared)
-}
-
-/// Starts the workers and the rollout of a plugin, with the history that is remembered elsewhere.
-pub fn start_as(
+/// Starts the workers and the rollout of a plugin, with what is remembered elsewhere of its revisions.
+pub fn start(
     plugin: PluginConfig,
     definition: Definition,
     remembered: Vec<Entry>,

@@ -35,12 +35,12 @@ impl ManagedPlugin {
             Ok(before) => before,
             Err(lost) => {
                 tracing::error!(plugin, digest = %bad.digest(), "{why}; but {lost}");
-                return self.controller.probation.resume(std::time::Instant::now());
+                return self.controller.judgement.probation.resume(std::time::Instant::now());
             }
         };
         if self.fails_alike(&before, &failed_on).await {
             tracing::warn!(plugin, digest = %bad.digest(), before = %before.digest(), "{why}; but the one before it fails on the same objects, so it stays active");
-            return self.controller.probation.excuse();
+            return self.controller.judgement.probation.excuse();
         }
         tracing::error!(
             plugin,
@@ -64,7 +64,7 @@ impl ManagedPlugin {
             }
             Err(failed) => {
                 tracing::error!(plugin, digest = %bad.digest(), to = %way.1, "the rollback failed: {failed}; it is tried again while the component keeps failing");
-                self.controller.probation.resume(std::time::Instant::now());
+                self.controller.judgement.probation.resume(std::time::Instant::now());
             }
         }
     }

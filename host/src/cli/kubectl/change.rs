@@ -5,16 +5,13 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use crate::cli::kubectl::Objects;
+use crate::cli::kubectl::{Objects, short, status_of};
 use crate::cli::terminal;
 use crate::config::plugin_resource::PluginStatus;
 
-/// So many digits of a digest are shown.
-const SHOWN: usize = 12;
-
 pub(super) async fn approve(objects: &Objects, plugin: &str, digest: Option<String>) -> anyhow::Result<ExitCode> {
     let object = objects.get(plugin).await?;
-    let status = status(&object);
+    let status = status_of(&object);
     let waiting =
         status.pending.as_ref().filter(|pending| ["ApprovalRequired", "RolledBack"].contains(&&*pending.reason));
     let digest = match (digest, waiting.and_then(|pending| pending.digest.clone())) {
@@ -36,7 +33,7 @@ pub(super) async fn approve(objects: &Objects, plugin: &str, digest: Option<Stri
 }
 
 pub(super) async fn roll_back(objects: &Objects, plugin: &str, digest: Option<String>) -> anyhow::Result<ExitCode> {
-    let status = status(&objects.get(plugin).await?);
+    let status = status_of(&objects.get(plugin).await?);
     let digest = match digest {
         Some(named) => named,
         None => before(&status).with_context(|| format!("no revision of {plugin} was active before the present one; name one of `kubectl hotshoe status {plugin}`"))?,
@@ -70,15 +67,6 @@ pub(super) async fn shadow(objects: &Objects, plugin: &str, on: bool) -> anyhow:
     };
     objects.patch(plugin, json!({ "mode": mode })).await?;
     done(format!("{plugin}: other components {what}"))
-}
-
-fn status(object: &Value) -> PluginStatus {
-    object.get("status").cloned().and_then(|status| serde_json::from_value(status).ok()).unwrap_or_default()
-}
-
-fn short(digest: &str) -> &str {
-    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
-    digits.get(..SHOWN).unwrap_or(digits)
 }
 
 fn done(text: String) -> anyhow::Result<ExitCode> {

@@ -16,8 +16,10 @@ use crate::cli::terminal::{self, Output};
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::plugin_object;
 use crate::config::manifest::KIND;
-use crate::config::plugin_resource::{GROUP, PLURAL, VERSION};
+use crate::config::plugin_resource::{GROUP, PLURAL, PluginStatus, VERSION};
 
+/// So many digits of a digest are shown.
+const SHOWN: usize = 12;
 /// The name by which kubectl finds the program.
 const NAME: &str = "kubectl-hotshoe";
 
@@ -151,6 +153,17 @@ impl Objects {
         patched.with_context(|| format!("the Plugin {name} cannot be changed"))?;
         Ok(())
     }
+}
+
+/// Returns the status of an object; an empty one where no host has written any.
+fn status_of(object: &Value) -> PluginStatus {
+    object.get("status").cloned().and_then(|status| serde_json::from_value(status).ok()).unwrap_or_default()
+}
+
+/// Returns so much of a digest as people compare.
+fn short(digest: &str) -> &str {
+    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
+    digits.get(..SHOWN).unwrap_or(digits)
 }
 
 #[cfg(test)]

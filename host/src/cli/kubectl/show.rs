@@ -4,12 +4,9 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::cli::kubectl::Objects;
+use crate::cli::kubectl::{Objects, short, status_of};
 use crate::cli::terminal::Output;
-use crate::config::plugin_resource::{Pending, PluginStatus, RevisionStatus};
-
-/// So many digits of a digest are shown.
-const SHOWN: usize = 12;
+use crate::config::plugin_resource::{CanaryStatus, Pending, PluginStatus, RevisionStatus};
 
 pub(super) async fn all(objects: &Objects, output: Output) -> anyhow::Result<ExitCode> {
     let items = objects.list().await?;
@@ -29,13 +26,13 @@ fn table(items: &[Value]) -> String {
         "PLUGIN", "READY", "VERSION", "DIGEST", "PARENTS", "ERRORS"
     );
     for item in items {
-        let status = status(item);
+        let status = status_of(item);
         let name = item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let (ready, why) = ready(&status);
         let row = format!(
             "{name:<20} {ready:<6} {:<10} {:<12} {:>7} {:>6}  {why}",
             status.version.as_deref().unwrap_or("-"),
-            short(status.digest.as_deref()),
+            status.digest.as_deref().map_or("-", short),
             status.parents,
             status.errors,
         );
@@ -55,24 +52,28 @@ fn ready(status: &PluginStatus) -> (&str, String) {
 }
 
 fn page(name: &str, object: &Value) -> String {
-    let status = status(object);
+    let status = status_of(object);
     let mut page = format!("Plugin {name}\n");
     for condition in &status.conditions {
         let message = if condition.message.is_empty() { String::new() } else { format!(": {}", condition.message) };
         page += &format!("  {:<12} {:<6} {}{message}\n", condition.type_, condition.status, condition.reason);
     }
-    let (digest, parents, errors) = (short(status.digest.as_deref()), status.parents, status.errors);
+    let (digest, parents, errors) = (status.digest.as_deref().map_or("-", short), status.parents, status.errors);
     page += &format!("  active       {digest} {}\n", status.version.as_deref().unwrap_or_default());
     page += &format!("  parents      {parents}, {errors} of them in trouble\n");
     if let Some(source) = &status.source {
         page += &format!("  source       {source}\n");
+    }
+    if let Some(canary) = &status.canary {
+        let CanaryStatus { digest, version, share, parents, until, .. } = canary;
+        page += &format!("  canary       {} {version} for {share}: {parents} parents, until {until}\n", short(digest));
     }
     if let Some(pending) = &status.pending {
         page += &pending_lines(pending);
     }
     page += "  revisions\n";
     for RevisionStatus { digest, version, state, time, message } in &status.revisions {
-        let row = format!("    {} {version:<10} {state:<16} {time:<20} {message}", short(Some(digest)));
+        let row = format!("    {} {version:<10} {state:<16} {time:<20} {message}", short(digest));
         page.push_str(row.trim_end());
         page.push('\n');
     }
@@ -80,8 +81,12 @@ fn page(name: &str, object: &Value) -> String {
 }
 
 fn pending_lines(pending: &Pending) -> String {
-    let mut lines =
-        format!("  pending      {} {}: {}\n", short(pending.digest.as_deref()), pending.reason, pending.message);
+    let mut lines = format!(
+        "  pending      {} {}: {}\n",
+        pending.digest.as_deref().map_or("-", short),
+        pending.reason,
+        pending.message
+    );
     let Some(shadow) = &pending.shadow else { return lines };
     lines += &format!(
         "    would change {} of {} parents, fail on {}; children: {} created, {} changed, {} deleted\n",
@@ -92,14 +97,6 @@ fn pending_lines(pending: &Pending) -> String {
     }
     shadow.sample.iter().for_each(|line| lines += &format!("    {line}\n"));
     lines
-}
-
-fn status(object: &Value) -> PluginStatus {
-    object.get("status").cloned().and_then(|status| serde_json::from_value(status).ok()).unwrap_or_default()
-}
-
-fn short(digest: Option<&str>) -> &str {
-    digest.map_or("-", |digest| digest.get(..SHOWN).unwrap_or(digest))
 }
 
 #[cfg(test)]

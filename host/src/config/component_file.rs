@@ -1,0 +1,70 @@
+//! Where the component of a plugin may be: a file, or what is fetched into one. Nothing is looked up here, for what is not
+//! built or fetched yet will be there while the host runs.
+
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::config::manifest::Source;
+use crate::config::{HostSettings, Origin, folders};
+use crate::registry::ImageRef;
+use hotshoe_core::model::digest::Digest;
+
+/// Returns where the component may be.
+///
+/// # Errors
+/// When the source is not exactly one, or none that such a plugin can have.
+pub(super) fn places(
+    name: &str,
+    source: &Source,
+    origin: &Origin,
+    host: &HostSettings,
+) -> anyhow::Result<Vec<PathBuf>> {
+    ensure!(
+        source.is_one(),
+        "spec.source must name exactly one of file, configMap and oci, and pullSecret, caBundle, plainHttp and verify only beside oci"
+    );
+    if let Some(image) = &source.oci {
+        image.parse::<ImageRef>().context("spec.source.oci")?;
+    }
+    if let Some(verify) = &source.verify {
+        verify.check().context("spec.source.verify")?;
+    }
+    match (origin, &source.file, &host.fetched) {
+        (Origin::File(path), Some(file), _) => Ok(candidates(path, file)),
+        (Origin::Object { .. }, Some(file), _) => files_of_host(name, file, &host.files),
+        (_, None, Some(fetched)) => {
+            // A component that was fetched by other rules is no component by these.
+            let rules = Digest::of(&serde_json::to_vec(source)?);
+            Ok(vec![fetched.join(format!("{name}-{rules}.wasm"))])
+        }
+        // Commands for a plugin's author look at what is built here.
+        (Origin::File(path), None, None) => Ok(candidates(path, &format!("{name}.wasm"))),
+        (Origin::Object { .. }, None, None) => {
+            bail!("components cannot be fetched without a cache directory; name one with --cache")
+        }
+    }
+}
+
+/// Returns where a file of the host may be that an object names.
+fn files_of_host(name: &str, file: &str, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let path = Path::new(file);
+    let is_plain = !path.components().any(|part| matches!(part, Component::ParentDir));
+    ensure!(is_plain, "spec.source.file {file:?} leads out of its folder; name it without ..");
+    if path.is_absolute() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let folders = ["", "target/plugins", name, &format!("plugins/{name}")];
+    Ok(folders.map(|below| folder.join(below).join(file)).to_vec())
+}
+
+/// Returns the places beside `plugin.yaml`, and among the build products of its project.
+fn candidates(plugin_yaml: &Path, file: &str) -> Vec<PathBuf> {
+    let folder = plugin_yaml.parent().unwrap_or(Path::new(""));
+    let mut candidates = vec![folder.join(file)];
+    if Path::new(file).is_relative() {
+        let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        candidates.push(folders::products_of(&absolute).join(file));
+    }
+    candidates
+}

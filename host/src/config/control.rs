@@ -1,0 +1,89 @@
+//! What an administrator wants of a plugin's revisions: which is active, how another takes over, and whether anything is
+//! reconciled at all.
+
+use std::time::Duration;
+
+use anyhow::{anyhow, ensure};
+
+use crate::config::manifest::{self, DigestPrefix, Mode, PluginSpec};
+use hotshoe_core::flow::canary::{self, Share};
+
+/// What an administrator wants of a plugin's revisions; none of it changes what a revision decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Control {
+    /// When another component takes over.
+    pub mode: Mode,
+    /// Whether no parent is reconciled.
+    pub paused: bool,
+    /// Which component is approved.
+    pub approve: Option<DigestPrefix>,
+    /// Which revision is to be active.
+    pub revision: Option<DigestPrefix>,
+    /// How another component takes over; for all parents at once where nothing is said.
+    pub rollout: Option<Rollout>,
+}
+
+impl Control {
+    /// Takes out what does not change what a revision decides, so that a change of it decides nothing again.
+    ///
+    /// # Errors
+    /// When a digest is none, or a canary cannot be so.
+    pub(super) fn take(spec: &mut PluginSpec) -> anyhow::Result<Self> {
+        let control = Self {
+            mode: std::mem::take(&mut spec.mode),
+            paused: std::mem::take(&mut spec.paused),
+            approve: spec.approve.take(),
+            revision: spec.revision.take(),
+            rollout: spec
+                .rollout
+                .take()
+                .map(|rollout| Rollout::with(&rollout))
+                .transpose()
+                .map_err(|error| anyhow!("spec.rollout.{error}"))?,
+        };
+        for (key, digest) in [("approve", &control.approve), ("revision", &control.revision)] {
+            let is_valid = digest.as_ref().is_none_or(DigestPrefix::is_valid);
+            ensure!(is_valid, "spec.{key} is no digest; 8 to 64 hexadecimal digits are wanted, as the status has them");
+        }
+        Ok(control)
+    }
+}
+
+/// How another component takes over, validated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rollout {
+    /// The parents that it decides for first.
+    pub share: Share,
+    /// How long it decides for them alone.
+    pub duration: Duration,
+}
+
+impl Rollout {
+    fn with(wanted: &manifest::Rollout) -> Result<Self, String> {
+        let share = match &wanted.canary {
+            manifest::Canary { percent: Some(percent), namespaces: None } => {
+                if !(1..=99).contains(percent) {
+                    return Err(format!(
+                        "canary.percent is {percent}, but 1 to 99 can be given; leave spec.rollout out to have a component decide for all parents at once"
+                    ));
+                }
+                Share::Percent(*percent)
+            }
+            manifest::Canary { percent: None, namespaces: Some(selector) } => {
+                if selector.is_empty() {
+                    return Err("canary.namespaces names no label, so that every namespace were meant; name some in matchLabels".to_owned());
+                }
+                selector.validate().map_err(|error| format!("canary.namespaces: {error}"))?;
+                Share::Namespaces(selector.clone())
+            }
+            _ => return Err("canary must have exactly one of percent and namespaces".to_owned()),
+        };
+        let duration = wanted.duration.map_or(canary::DURATION, |span| span.0);
+        let (least, most) = (canary::LEAST, canary::MOST);
+        if !(least..=most).contains(&duration) {
+            let minutes = most.as_secs() / 60;
+            return Err(format!("duration is {duration:?}, but {least:?} to {minutes}m can be given"));
+        }
+        Ok(Self { share, duration })
+    }
+}
