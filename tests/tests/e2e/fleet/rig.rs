@@ -12,14 +12,18 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-/// The account of the hosts of these tests: the one that may write in its namespace, as Leases are.
-const ACCOUNT: &str = "hotshoe";
+/// The account of the hosts of these tests. Its rights grow with what the tests grant, so it is another than the one
+/// whose rights other tests look at.
+const ACCOUNT: &str = "hotshoe-fleet";
+/// The account of those that share the work by a Lease: the only one that may write in its namespace.
+const LEASING: &str = "hotshoe";
 /// The label by which each test has objects of its own.
 const LABEL: &str = "tests.example.com/scene";
 
 pub(crate) struct Rig {
     pub(crate) scene: Scene,
     pub(crate) host: Host,
+    account: &'static str,
     start: Start,
     cache: Option<TempDir>,
 }
@@ -37,7 +41,9 @@ async fn plane() -> &'static ControlPlane {
     READY
         .get_or_init(async || {
             plane.install_definition(&repository("crds/hotshoe.dev_plugins.yaml")).await;
-            plane.apply_rights(&["--host-only"], ACCOUNT).await;
+            for account in [ACCOUNT, LEASING] {
+                plane.apply_rights(&["--host-only"], account).await;
+            }
         })
         .await;
     plane
@@ -47,20 +53,21 @@ impl Rig {
     pub(crate) async fn new(name: &str) -> Self {
         let scene = Scene::new(plane().await, name).await;
         let start = scene.start().await;
-        Self::with(scene, start).await
+        Self::with(scene, ACCOUNT, start).await
     }
 
     /// With a host that shares the work with [others](Self::another_host) by a Lease.
     pub(crate) async fn with_lease(name: &str) -> Self {
         let scene = Scene::new(plane().await, name).await;
         let start = scene.start().await.shards(1);
-        Self::with(scene, start).await
+        Self::with(scene, LEASING, start).await
     }
 
-    async fn with(mut scene: Scene, start: Start) -> Self {
+    async fn with(mut scene: Scene, account: &'static str, start: Start) -> Self {
+        let start = start.kubeconfig(&scene.plane.kubeconfig_of(SYSTEM, account).await);
         let host = begin(&scene, &start).await;
         scene.watch_log(&host);
-        Self { scene, host, start, cache: None }
+        Self { scene, host, account, start, cache: None }
     }
 
     /// Ends the host and starts another one, whose cache is empty as that of a new Pod.
@@ -103,7 +110,7 @@ impl Rig {
         let folder = guest.folder.path().display().to_string();
         // A component that is elsewhere is built here.
         let arguments = ["--plugin-only", &folder, "--components", &folder];
-        self.scene.plane.apply_rights(&arguments, ACCOUNT).await;
+        self.scene.plane.apply_rights(&arguments, self.account).await;
     }
 
     /// The object that a guest's `plugin.yaml` describes, with this source.
@@ -201,8 +208,7 @@ pub(crate) fn file(guest: &Guest) -> Value {
 }
 
 async fn begin(scene: &Scene, start: &Start) -> Host {
-    let kubeconfig = scene.plane.kubeconfig_of(SYSTEM, ACCOUNT).await;
-    let mut command = start.clone().plugins(&[]).kubeconfig(&kubeconfig).command();
+    let mut command = start.clone().plugins(&[]).command();
     command.args(["--plugin-selector", &format!("{LABEL}={}", scene.namespace)]);
     let host = Host::spawn(command);
     host.ready().await;

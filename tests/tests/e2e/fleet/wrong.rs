@@ -83,7 +83,7 @@ fn a_plugin_without_its_account_says_so_and_works_once_it_has_one() {
         let rig = Rig::new("account").await;
         let guest = rig.memcached("account").await;
         rig.scene.person.delete(&SERVICE_ACCOUNT, SYSTEM, &guest.name).await.expect("the account is there");
-        let binding = format!("hotshoe-{}.impersonates", guest.name);
+        let binding = format!("hotshoe-fleet-{}.impersonates", guest.name);
         rig.scene.person.delete(&ROLE_BINDING, SYSTEM, &binding).await.expect("the binding is there");
         rig.apply(&guest).await;
         rig.scene.create(memcached("served", 1)).await;
