@@ -1,21 +1,15 @@
 #!/usr/bin/env bash
-# What `just run` does: runs the host on this machine, against the cluster of $KUBECONFIG, under the
-# host's own account. The log goes to standard error and to target/run/hotshoe.log.
-# Usage: deploy/run.sh PLUGIN [option of `hotshoe run`, or folder of another plugin…]
+# What `just host` does: runs a host on this machine that follows the Plugin objects of the cluster of $KUBECONFIG, under
+# the host's own account. The log goes to standard error and to target/run/hotshoe.log.
+# Usage: deploy/follow.sh [option of `hotshoe run`…]
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-run=$root/target/run
-plugin=$1
-shift
-
-cd "$root"
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+run=$PWD/target/run
 mkdir -p "$run"
-deploy/rights.sh "plugins/$plugin" "$@" >"$run/rbac.yaml"
+target/release/hotshoe rbac --host-only >"$run/rbac.yaml"
 deploy/local-account.sh "$KUBECONFIG" "$run/hotshoe.kubeconfig" "$run/rbac.yaml"
-# A host of another plugin on this machine is no replica of this one.
-export HOTSHOE_LEASE_NAME="${HOTSHOE_LEASE_NAME-hotshoe-$plugin}"
 export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.4.36-alpine}"
 unset KUBECONFIG
-exec target/release/hotshoe run --kubeconfig "$run/hotshoe.kubeconfig" "$@" "plugins/$plugin" \
+exec target/release/hotshoe run --kubeconfig "$run/hotshoe.kubeconfig" --files-dir "$PWD" "$@" \
     2> >(exec tee -i "$run/hotshoe.log" >&2)

@@ -18,6 +18,8 @@ use crate::{report, repository};
 
 /// How many plugins, and how many megabytes the host may have with them at rest.
 const FLEETS: [(usize, f64); 2] = [(20, 25.0), (100, 60.0)];
+/// How long a host without work keeps what only calls need: its threads end after ten seconds.
+const IDLE: Duration = Duration::from_secs(15);
 /// How long all of them may need to be active: each is compiled the first time.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -79,6 +81,7 @@ impl Args {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         host.rest().await?;
+        tokio::time::sleep(IDLE).await;
         let memory = host.memory()?.rss;
         host.stop()?;
         Ok(memory)

@@ -154,7 +154,7 @@ impl Driver {
         }
     }
 
-    /// Takes back a canary. A newer component that is being activated meanwhile goes on.
+    /// Rolls back a canary. A newer component that is being activated meanwhile goes on.
     async fn relapse_of_canary(&mut self, relapse: Relapse) {
         self.plugin.roll_back_canary(relapse, self.component.offered()).await;
     }

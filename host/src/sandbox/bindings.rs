@@ -58,6 +58,10 @@ impl Linked {
         Ok(Self { reconcile: find("reconcile")?, finalize: find("finalize")?, pre })
     }
 
+    pub(super) fn component(&self) -> &Component {
+        self.pre.instance_pre().component()
+    }
+
     /// Creates an instance, which is dropped with the store.
     pub(super) fn instantiate(&self, store: &mut Store<Sandbox>) -> wasmtime::Result<Instance<'_>> {
         let instance = self.pre.instance_pre().instantiate(store)?;

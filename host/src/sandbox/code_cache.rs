@@ -1,7 +1,7 @@
 //! Compiled components on disk.
 //!
-//! The host will run this native code, so it is trusted only if this host wrote it: a file carries a MAC over its name
-//! and its content, by a key that only this user can read, and the verified bytes are the very bytes that are loaded.
+//! The host will run this native code, so it is trusted only if this host wrote it: a file ends with a MAC over its name
+//! and its content, by a key that only this user can read, and the file that was verified is the open file that is loaded.
 //! A file that is corrupt, foreign, renamed or old is removed and compiled again.
 //!
 //! ```text
@@ -9,11 +9,15 @@
 //! BASE/compiled/NAME.tried     code that was compiled for a trial only
 //! ```
 //!
-//! Each kind has a [share](hotshoe_core::flow::disk_share) of the directory's bytes. No file is mapped into the process, so
-//! removing one ends nothing; that of an active revision stays all the same, or the next start would need the compiler.
+//! A file is mapped into the process, so that code which does not run takes no memory: it is never written in place, and
+//! one that is removed stays mapped. Who could write to a mapped file could also read the key beside it, and sign.
+//!
+//! Each kind has a [share](hotshoe_core::flow::disk_share) of the directory's bytes. The file of an active revision stays, or
+//! the next start would need the compiler.
 
-use std::fs;
-use std::io::{self, Read};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -29,10 +33,10 @@ use crate::sandbox::volume;
 use hotshoe_core::flow::disk_share::{Share, Stored, make_room};
 use hotshoe_core::model::limits::Size;
 
-/// Begins every file; its version is raised when the layout changes.
-const MAGIC: &[u8; 8] = b"HOTSHOE1";
+/// Follows the code in every file, for what is mapped begins a page; its version is raised when the layout changes.
+const MAGIC: &[u8; 8] = b"HOTSHOE2";
 /// Length of magic and MAC, bytes.
-const HEADER: usize = 8 + 32;
+const TRAILER: usize = 8 + 32;
 const KEY_FILE: &str = "key";
 
 /// Why a component is loaded, which decides how long its code is kept.
@@ -101,33 +105,32 @@ impl CodeCache {
     }
 
     /// Returns the code of this name, if it is intact, our own and at most `most` bytes.
-    pub(super) fn get(&self, name: &str, most: Size, purpose: Purpose) -> Option<Vec<u8>> {
+    pub(super) fn get(&self, name: &str, most: Size, purpose: Purpose) -> Option<VerifiedCode> {
         Purpose::ALL.into_iter().find_map(|kept| self.get_from(kept, name, most, purpose))
     }
 
-    fn get_from(&self, kept: Purpose, name: &str, most: Size, purpose: Purpose) -> Option<Vec<u8>> {
+    fn get_from(&self, kept: Purpose, name: &str, most: Size, purpose: Purpose) -> Option<VerifiedCode> {
         let path = self.path(name, kept);
-        // Read once: what is verified cannot be replaced before it is loaded.
-        let mut bytes = match safe_file::read_whole(&path, Size(most.0.saturating_add(HEADER as u64))) {
-            Ok(Some(bytes)) if self.verify(name, &bytes).is_some() => bytes,
-            // Larger than this plugin may have, but maybe not for another plugin of the same component.
-            Ok(None) => return None,
+        let most = Size(most.0.saturating_add(TRAILER as u64));
+        let code = match safe_file::open(&path).and_then(|file| self.verify(name, file, most)) {
+            Ok(Verdict::Intact(code)) => code,
+            // Maybe not too large for another plugin of the same component.
+            Ok(Verdict::TooLarge) => return None,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-            Ok(Some(_)) | Err(_) => {
+            Ok(Verdict::Foreign) | Err(_) => {
                 tracing::warn!(file = %path.display(), "compiled component is corrupt or foreign; compiling again");
                 let _ = fs::remove_file(&path);
                 return None;
             }
         };
-        self.note_used(&path, name, (kept, purpose), bytes.len() as u64);
-        bytes.drain(..HEADER);
-        Some(bytes)
+        self.note_used(&code.file, &path, name, (kept, purpose), code.length + TRAILER as u64);
+        Some(code)
     }
 
     /// Marks a file as used now. What was tried and is to be active now has room made for it among such code. A failure
     /// costs a compilation later.
-    fn note_used(&self, path: &Path, name: &str, (kept, purpose): (Purpose, Purpose), length: u64) {
-        let _ = safe_file::open(path).and_then(|file| file.set_modified(SystemTime::now()));
+    fn note_used(&self, file: &File, path: &Path, name: &str, (kept, purpose): (Purpose, Purpose), length: u64) {
+        let _ = file.set_modified(SystemTime::now());
         if (kept, purpose) == (Purpose::Trial, Purpose::Activation) {
             let _turn = self.turn.lock();
             self.make_room(purpose, length);
@@ -142,12 +145,14 @@ impl CodeCache {
     pub(super) fn put(&self, name: &str, code: &[u8], purpose: Purpose) -> io::Result<()> {
         let _turn = self.turn.lock();
         self.restore()?;
-        if !self.make_room(purpose, (HEADER + code.len()) as u64) && purpose == Purpose::Trial {
+        if !self.make_room(purpose, (TRAILER + code.len()) as u64) && purpose == Purpose::Trial {
             return Ok(());
         }
-        let mac = self.mac(name, code).finalize().into_bytes();
+        let mut mac = self.mac(name);
+        mac.update(code);
+        let mac = mac.finalize().into_bytes();
         let path = self.path(name, purpose);
-        let write = || safe_file::replace(&path, safe_file::PRIVATE, &[MAGIC, &mac, code]);
+        let write = || safe_file::replace(&path, safe_file::PRIVATE, &[code, MAGIC, &mac]);
         match write() {
             Err(error) if volume::is_full(&error) && purpose == Purpose::Activation => {
                 remove(self.stored(Purpose::Trial));
@@ -204,19 +209,74 @@ impl CodeCache {
         self.dir.join(name).with_extension(purpose.extension())
     }
 
-    fn verify(&self, name: &str, bytes: &[u8]) -> Option<()> {
-        let (header, code) = bytes.split_at_checked(HEADER)?;
-        let mac = header.strip_prefix(MAGIC)?;
-        self.mac(name, code).verify_slice(mac).ok()
+    /// Reads the whole file once and checks its trailer.
+    fn verify(&self, name: &str, file: File, most: Size) -> io::Result<Verdict> {
+        let size = file.metadata()?.len();
+        if size > most.0 {
+            return Ok(Verdict::TooLarge);
+        }
+        let Some(length) = size.checked_sub(TRAILER as u64) else { return Ok(Verdict::Foreign) };
+        let mut mac = self.mac(name);
+        let read = io::copy(&mut (&file).take(length), &mut Absorbed(&mut mac))?;
+        let mut trailer = Vec::with_capacity(TRAILER);
+        (&file).take(TRAILER as u64 + 1).read_to_end(&mut trailer)?;
+        let is_own = trailer.strip_prefix(MAGIC).is_some_and(|is| mac.verify_slice(is).is_ok());
+        Ok(if read == length && is_own { Verdict::Intact(VerifiedCode { file, length }) } else { Verdict::Foreign })
     }
 
-    fn mac(&self, name: &str, code: &[u8]) -> Hmac<Sha256> {
+    /// Begins the MAC of the code of this name.
+    fn mac(&self, name: &str) -> Hmac<Sha256> {
         #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.key).expect("a key of 32 bytes");
         mac.update(name.as_bytes());
         mac.update(&[0]);
-        mac.update(code);
         mac
+    }
+}
+
+/// A file of code, open since before it was verified.
+#[derive(Debug)]
+pub(super) struct VerifiedCode {
+    file: File,
+    /// Bytes of code, which the trailer follows.
+    length: u64,
+}
+
+impl VerifiedCode {
+    /// Returns a path to this very file, whatever the name that it was opened by leads to by now. There is none where the
+    /// system has no `/proc`.
+    pub(super) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    }
+
+    /// Reads the code.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(super) fn read(&self) -> io::Result<Vec<u8>> {
+        (&self.file).rewind()?;
+        safe_file::read_up_to(&self.file, Size(self.length))
+    }
+}
+
+enum Verdict {
+    Intact(VerifiedCode),
+    TooLarge,
+    /// Neither whole nor written by this host under this name.
+    Foreign,
+}
+
+/// What is written goes into a MAC.
+struct Absorbed<'a>(&'a mut Hmac<Sha256>);
+
+impl Write for Absorbed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -257,7 +317,6 @@ fn plant_key(dir: &Path, key: &[u8; 32]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -272,6 +331,10 @@ mod tests {
         CodeCache::open(base, CACHE_BYTES)
     }
 
+    fn read(cache: &CodeCache, name: &str, most: Size, purpose: Purpose) -> Option<Vec<u8>> {
+        cache.get(name, most, purpose).map(|code| code.read().unwrap())
+    }
+
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().mode() & 0o777
     }
@@ -281,11 +344,11 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let cache = open(base.path()).unwrap();
         cache.put("a", b"code", ACTIVATION).unwrap();
-        assert_eq!(cache.get("a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
-        assert_eq!(open(base.path()).unwrap().get("a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
-        assert_eq!(cache.get("b", MOST, ACTIVATION), None);
+        assert_eq!(read(&cache, "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&open(base.path()).unwrap(), "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&cache, "b", MOST, ACTIVATION), None);
         fs::rename(cache.path("a", ACTIVATION), cache.path("b", ACTIVATION)).unwrap();
-        assert_eq!(cache.get("b", MOST, ACTIVATION), None);
+        assert_eq!(read(&cache, "b", MOST, ACTIVATION), None);
     }
 
     #[test]
@@ -297,8 +360,8 @@ mod tests {
         for lose in losses {
             lose().unwrap();
             cache.put("a", b"code", ACTIVATION).unwrap();
-            assert_eq!(cache.get("a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
-            assert_eq!(open(base.path()).unwrap().get("a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
+            assert_eq!(read(&cache, "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
+            assert_eq!(read(&open(base.path()).unwrap(), "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
             assert_eq!((mode(&cache.dir), mode(&key)), (0o700, 0o600));
         }
     }
@@ -326,15 +389,15 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[place] ^= 1;
             fs::write(cache.path("a", ACTIVATION), &bytes).unwrap();
-            assert_eq!(cache.get("a", MOST, ACTIVATION), None, "byte {place}");
+            assert_eq!(read(&cache, "a", MOST, ACTIVATION), None, "byte {place}");
             fs::write(cache.path("a", ACTIVATION), &whole[..place]).unwrap();
-            assert_eq!(cache.get("a", MOST, ACTIVATION), None, "cut at {place}");
+            assert_eq!(read(&cache, "a", MOST, ACTIVATION), None, "cut at {place}");
         }
         let other = tempfile::tempdir().unwrap();
         let foreign = open(other.path()).unwrap();
         foreign.put("a", b"code", ACTIVATION).unwrap();
         fs::copy(foreign.path("a", ACTIVATION), cache.path("a", ACTIVATION)).unwrap();
-        assert_eq!(cache.get("a", MOST, ACTIVATION), None);
+        assert_eq!(read(&cache, "a", MOST, ACTIVATION), None);
         assert!(!cache.path("a", ACTIVATION).exists());
     }
 
@@ -345,9 +408,9 @@ mod tests {
         for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
             let _ = fs::remove_file(cache.path("a", ACTIVATION));
             plant(&cache.path("a", ACTIVATION));
-            assert_eq!(cache.get("a", MOST, ACTIVATION), None, "{number}");
+            assert_eq!(read(&cache, "a", MOST, ACTIVATION), None, "{number}");
             cache.put("a", b"code", ACTIVATION).unwrap();
-            assert_eq!(cache.get("a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]), "{number}");
+            assert_eq!(read(&cache, "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]), "{number}");
         }
     }
 
@@ -356,8 +419,8 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let cache = open(base.path()).unwrap();
         cache.put("a", b"code", ACTIVATION).unwrap();
-        assert_eq!(cache.get("a", Size(3), ACTIVATION), None);
-        assert_eq!(cache.get("a", Size(4), ACTIVATION).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&cache, "a", Size(3), ACTIVATION), None);
+        assert_eq!(read(&cache, "a", Size(4), ACTIVATION).as_deref(), Some(&b"code"[..]));
     }
 
     #[test]
@@ -369,7 +432,7 @@ mod tests {
             fs::remove_file(&key).unwrap();
             plant(&key);
             let cache = open(base.path()).unwrap();
-            assert_eq!(cache.get("a", MOST, ACTIVATION), None, "{number}");
+            assert_eq!(read(&cache, "a", MOST, ACTIVATION), None, "{number}");
             assert_eq!((mode(&key), fs::read(&key).unwrap().len()), (0o600, 32), "{number}");
         }
     }
@@ -393,7 +456,7 @@ mod tests {
         cache.put("a", b"code", ACTIVATION).unwrap();
         fs::set_permissions(cache.dir.join(KEY_FILE), fs::Permissions::from_mode(0o644)).unwrap();
         let cache = open(base.path()).unwrap();
-        assert_eq!(cache.get("a", MOST, ACTIVATION), None);
+        assert_eq!(read(&cache, "a", MOST, ACTIVATION), None);
         assert_eq!(mode(&cache.dir.join(KEY_FILE)), 0o600);
     }
 
@@ -435,7 +498,7 @@ mod tests {
             put_at(&cache, &n.to_string(), ACTIVATION, n);
         }
         assert!(cache.get("0", MOST, TRIAL).is_some());
-        cache.put("large", &vec![0; 2 * BLOCK - HEADER], ACTIVATION).unwrap();
+        cache.put("large", &vec![0; 2 * BLOCK - TRAILER], ACTIVATION).unwrap();
         assert_eq!(names(&cache, ACTIVATION), ["0", "3", "4", "5", "large"]);
     }
 
@@ -493,11 +556,11 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let cache = small(base.path());
         cache.put("a", b"code", TRIAL).unwrap();
-        assert_eq!(cache.get("a", MOST, TRIAL).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&cache, "a", MOST, TRIAL).as_deref(), Some(&b"code"[..]));
         assert_eq!((names(&cache, ACTIVATION).len(), names(&cache, TRIAL).len()), (0, 1));
-        assert_eq!(cache.get("a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&cache, "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
         assert_eq!((names(&cache, ACTIVATION).len(), names(&cache, TRIAL).len()), (1, 0));
-        assert_eq!(cache.get("a", MOST, TRIAL).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&cache, "a", MOST, TRIAL).as_deref(), Some(&b"code"[..]));
     }
 
     #[test]

@@ -306,7 +306,7 @@ mod tests {
     /// Lets `child` take turns with calls of plugins, until `holds` or so many calls were made.
     async fn run_beside_calls(child: &Child, calls: usize, holds: impl Fn(Pid) -> bool) {
         let pid = pid_of(child);
-        let threads = Executor::start().unwrap();
+        let threads = Executor::start(|| ()).unwrap();
         let called = async {
             for _ in 0..calls {
                 threads.run(threads.lane(), || ()).await.unwrap();

@@ -14,6 +14,7 @@ use wasmtime::{Config, OptLevel, PoolingAllocationConfig, WasmFeatures};
 
 use crate::sandbox::bindings;
 use crate::sandbox::executor::{CALLS, Executor};
+use crate::sandbox::load::MappedCode;
 use crate::sandbox::store::{Sandbox, TICK};
 use hotshoe_core::model::limits::{INSTANCES, MEMORIES, MEMORY, TABLE_ELEMENTS, TABLES, WASM_STACK};
 
@@ -37,6 +38,7 @@ struct Inner {
     linker: Linker<Sandbox>,
     clock: Clock,
     executor: Executor,
+    mapped_code: Arc<MappedCode>,
 }
 
 impl Engine {
@@ -51,7 +53,10 @@ impl Engine {
         let wasm = wasmtime::Engine::new(&config).map_err(anyhow::Error::msg)?;
         let linker = bindings::linker(&wasm).map_err(anyhow::Error::msg)?;
         let clock = Clock::start(&wasm)?;
-        Ok(Self(Arc::new(Inner { wasm, linker, clock, executor: Executor::start()? })))
+        let mapped_code = Arc::<MappedCode>::default();
+        let idle = Arc::clone(&mapped_code);
+        let executor = Executor::start(move || idle.unmap_pages())?;
+        Ok(Self(Arc::new(Inner { wasm, linker, clock, executor, mapped_code })))
     }
 
     /// Whether any plugin is called now, or waits to be called.
@@ -81,6 +86,10 @@ impl Engine {
 
     pub(super) fn executor(&self) -> &Executor {
         &self.0.executor
+    }
+
+    pub(super) fn mapped_code(&self) -> &MappedCode {
+        &self.0.mapped_code
     }
 }
 

@@ -25,7 +25,7 @@ use crate::sandbox::descriptor;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::lanes::Lane;
-use crate::sandbox::load::Native;
+use crate::sandbox::load::{self, Native};
 use hotshoe_core::check::memory_share::{Account, Charge, Part};
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::digest::Digest;
@@ -85,14 +85,15 @@ impl Revision {
         let cached = run(engine, engine.executor().lane(), move || cached.cached(most));
         let (inspected, cached) = futures::try_join!(inspected, cached)?;
         let inspected = inspected?;
-        let component = match cached {
-            Some(component) => component,
+        let loaded = match cached {
+            Some(loaded) => loaded,
             None => inspected.compiled(native.clone(), engine, compiler, lane, &limits).await?,
         };
-        let code = charged(&component, memory)?;
-        let linked = Linked::new(engine.linker(), &component)
+        let code = charged(loaded.component(), memory)?;
+        let linked = Linked::new(engine.linker(), loaded.component())
             .map(Arc::new)
             .map_err(|error| LoadError::LoadFailed(words(&error)))?;
+        engine.mapped_code().add(&loaded, &linked);
         let descriptor = call::describe(engine, lane, &linked, &limits, memory)
             .await
             .map_err(|failed| LoadError::DescribeFailed(failed.to_string()))?;
@@ -172,7 +173,7 @@ impl Inspected {
         compiler: &Compiler,
         lane: Lane,
         limits: &Limits,
-    ) -> Result<Component, LoadError> {
+    ) -> Result<load::Loaded, LoadError> {
         let code = compiler.compile(self.candidate.bytes(), limits, engine.executor().others()).await?;
         run(engine, lane, move || native.compiled(&code)).await?
     }
