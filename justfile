@@ -194,20 +194,22 @@ deploy *arguments:
 undeploy *arguments:
     @{{ words }}; . deploy/cluster.sh; deploy/delete-parents.sh && kubectl delete --ignore-not-found -f deploy/install.yaml -f crds
 
-# Run the host here, under its own account, with a plugin: just run memcached CLUSTER=current
+# Run a host here, under its own account, with the Plugin objects of these plugins: just run memcached CLUSTER=current
 [group('run')]
 [no-exit-message]
 run *arguments:
     #!/usr/bin/env bash
     set -euo pipefail
-    {{ named }}
+    {{ words }}
+    {{ defaulted }}
+    names=()
+    while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "$1"); names+=("$name"); shift; done
     deploy/address-is-free.sh "$@"
     "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
-    "{{ hotshoe }}" build "plugins/$name"
-    "{{ hotshoe }}" rbac --offline "plugins/$name" >/dev/null
+    for name in "${names[@]}"; do "{{ hotshoe }}" build "plugins/$name"; done
     . deploy/cluster.sh
     deploy/install-crds.sh
-    exec deploy/run.sh "$name" "$@"
+    exec deploy/run.sh "${names[@]}" "$@"
 
 # Run a host here, under its own account, that follows the Plugin objects of the cluster: just host CLUSTER=current
 [group('run')]
@@ -220,13 +222,13 @@ host *arguments:
     "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
     . deploy/cluster.sh
     deploy/install-crds.sh
-    exec deploy/follow.sh "$@"
+    exec deploy/run.sh "$@"
 
-# Build a plugin, and apply its rights and its Plugin object for a host that follows such objects: just apply memcached
+# Build plugins, and apply their rights and their Plugin objects for a host that runs: just apply memcached nginx
 [group('run')]
 [no-exit-message]
 apply *arguments: build-host
-    @{{ named }}; "{{ hotshoe }}" build "plugins/$name"; . deploy/cluster.sh; "{{ hotshoe }}" rbac --plugin-only "plugins/$name" | kubectl apply -f - && kubectl apply -f "plugins/$name/plugin.yaml"
+    @{{ words }}; {{ defaulted }}; for name in "$@"; do deploy/plugin.sh "$name" >/dev/null; "{{ hotshoe }}" build "plugins/$name"; done; . deploy/cluster.sh; deploy/apply.sh "$@"
 
 # Build a plugin again and have the running host activate it; with --dry-run, only show what would change
 [group('run')]

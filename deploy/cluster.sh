@@ -32,7 +32,7 @@ use_local() {
     local_cluster=yes
     [ -z "${deploys:-}" ] || printf 'note: %s\n  next: %s\n' \
         'the local control plane runs no containers: what is deployed there is stored, and nothing decides' \
-        '`just run` starts a host on this machine for it; `just deploy CLUSTER=CONTEXT` deploys to a cluster of your kubeconfig' >&2
+        '`just host` starts a host on this machine for it; `just deploy CLUSTER=CONTEXT` deploys to a cluster of your kubeconfig' >&2
     "$root/tests/control-plane/build.sh"
     control-plane status >/dev/null 2>&1 || control-plane up >&2
     export KUBECONFIG="${HOTSHOE_CONTROL_PLANE_DIR:-$root/target/control-plane/default}/kubeconfig"

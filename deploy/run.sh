@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
-# What `just host` does: runs a host on this machine that follows the Plugin objects of the cluster of $KUBECONFIG, under
-# the host's own account. The log goes to standard error and to target/run/hotshoe.log.
-# Usage: deploy/follow.sh [option of `hotshoe run`…]
+# What `just host` and `just run` do: runs a host on this machine that follows the Plugin objects of the cluster of
+# $KUBECONFIG, under the host's own account, and applies the objects of the plugins that are named. The log goes to
+# standard error and to target/run/hotshoe.log.
+# Usage: deploy/run.sh [NAME of a plugin in plugins/…] [option of `hotshoe run`…]
+# Example: deploy/run.sh memcached nginx --listen 127.0.0.1:8081
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 run=$PWD/target/run
+plugins=()
+while [[ ${1:--} != -* ]]; do plugins+=("$1") && shift; done
+secure=
+[[ " $* " != *' --metrics-secure '* ]] || secure=--metrics-secure
+
 mkdir -p "$run"
-target/release/hotshoe rbac --host-only >"$run/rbac.yaml"
+target/release/hotshoe rbac --host-only $secure >"$run/rbac.yaml"
 deploy/local-account.sh "$KUBECONFIG" "$run/hotshoe.kubeconfig" "$run/rbac.yaml"
+[ ${#plugins[@]} -eq 0 ] || deploy/apply.sh "${plugins[@]}"
 export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.4.36-alpine}"
 unset KUBECONFIG
 exec target/release/hotshoe run --kubeconfig "$run/hotshoe.kubeconfig" --files-dir "$PWD" "$@" \

@@ -103,6 +103,12 @@ await() {
 # The component that decides, by the digits that people compare.
 decides() { hotshoe status | awk '$1 == "memcached" { print $4 }'; }
 
+# Gives a plugin its account and the rights of its grant.
+grant() {
+    show hotshoe rbac --plugin-only "$1"
+    hotshoe rbac --plugin-only "$1" | kubectl apply -f - >/dev/null
+}
+
 # One field of one object.
 field() { kubectl get "$1" "$2" -o "jsonpath=$3"; }
 
@@ -157,21 +163,22 @@ chmod 600 "$KUBECONFIG"
 kubectl config set-context --current --namespace $namespace >/dev/null
 run kubectl get nodes
 
-step 'The kind Memcached, and an account for the host'
+step 'The kinds Plugin and Memcached, and an account for the host'
 say 'The host is no administrator: it watches, and what it writes it writes as the account of the' \
     'plugin. So it cannot create a Deployment itself. By hand: just install'
 run kubectl apply -f crds
 kubectl wait --for=condition=Established --timeout=${patience}s --recursive=false -f crds >/dev/null
-run deploy/local-account.sh "$KUBECONFIG" "$demo/hotshoe.kubeconfig"
+show hotshoe rbac --host-only
+hotshoe rbac --host-only >"$demo/rbac.yaml"
+run deploy/local-account.sh "$KUBECONFIG" "$demo/hotshoe.kubeconfig" "$demo/rbac.yaml"
 run kubectl auth whoami --kubeconfig "$demo/hotshoe.kubeconfig" -o jsonpath='{.status.userInfo.username}{"\n"}'
 show kubectl auth can-i create deployments --kubeconfig "$demo/hotshoe.kubeconfig"
 may=$(kubectl auth can-i create deployments --kubeconfig "$demo/hotshoe.kubeconfig" || true)
 say "    $may"
 [ "$may" = no ] || fail 'the host may create Deployments under its own account'
 
-step 'The host, with the Memcached plugin'
-say 'The plugin is a WebAssembly component: a pure function without network, files or clock, that' \
-    'gets what was observed and answers what should be. By hand: just run'
+step 'The host'
+say 'It is installed once, and follows the Plugin objects of the cluster. There is none yet. By hand: just host'
 # A copy, to be changed below, with what was compiled: dependencies are not compiled again, and the
 # products of the copy never pass for those of the working tree.
 tar -C plugins --exclude=./target -cf - . | tar -C "$demo/plugins" -xf -
@@ -181,12 +188,21 @@ cp target/plugins/memcached.wasm "$plugin/memcached.wasm"
 export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.6-alpine}"
 # A cache of its own: the host remembers there what it rolled back, and would not activate it again.
 export HOTSHOE_SOCKET=$PWD/$demo/run/host.sock
-command=(hotshoe run --namespace $namespace --kubeconfig "$demo/hotshoe.kubeconfig" --cache "$demo/cache" --listen 127.0.0.1:0 "$plugin")
+command=(hotshoe run --namespace $namespace --kubeconfig "$demo/hotshoe.kubeconfig" --cache "$demo/cache" --listen 127.0.0.1:0 --files-dir "$demo")
 show "${command[@]}"
 "${command[@]}" >"$log" 2>&1 &
 host=$!
 await 'the host is ready' '*' hotshoe status
 sed 's/^/    /' "$log"
+
+step 'A Plugin'
+say 'A plugin is a WebAssembly component: a pure function without network, files or clock, that gets what was' \
+    'observed and answers what should be. Its Plugin object says what it may do, and where the component is: in a' \
+    'registry, in a ConfigMap or, here, in a file that the host follows. By hand: just apply'
+grant "$plugin"
+run kubectl apply -f "$plugin/plugin.yaml"
+run kubectl wait plugin/memcached --for=condition=Ready --timeout=${patience}s
+run kubectl get plugins
 run hotshoe status
 
 step 'A Memcached'
@@ -236,7 +252,7 @@ step 'Another plugin, while the host runs'
 say 'Now it is activated: no restart, no watch opened again, no Pod touched. By hand: just reload'
 pods=$(kubectl get pods -o name | sort)
 run mv "$demo/new.wasm" "$plugin/memcached.wasm"
-run hotshoe reload memcached
+run hotshoe reload memcached # which waits until it is, or says why not
 await 'the new plugin says so in the status' '*says the new plugin' says
 await 'the new plugin says so in the log' '*the new plugin decides*' grep 'the new plugin decides' "$log"
 run kubectl get memcached $sample -o jsonpath="{.$available.message}{\"\n\"}"
@@ -312,26 +328,18 @@ run kubectl get events --field-selector involvedObject.kind=Memcached
 
 step 'Three operators in one host: Rust, Python and JavaScript'
 say 'Beside Memcached, the nginx operator in Python, and one in JavaScript that is not there yet: `hotshoe new`' \
-    'makes a complete project of it. One process runs all three; each writes as an account of its own.'
-kill "$host"
-wait "$host" || true
-host=
+    'makes a complete project of it. Both are added to the host that runs; each writes as an account of its own.'
 operator=$demo/operator
 run hotshoe new shop --yes --lang js --kind Shop --image nginx:1.27 --into "$operator" --sdk plugins/sdk-js
 run hotshoe build "$operator/plugins/shop"
+run cp target/plugins/nginx-python.wasm "$operator/target/plugins/shop.wasm" "$demo/"
 run kubectl apply -f "$operator/crds"
 kubectl wait --for=condition=Established --timeout=${patience}s --recursive=false -f "$operator/crds" >/dev/null
-cp target/plugins/memcached.wasm "$plugin/memcached.wasm"
-folders=("$plugin" plugins/nginx-python "$operator/plugins/shop")
-show hotshoe rbac "${folders[@]}"
-hotshoe rbac "${folders[@]}" >"$demo/rbac.yaml"
-run deploy/local-account.sh "$KUBECONFIG" "$demo/hotshoe.kubeconfig" "$demo/rbac.yaml"
-log=$demo/operators.log
-command=(hotshoe run --namespace $namespace --kubeconfig "$demo/hotshoe.kubeconfig" --cache "$demo/cache" --listen 127.0.0.1:0 "${folders[@]}")
-show "${command[@]}"
-"${command[@]}" >"$log" 2>&1 &
-host=$!
-await 'the host is ready' '*' hotshoe status
+for folder in plugins/nginx-python "$operator/plugins/shop"; do
+    grant "$folder"
+    run kubectl apply -f "$folder/plugin.yaml"
+done
+run kubectl wait plugins --all --for=condition=Ready --timeout=${patience}s
 run kubectl apply -f crds/samples/cache_v1alpha1_memcached.yaml -f crds/samples/web_v1_nginxserver.yaml -f "$operator/crds/samples"
 for object in memcached/$sample nginxserver/example-nginx shop/shop-sample; do
     run kubectl wait "$object" --for=condition=Available --timeout=${patience}s
@@ -341,6 +349,9 @@ run hotshoe status
 say 'Each object is deleted by its operator too.'
 run kubectl delete memcached,nginxserver,shop --all --timeout=${patience}s
 await 'their children are gone' '' kubectl get deployment,service,pod --output name
+say 'And so is an operator: its object is deleted, the others go on.'
+run kubectl delete plugin shop --timeout=${patience}s
+run kubectl get plugins
 
 step 'What is left'
 if [ -n "${KEEP:-}" ]; then
@@ -351,6 +362,7 @@ if [ -n "${KEEP:-}" ]; then
         "    kill $host"
     [ -z "${local_cluster:-}" ] || say "    $(command -v control-plane) down --dir $PWD/$demo/control-plane"
 else
+    kubectl delete plugin memcached nginx-python --timeout=${patience}s >/dev/null
     kubectl delete namespace $namespace --wait=false >/dev/null
     say 'Nothing runs any more. To go on by hand, with a control plane that stays:' \
         '    just up' \

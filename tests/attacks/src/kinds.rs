@@ -37,6 +37,7 @@ kinds! {
     CANARY_FAULT = "canaries.example.com" / "v1" "Fault" "faults";
     UNSERVED_FAULT = "unserved.example.com" / "v1" "Fault" "faults";
     STATUSLESS_FAULT = "statless.example.com" / "v1" "Fault" "faults";
+    REMOVED_FAULT = "crdsgone.example.com" / "v1" "Fault" "faults";
     BACKUP = "batch.example.com" / "v1alpha1" "Backup" "backups";
     ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
     DOOR = "fixtures.example.com" / "v1" "Door" "doors";
@@ -72,6 +73,8 @@ kinds! {
     LEASE = "coordination.k8s.io" / "v1" "Lease" "leases";
     PLUGIN = "hotshoe.dev" / "v1alpha1" "Plugin" "plugins";
     CRD = "apiextensions.k8s.io" / "v1" "CustomResourceDefinition" "customresourcedefinitions";
+    FLOW_SCHEMA = "flowcontrol.apiserver.k8s.io" / "v1" "FlowSchema" "flowschemas";
+    PRIORITY_LEVEL = "flowcontrol.apiserver.k8s.io" / "v1" "PriorityLevelConfiguration" "prioritylevelconfigurations";
 }
 
 impl Kind {

@@ -3,6 +3,7 @@
 mod applied;
 mod claims;
 mod control;
+mod gone;
 mod images;
 mod remembered;
 mod removal;

@@ -14,7 +14,6 @@ mod orphaned;
 mod ports;
 mod reporting;
 mod restart;
-mod rights;
 mod stalled;
 mod timers;
 mod unserved;

@@ -1,0 +1,169 @@
+//! What a plugin needs goes while it serves, and comes back: a condition says what is missing, nothing is asked in a hot
+//! loop, and the plugin serves on by itself.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+use hotshoe_tests::control_plane::SYSTEM;
+use hotshoe_tests::guests::reworded;
+use hotshoe_tests::kinds::{CRD, FAULT, FLOW_SCHEMA, MEMCACHED, PRIORITY_LEVEL, REMOVED_FAULT};
+use hotshoe_tests::scene::said;
+use hotshoe_tests::{Registry, Scene, guests, memcached, repository, run};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::images::push;
+use super::rig::{Guest, Rig, file};
+use crate::faults::{fault, install_faults_of};
+
+/// The plugin that fails as it is told, for parents of a kind whose definition is this test's alone.
+async fn with_own_kind(rig: &Rig) -> Guest {
+    let definition = std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD");
+    install_faults_of(rig.scene.plane, REMOVED_FAULT.group, &definition).await;
+    let guest = rig.faulty("gone").await;
+    guest.folder.edit(FAULT.group, REMOVED_FAULT.group);
+    guest.folder.put(&reworded(guest.folder.original(), FAULT.group, REMOVED_FAULT.group));
+    rig.grant(&guest).await;
+    guest
+}
+
+#[test]
+fn a_definition_that_is_removed_and_comes_back_costs_no_other_plugin_anything() {
+    run(async {
+        let rig = Rig::new("gone").await;
+        let (guest, other) = (with_own_kind(&rig).await, rig.memcached("beside").await);
+        rig.apply(&guest).await;
+        rig.apply(&other).await;
+        rig.until_ready(&guest).await;
+        rig.until_ready(&other).await;
+        let mut object = fault("one", "");
+        object["apiVersion"] = REMOVED_FAULT.api_version().into();
+        rig.scene.create(object.clone()).await;
+        rig.scene.until_object(&REMOVED_FAULT, "one", "is served", |one| said(one, "Kept").0 == "True").await;
+
+        let crd = format!("faults.{}", REMOVED_FAULT.group);
+        // Its objects go with it, and their finalizer is removed first.
+        rig.scene.person.delete(&CRD, "", &crd).await.expect("the definition is there");
+        rig.scene
+            .until("the definition is gone", async || match rig.scene.person.get(&CRD, "", &crd).await {
+                Err(refused) if refused.code == 404 => Ok(()),
+                answer => Err(format!("{answer:?}")),
+            })
+            .await;
+        let missing = rig.until(&guest, "says that it is not ready", |object| said(object, "Ready").0 == "False").await;
+        let (_, reason, message) = said(&missing, "Ready");
+        assert!(message.contains("Fault.crdsgone.example.com"), "{reason}: {message}");
+        rig.scene.create(memcached("served", 1)).await;
+        rig.scene.available("served").await;
+        rig.until_ready(&other).await;
+
+        let definition = std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD");
+        install_faults_of(rig.scene.plane, REMOVED_FAULT.group, &definition).await;
+        rig.until_ready(&guest).await;
+        rig.scene.create(object).await;
+        rig.scene.until_object(&REMOVED_FAULT, "one", "is served again", |one| said(one, "Kept").0 == "True").await;
+    });
+}
+
+#[test]
+fn a_revision_that_neither_the_cache_nor_the_registry_has_is_named_and_the_active_one_stays() {
+    run(async {
+        let (mut rig, registry, docker) =
+            (Rig::new("lost").await, Registry::start(), TempDir::new().expect("a folder"));
+        let guest = rig.memcached("lost").await;
+        let image = push(&registry, guest.folder.original(), "1", docker.path());
+        rig.create(&rig.object(&guest, json!({ "oci": image, "interval": "10s" }))).await;
+        let first = rig.until_ready(&guest).await;
+        push(&registry, &guests::reworded(guest.folder.original(), "0.1.0", "0.1.1"), "1", docker.path());
+        let is_second = |object: &Value| {
+            object["status"]["digest"] != first["status"]["digest"] && said(object, "Ready").0 == "True"
+        };
+        let second = rig.until(&guest, "has the second revision", is_second).await;
+        // The host that comes then has neither.
+        rig.replace_host().await;
+        rig.until_ready(&guest).await;
+        rig.merge(&guest, json!({ "spec": { "revision": first["status"]["digest"] } })).await;
+        let stalled = rig.until_said(&guest, "Stalled", "True", "RevisionUnavailable").await;
+        let (_, _, message) = said(&stalled, "Stalled");
+        assert!(message.contains("not kept any more"), "{message}");
+        assert_eq!(stalled["status"]["digest"], second["status"]["digest"]);
+        rig.scene.create(memcached("served", 1)).await;
+        rig.scene.available("served").await;
+        rig.merge(&guest, json!({ "spec": { "revision": null } })).await;
+        rig.until(&guest, "is well", |object| said(object, "Stalled").0 == "False").await;
+    });
+}
+
+/// Has the API server answer all requests of an account with 429, by its own flow control.
+async fn throttle(rig: &Rig, account: &str) {
+    let level = json!({
+        "apiVersion": PRIORITY_LEVEL.api_version(), "kind": PRIORITY_LEVEL.kind, "metadata": { "name": account },
+        "spec": { "type": "Limited", "limited": {
+            "nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0,
+            "limitResponse": { "type": "Reject" },
+        } },
+    });
+    let schema = json!({
+        "apiVersion": FLOW_SCHEMA.api_version(), "kind": FLOW_SCHEMA.kind, "metadata": { "name": account },
+        "spec": {
+            "priorityLevelConfiguration": { "name": account }, "matchingPrecedence": 1,
+            "rules": [{
+                "subjects": [{ "kind": "ServiceAccount", "serviceAccount": { "namespace": SYSTEM, "name": account } }],
+                "resourceRules": [{
+                    "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": true,
+                }],
+            }],
+        },
+    });
+    rig.create(&level).await;
+    rig.create(&schema).await;
+}
+
+#[test]
+fn an_account_that_the_api_server_throttles_is_served_at_its_pace_and_delays_no_other() {
+    run(async {
+        let rig = Rig::new("throttled").await;
+        let [guest, other] = [rig.memcached("throttled").await, rig.memcached("quick").await];
+        for (guest, of) in [(&guest, "throttled"), (&other, "quick")] {
+            let parents = format!("    kind: Memcached\n    selector: {{matchLabels: {{of: {of}}}}}\n");
+            guest.folder.edit("    kind: Memcached\n", &parents);
+            rig.create(&rig.object(guest, file(guest))).await;
+            rig.until_ready(guest).await;
+        }
+        throttle(&rig, &guest.name).await;
+        let labelled = |name: &str, of: &str| {
+            let mut object = memcached(name, 1);
+            object["metadata"]["labels"] = json!({ "of": of });
+            object
+        };
+        rig.scene.create(labelled("slow", "throttled")).await;
+        // The API server takes a moment to act on it.
+        let size = Cell::new(1);
+        rig.scene
+            .until("the API server refuses what the plugin writes", async || {
+                size.set(3 - size.get());
+                rig.scene.merge(&MEMCACHED, "slow", json!({ "spec": { "size": size.get() } })).await;
+                let refused = refused(&rig.scene).await;
+                if refused > 0 { Ok(()) } else { Err("nothing is refused".to_owned()) }
+            })
+            .await;
+        rig.scene.until_said_of(&MEMCACHED, "slow", "Reconciled", "False", "TooManyRequests").await;
+        let (began, before) = (Instant::now(), refused(&rig.scene).await);
+        rig.scene.create(labelled("quick", "quick")).await;
+        rig.scene.available("quick").await;
+        rig.scene.event("slow", "TooManyRequests", "").await;
+        let most = 10.0 * began.elapsed().as_secs_f64().max(1.0);
+        let since = refused(&rig.scene).await - before;
+        assert!(since as f64 <= most, "{since} requests were refused where at most {most} may be tried");
+        rig.until_ready(&other).await;
+
+        rig.scene.person.delete(&FLOW_SCHEMA, "", &guest.name).await.expect("the rule is there");
+        rig.scene.person.delete(&PRIORITY_LEVEL, "", &guest.name).await.expect("the level is there");
+        rig.scene.available("slow").await;
+    });
+}
+
+/// How many writes in the test's namespace were refused for there were too many.
+async fn refused(scene: &Scene) -> usize {
+    scene.recorded_writes().await.iter().filter(|write| write.code == 429).count()
+}
