@@ -29,6 +29,8 @@ pub(super) enum Attempt {
     Signal,
     /// Start another program.
     Program,
+    /// Name this thread, by the system call that the allocator names memory with.
+    Name,
 }
 
 impl Attempt {
@@ -44,6 +46,7 @@ impl Attempt {
             Self::Listen => TcpListener::bind("127.0.0.1:0").map(drop),
             Self::Signal => kill_process(host, Signal::CONT).map_err(io::Error::from),
             Self::Program => Command::new("/proc/self/exe").arg("version").spawn().map(drop),
+            Self::Name => rustix::thread::set_name(c"compiler").map_err(io::Error::from),
         };
         Ok(done?)
     }

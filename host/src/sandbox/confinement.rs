@@ -170,6 +170,8 @@ const REFUSED: &[i64] = &[
     libc::SYS_ioctl,
     libc::SYS_lseek,
     libc::SYS_getcwd,
+    // The allocator gives a name to each large piece of memory that it takes, as for a large component.
+    libc::SYS_prctl,
     libc::SYS_sched_getaffinity,
     libc::SYS_sysinfo,
     libc::SYS_uname,

@@ -44,6 +44,14 @@ fn a_compiler_opens_no_file_has_no_socket_and_reaches_no_other_process() {
     }
 }
 
+/// The allocator asks for that when a large component needs more memory, and not before.
+#[test]
+fn what_the_allocator_asks_of_the_system_does_not_end_a_compiler() {
+    let output = attempt("name");
+    assert_eq!(output.status.signal(), None, "{output:?}");
+    assert!(missing().is_empty() <= !output.status.success(), "{output:?}");
+}
+
 #[test]
 fn a_process_that_pulls_has_the_network_and_no_file_program_or_other_process() {
     let missing = attempt_of(process::VERB, "nothing");

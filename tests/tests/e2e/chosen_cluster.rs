@@ -136,5 +136,5 @@ fn a_deployment_to_the_local_control_plane_first_warns_that_no_container_runs_th
     let said =
         scene.acts_on(&[("HOTSHOE_CLUSTER", Path::new("local")), ("deploys", Path::new("yes"))], "https://127.0.0.1");
     assert!(said.starts_with("note: the local control plane runs no containers"), "{said}");
-    assert!(said.contains("just run") && said.contains("just deploy CLUSTER="), "{said}");
+    assert!(said.contains("just host") && said.contains("just deploy CLUSTER="), "{said}");
 }
