@@ -86,7 +86,7 @@ new *arguments: build-host
 build-plugin *name: build-host
     @{{ named }}; "{{ hotshoe }}" build "plugins/$name" "$@"
 
-# Write what is generated and committed: crds/, deploy/rbac.yaml and deploy/install.yaml
+# Write what is generated and committed: crds/, and all but host.yaml in deploy/
 [group('build')]
 crds: (generated "crds" "deploy")
 
@@ -169,6 +169,7 @@ install *arguments:
 uninstall *arguments:
     @{{ words }}; . deploy/cluster.sh; deploy/delete-parents.sh && kubectl delete --ignore-not-found -f crds
 
+# With --objects the host follows Plugin objects, which `just apply` applies; otherwise it has the plugins of deploy/host.yaml.
 # Apply the CRDs and the host, and wait until it is ready: just deploy CLUSTER=current IMG=registry/hotshoe:1
 [group('cluster')]
 [no-exit-message]
@@ -177,6 +178,12 @@ deploy *arguments:
     set -euo pipefail
     IMG={{ quote(IMG) }}
     {{ words }}
+    manifest=deploy/install.yaml
+    case ${1:-} in
+    '') ;;
+    --objects) manifest=deploy/install-objects.yaml ;;
+    *) echo "error: just deploy knows --objects, CLUSTER= and IMG=, and not $1; nothing was changed" >&2 && exit 2 ;;
+    esac
     deploys=yes
     . deploy/cluster.sh
     deploy/install-crds.sh
@@ -185,7 +192,7 @@ deploy *arguments:
         image=$(kubectl get deployment hotshoe --namespace hotshoe-system --ignore-not-found -o jsonpath='{.spec.template.spec.containers[?(@.name=="hotshoe")].image}')
         [ -z "$image" ] || echo "the image stays the one that is deployed, $image; name another with IMG=" >&2
     fi
-    sed -E "s|^( *image: ).*|\1${image:-{{ default_image }}}|" deploy/install.yaml | kubectl apply -f -
+    sed -E "s|^( *image: ).*|\1${image:-{{ default_image }}}|" "$manifest" | kubectl apply -f -
     kubectl rollout status --namespace hotshoe-system --timeout=120s deployment/hotshoe
 
 # Have the host finish every object, then remove it and the CRDs
@@ -466,6 +473,12 @@ bench-fleet *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench
     @"target/{{ target }}/release/hotshoe-bench" fleet "$@"
 
+# Measure the take-over by another host after kill -9 under load, and that two never write at once; each figure is printed with its target
+[group('test')]
+bench-failover *arguments: build control-plane
+    cargo build {{ cargo }} -p hotshoe-bench
+    @"target/{{ target }}/release/hotshoe-bench" failover "$@"
+
 # Measure what another component costs while the host runs, and that nothing is lost; each figure is printed with its target
 [group('test')]
 bench-swap *arguments: build control-plane
@@ -510,6 +523,7 @@ generated crds deploy: build-host
     @"{{ hotshoe }}" rbac --offline {{ deployed }} {{ deployed_options }} >"$2/rbac.yaml.new"
     @mv "$2/rbac.yaml.new" "$2/rbac.yaml"
     @deploy/render.sh {{ version }} "$2/rbac.yaml" >"$2/install.yaml"
+    @deploy/render.sh {{ version }} <("{{ hotshoe }}" rbac --offline --host-only {{ deployed_options }}) objects "$1/hotshoe.dev_plugins.yaml" >"$2/install-objects.yaml"
 
 # Rust, its components and its targets; says nothing when all is there.
 [private]

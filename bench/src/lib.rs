@@ -15,6 +15,7 @@
 //! | `quick.rs`, `swap.rs` | which cells are run, in which order, and what is made of them |
 //! | `hostile.rs` | another run by itself: the host with a plugin that attacks the others |
 //! | `fleet.rs` | another run by itself: the memory of a host with many plugins |
+//! | `failover.rs` | another run by itself: two hosts of which one is killed again and again |
 //! | `kopf.rs` | another run by itself: the nginx plugin in Python beside kopf |
 //! | `decisions.rs` | another run by itself: one decision of the plugins in each language |
 //! | `rig.rs` | the host with converged CRs, to which components are offered |
@@ -35,6 +36,7 @@ pub mod behaviour;
 pub mod cells;
 pub mod client;
 pub mod decisions;
+pub mod failover;
 pub mod figure;
 pub mod fleet;
 pub mod hostile;

@@ -17,6 +17,7 @@ enum Args {
     Kopf(hotshoe_bench::kopf::Args),
     Decisions(hotshoe_bench::decisions::Args),
     Fleet(hotshoe_bench::fleet::Args),
+    Failover(hotshoe_bench::failover::Args),
 }
 
 /// A figure that is short of its target is a fact and no failure; a run without a result is one.
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
             Args::Kopf(kopf) => kopf.run().await,
             Args::Decisions(decisions) => decisions.run().await,
             Args::Fleet(fleet) => fleet.run().await,
+            Args::Failover(failover) => failover.run().await,
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -429,7 +429,9 @@ mod tests {
     async fn an_idle_thread_ends_and_another_is_started_when_there_is_work() {
         let rests = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&rests);
-        let executor = Executor::with_idle_time(Duration::ZERO, move || drop(counted.fetch_add(1, Ordering::SeqCst)));
+        let executor = Executor::with_idle_time(Duration::ZERO, move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+        });
         let executor = executor.unwrap();
         for rested in 1..=100 {
             while rests.load(Ordering::SeqCst) < rested {

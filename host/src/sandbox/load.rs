@@ -157,7 +157,8 @@ fn unmap_pages(mapped: &Component) {
 #[cfg(not(target_os = "linux"))]
 fn unmap_pages(_: &Component) {}
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::fs;
     use std::path::Path;

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use hotshoe_tests::control_plane::SYSTEM;
-use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, NETWORK_POLICY, POD};
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, NETWORK_POLICY, PLUGIN, POD};
 use hotshoe_tests::{ControlPlane, Host, Scene, memcached, repository};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::run_alone;
 
@@ -28,15 +29,18 @@ exec chroot $user "$root" /hotshoe "$@"
 "#;
 
 /// Applies what `just deploy` applies, and returns the host's Pod once it is ready.
-async fn deploy(plane: &ControlPlane) -> Value {
-    let manifest = std::fs::read_to_string(repository("deploy/install.yaml")).expect("deploy/install.yaml");
+async fn deploy(plane: &ControlPlane, manifest: &str) -> Value {
+    let manifest = std::fs::read_to_string(repository(manifest)).expect("the manifest");
     plane.person.apply_manifest(&manifest).await;
+    let deployment = plane.person.get(&DEPLOYMENT, SYSTEM, "hotshoe").await.expect("the Deployment");
+    let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
     let what = "the host's Pod is ready in the namespace that enforces `restricted`";
     hotshoe_tests::wait::until(what, hotshoe_tests::wait::PATIENCE, async || {
         let pods = plane.person.list(&POD, SYSTEM).await.map_err(|refused| refused.message)?;
         let is_ready = |pod: &&Value| {
             let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+            let is_true = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+            pod["spec"]["containers"][0]["args"] == *arguments && conditions.iter().any(is_true)
         };
         pods.iter().find(is_ready).cloned().ok_or_else(|| format!("{} Pods, none is ready", pods.len()))
     })
@@ -47,7 +51,7 @@ async fn deploy(plane: &ControlPlane) -> Value {
 fn the_manifests_are_accepted_and_the_pod_is_ready() {
     run_alone(async {
         let plane = ControlPlane::alone().await;
-        let pod = deploy(plane).await;
+        let pod = deploy(plane, "deploy/install.yaml").await;
         assert_eq!(pod["spec"]["serviceAccountName"], "hotshoe");
         // The Deployment counts its Pod a moment later.
         hotshoe_tests::wait::until("the Deployment counts it", hotshoe_tests::wait::PATIENCE, async || {
@@ -149,44 +153,86 @@ fn exec(host: &Host, user: &str, container: &Value, verb: &[&str]) -> (bool, Str
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
-#[test]
-fn the_program_serves_in_the_layout_of_its_image_with_the_account_of_its_pod() {
-    run_alone(async {
-        let plane = ControlPlane::alone().await;
-        let pod = deploy(plane).await;
-        let container = &pod["spec"]["containers"][0];
-        let (root, account) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+/// The program as it runs in its Pod.
+struct Running {
+    host: Host,
+    user: &'static str,
+    _files: [TempDir; 2],
+}
+
+impl Running {
+    /// Starts it, unless this machine does not allow that.
+    async fn start(scene: &mut Scene, container: &Value) -> Option<Self> {
+        let files = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
+        let [root, account] = &files;
         // The component is a build product, and the image takes it from where those are.
         hotshoe_tests::guests::product("plugins/memcached");
         lay_out(root.path());
-        project_account(plane, account.path()).await;
+        project_account(scene.plane, account.path()).await;
         let Some((mut command, user)) = unshare() else {
             eprintln!("skipped: this machine does not allow mounts (unshare --mount)");
-            return;
+            return None;
         };
         command.args(["sh", "-c", CONTAINER, "sh"]).arg(root.path()).arg(account.path()).arg(user);
         // As in the Pod, but for the ports, of which a machine has only one.
         let arguments = container["args"].as_array().expect("arguments");
         let arguments = arguments.iter().filter_map(Value::as_str);
         command.args(arguments.map(|argument| if argument.starts_with("0.0.0.0:") { "127.0.0.1:0" } else { argument }));
-        let server = plane.server();
+        let server = scene.plane.server();
         let (host, port) = server.trim_start_matches("https://").rsplit_once(':').expect("an address");
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").envs(environment(container));
         command.env("KUBERNETES_SERVICE_HOST", host).env("KUBERNETES_SERVICE_PORT", port);
-        let mut scene = Scene::new(plane, "in-cluster").await;
-        let mut host = Host::spawn(command);
+        let host = Host::spawn(command);
         scene.watch_log(&host);
         host.ready().await;
+        Some(Self { host, user, _files: files })
+    }
+}
+
+#[test]
+fn the_program_serves_in_the_layout_of_its_image_with_the_account_of_its_pod() {
+    run_alone(async {
+        let plane = ControlPlane::alone().await;
+        let pod = deploy(plane, "deploy/install.yaml").await;
+        let container = &pod["spec"]["containers"][0];
+        let mut scene = Scene::new(plane, "in-cluster").await;
+        let Some(mut pod) = Running::start(&mut scene, container).await else { return };
         scene.create(memcached("cache", 2)).await;
         scene.available("cache").await;
-        let (succeeded, said) = exec(&host, user, container, &["status"]);
+        let (succeeded, said) = exec(&pod.host, pod.user, container, &["status"]);
         assert!(succeeded && said.contains("memcached"), "as `kubectl exec` would: {said}");
         scene.delete(&MEMCACHED, "cache").await;
         scene.gone(&MEMCACHED, "cache").await;
-        let log = host.log();
+        let log = pod.host.log();
         let first: Value = serde_json::from_str(log.lines().next().expect("a line")).expect("lines of JSON");
         assert!(first["message"].as_str().is_some_and(|message| message.contains("in-cluster")), "{first}");
-        assert!(host.stop().success(), "a signal ends it politely");
-        assert_eq!(json!(host.ended().map(|status| status.success())), json!(true));
+        assert!(pod.host.stop().success(), "a signal ends it politely");
+        assert_eq!(json!(pod.host.ended().map(|status| status.success())), json!(true));
+    });
+}
+
+#[test]
+fn a_host_that_one_manifest_installs_serves_the_plugin_that_is_applied() {
+    run_alone(async {
+        let plane = ControlPlane::alone().await;
+        let pod = deploy(plane, "deploy/install-objects.yaml").await;
+        let mut scene = Scene::new(plane, "in-cluster").await;
+        let Some(pod) = Running::start(&mut scene, &pod["spec"]["containers"][0]).await else { return };
+        let folder = repository("plugins/memcached").display().to_string();
+        plane.apply_rights(&["--plugin-only", &folder], "hotshoe").await;
+        let plugin = std::fs::read_to_string(repository("plugins/memcached/plugin.yaml")).expect("plugin.yaml");
+        plane.person.apply_manifest(&plugin).await;
+        scene.create(memcached("cache", 2)).await;
+        scene.available("cache").await;
+        scene.delete(&MEMCACHED, "cache").await;
+        scene.gone(&MEMCACHED, "cache").await;
+        plane.person.delete(&PLUGIN, "", "memcached").await.expect("the Plugin is there");
+        scene
+            .until("the Plugin is gone", async || match plane.person.get(&PLUGIN, "", "memcached").await {
+                Err(refused) if refused.code == 404 => Ok(()),
+                answer => Err(format!("{answer:?}")),
+            })
+            .await;
+        drop(pod);
     });
 }

@@ -4,6 +4,7 @@
 mod commands;
 mod links;
 mod markdown;
+mod promises;
 mod reference;
 mod scratch;
 

@@ -1,0 +1,221 @@
+//! Two hosts that share a Lease, of which the one that works is killed again and again while objects change: how long
+//! until the other has served every change, and whether both ever wrote at once, by the API server's audit log.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::figure::Figure;
+use crate::figure::Target::{AtMost, Exactly};
+use crate::load::{create, each, name, resize};
+use crate::plane::{Manifests, Plane};
+use crate::process::Process;
+use crate::subject::Subject;
+use crate::{IMAGE, NAMESPACE, report, repository};
+
+/// How long a take-over may take.
+const TARGET: f64 = 15.0;
+/// After this long it is no take-over any more.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(100);
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/hotshoe-system/leases/hotshoe";
+/// Requests at once.
+const IN_FLIGHT: usize = 8;
+
+/// Measure the take-over after the host that works was killed, and look for writes of two hosts at once
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example: just bench-failover --kills 50")]
+pub struct Args {
+    /// How often the host that works is killed
+    #[arg(long, default_value_t = 50)]
+    kills: usize,
+    /// How many objects change meanwhile
+    #[arg(short = 'n', long, default_value_t = 50)]
+    parents: usize,
+    /// The host
+    #[arg(long, env = "HOTSHOE", value_name = "FILE", default_value_os_t = repository("target/release/hotshoe"))]
+    hotshoe: PathBuf,
+}
+
+impl Args {
+    /// Measures and prints the figures.
+    ///
+    /// # Errors
+    /// When a host does not start, or a change is not served at all.
+    pub async fn run(self) -> Result<()> {
+        ensure!(self.kills > 0 && self.parents > 0, "nothing is measured with 0 kills or parents");
+        println!("{}", report::on(self.parents, self.kills));
+        let plane = Plane::up(&Manifests { host: repository("deploy/rbac.yaml") }).await?;
+        let began = fs::metadata(plane.audit_log())?.len();
+        create(&plane.user, 0..self.parents, |_, _| ()).await?;
+        let cache = TempDir::new()?;
+        let mut hosts = Vec::new();
+        for slot in 0..2 {
+            hosts.push(Slot::new(&plane, &self.hotshoe, cache.path(), slot).await?);
+        }
+        self.served(&plane, 1, Instant::now()).await?;
+        let mut took = Vec::new();
+        for kill in 0..self.kills {
+            let holder = holder(&plane, &hosts).await?;
+            let size = if kill % 2 == 0 { 2 } else { 1 };
+            // Killed in the midst of the changes.
+            let changes = each(0..self.parents, IN_FLIGHT, |number| {
+                let plane = &plane;
+                async move { resize(&plane.user, &name(number), size).await }
+            });
+            let killed = async {
+                tokio::time::sleep(Duration::from_millis(kill as u64 % 50)).await;
+                hosts.get_mut(holder).context("a host of two")?.kill();
+                anyhow::Ok(Instant::now())
+            };
+            let (changed, killed) = tokio::join!(changes, killed);
+            changed?;
+            let seconds = self.served(&plane, size, killed?).await?;
+            println!("kill {} of {}: served again after {seconds:.1} s", kill + 1, self.kills);
+            took.push(seconds);
+            hosts.get_mut(holder).context("a host of two")?.start()?;
+        }
+        let figure = Figure::of("take-over-after-a-kill", "s", &took).context("no kill")?;
+        let longest = Figure::of("longest-take-over", "s", &[figure.max]).context("no kill")?.target(AtMost(TARGET));
+        println!("{figure} ({})\n{longest}", figure.range());
+        drop(hosts);
+        let writers = writers(plane.audit_log(), began)?;
+        let both =
+            Figure::of("writes-of-two-hosts-at-once", "", &[at_once(&writers, self.kills)]).context("no kill")?;
+        println!("{} ({} writes)", both.target(Exactly(0.0)), writers.len());
+        plane.down().await
+    }
+
+    /// Waits until every object has so many servers. Returns for how long, seconds since then.
+    async fn served(&self, plane: &Plane, size: i32, since: Instant) -> Result<f64> {
+        let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
+        loop {
+            let list = plane.admin.get(&path).await?;
+            let children = list.get("items").and_then(Value::as_array).context("a list")?;
+            let has_size =
+                |child: &&Value| child.pointer("/spec/replicas").and_then(Value::as_i64) == Some(size.into());
+            let served = children.iter().filter(has_size).count();
+            if served == self.parents {
+                return Ok(since.elapsed().as_secs_f64());
+            }
+            ensure!(since.elapsed() < PATIENCE, "{served} of {} are served", self.parents);
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// One of the two hosts, which is started again where it was killed, with the same credentials.
+struct Slot {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+    cache: PathBuf,
+    socket: PathBuf,
+    log: PathBuf,
+    process: Option<Process>,
+}
+
+impl Slot {
+    async fn new(plane: &Plane, program: &Path, cache: &Path, number: usize) -> Result<Self> {
+        // Another token, by which the audit log knows the host.
+        let kubeconfig = plane.file(&format!("host-{number}.kubeconfig"));
+        fs::copy(Subject::Host.kubeconfig(plane).await?, &kubeconfig)?;
+        let mut slot = Self {
+            program: program.to_owned(),
+            kubeconfig,
+            cache: cache.to_owned(),
+            socket: plane.file(&format!("socket-{number}/host")),
+            log: plane.file(&format!("host-{number}.log")),
+            process: None,
+        };
+        slot.start()?;
+        Ok(slot)
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let mut command = Command::new(&self.program);
+        command.arg("run").arg(repository("plugins/memcached")).args(["--listen", "127.0.0.1:0", "--kubeconfig"]);
+        command.arg(&self.kubeconfig).arg("--cache").arg(&self.cache).arg("--socket").arg(&self.socket);
+        command.env("MEMCACHED_IMAGE", IMAGE).env_remove("KUBECONFIG").env_remove("RUST_LOG");
+        self.process = Some(Process::start(command, self.log.clone())?);
+        Ok(())
+    }
+
+    /// Ends it as a crash does.
+    fn kill(&mut self) {
+        drop(self.process.take());
+    }
+
+    /// Whether it has said that it is this one.
+    fn is(&self, holder: &str) -> bool {
+        self.process.as_ref().is_some_and(|process| process.said().contains(&format!("host=\"{holder}\"")))
+    }
+}
+
+/// Returns which of the hosts holds the Lease.
+async fn holder(plane: &Plane, hosts: &[Slot]) -> Result<usize> {
+    let since = Instant::now();
+    loop {
+        let lease = plane.admin.get(LEASE).await?;
+        let holder = text(&lease, "/spec/holderIdentity").unwrap_or_default();
+        let works = |slot: &Slot| {
+            slot.is(holder) && slot.process.as_ref().is_some_and(|process| process.said().contains("holds the Lease"))
+        };
+        if let Some(found) = hosts.iter().position(works) {
+            return Ok(found);
+        }
+        if since.elapsed() > PATIENCE {
+            bail!("the Lease is held by {holder:?}, which is none of the hosts");
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer)?.as_str()
+}
+
+/// Returns by which credentials each write of children and parents was made, in the order in which they came in.
+fn writers(audit_log: &Path, began: u64) -> Result<Vec<String>> {
+    let log = fs::read(audit_log)?;
+    let log = String::from_utf8_lossy(log.get(usize::try_from(began)?..).unwrap_or_default()).into_owned();
+    let host = Subject::Host.user();
+    let mut writes: Vec<(String, String)> = log
+        .lines()
+        .filter_map(|line| {
+            let event: Value = serde_json::from_str(line).ok()?;
+            let resource = text(&event, "/objectRef/resource")?;
+            let is_write = matches!(text(&event, "/verb")?, "create" | "update" | "patch" | "delete");
+            let is_ours = text(&event, "/user/username")? == host && !matches!(resource, "leases" | "events");
+            let credential = text(&event, "/user/extra/authentication.kubernetes.io~1credential-id/0")?;
+            let at = text(&event, "/requestReceivedTimestamp")?;
+            (is_write && is_ours).then(|| (at.to_owned(), credential.to_owned()))
+        })
+        .collect();
+    writes.sort();
+    Ok(writes.into_iter().map(|(_, credential)| credential).collect())
+}
+
+/// Returns how often another host wrote than before without a kill between them: with one at a time, each kill makes one
+/// change of the writer.
+fn at_once(writers: &[String], kills: usize) -> f64 {
+    let changes = writers.windows(2).filter(|pair| pair.first() != pair.last()).count();
+    changes.saturating_sub(kills) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_that_comes_back_between_two_kills_is_one_at_once() {
+        let writers = |text: &str| text.chars().map(String::from).collect::<Vec<_>>();
+        assert_eq!(at_once(&writers("aaabbbaa"), 2), 0.0);
+        assert_eq!(at_once(&writers("aaababbaa"), 2), 2.0);
+        assert_eq!(at_once(&[], 2), 0.0);
+    }
+}

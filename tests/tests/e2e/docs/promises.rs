@@ -1,0 +1,52 @@
+//! What the page on security promises, a test holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use hotshoe_tests::repository;
+
+use super::read;
+
+/// The text of a page from one heading to the next of its level.
+fn section<'a>(page: &'a str, heading: &str) -> &'a str {
+    let (_, after) = page.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
+    after.split("\n## ").next().unwrap_or(after)
+}
+
+/// The promises: what is bold at the beginning of an item.
+fn promises(section: &str) -> BTreeSet<&str> {
+    let bold = section.lines().filter_map(|line| line.strip_prefix("- **")?.split_once("**"));
+    bold.map(|(promise, _)| promise.trim_end_matches('.')).collect()
+}
+
+/// The rows of a table with a promise and the tests of it.
+fn rows(section: &str) -> BTreeMap<&str, Vec<&str>> {
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
+    cells
+        .skip(1)
+        .map(|(promise, tests)| (promise, tests.split(", ").map(|test| test.trim_matches('`')).collect()))
+        .collect()
+}
+
+/// Every test of the repository, by name.
+fn tests() -> BTreeSet<String> {
+    let mut grep = Command::new("git");
+    grep.args(["grep", "-hA3", "--untracked", "-E", r"#\[(tokio::)?test\b", "--", "*.rs"]);
+    let found = grep.current_dir(repository("")).output().expect("git runs");
+    let found = String::from_utf8(found.stdout).expect("sources are text");
+    let names = found.lines().filter_map(|line| line.split_once("fn ")?.1.split_once('('));
+    names.map(|(name, _)| name.to_owned()).collect()
+}
+
+#[test]
+fn each_promise_has_tests_and_each_of_them_is_there() {
+    let page = read(Path::new("docs/src/security.md"));
+    let (promises, rows) =
+        (promises(section(&page, "What is promised")), rows(section(&page, "What holds each promise")));
+    assert!(promises.len() > 20, "{promises:?}");
+    assert_eq!(rows.keys().copied().collect::<BTreeSet<_>>(), promises);
+    let there = tests();
+    let missing: Vec<_> = rows.values().flatten().filter(|test| !there.contains(**test)).collect();
+    assert!(missing.is_empty(), "there are no such tests: {missing:?}");
+}
