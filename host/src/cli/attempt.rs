@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
 use anyhow::Context;
-use rustix::process::{Signal, getppid, kill_process};
+use rustix::process::{Signal, getppid, kill_process, set_virtual_memory_region_name};
 
 use crate::cli::terminal;
 use crate::sandbox::confinement::Confinement;
@@ -29,8 +29,10 @@ pub(super) enum Attempt {
     Signal,
     /// Start another program.
     Program,
-    /// Name this thread, by the system call that the allocator names memory with.
+    /// Name a piece of memory, as the allocator does.
     Name,
+    /// Ask for anything else by the same system call.
+    Prctl,
 }
 
 impl Attempt {
@@ -46,7 +48,9 @@ impl Attempt {
             Self::Listen => TcpListener::bind("127.0.0.1:0").map(drop),
             Self::Signal => kill_process(host, Signal::CONT).map_err(io::Error::from),
             Self::Program => Command::new("/proc/self/exe").arg("version").spawn().map(drop),
-            Self::Name => rustix::thread::set_name(c"compiler").map_err(io::Error::from),
+            // Some kernels know no such names.
+            Self::Name => Ok(drop(set_virtual_memory_region_name(&[0; 4096], Some(c"attempt")))),
+            Self::Prctl => rustix::thread::set_name(c"attempt").map_err(io::Error::from),
         };
         Ok(done?)
     }

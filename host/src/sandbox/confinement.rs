@@ -91,7 +91,8 @@ fn close_files() -> Result<(), NoLandlock> {
 /// Two filters, of which the kernel obeys the stricter one: it knows one answer for what a filter lists, and here are two.
 fn close_system_calls() -> Result<(), seccompiler::Error> {
     let refused = filter(rules(REFUSED), SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?;
-    let known = rules(REFUSED).into_iter().chain(rules(NEEDED)).chain(no_new_code()?).collect();
+    let needed = rules(NEEDED).into_iter().chain(no_new_code()?).chain(names_of_memory()?);
+    let known = rules(REFUSED).into_iter().chain(needed).collect();
     let others = filter(known, SeccompAction::KillProcess, SeccompAction::Allow)?;
     // In this order: setting a filter is a system call, too.
     seccompiler::apply_filter_all_threads(&refused)?;
@@ -125,6 +126,13 @@ pub fn no_new_code() -> Result<Rules, seccompiler::Error> {
         SeccompRule::new(vec![SeccompCondition::new(2, SeccompCmpArgLen::Dword, executable, 0)?])
     };
     [libc::SYS_mmap, libc::SYS_mprotect].into_iter().map(|call| Ok((call, vec![is_no_code()?]))).collect()
+}
+
+/// Returns the rule for one of the many things that `prctl` does: the allocator names what memory it takes, and for a large
+/// component it takes more than it has at the start.
+fn names_of_memory() -> Result<Rules, seccompiler::Error> {
+    let names = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, libc::PR_SET_VMA as u64)?;
+    Ok(Rules::from([(libc::SYS_prctl, vec![SeccompRule::new(vec![names])?])]))
 }
 
 /// What computing, the allocator, a panic and an end need.
@@ -170,8 +178,6 @@ const REFUSED: &[i64] = &[
     libc::SYS_ioctl,
     libc::SYS_lseek,
     libc::SYS_getcwd,
-    // The allocator gives a name to each large piece of memory that it takes, as for a large component.
-    libc::SYS_prctl,
     libc::SYS_sched_getaffinity,
     libc::SYS_sysinfo,
     libc::SYS_uname,

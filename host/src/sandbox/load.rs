@@ -37,7 +37,7 @@ impl Native {
     }
 
     /// Loads the code from the cache, if it has at most `most` bytes. Code that is intact but does not load is removed.
-    pub(super) fn cached(&self, most: Size) -> Option<Loaded> {
+    pub(super) fn cached(&self, most: Size) -> Option<Code> {
         let cache = self.cache.as_ref()?;
         let code = cache.get(&self.name, most, self.purpose)?;
         // What may be read may not be mapped: there are volumes from which nothing may be executed.
@@ -57,7 +57,7 @@ impl Native {
     ///
     /// # Errors
     /// If the compiler has another version than this process.
-    pub(super) fn compiled(&self, code: &[u8]) -> Result<Loaded, LoadError> {
+    pub(super) fn compiled(&self, code: &[u8]) -> Result<Code, LoadError> {
         let loaded = copy(&self.engine, code)
             .map_err(|error| LoadError::LoadFailed(sanitize::clean(format!("{error:#}"), 1_000)))?;
         let Some(cache) = &self.cache else { return Ok(loaded) };
@@ -73,14 +73,14 @@ impl Native {
 }
 
 /// Native code in the process.
-pub(super) enum Loaded {
+pub(super) enum Code {
     /// Its pages are those of a file in the cache.
     Mapped(Component),
     /// It is in memory only.
     Copied(Component),
 }
 
-impl Loaded {
+impl Code {
     pub(super) fn component(&self) -> &Component {
         match self {
             Self::Mapped(component) | Self::Copied(component) => component,
@@ -94,10 +94,10 @@ pub(super) struct MappedCode(Mutex<Vec<Weak<Linked>>>);
 
 impl MappedCode {
     /// Notes where code was linked, if it is mapped.
-    pub(super) fn add(&self, loaded: &Loaded, linked: &Arc<Linked>) {
+    pub(super) fn add(&self, loaded: &Code, linked: &Arc<Linked>) {
         let mut mapped = self.0.lock();
         mapped.retain(|linked| linked.strong_count() > 0);
-        if matches!(loaded, Loaded::Mapped(_)) {
+        if matches!(loaded, Code::Mapped(_)) {
             mapped.push(Arc::downgrade(linked));
         }
     }
@@ -111,7 +111,7 @@ impl MappedCode {
 }
 
 /// Maps verified code. Fails where the cache's volume allows no execution, and where there is no `/proc`.
-fn map(engine: &wasmtime::Engine, code: &VerifiedCode) -> wasmtime::Result<Loaded> {
+fn map(engine: &wasmtime::Engine, code: &VerifiedCode) -> wasmtime::Result<Code> {
     #[expect(
         unsafe_code,
         reason = "the file is native code. It carries a MAC by a key which only this user can read, verified over this \
@@ -120,11 +120,11 @@ fn map(engine: &wasmtime::Engine, code: &VerifiedCode) -> wasmtime::Result<Loade
     )]
     // SAFETY: as above, the bytes were made by `Engine::precompile_component`, and do not change.
     unsafe {
-        Component::deserialize_file(engine, code.path()).map(Loaded::Mapped)
+        Component::deserialize_file(engine, code.path()).map(Code::Mapped)
     }
 }
 
-fn copy(engine: &wasmtime::Engine, code: &[u8]) -> wasmtime::Result<Loaded> {
+fn copy(engine: &wasmtime::Engine, code: &[u8]) -> wasmtime::Result<Code> {
     #[expect(
         unsafe_code,
         reason = "the bytes are native code. They come from two places only: the pipe of a child process of this \
@@ -132,7 +132,7 @@ fn copy(engine: &wasmtime::Engine, code: &[u8]) -> wasmtime::Result<Loaded> {
     )]
     // SAFETY: as above, the bytes were made by `Engine::precompile_component`.
     unsafe {
-        Component::deserialize(engine, code).map(Loaded::Copied)
+        Component::deserialize(engine, code).map(Code::Copied)
     }
 }
 
@@ -222,7 +222,7 @@ mod tests {
         let native = native(base.path());
         assert!(native.cached(Size(1 << 20)).is_none());
         for loaded in [native.compiled(&compile(&native)).unwrap(), native.cached(Size(1 << 20)).unwrap()] {
-            assert!(matches!(loaded, Loaded::Mapped(_)));
+            assert!(matches!(loaded, Code::Mapped(_)));
             let component = loaded.component();
             assert_eq!(answer(&native, component), 42);
             let (size, file) = resident(component);
@@ -240,7 +240,7 @@ mod tests {
         fs::remove_dir_all(base.path()).unwrap();
         fs::write(base.path(), "no directory").unwrap();
         let loaded = native.compiled(&compile(&native)).unwrap();
-        assert!(matches!(loaded, Loaded::Copied(_)));
+        assert!(matches!(loaded, Code::Copied(_)));
         assert_eq!(answer(&native, loaded.component()), 42);
     }
 

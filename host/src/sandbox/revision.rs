@@ -25,7 +25,7 @@ use crate::sandbox::descriptor;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::lanes::Lane;
-use crate::sandbox::load::{self, Native};
+use crate::sandbox::load::{Code, Native};
 use hotshoe_core::check::memory_share::{Account, Charge, Part};
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::digest::Digest;
@@ -173,7 +173,7 @@ impl Inspected {
         compiler: &Compiler,
         lane: Lane,
         limits: &Limits,
-    ) -> Result<load::Loaded, LoadError> {
+    ) -> Result<Code, LoadError> {
         let code = compiler.compile(self.candidate.bytes(), limits, engine.executor().others()).await?;
         run(engine, lane, move || native.compiled(&code)).await?
     }
