@@ -39,10 +39,13 @@ words := 'words=(); for word in "$@"; do case $word in CLUSTER=*) export HOTSHOE
 
 # How a recipe about plugins begins: where an option comes first, the only plugin is meant. Then either the
 # first word is the $name and the others are the options, or all words up to the first option are names,
-# whose components are built where no host looks for them, and left as folders.
+# whose components are built where no host looks for them, and left as folders; or they are left as $names, which
+# `built` then builds for hosts and checks against their grants.
 defaulted := 'case ${1:--} in -*) only=$(deploy/plugin.sh); set -- "$only" "$@" ;; esac'
 named := words + '; ' + defaulted + '; name=$(deploy/plugin.sh "$1"); shift'
 folders := words + '; ' + defaulted + '; folders=(); while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "$1"); set -- "$name" "${@:2}"; "' + hotshoe + '" build "plugins/$1" --out ' + check + ' >&2; folders+=("plugins/$1"); shift; done; set -- "${folders[@]}" --components ' + check + ' "$@"'
+several := words + '; ' + defaulted + '; names=(); while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "$1"); names+=("$name"); shift; done'
+built := 'for name in "${names[@]}"; do "' + hotshoe + '" build "plugins/$name"; "' + hotshoe + '" rbac --offline "plugins/$name" >/dev/null; done'
 
 # What is built to be looked at or tested: no host reads components from here.
 check := "target/check/"
@@ -199,7 +202,7 @@ deploy *arguments:
 [group('cluster')]
 [no-exit-message]
 undeploy *arguments:
-    @{{ words }}; . deploy/cluster.sh; deploy/delete-parents.sh && kubectl delete --ignore-not-found -f deploy/install.yaml -f crds
+    @{{ words }}; . deploy/cluster.sh; deploy/delete-parents.sh && kubectl delete --ignore-not-found -f deploy/install.yaml -f deploy/install-objects.yaml -f crds && kubectl delete clusterroles,clusterrolebindings --selector app.kubernetes.io/name=hotshoe
 
 # Run a host here, under its own account, with the Plugin objects of these plugins: just run memcached CLUSTER=current
 [group('run')]
@@ -207,13 +210,10 @@ undeploy *arguments:
 run *arguments:
     #!/usr/bin/env bash
     set -euo pipefail
-    {{ words }}
-    {{ defaulted }}
-    names=()
-    while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "$1"); names+=("$name"); shift; done
+    {{ several }}
     deploy/address-is-free.sh "$@"
     "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
-    for name in "${names[@]}"; do "{{ hotshoe }}" build "plugins/$name"; done
+    {{ built }}
     . deploy/cluster.sh
     deploy/install-crds.sh
     exec deploy/run.sh "${names[@]}" "$@"
@@ -235,7 +235,7 @@ host *arguments:
 [group('run')]
 [no-exit-message]
 apply *arguments: build-host
-    @{{ words }}; {{ defaulted }}; for name in "$@"; do deploy/plugin.sh "$name" >/dev/null; "{{ hotshoe }}" build "plugins/$name"; done; . deploy/cluster.sh; deploy/apply.sh "$@"
+    @{{ several }}; {{ built }}; . deploy/cluster.sh; deploy/apply.sh "${names[@]}"
 
 # Build a plugin again and have the running host activate it; with --dry-run, only show what would change
 [group('run')]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -59,7 +60,7 @@ impl Args {
             hosts.push(Slot::new(&plane, &self.hotshoe, cache.path(), slot).await?);
         }
         self.served(&plane, 1, Instant::now()).await?;
-        let mut took = Vec::new();
+        let (mut took, mut kills) = (Vec::new(), Vec::new());
         for kill in 0..self.kills {
             let holder = holder(&plane, &hosts).await?;
             let size = if kill % 2 == 0 { 2 } else { 1 };
@@ -71,11 +72,13 @@ impl Args {
             let killed = async {
                 tokio::time::sleep(Duration::from_millis(kill as u64 % 50)).await;
                 hosts.get_mut(holder).context("a host of two")?.kill();
-                anyhow::Ok(Instant::now())
+                anyhow::Ok((Instant::now(), Timestamp::now()))
             };
             let (changed, killed) = tokio::join!(changes, killed);
             changed?;
-            let seconds = self.served(&plane, size, killed?).await?;
+            let (since, at) = killed?;
+            kills.push(at);
+            let seconds = self.served(&plane, size, since).await?;
             println!("kill {} of {}: served again after {seconds:.1} s", kill + 1, self.kills);
             took.push(seconds);
             hosts.get_mut(holder).context("a host of two")?.start()?;
@@ -84,10 +87,10 @@ impl Args {
         let longest = Figure::of("longest-take-over", "s", &[figure.max]).context("no kill")?.target(AtMost(TARGET));
         println!("{figure} ({})\n{longest}", figure.range());
         drop(hosts);
-        let writers = writers(plane.audit_log(), began)?;
+        let writes = writes(plane.audit_log(), began)?;
         let both =
-            Figure::of("writes-of-two-hosts-at-once", "", &[at_once(&writers, self.kills)]).context("no kill")?;
-        println!("{} ({} writes)", both.target(Exactly(0.0)), writers.len());
+            Figure::of("writes-of-two-hosts-at-once", "", &[at_once(&writes, &kills) as f64]).context("no kill")?;
+        println!("{} ({} writes)", both.target(Exactly(0.0)), writes.len());
         plane.down().await
     }
 
@@ -150,9 +153,11 @@ impl Slot {
         drop(self.process.take());
     }
 
-    /// Whether it has said that it is this one.
-    fn is(&self, holder: &str) -> bool {
-        self.process.as_ref().is_some_and(|process| process.said().contains(&format!("host=\"{holder}\"")))
+    /// Whether it works under this identity, by its own words.
+    fn works_as(&self, identity: &str) -> bool {
+        let words = ["this host holds the Lease", &format!("host=\"{identity}\"")];
+        let said = self.process.as_ref().map(Process::said).unwrap_or_default();
+        said.lines().any(|line| words.iter().all(|words| line.contains(words)))
     }
 }
 
@@ -162,15 +167,10 @@ async fn holder(plane: &Plane, hosts: &[Slot]) -> Result<usize> {
     loop {
         let lease = plane.admin.get(LEASE).await?;
         let holder = text(&lease, "/spec/holderIdentity").unwrap_or_default();
-        let works = |slot: &Slot| {
-            slot.is(holder) && slot.process.as_ref().is_some_and(|process| process.said().contains("holds the Lease"))
-        };
-        if let Some(found) = hosts.iter().position(works) {
+        if let Some(found) = hosts.iter().position(|slot| slot.works_as(holder)) {
             return Ok(found);
         }
-        if since.elapsed() > PATIENCE {
-            bail!("the Lease is held by {holder:?}, which is none of the hosts");
-        }
+        ensure!(since.elapsed() < PATIENCE, "the Lease is held by {holder:?}, which is none of the hosts");
         tokio::time::sleep(LOOK).await;
     }
 }
@@ -179,12 +179,15 @@ fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer)?.as_str()
 }
 
-/// Returns by which credentials each write of children and parents was made, in the order in which they came in.
-fn writers(audit_log: &Path, began: u64) -> Result<Vec<String>> {
+/// A write of a child or a parent: when it came in, and with which credentials.
+type Write = (Timestamp, String);
+
+/// Returns the writes of both hosts, in the order in which they came in.
+fn writes(audit_log: &Path, began: u64) -> Result<Vec<Write>> {
     let log = fs::read(audit_log)?;
     let log = String::from_utf8_lossy(log.get(usize::try_from(began)?..).unwrap_or_default()).into_owned();
     let host = Subject::Host.user();
-    let mut writes: Vec<(String, String)> = log
+    let mut writes: Vec<Write> = log
         .lines()
         .filter_map(|line| {
             let event: Value = serde_json::from_str(line).ok()?;
@@ -192,30 +195,48 @@ fn writers(audit_log: &Path, began: u64) -> Result<Vec<String>> {
             let is_write = matches!(text(&event, "/verb")?, "create" | "update" | "patch" | "delete");
             let is_ours = text(&event, "/user/username")? == host && !matches!(resource, "leases" | "events");
             let credential = text(&event, "/user/extra/authentication.kubernetes.io~1credential-id/0")?;
-            let at = text(&event, "/requestReceivedTimestamp")?;
-            (is_write && is_ours).then(|| (at.to_owned(), credential.to_owned()))
+            let at = text(&event, "/requestReceivedTimestamp")?.parse().ok()?;
+            (is_write && is_ours).then(|| (at, credential.to_owned()))
         })
         .collect();
     writes.sort();
-    Ok(writes.into_iter().map(|(_, credential)| credential).collect())
+    Ok(writes)
 }
 
-/// Returns how often another host wrote than before without a kill between them: with one at a time, each kill makes one
-/// change of the writer.
-fn at_once(writers: &[String], kills: usize) -> f64 {
-    let changes = writers.windows(2).filter(|pair| pair.first() != pair.last()).count();
-    changes.saturating_sub(kills) as f64
+/// Returns how often the other host wrote than the one before, beyond the once that each kill allows.
+fn at_once(writes: &[Write], kills: &[Timestamp]) -> usize {
+    let mut changes = vec![0_usize; kills.len() + 1];
+    for pair in writes.windows(2) {
+        if let [(_, before), (at, writer)] = pair
+            && before != writer
+            && let Some(changes) = changes.get_mut(kills.partition_point(|kill| kill <= at))
+        {
+            *changes += 1;
+        }
+    }
+    let allowed = std::iter::once(0).chain(std::iter::repeat(1));
+    changes.into_iter().zip(allowed).map(|(changes, allowed)| changes.saturating_sub(allowed)).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
     #[test]
-    fn a_writer_that_comes_back_between_two_kills_is_one_at_once() {
-        let writers = |text: &str| text.chars().map(String::from).collect::<Vec<_>>();
-        assert_eq!(at_once(&writers("aaabbbaa"), 2), 0.0);
-        assert_eq!(at_once(&writers("aaababbaa"), 2), 2.0);
-        assert_eq!(at_once(&[], 2), 0.0);
+    fn each_kill_allows_one_change_of_the_writer_after_it_and_none_before() {
+        let writes = |text: &str| text.chars().zip(0..).map(|(host, second)| (at(second), host.to_string())).collect();
+        let count = |text: &str, kills: &[i64]| {
+            let writes: Vec<Write> = writes(text);
+            at_once(&writes, &kills.iter().copied().map(at).collect::<Vec<_>>())
+        };
+        assert_eq!(count("aaabbbaa", &[3, 6]), 0);
+        assert_eq!(count("aaaababb", &[4]), 2, "it came back");
+        assert_eq!(count("aabbbbbb", &[4]), 1, "before the kill");
+        assert_eq!(count("aaabbbba", &[3, 5]), 0);
+        assert_eq!(count("", &[1]), 0);
     }
 }

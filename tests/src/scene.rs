@@ -244,9 +244,21 @@ impl Scene {
 
     /// Waits until an object is gone.
     pub async fn gone(&self, kind: &Kind, name: &str) {
-        self.until(&format!("{} {name} is gone", kind.kind), async || match self.find(kind, name).await {
-            None => Ok(()),
-            Some(object) => Err(format!("{:#}", object["metadata"])),
+        self.gone_from(&self.namespace, kind, name).await;
+    }
+
+    /// Waits until an object without a namespace is gone.
+    pub async fn gone_from_cluster(&self, kind: &Kind, name: &str) {
+        self.gone_from("", kind, name).await;
+    }
+
+    async fn gone_from(&self, namespace: &str, kind: &Kind, name: &str) {
+        self.until(&format!("{} {name} is gone", kind.kind), async || {
+            match self.person.get(kind, namespace, name).await {
+                Err(refused) if refused.code == 404 => Ok(()),
+                Err(refused) => Err(refused.message),
+                Ok(object) => Err(format!("{:#}", object["metadata"])),
+            }
         })
         .await;
     }

@@ -16,7 +16,7 @@
 //! the next start would need the compiler.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -217,7 +217,7 @@ impl CodeCache {
         }
         let Some(length) = size.checked_sub(TRAILER as u64) else { return Ok(Verdict::Foreign) };
         let mut mac = self.mac(name);
-        let read = io::copy(&mut (&file).take(length), &mut Absorbed(&mut mac))?;
+        let read = io::copy(&mut (&file).take(length), &mut mac)?;
         let mut trailer = Vec::with_capacity(TRAILER);
         (&file).take(TRAILER as u64 + 1).read_to_end(&mut trailer)?;
         let is_own = trailer.strip_prefix(MAGIC).is_some_and(|is| mac.verify_slice(is).is_ok());
@@ -264,20 +264,6 @@ enum Verdict {
     TooLarge,
     /// Neither whole nor written by this host under this name.
     Foreign,
-}
-
-/// What is written goes into a MAC.
-struct Absorbed<'a>(&'a mut Hmac<Sha256>);
-
-impl Write for Absorbed<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 fn remove(stored: Vec<Stored<PathBuf, SystemTime>>) {

@@ -76,7 +76,7 @@ struct Pool {
     /// How many jobs have begun.
     begun: AtomicU64,
     /// Called when no thread is left, for there was no work for a while.
-    rests: Box<dyn Fn() + Send + Sync>,
+    on_idle: Box<dyn Fn() + Send + Sync>,
     /// Takes the numbers of workers that need a thread.
     keeper: Sender<usize>,
 }
@@ -151,18 +151,23 @@ struct Queues {
 }
 
 impl Executor {
-    /// Starts the threads. `rests` is called whenever the last one has ended, for there was no work for a while.
+    /// Starts the threads. `on_idle` is called whenever the last one has ended, for there was no work for a while.
     ///
     /// # Errors
     /// If the system starts no threads.
-    pub(super) fn start(rests: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
-        Self::with_idle_time(IDLE, rests)
+    pub(super) fn start(on_idle: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
+        Self::with_idle_time(IDLE, on_idle)
     }
 
-    fn with_idle_time(idle: Duration, rests: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
+    fn with_idle_time(idle: Duration, on_idle: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
         let (keeper, wanted) = mpsc::channel();
-        let pool =
-            Arc::new(Pool { queues: Mutex::default(), idle, begun: AtomicU64::new(0), rests: Box::new(rests), keeper });
+        let pool = Arc::new(Pool {
+            queues: Mutex::default(),
+            idle,
+            begun: AtomicU64::new(0),
+            on_idle: Box::new(on_idle),
+            keeper,
+        });
         for number in 0..THREADS {
             Pool::start(&pool, number)?;
         }
@@ -380,7 +385,7 @@ impl Pool {
                     let is_last = queues.vacant.len() == THREADS;
                     drop(queues);
                     if is_last {
-                        (self.rests)();
+                        (self.on_idle)();
                     }
                     return None;
                 }

@@ -115,7 +115,7 @@ fn map(engine: &wasmtime::Engine, code: &VerifiedCode) -> wasmtime::Result<Code>
     #[expect(
         unsafe_code,
         reason = "the file is native code. It carries a MAC by a key which only this user can read, verified over this \
-                  very open file, which the host replaces and never writes in place. Whoever else could write to it \
+                  very open file, which the host replaces and never writes in place. Another process that could write to it \
                   could read the key in the same directory. wasmtime checks that its version and settings fit"
     )]
     // SAFETY: as above, the bytes were made by `Engine::precompile_component`, and do not change.

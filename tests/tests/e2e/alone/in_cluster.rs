@@ -227,12 +227,7 @@ fn a_host_that_one_manifest_installs_serves_the_plugin_that_is_applied() {
         scene.delete(&MEMCACHED, "cache").await;
         scene.gone(&MEMCACHED, "cache").await;
         plane.person.delete(&PLUGIN, "", "memcached").await.expect("the Plugin is there");
-        scene
-            .until("the Plugin is gone", async || match plane.person.get(&PLUGIN, "", "memcached").await {
-                Err(refused) if refused.code == 404 => Ok(()),
-                answer => Err(format!("{answer:?}")),
-            })
-            .await;
+        scene.gone_from_cluster(&PLUGIN, "memcached").await;
         drop(pod);
     });
 }

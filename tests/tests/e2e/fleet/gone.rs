@@ -15,7 +15,7 @@ use super::images::push;
 use super::rig::{Guest, Rig, file};
 use crate::faults::{fault, install_faults_of};
 
-/// The plugin that fails as it is told, for parents of a kind whose definition is this test's alone.
+/// The plugin that fails as its parent asks, for parents of a kind whose definition is this test's alone.
 async fn with_own_kind(rig: &Rig) -> Guest {
     let definition = std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD");
     install_faults_of(rig.scene.plane, REMOVED_FAULT.group, &definition).await;
@@ -43,12 +43,7 @@ fn a_definition_that_is_removed_and_comes_back_costs_no_other_plugin_anything() 
         let crd = format!("faults.{}", REMOVED_FAULT.group);
         // Its objects go with it, and their finalizer is removed first.
         rig.scene.person.delete(&CRD, "", &crd).await.expect("the definition is there");
-        rig.scene
-            .until("the definition is gone", async || match rig.scene.person.get(&CRD, "", &crd).await {
-                Err(refused) if refused.code == 404 => Ok(()),
-                answer => Err(format!("{answer:?}")),
-            })
-            .await;
+        rig.scene.gone_from_cluster(&CRD, &crd).await;
         let missing = rig.until(&guest, "says that it is not ready", |object| said(object, "Ready").0 == "False").await;
         let (_, reason, message) = said(&missing, "Ready");
         assert!(message.contains("the kind Fault of crdsgone.example.com/v1"), "{reason}: {message}");

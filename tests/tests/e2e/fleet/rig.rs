@@ -167,14 +167,7 @@ impl Rig {
     }
 
     pub(crate) async fn until_gone(&self, guest: &Guest) {
-        self.scene
-            .until(&format!("the Plugin {} is gone", guest.name), async || {
-                match self.scene.person.get(&PLUGIN, "", &guest.name).await {
-                    Err(refused) if refused.code == 404 => Ok(()),
-                    answer => Err(format!("{answer:?}")),
-                }
-            })
-            .await;
+        self.scene.gone_from_cluster(&PLUGIN, &guest.name).await;
     }
 
     /// Puts a component into a ConfigMap of the host's namespace.

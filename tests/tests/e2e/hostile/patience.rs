@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hotshoe_tests::attacks::named;
+use hotshoe_tests::audit::Entry;
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP};
 use hotshoe_tests::run;
 use hotshoe_tests::scene::said;
@@ -174,8 +175,9 @@ fn a_status_that_is_left_out_is_left_alone() {
         let later = rig.scene.recorded_writes().await;
         let again: Vec<_> = later[writes..].iter().filter(|write| write.name == "two" || write.name == "one").collect();
         assert!(again.is_empty(), "what is said stays as it is: {again:#?}");
-        let mut own = later.iter().filter(|write| write.resource == "attacks");
-        assert!(own.all(|write| write.code < 400), "{later:#?}");
+        // The healthy plugin beside it may meet a controller that wrote to the same object.
+        let is_overtaken = |write: &&Entry| write.code == 409 && write.user.ends_with(":memcached");
+        assert!(later.iter().all(|write| write.code < 400 || is_overtaken(&write)), "{later:#?}");
         // And it goes at once.
         let began = Instant::now();
         rig.forget("one").await;
