@@ -566,8 +566,9 @@ registry:
 control-plane:
     @tests/control-plane/build.sh
 
-# Runs recipes one after the other, and says how long each took, here and in target/stages.txt. The control plane,
-# which another compiler builds, is built beside the first ones; what its build says, its own stage shows.
+# Runs recipes one after the other, and says how long each took, here and in target/stages.txt, and which assertions
+# failed, which a long log hides. The control plane, which another compiler builds, is built beside the first ones; what
+# its build says, its own stage shows.
 [private]
 stages +names:
     #!/usr/bin/env bash
@@ -581,16 +582,22 @@ stages +names:
         trap 'kill -- -$beside 2>/dev/null || true' EXIT
         ;;
     esac
+    # On a terminal, what runs keeps its progress bars and there is no copy of what it says.
+    copy=/dev/null
+    run() {
+        if [ -t 1 ]; then "$@"; else copy=target/stage.log; "$@" 2>&1 | tee $copy; fi
+    }
     table=
     for name in "$@"; do
         printf '\n━━━ just %s\n' "$name"
         began=$SECONDS
         [ "$name" != control-plane ] || { wait $beside || true; cat $log; }
-        "{{ just_executable() }}" --justfile "{{ justfile() }}" "$name" && result=ok || result=FAILED
+        run "{{ just_executable() }}" --justfile "{{ justfile() }}" "$name" && result=ok || result=FAILED
         table+=$(printf '%-16s %5d s  %s' "$name" $((SECONDS - began)) "$result")$'\n'
         [ $result = ok ] || break
     done
     printf '%-16s %5d s\n%s' total $SECONDS "$table" >target/stages.txt
     printf '\n━━━\n'
+    [ $result = ok ] || grep --text -A2 ' panicked at ' $copy | cut -c 1-600 || true
     cat target/stages.txt
     [ $result = ok ]

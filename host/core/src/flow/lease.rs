@@ -753,7 +753,11 @@ mod tests {
         fn act(&mut self, act: &Act) -> Result<(), TestCaseError> {
             match *act {
                 Act::Pass(time) => return self.pass(self.now + time),
-                Act::Freeze(host, time) => self.hosts[host].frozen = self.now + time,
+                // Never for a shorter time than before: what waits for it is shown in its order.
+                Act::Freeze(host, time) => {
+                    let host = &mut self.hosts[host];
+                    host.frozen = host.frozen.max(self.now + time);
+                }
                 Act::Delete if self.stored.is_some() => self.store(None),
                 Act::Clear => {
                     let cleared = self.stored.clone().map(|stored| Record { holder: None, ..stored });

@@ -125,9 +125,14 @@ fn a_host_that_was_cut_off_for_longer_than_its_lease_writes_nothing_of_what_it_h
         for number in 0..20 {
             scene.create(memcached(&format!("cache-{number}"), 1)).await;
         }
+        let token = scene
+            .until("it has begun to write", async || match scene.writes().first() {
+                Some(entry) => Ok(entry.token.clone()),
+                None => Err("no write yet".to_owned()),
+            })
+            .await;
         first.freeze();
         let frozen = Instant::now();
-        let token = scene.recorded_writes().await.first().expect("it has begun to write").token.clone();
         scene.watch_log(&second);
         holds(&second, AFTER_CRASH).await;
         for number in 0..20 {
