@@ -64,6 +64,15 @@ pub(super) struct State {
     pub(super) named: Option<Arc<str>>,
 }
 
+impl State {
+    /// Notes the answer to a read that was sent at `sent`; none, where there is no Lease.
+    fn read(&mut self, object: Option<Object>, sent: Instant, now: Instant) {
+        if self.lease.read(object.as_ref().map(lease_object::record), sent, now) {
+            self.object = object;
+        }
+    }
+}
+
 /// What a keeper does next about one Lease.
 pub(super) enum Next {
     Wait(Option<Instant>),
@@ -247,16 +256,16 @@ impl Keeper {
         let problem = match result {
             Ok(object) => {
                 let record = lease_object::record(&object);
-                match step {
-                    Step::Read => state.lease.read(Some(record), now),
-                    step => state.lease.accepted(step, record, sent, now),
+                if step == Step::Read {
+                    state.read(Some(object), sent, now);
+                } else {
+                    state.lease.accepted(step, record, sent, now);
+                    state.object = Some(object);
                 }
-                state.object = Some(object);
                 None
             }
             Err(error) if step == Step::Read && error.is_gone() => {
-                state.lease.read(None, now);
-                state.object = None;
+                state.read(None, sent, now);
                 None
             }
             Err(error) => {
@@ -352,12 +361,10 @@ impl Keeper {
         let Some(mut object) = object else { return };
         for _ in 0..2 {
             let released = lease_object::released(&object, &self.holder, to);
-            let now = Instant::now();
+            let sent = Instant::now();
             match self.send_as(shard, ("release", Method::PUT), &released, timeout).await {
                 Ok(object) => {
-                    let mut state = slot.state.lock();
-                    state.lease.read(Some(lease_object::record(&object)), now);
-                    state.object = Some(object);
+                    slot.state.lock().read(Some(object), sent, Instant::now());
                     tracing::info!(lease = self.full_name(shard), "this host has given up the Lease");
                     return;
                 }

@@ -199,6 +199,8 @@ pub struct Lease {
     term: u64,
     /// The newest version that was seen, of its deletion too.
     newest: u64,
+    /// When that was seen, by the watch or as the answer to a write; none at first.
+    changed: Option<Instant>,
     /// The newest version that the watch has shown; it shows all of them in order.
     shown: u64,
     /// Until when the last other holder may write.
@@ -220,6 +222,7 @@ impl Lease {
             created: None,
             term: 0,
             newest: 0,
+            changed: None,
             shown: 0,
             others_until: None,
             is_stale: false,
@@ -265,7 +268,7 @@ impl Lease {
             }
         }
         if self.seen.is_none() || record.version > self.newest {
-            self.newest = record.version;
+            (self.newest, self.changed) = (record.version, Some(now));
             self.see(Some(record), now);
         }
     }
@@ -274,7 +277,7 @@ impl Lease {
     pub fn deleted(&mut self, version: u64, now: Instant) {
         self.shown = self.shown.max(version);
         if self.seen.is_none() || version >= self.newest {
-            self.newest = version;
+            (self.newest, self.changed) = (version, Some(now));
             self.see(None, now);
         }
     }
@@ -287,11 +290,18 @@ impl Lease {
         }
     }
 
-    /// Notes what the API server answers to a read, which is the newest whatever its version.
-    pub fn read(&mut self, record: Option<Record>, now: Instant) {
+    /// Notes what the API server answered to a read that was sent at `sent`. That is the newest whatever its version, for
+    /// versions begin again when the cluster is restored; but not where a change was seen since, which the answer may
+    /// be older than. Returns whether the answer counts.
+    pub fn read(&mut self, record: Option<Record>, sent: Instant, now: Instant) -> bool {
         self.is_stale = false;
+        let has_changed = self.changed.is_some_and(|changed| changed >= sent);
+        if has_changed && record.as_ref().is_none_or(|record| record.version < self.newest) {
+            return false;
+        }
         self.newest = record.as_ref().map_or(self.newest, |record| record.version);
         self.see(record, now);
+        true
     }
 
     fn see(&mut self, record: Option<Record>, now: Instant) {
@@ -314,7 +324,7 @@ impl Lease {
         let (was_mine, version) = (self.is_mine(now), record.version);
         (self.failures, self.not_before) = (0, None);
         if version >= self.newest {
-            (self.is_stale, self.newest) = (false, version);
+            (self.is_stale, self.newest, self.changed) = (false, version, Some(now));
             self.see(Some(record), now);
         } else if self.seen.as_ref().and_then(Sighting::holder) != Some(&self.me) {
             // The watch was faster, and shows that it was taken away since.
@@ -537,8 +547,25 @@ mod tests {
         lease.unlisted(then + MOMENT);
         assert_eq!(lease.next(0, then + MOMENT), Step::Read, "a list that is without it may be old");
         assert!(lease.is_held(then + MOMENT));
-        lease.read(None, then + MOMENT);
+        assert!(lease.read(None, then + MOMENT, then + MOMENT));
         assert!(!lease.is_held(then + MOMENT));
+    }
+
+    #[test]
+    fn an_answer_to_a_read_that_is_older_than_what_the_watch_has_shown_since_does_not_count() {
+        let now = Instant::now();
+        let released = |version| Record { released_by: Some("other".into()), version, ..record("", 1) };
+        for answer in [Some(released(3)), None] {
+            let mut lease = held_by("other", now);
+            lease.unlisted(now);
+            assert_eq!(lease.next(0, now), Step::Read);
+            lease.watched(Record { version: 4, ..record("third", 2) }, now + MOMENT);
+            assert!(!lease.read(answer, now, now + 2 * MOMENT));
+            assert_eq!(lease.next(0, now + 2 * MOMENT), Step::Wait(Some(now + MOMENT + DURATION)), "it is held");
+        }
+        let mut lease = held_by("other", now + RENEW);
+        assert!(lease.read(Some(released(0)), now + 2 * RENEW, now + 2 * RENEW), "the cluster was restored");
+        assert_eq!(lease.next(0, now + 2 * RENEW), Step::Take);
     }
 
     #[test]
@@ -692,7 +719,7 @@ mod tests {
                     let clock = host.clock(self.now);
                     host.is_asking = false;
                     match (step, answer) {
-                        (Step::Read, Some(record)) => host.lease.read(record, clock),
+                        (Step::Read, Some(record)) => drop(host.lease.read(record, sent, clock)),
                         (_, Some(Some(record))) => host.lease.accepted(step, record, sent, clock),
                         _ => host.lease.failed(Failure::Conflict, clock),
                     }
