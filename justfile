@@ -479,6 +479,12 @@ bench-failover *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench
     @"target/{{ target }}/release/hotshoe-bench" failover "$@"
 
+# Measure how much faster two hosts with a shard each serve many objects than one; each figure is printed with its target
+[group('test')]
+bench-shards *arguments: build control-plane
+    cargo build {{ cargo }} -p hotshoe-bench
+    @"target/{{ target }}/release/hotshoe-bench" shards "$@"
+
 # Measure what another component costs while the host runs, and that nothing is lost; each figure is printed with its target
 [group('test')]
 bench-swap *arguments: build control-plane

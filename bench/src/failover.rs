@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -15,9 +14,9 @@ use crate::figure::Figure;
 use crate::figure::Target::{AtMost, Exactly};
 use crate::load::{create, each, name, resize};
 use crate::plane::{Manifests, Plane};
-use crate::process::Process;
+use crate::replica::{Deployment, Replica};
 use crate::subject::Subject;
-use crate::{IMAGE, NAMESPACE, report, repository};
+use crate::{NAMESPACE, report, repository};
 
 /// How long a take-over may take.
 const TARGET: f64 = 15.0;
@@ -55,9 +54,11 @@ impl Args {
         let began = fs::metadata(plane.audit_log())?.len();
         create(&plane.user, 0..self.parents, |_, _| ()).await?;
         let cache = TempDir::new()?;
+        let plugin = repository("plugins/memcached");
+        let deployment = Deployment { hotshoe: &self.hotshoe, plugin: &plugin, cache: cache.path(), shards: 1 };
         let mut hosts = Vec::new();
-        for slot in 0..2 {
-            hosts.push(Slot::new(&plane, &self.hotshoe, cache.path(), slot).await?);
+        for number in 0..2 {
+            hosts.push(Replica::start(&plane, deployment, number).await?);
         }
         self.served(&plane, 1, Instant::now()).await?;
         let (mut took, mut kills) = (Vec::new(), Vec::new());
@@ -81,7 +82,7 @@ impl Args {
             let seconds = self.served(&plane, size, since).await?;
             println!("kill {} of {}: served again after {seconds:.1} s", kill + 1, self.kills);
             took.push(seconds);
-            hosts.get_mut(holder).context("a host of two")?.start()?;
+            hosts.get_mut(holder).context("a host of two")?.restart()?;
         }
         let figure = Figure::of("take-over-after-a-kill", "s", &took).context("no kill")?;
         let longest = Figure::of("longest-take-over", "s", &[figure.max]).context("no kill")?.target(AtMost(TARGET));
@@ -112,62 +113,13 @@ impl Args {
     }
 }
 
-/// One of the two hosts, which is started again where it was killed, with the same credentials.
-struct Slot {
-    program: PathBuf,
-    kubeconfig: PathBuf,
-    cache: PathBuf,
-    socket: PathBuf,
-    log: PathBuf,
-    process: Option<Process>,
-}
-
-impl Slot {
-    async fn new(plane: &Plane, program: &Path, cache: &Path, number: usize) -> Result<Self> {
-        // Another token, by which the audit log knows the host.
-        let kubeconfig = plane.file(&format!("host-{number}.kubeconfig"));
-        fs::copy(Subject::Host.kubeconfig(plane).await?, &kubeconfig)?;
-        let mut slot = Self {
-            program: program.to_owned(),
-            kubeconfig,
-            cache: cache.to_owned(),
-            socket: plane.file(&format!("socket-{number}/host")),
-            log: plane.file(&format!("host-{number}.log")),
-            process: None,
-        };
-        slot.start()?;
-        Ok(slot)
-    }
-
-    fn start(&mut self) -> Result<()> {
-        let mut command = Command::new(&self.program);
-        command.arg("run").arg(repository("plugins/memcached")).args(["--listen", "127.0.0.1:0", "--kubeconfig"]);
-        command.arg(&self.kubeconfig).arg("--cache").arg(&self.cache).arg("--socket").arg(&self.socket);
-        command.env("MEMCACHED_IMAGE", IMAGE).env_remove("KUBECONFIG").env_remove("RUST_LOG");
-        self.process = Some(Process::start(command, self.log.clone())?);
-        Ok(())
-    }
-
-    /// Ends it as a crash does.
-    fn kill(&mut self) {
-        drop(self.process.take());
-    }
-
-    /// Whether it works under this identity, by its own words.
-    fn works_as(&self, identity: &str) -> bool {
-        let words = ["this host holds the Lease", &format!("host=\"{identity}\"")];
-        let said = self.process.as_ref().map(Process::said).unwrap_or_default();
-        said.lines().any(|line| words.iter().all(|words| line.contains(words)))
-    }
-}
-
 /// Returns which of the hosts holds the Lease.
-async fn holder(plane: &Plane, hosts: &[Slot]) -> Result<usize> {
+async fn holder(plane: &Plane, hosts: &[Replica]) -> Result<usize> {
     let since = Instant::now();
     loop {
         let lease = plane.admin.get(LEASE).await?;
         let holder = text(&lease, "/spec/holderIdentity").unwrap_or_default();
-        if let Some(found) = hosts.iter().position(|slot| slot.works_as(holder)) {
+        if let Some(found) = hosts.iter().position(|host| host.works_as(holder)) {
             return Ok(found);
         }
         ensure!(since.elapsed() < PATIENCE, "the Lease is held by {holder:?}, which is none of the hosts");

@@ -16,6 +16,7 @@
 //! | `hostile.rs` | another run by itself: the host with a plugin that attacks the others |
 //! | `fleet.rs` | another run by itself: the memory of a host with many plugins |
 //! | `failover.rs` | another run by itself: two hosts of which one is killed again and again |
+//! | `shards.rs` | another run by itself: two hosts with a shard each beside one that has all |
 //! | `kopf.rs` | another run by itself: the nginx plugin in Python beside kopf |
 //! | `decisions.rs` | another run by itself: one decision of the plugins in each language |
 //! | `rig.rs` | the host with converged CRs, to which components are offered |
@@ -23,6 +24,7 @@
 //! | `record.rs` | what must hold of every write while components are swapped |
 //! | `cells/` | one measurement each: from a fresh control plane to an [`Outcome`](cells::Outcome) |
 //! | `subject.rs` | who is measured: the three of the picture |
+//! | `replica.rs`, `quota.rs` | one of several hosts, and a limit of its processor time |
 //! | `raw.rs` | the raw writer |
 //! | `native/` | the native operator, a process of its own (`bin/native.rs`) |
 //! | `behaviour.rs`, `resource.rs` | the plugin's code called natively, and the typed resource |
@@ -46,11 +48,14 @@ pub mod native;
 pub mod plane;
 pub mod process;
 pub mod quick;
+pub mod quota;
 pub mod raw;
 pub mod record;
+pub mod replica;
 pub mod report;
 pub mod resource;
 pub mod rig;
+pub mod shards;
 pub mod subject;
 pub mod swap;
 pub mod trickle;

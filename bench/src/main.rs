@@ -18,6 +18,7 @@ enum Args {
     Decisions(hotshoe_bench::decisions::Args),
     Fleet(hotshoe_bench::fleet::Args),
     Failover(hotshoe_bench::failover::Args),
+    Shards(hotshoe_bench::shards::Args),
 }
 
 /// A figure that is short of its target is a fact and no failure; a run without a result is one.
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
             Args::Decisions(decisions) => decisions.run().await,
             Args::Fleet(fleet) => fleet.run().await,
             Args::Failover(failover) => failover.run().await,
+            Args::Shards(shards) => shards.run().await,
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

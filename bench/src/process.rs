@@ -49,6 +49,11 @@ impl Process {
         self.began
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it has said.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()

@@ -7,6 +7,7 @@
 //! [take turns](crate::cluster::event_queue). A transient failure is retried; if too many Events of a plugin wait, its
 //! newest are dropped.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -40,8 +41,8 @@ pub struct Note {
     pub uid: String,
     /// The plugin that recorded it.
     pub plugin: Arc<str>,
-    /// The plugin's revision.
-    pub digest: Revision,
+    /// The plugin's revision; none of a plugin that has none.
+    pub digest: Option<Revision>,
     /// Severity, reason and message.
     pub event: Event,
     /// The right to write it. Where that ends first, the host that goes on with the object records it.
@@ -178,7 +179,7 @@ impl Recorder {
 /// Logs an Event that was given up; not in a namespace that is being deleted, where it would go, too.
 fn not_written(note: &Note, error: &ApiError) {
     if !error.is_namespace_terminating() {
-        tracing::warn!(plugin = &*note.plugin, digest = %note.digest, object = %note.about, reason = note.event.reason, "an Event was not written: {error}");
+        tracing::warn!(plugin = &*note.plugin, digest = note.digest.map(tracing::field::display), object = %note.about, reason = note.event.reason, "an Event was not written: {error}");
     }
 }
 
@@ -243,7 +244,7 @@ fn event_body(note: &Note) -> String {
     json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": { "name": name(note), "annotations": { DIGEST_ANNOTATION: note.digest.to_string() } },
+        "metadata": { "name": name(note), "annotations": annotations(note) },
         "type": note.event.severity.as_str(),
         "reason": note.event.reason,
         "message": note.event.message,
@@ -265,8 +266,11 @@ fn event_body(note: &Note) -> String {
 
 /// Builds the merge patch of a repeated Event.
 fn repeat_body(note: &Note, count: u64) -> String {
-    let metadata = json!({ "annotations": { DIGEST_ANNOTATION: note.digest.to_string() } });
-    json!({ "metadata": metadata, "count": count, "lastTimestamp": now() }).to_string()
+    json!({ "metadata": { "annotations": annotations(note) }, "count": count, "lastTimestamp": now() }).to_string()
+}
+
+fn annotations(note: &Note) -> BTreeMap<&'static str, String> {
+    note.digest.iter().map(|digest| (DIGEST_ANNOTATION, digest.to_string())).collect()
 }
 
 /// Returns the time now as Kubernetes formats it.
@@ -307,7 +311,7 @@ mod tests {
             },
             uid: "5f0f6f0e".into(),
             plugin: "memcached".into(),
-            digest: Revision::of(component.as_bytes()),
+            digest: Some(Revision::of(component.as_bytes())),
             event: Event { severity: Severity::Normal, reason: "Deleting".into(), message: message.into() },
             permit: Permit::unlimited(),
         }

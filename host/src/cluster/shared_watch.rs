@@ -2,7 +2,7 @@
 //! and by [`apply`](crate::cluster::apply) with the replies to our own writes, whose echoes in the watch wake no
 //! subscriber.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Once};
 
 use kube::runtime::watcher;
@@ -26,17 +26,30 @@ pub struct Scope {
     pub selector: String,
     /// What their labels must fulfil also in replies to requests, which the API server does not select.
     labels: LabelSelector,
+    /// In which namespaces they are, where they have one; none for all. The API server sends those of the others, too.
+    namespaces: Option<BTreeSet<String>>,
 }
 
 impl Scope {
     /// The objects of a kind that a selector selects; empty for all.
     pub fn new(kind: Kind, selector: &str) -> Self {
-        Self { kind, selector: selector.to_owned(), labels: LabelSelector::default() }
+        Self { kind, selector: selector.to_owned(), labels: LabelSelector::default(), namespaces: None }
     }
 
     /// The objects of a kind with these labels, and none that is read otherwise and has lost them.
     pub fn labelled(kind: Kind, labels: &LabelSelector) -> Self {
-        Self { kind, selector: labels.to_string(), labels: labels.clone() }
+        Self { kind, selector: labels.to_string(), labels: labels.clone(), namespaces: None }
+    }
+
+    /// Those of them that are in these namespaces; none for all.
+    #[must_use]
+    pub fn within(self, namespaces: Option<BTreeSet<String>>) -> Self {
+        Self { namespaces, ..self }
+    }
+
+    fn has_namespace(&self, key: &Key) -> bool {
+        let Some((namespace, selected)) = key.namespace.as_deref().zip(self.namespaces.as_ref()) else { return true };
+        selected.contains(namespace)
     }
 }
 
@@ -229,9 +242,9 @@ impl SharedWatch {
         self.lens().is_of_metadata() && !self.notes_closed()
     }
 
-    /// Whether an object has the labels that are asked for.
+    /// Whether an object has the labels that are asked for, and is in one of the namespaces.
     pub fn selects(&self, object: &Object) -> bool {
-        self.scope.labels.matches(|key| object.label(key))
+        self.scope.labels.matches(|key| object.label(key)) && self.scope.has_namespace(&object.key)
     }
 
     /// Stores an object that was read past the watch, and wakes all subscribers.
@@ -318,7 +331,7 @@ impl SharedWatch {
             });
             return;
         }
-        if self.cache.is_echo(&key, raw.version()) {
+        if !self.scope.has_namespace(&key) || self.cache.is_echo(&key, raw.version()) {
             return;
         }
         if let Some(applied) = self.read_raw(raw).and_then(store) {
@@ -408,6 +421,23 @@ mod tests {
         watch.store(read(&text(4, "yes")));
         watch.store(read(&text(5, "no")));
         assert!(watch.cache.is_empty());
+    }
+
+    #[test]
+    fn of_other_namespaces_nothing_is_stored_by_the_watch_or_by_a_reply() {
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let scope = Scope::new(Kind::new("", "v1", "ConfigMap"), "").within(Some(["a".to_owned()].into()));
+        let watch = SharedWatch::new(scope, lens, "system".into());
+        let text = |namespace: &str| {
+            format!(
+                r#"{{"metadata":{{"name":"n","namespace":"{namespace}","uid":"{namespace}","resourceVersion":"7"}}}}"#
+            )
+        };
+        for namespace in ["a", "b"] {
+            watch.observe(watcher::Event::Apply(serde_json::from_str::<RawObject>(&text(namespace)).unwrap()));
+            watch.learn(&text(namespace), ("demo", Role::Parent)).unwrap();
+        }
+        assert_eq!(watch.cache.keys(), [Key::new(Some("a"), "n")]);
     }
 
     #[test]

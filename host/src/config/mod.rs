@@ -10,6 +10,7 @@ pub mod missing;
 pub mod plugin_resource;
 pub mod socket;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -352,6 +353,16 @@ impl PluginConfig {
     /// Which objects are parents, by their labels; all where nothing is said.
     pub fn parent_selector(&self) -> LabelSelector {
         self.parent.as_ref().and_then(|parent| parent.selector.clone()).unwrap_or_default()
+    }
+
+    /// In which namespaces parents are; in all where nothing is said.
+    pub fn parent_namespaces(&self) -> Option<BTreeSet<String>> {
+        Some(self.parent.as_ref()?.namespaces.as_ref()?.iter().cloned().collect())
+    }
+
+    /// Whether only some objects of the parents' kind are parents.
+    pub fn selects_parents(&self) -> bool {
+        !self.parent_selector().is_empty() || self.parent_namespaces().is_some()
     }
 
     /// Whether a child with this label of the host's is this plugin's: it made it, or takes it over.
@@ -727,6 +738,21 @@ mod tests {
         ] {
             let error = format!("{:#}", with(bad).unwrap_err());
             assert!(error.contains(says), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn parents_are_selected_by_their_namespaces() {
+        let with = |namespaces: &str| {
+            let parent = format!("  parent: {{kind: ConfigMap, namespaces: {namespaces}}}\n  grants:");
+            parse(&PLUGIN.replace("  grants:", &parent))
+        };
+        let plugin = with("[b, a, b]").unwrap();
+        assert!(plugin.selects_parents() && !parse(PLUGIN).unwrap().selects_parents());
+        assert_eq!(plugin.parent_namespaces(), Some(["a".to_owned(), "b".to_owned()].into()));
+        for bad in ["[]", "[A]", "cluster"] {
+            let error = format!("{:#}", with(bad).unwrap_err());
+            assert!(error.contains("namespaces") || error.contains("sequence"), "{bad}: {error}");
         }
     }
 

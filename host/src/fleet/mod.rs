@@ -7,9 +7,11 @@
 //! | `claim.rs` | which of two plugins with the same parents works |
 //! | `removal.rs` | what happens to parents before a plugin goes |
 //! | `status.rs` | the status of an object, of what is known of its plugin |
+//! | `events.rs` | the Events about an object, of how its status changes |
 //! | `verdict.rs` | runs a component in the shadow that waits for an approval |
 
 pub mod claim;
+mod events;
 pub mod objects;
 mod removal;
 pub mod status;

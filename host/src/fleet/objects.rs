@@ -20,7 +20,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
-use crate::cluster::events;
+use crate::cluster::events::{self, Note};
 use crate::cluster::identity::Permit;
 use crate::cluster::plugin_object;
 use crate::cluster::shared_watch::{Health, Role, SharedWatch};
@@ -28,6 +28,7 @@ use crate::config::manifest::{DeletionPolicy, KIND, Plugin};
 use crate::config::plugin_resource::{FINALIZER, GROUP, PLURAL, PluginStatus, VERSION};
 use crate::config::{Control, PluginConfig};
 use crate::fleet::claim::{Claim, holder};
+use crate::fleet::events::of_change;
 use crate::fleet::removal::{Leaving, Progress};
 use crate::fleet::status::{Known, Standing};
 use crate::fleet::verdict::Verdicts;
@@ -168,7 +169,7 @@ impl Objects {
             return Some(Standing {
                 reason: "ParentsTaken",
                 message: format!(
-                    "the older Plugin {older} has {kind} objects, or some of them, as its parents; name others in spec.parent.selector of one of the two, or delete one"
+                    "the older Plugin {older} has {kind} objects, or some of them, as its parents; name others in spec.parent.selector or spec.parent.namespaces of one of the two, or delete one"
                 ),
                 stalls: true,
             });
@@ -298,10 +299,29 @@ impl Objects {
         if next == described.status {
             return;
         }
-        let Ok(next) = serde_json::to_value(&next) else { return };
+        let Ok(body) = serde_json::to_value(&next) else { return };
         let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
-        let written = plugin_object::apply_status(cluster, resource, object, &next, &permit).await;
+        let written = plugin_object::apply_status(cluster, resource, object, &body, &permit).await;
+        if written.is_ok() {
+            self.record_events(described, &next, &permit);
+        }
         self.learn(name, written);
+    }
+
+    /// Records what a status says that the one before it did not.
+    fn record_events(&self, described: &Described, next: &PluginStatus, permit: &Permit) {
+        for event in of_change(&described.status, next) {
+            let note = Note {
+                about: self.resource.reference(&described.object.key),
+                uid: described.object.uid.to_string(),
+                plugin: described.name().into(),
+                digest: next.digest.as_deref().and_then(|digest| digest.parse().ok()),
+                event,
+                permit: permit.clone(),
+            };
+            // Where too many of its Events wait, the status says it all the same.
+            self.shared.recorder.record(note);
+        }
     }
 
     fn rests(&self, name: &str) -> bool {

@@ -70,7 +70,7 @@ fn note(pass: &Pass<'_>, event: &Event) -> Note {
         about: pass.reference(),
         uid: pass.parent.uid.to_string(),
         plugin: pass.controller.name.clone(),
-        digest: pass.active.revision.digest(),
+        digest: Some(pass.active.revision.digest()),
         event: event.clone(),
         permit: pass.permit.clone(),
     }

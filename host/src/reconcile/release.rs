@@ -1,5 +1,5 @@
 //! Releases what is no longer a parent: an object that lost the labels of `spec.parent.selector`, or that another
-//! selector does not select.
+//! selector does not select, or other namespaces.
 //!
 //! ```text
 //! gone from the watch ─▶ read it: not there ─▶ nothing to do
@@ -151,7 +151,7 @@ pub async fn drop_predecessors_finalizers(
 /// when another `plugin.yaml` selects others.
 pub async fn find_left(controller: Arc<Controller>, watches: Arc<Watches>) {
     let Some(active) = controller.active() else { return };
-    if active.plugin.parent_selector().is_empty() {
+    if !active.plugin.selects_parents() {
         return;
     }
     let mut left: BTreeSet<Key> = controller.remembered().into_iter().collect();

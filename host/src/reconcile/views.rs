@@ -163,7 +163,8 @@ pub async fn rewire(
 ) -> ActiveRevision {
     let revision = present.revision.under(&plugin.limits);
     let interest = Interest::of(controller, watches, viewer);
-    let (parents, reads) = match plugin.parent_selector() == present.plugin.parent_selector() {
+    let selected = |plugin: &PluginConfig| (plugin.parent_selector(), plugin.parent_namespaces());
+    let (parents, reads) = match selected(&plugin) == selected(&present.plugin) {
         true => (present.parents.clone(), present.reads.clone()),
         false => {
             let parents = open_parents(&interest, revision.descriptor(), &plugin);
@@ -211,6 +212,12 @@ async fn open(
     owned.extend(dropped_kinds(controller, &owned));
     owned.extend(left_kinds(interest, &controller.name, descriptor, &plugin.grant, owned_before).await);
     let resource = parent_resource(controller, interest.watches, &parents.watch, revision.digest()).await;
+    if !resource.namespaced && plugin.parent_namespaces().is_some() {
+        return Err(LoadError::NotGranted(format!(
+            "{} as its parent, whose objects are in no namespace, where spec.parent.namespaces names some",
+            descriptor.parent
+        )));
+    }
     let basis = basis(controller, &revision, &plugin);
     Ok(ActiveRevision {
         plugin,
@@ -273,7 +280,7 @@ fn report_missing_status(
         let (about, uid) = (resource.reference(&parent.key), parent.uid.to_string());
         // Another host says it.
         let Some(permit) = controller.enter(&parent.key).map(|turn| turn.permit.clone()) else { continue };
-        let note = Note { about, uid, plugin: controller.name.clone(), digest, event, permit };
+        let note = Note { about, uid, plugin: controller.name.clone(), digest: Some(digest), event, permit };
         if controller.recorder.record(note) {
             reported.insert(parent.uid.clone());
         }
@@ -387,7 +394,7 @@ fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor, plugin: &Plugi
         // What its own controller writes there all the time is no news, unless the plugin asks for it.
         status: !descriptor.parent.is_builtin(),
     };
-    let scope = Scope::labelled(descriptor.parent.clone(), &selector);
+    let scope = Scope::labelled(descriptor.parent.clone(), &selector).within(plugin.parent_namespaces());
     let (woken, selects) = (interest.woken.clone(), !selector.is_empty());
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::denied;
 use crate::model::kind::Kind;
 use crate::model::label_selector::LabelSelector;
+use crate::model::names;
 
 /// A kind in whatever version, and which objects of it are parents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +30,14 @@ pub struct ParentKind {
     /// Which of its objects are parents, by their labels; all where it is left out or empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
+    /// In which namespaces its parents are; in all where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 100))]
+    pub namespaces: Option<Vec<String>>,
 }
+
+/// The most namespaces that can be named: who means more has a label for them.
+const MOST_NAMESPACES: usize = 100;
 
 impl ParentKind {
     fn is(&self, kind: &Kind) -> bool {
@@ -49,7 +57,11 @@ impl ParentKind {
     pub fn overlaps(&self, other: &Self) -> bool {
         let everything = LabelSelector::default();
         let [mine, theirs] = [self, other].map(|parent| parent.selector.as_ref().unwrap_or(&everything));
-        self.group == other.group && self.kind == other.kind && mine.overlaps(theirs)
+        let share_a_namespace = match (&self.namespaces, &other.namespaces) {
+            (Some(mine), Some(theirs)) => mine.iter().any(|namespace| theirs.contains(namespace)),
+            _ => true,
+        };
+        self.group == other.group && self.kind == other.kind && mine.overlaps(theirs) && share_a_namespace
     }
 
     /// Whether some plugin may have such parents.
@@ -60,13 +72,25 @@ impl ParentKind {
         match denied::why(&self.as_kind()) {
             _ if self.kind.is_empty() => Err("it names no kind; add `kind`, or remove it".to_owned()),
             Some((_, why)) => Err(format!("{self}: {why}; name another kind")),
-            None => self.selector.as_ref().map_or(Ok(()), LabelSelector::validate),
+            None => self.validate_namespaces(),
+        }?;
+        self.selector.as_ref().map_or(Ok(()), LabelSelector::validate)
+    }
+
+    fn validate_namespaces(&self) -> Result<(), String> {
+        let Some(namespaces) = &self.namespaces else { return Ok(()) };
+        if namespaces.is_empty() || namespaces.len() > MOST_NAMESPACES {
+            return Err(format!("namespaces: name 1 to {MOST_NAMESPACES}, or leave it out for all"));
+        }
+        match namespaces.iter().find(|name| !names::is_label(name)) {
+            Some(bad) => Err(format!("namespaces: {bad:?} is no name of a namespace")),
+            None => Ok(()),
         }
     }
 
-    /// Returns whether every object of a kind of Kubernetes itself is a parent only because no selector is there.
+    /// Returns whether every object of a kind of Kubernetes itself is a parent only because nothing says which.
     pub fn takes_all_unasked(&self) -> bool {
-        self.selector.is_none() && self.as_kind().is_builtin()
+        self.selector.is_none() && self.namespaces.is_none() && self.as_kind().is_builtin()
     }
 }
 
@@ -147,7 +171,7 @@ mod tests {
     }
 
     fn named(group: &str, kind: &str) -> ParentKind {
-        ParentKind { group: group.into(), kind: kind.into(), selector: None }
+        ParentKind { group: group.into(), kind: kind.into(), selector: None, namespaces: None }
     }
 
     #[test]
@@ -220,5 +244,21 @@ mod tests {
         assert!(named("", "ConfigMap").takes_all_unasked() && !named("example.com", "Cache").takes_all_unasked());
         let error = with(serde_json::json!({ "matchLabels": { "a b": "" } })).validate().unwrap_err();
         assert!(error.contains("no label"), "{error}");
+    }
+
+    #[test]
+    fn two_that_name_different_namespaces_have_no_parent_in_common() {
+        let within = |names: &[&str]| {
+            let namespaces = names.iter().map(|&name| name.to_owned()).collect();
+            ParentKind { namespaces: Some(namespaces), ..named("", "ConfigMap") }
+        };
+        let (a, b, both) = (within(&["a"]), within(&["b"]), within(&["a", "b"]));
+        assert!(!a.overlaps(&b) && a.overlaps(&both) && both.overlaps(&b) && a.overlaps(&named("", "ConfigMap")));
+        assert!(!a.takes_all_unasked());
+        assert_eq!(both.validate(), Ok(()));
+        let many = vec!["a"; MOST_NAMESPACES + 1];
+        for bad in [&[][..], &["A"], &["a.b"], &["a", ""], &many] {
+            assert!(within(bad).validate().unwrap_err().contains("namespaces"), "{bad:?}");
+        }
     }
 }

@@ -111,6 +111,10 @@ pub fn rights_of_host(installation: &Installation) -> Rights {
     rights.manifests.extend(closing(installation));
     let mut rules = host_rules(&[], installation, &|_| Served { plural: String::new(), namespaced: false });
     add_leases(&mut rules, installation);
+    if !installation.watched.is_empty() {
+        // Those about Plugin objects, which have no namespace.
+        add_events(&mut rules, &Some(DEFAULT_NAMESPACE.into()));
+    }
     let plugin = Kind::new("hotshoe.dev", "v1alpha1", "Plugin");
     rules.add(&None, &plugin, "plugins", &[], &["get", "list", "watch", "patch"]);
     rules.add(&None, &plugin, "plugins/status", &[], &["patch"]);
@@ -245,11 +249,15 @@ fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
             rules.add(&None, &Kind::new("", "v1", "Namespace"), "namespaces", &[], &["list", "watch"]);
         }
     }
-    // A repeated Event raises the count of the one that is there.
     for scope in events {
-        rules.add(&scope, &Kind::new("", "v1", "Event"), "events", &[], &["create", "get", "patch"]);
+        add_events(&mut rules, &scope);
     }
     rules
+}
+
+/// Adds the rights to record Events. A repeated one raises the count of the one that is there.
+fn add_events(rules: &mut Rules, scope: &Option<String>) {
+    rules.add(scope, &Kind::new("", "v1", "Event"), "events", &[], &["create", "get", "patch"]);
 }
 
 /// What a component asks for is its own word; only the administrator's makes a right of it.

@@ -423,3 +423,14 @@ fn a_host_of_objects_may_follow_plugins_and_no_workload() {
         assert!(!text.contains(words), "{words}: {text}");
     }
 }
+
+#[test]
+fn a_host_of_objects_in_some_namespaces_records_the_events_about_plugins_in_default() {
+    let mut world = world(json!([]));
+    world.installation.watched = vec!["a".into()];
+    let rights = rights_of_host(&world.installation);
+    let of_events = |manifest: &&Manifest| manifest.rules.iter().flatten().any(|rule| rule.resources == ["events"]);
+    let namespaces: Vec<_> =
+        rights.manifests.iter().filter(of_events).map(|manifest| manifest.metadata.namespace.as_deref()).collect();
+    assert_eq!(namespaces, [Some("a"), Some("default")]);
+}

@@ -1,10 +1,17 @@
 //! Two `Plugin` objects that want the same parents.
 
-use hotshoe_tests::kinds::DEPLOYMENT;
+use hotshoe_tests::guests::reworded;
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
 use hotshoe_tests::scene::said;
-use hotshoe_tests::{memcached, run};
+use hotshoe_tests::{Scene, memcached, run};
+use serde_json::{Value, json};
 
-use super::rig::Rig;
+use super::rig::{Guest, Rig, file};
+
+/// The plugin that made the Deployment of a Memcached.
+async fn maker(scene: &Scene, name: &str) -> Value {
+    scene.get(&DEPLOYMENT, name).await["metadata"]["labels"]["hotshoe.dev/plugin"].clone()
+}
 
 #[test]
 fn of_two_plugins_with_the_same_parents_the_older_serves_until_it_is_gone() {
@@ -19,14 +26,50 @@ fn of_two_plugins_with_the_same_parents_the_older_serves_until_it_is_gone() {
         let stalled = rig.until_said(&newer, "Stalled", "True", "ParentsTaken").await;
         let message = said(&stalled, "Stalled").2;
         assert!(message.contains(&older.name) && message.contains("spec.parent.selector"), "{message}");
+        let told = rig.until_event(&newer, "ParentsTaken", &older.name).await;
+        assert_eq!(told["type"], "Warning", "{told:#}");
         rig.scene.create(memcached("served", 1)).await;
         rig.scene.available("served").await;
-        let label = |object: &serde_json::Value| object["metadata"]["labels"]["hotshoe.dev/plugin"].clone();
-        assert_eq!(label(&rig.scene.get(&DEPLOYMENT, "served").await), older.name);
+        assert_eq!(maker(&rig.scene, "served").await, older.name);
 
-        rig.merge(&older, serde_json::json!({ "spec": { "deletionPolicy": "orphan" } })).await;
+        rig.merge(&older, json!({ "spec": { "deletionPolicy": "orphan" } })).await;
         rig.delete(&older).await;
         rig.until_gone(&older).await;
         rig.until_ready(&newer).await;
+        let told = rig.until_event(&newer, "Active", "serves its parents").await;
+        assert_eq!(told["type"], "Normal", "{told:#}");
+    });
+}
+
+#[test]
+fn two_plugins_with_parents_of_one_kind_in_different_namespaces_serve_side_by_side() {
+    run(async {
+        let rig = Rig::new("claims-apart").await;
+        let elsewhere = Scene::new(rig.scene.plane, "claims-elsewhere").await;
+        let within = |guest: &Guest, namespace: &str| {
+            let mut object = rig.object(guest, file(guest));
+            object["spec"]["parent"]["namespaces"] = json!([namespace]);
+            object
+        };
+        let (here, there) = (rig.memcached("here").await, rig.memcached("there").await);
+        // No two plugins of a host have the same finalizer.
+        let (finalizer, another) = ("cache.example.com/finalizer", "cache.example.com/finalize2");
+        there.folder.edit(finalizer, another);
+        there.folder.put(&reworded(there.folder.original(), finalizer, another));
+        rig.create(&within(&here, &rig.scene.namespace)).await;
+        rig.create(&within(&there, &elsewhere.namespace)).await;
+        for (guest, scene) in [(&here, &rig.scene), (&there, &elsewhere)] {
+            rig.until_ready(guest).await;
+            scene.create(memcached("served", 1)).await;
+            scene.available("served").await;
+            assert_eq!(maker(scene, "served").await, guest.name);
+        }
+        // What another list leaves out is let go.
+        rig.merge(&here, json!({ "spec": { "parent": { "namespaces": ["nowhere"] } } })).await;
+        let is_let_go = |object: &Value| object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+        rig.scene.until_object(&MEMCACHED, "served", "is let go", is_let_go).await;
+        elsewhere.merge(&MEMCACHED, "served", json!({ "spec": { "size": 2 } })).await;
+        elsewhere.available("served").await;
+        assert_eq!(rig.scene.get(&DEPLOYMENT, "served").await["spec"]["replicas"], 1);
     });
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::host::{Start, program};
-use hotshoe_tests::kinds::{CONFIG_MAP, PLUGIN, SECRET};
+use hotshoe_tests::kinds::{CONFIG_MAP, EVENT, PLUGIN, SECRET};
 use hotshoe_tests::scene::said;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository};
 use serde_json::{Value, json};
@@ -164,6 +164,22 @@ impl Rig {
 
     pub(crate) async fn until_ready(&self, guest: &Guest) -> Value {
         self.until_said(guest, "Ready", "True", "Active").await
+    }
+
+    /// Waits for an Event about the object with this reason, whose message has these words.
+    pub(crate) async fn until_event(&self, guest: &Guest, reason: &str, words: &str) -> Value {
+        let what = format!("there is an Event {reason} about the Plugin {} that says {words}", guest.name);
+        self.scene
+            .until(&what, async || {
+                let events = self.scene.person.list(&EVENT, "default").await.map_err(|refused| refused.message)?;
+                let about: Vec<&Value> =
+                    events.iter().filter(|event| event["involvedObject"]["name"] == *guest.name).collect();
+                let is_it = |event: &&&Value| {
+                    event["reason"] == reason && event["message"].as_str().is_some_and(|said| said.contains(words))
+                };
+                about.iter().find(is_it).map(|event| (*event).clone()).ok_or_else(|| format!("{about:#?}"))
+            })
+            .await
     }
 
     pub(crate) async fn until_gone(&self, guest: &Guest) {
