@@ -106,10 +106,21 @@ impl ControlPlane {
 
     /// Applies what `hotshoe rbac` prints with these arguments for a host of this account.
     pub async fn apply_rights(&self, arguments: &[&str], account: &str) {
+        self.apply_rights_for(&["--offline"], arguments, account).await;
+    }
+
+    /// The same, with the plural names that the API server has for the kinds now.
+    pub async fn apply_rights_as_served(&self, arguments: &[&str], account: &str) {
+        let kubeconfig = self.dir.join("kubeconfig").display().to_string();
+        self.apply_rights_for(&["--kubeconfig", &kubeconfig], arguments, account).await;
+    }
+
+    async fn apply_rights_for(&self, cluster: &[&str], arguments: &[&str], account: &str) {
         let output = Command::new(program())
             .arg("rbac")
             .args(arguments)
-            .args(["--offline", "--host-account", account])
+            .args(cluster)
+            .args(["--host-account", account])
             .output()
             .expect("the program runs");
         assert!(output.status.success(), "no rights are printed: {}", String::from_utf8_lossy(&output.stderr));

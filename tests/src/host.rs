@@ -128,8 +128,10 @@ impl Start {
 
     /// The command, for tests that add to it.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(program());
-        command.arg("run").args(&self.plugins).arg("--kubeconfig").arg(&self.kubeconfig);
+        // In a session of its own, for which Linux has a share of the processors of its own (`man 7 sched`, autogroup): what
+        // a host compiles gives way to all that it shares one with, and many hosts run here.
+        let mut command = Command::new("setsid");
+        command.arg(program()).arg("run").args(&self.plugins).arg("--kubeconfig").arg(&self.kubeconfig);
         command.args(["--listen", "127.0.0.1:0", "--cache"]).arg(&self.cache);
         if self.follow {
             command.arg("--follow");

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::cluster::discovery::Resource;
+use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::shared_watch::SharedWatch;
 use crate::cluster::view;
 use crate::cluster::view::{ReadView, View};
 use crate::config::PluginConfig;
 use crate::sandbox::revision::Revision;
 use hotshoe_core::check::memory_share::Part;
+use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::{Object, ObservedChildren};
 
 /// A revision with its `plugin.yaml` and the views that its descriptor asked for: what one
@@ -24,8 +25,10 @@ pub struct ActiveRevision {
     pub basis: u64,
     /// The parents.
     pub parents: View,
-    /// The parents' kind as the API server serves it.
-    pub resource: Arc<Resource>,
+    /// The parents' kind as the API server served it when the revision became active.
+    pub served: Arc<Resource>,
+    /// All kinds as it serves them now.
+    pub kinds: Arc<Kinds>,
     /// The kinds of children.
     pub owned: Vec<View>,
     /// The kinds that are read but not owned.
@@ -37,6 +40,18 @@ pub struct ActiveRevision {
 }
 
 impl ActiveRevision {
+    /// Returns the kind of the parents.
+    pub fn parent_kind(&self) -> &Kind {
+        &self.parents.watch.scope.kind
+    }
+
+    /// Returns the parents' kind as the API server serves it: its definition can come back with another plural or scope.
+    /// One that comes back without the status subresource is taken for what it was, so that writes of a status fail and say so.
+    pub fn resource(&self) -> Arc<Resource> {
+        let now = self.kinds.get(self.parent_kind()).filter(|now| !now.lacks_status());
+        now.unwrap_or_else(|| self.served.clone())
+    }
+
     /// Notes what the host holds for the plugin in its caches. Returns what its children take of that, bytes.
     pub fn note_held(&self) -> usize {
         let children = self.owned.iter().map(|view| view.watch.cache.held_of(&self.plugin.name)).sum();

@@ -356,15 +356,15 @@ async fn write_status(
     written: &mut WriteOutcome,
 ) -> Result<(), Error> {
     let (writer, watch) = (&pass.controller.writer, &pass.active.parents.watch);
-    let Some(parent) = pass.live().filter(|_| pass.active.resource.has_status) else { return Ok(()) };
+    let Some(parent) = pass.live().filter(|_| pass.active.resource().has_status) else { return Ok(()) };
     let generation = observed.parent.generation;
     let (said, stated) = (decision.status.as_deref(), &decision.conditions);
     let desired = status::desired(said, stated, &parent, pass.manager(), generation, &time::now())?;
     if status::is_current(&desired, &parent, pass.manager()) {
         return drop_predecessors_status(pass, parent, written).await;
     }
-    let reply = writer.apply_status(&pass.active.resource, &parent, desired, pass.permit).await;
-    match writer.learn_parent(watch, &pass.active.resource, &parent, reply).await {
+    let reply = writer.apply_status(&pass.active.resource(), &parent, desired, pass.permit).await;
+    match writer.learn_parent(watch, &pass.active.resource(), &parent, reply).await {
         Ok(parent) => {
             acts::log(pass, Act::StatusChanged);
             written.parent = Some(parent.clone());
@@ -388,8 +388,8 @@ async fn drop_predecessors_status(
         if !status::says_anything(&parent, manager) {
             continue;
         }
-        let reply = writer.drop_status_of(manager, &active.resource, &parent, pass.permit).await;
-        parent = match writer.learn_parent(&active.parents.watch, &active.resource, &parent, reply).await {
+        let reply = writer.drop_status_of(manager, &active.resource(), &parent, pass.permit).await;
+        parent = match writer.learn_parent(&active.parents.watch, &active.resource(), &parent, reply).await {
             Ok(parent) => parent,
             Err(error) if error.code == 409 => {
                 written.again = true;

@@ -115,7 +115,7 @@ impl Check {
         let (controller, active) = (pass.controller, pass.active);
         Self {
             gate: Gate::of(controller, active, call, observed),
-            resource: active.resource.clone(),
+            resource: active.resource(),
             hasher: controller.hasher.clone(),
             basis: active.basis,
             manager: pass.manager().to_owned(),

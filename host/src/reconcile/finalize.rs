@@ -96,7 +96,7 @@ fn orphaned_finalizer(controller: &Controller, active: &ActiveRevision, parent: 
         Some(Orphan { finalizer: finalizer.to_owned(), set_by: Some(set_by) })
     });
     let of_domain = || {
-        let domain = finalizer::domain(&active.resource.kind.group);
+        let domain = finalizer::domain(&active.parent_kind().group);
         let is_alone = !active.parents.watch.has_other_parents(&controller.name);
         let finalizer = first_of_domain(&parent.finalizers, domain).filter(|_| is_alone)?.to_owned();
         Some(Orphan { finalizer, set_by: None })
@@ -143,8 +143,8 @@ async fn finish(
 async fn release(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> Result<Outcome, Error> {
     let (controller, active) = (pass.controller, pass.active);
     let (writer, watch) = (&controller.writer, &active.parents.watch);
-    let reply = writer.remove_finalizer(&active.resource, parent, finalizer, pass.permit).await;
-    match writer.learn_parent(watch, &active.resource, parent, reply).await {
+    let reply = writer.remove_finalizer(&active.resource(), parent, finalizer, pass.permit).await;
+    match writer.learn_parent(watch, &active.resource(), parent, reply).await {
         Ok(parent) => {
             acts::log(pass, Act::FinalizerRemoved(finalizer));
             Ok(released(pass, &parent))

@@ -104,8 +104,8 @@ async fn ensure_finalizer(pass: &Pass<'_>) -> Result<Option<Arc<Object>>, Error>
         return Ok(Some(parent.clone()));
     }
     let (writer, watch) = (&controller.writer, &active.parents.watch);
-    let added = writer.add_finalizer(&active.resource, parent, finalizer, pass.permit).await;
-    match writer.learn_parent(watch, &active.resource, parent, added).await {
+    let added = writer.add_finalizer(&active.resource(), parent, finalizer, pass.permit).await;
+    match writer.learn_parent(watch, &active.resource(), parent, added).await {
         Err(_) if was_overtaken(watch, parent) => Ok(None),
         Err(error) => Err(error.into()),
         Ok(parent) => {

@@ -55,7 +55,7 @@ impl<'a> Pass<'a> {
 
     /// Returns the reference of the parent.
     pub fn reference(&self) -> ObjectRef {
-        view::reference(&self.active.resource.kind, &self.parent.key)
+        view::reference(self.active.parent_kind(), &self.parent.key)
     }
 
     /// Returns the plugin's field manager.

@@ -44,7 +44,7 @@ pub async fn release_left(controller: &Controller, active: &ActiveRevision, key:
         return done;
     }
     let watch = &active.parents.watch;
-    let released = match controller.writer.read_parent(&active.resource, key, &watch.lens()).await {
+    let released = match controller.writer.read_parent(&active.resource(), key, &watch.lens()).await {
         Ok(live) if watch.selects(&live) => {
             watch.store(live);
             Ok(())
@@ -74,8 +74,8 @@ async fn release(mut pass: Pass<'_>) -> Result<(), Error> {
         pass.parent = remove_finalizer(&pass, &pass.parent, finalizer).await?;
     }
     let Pass { controller, active, parent, .. } = &pass;
-    if active.resource.has_status && status::has_host_condition(parent) {
-        controller.writer.remove_host_conditions(&active.resource, parent, pass.permit).await?;
+    if active.resource().has_status && status::has_host_condition(parent) {
+        controller.writer.remove_host_conditions(&active.resource(), parent, pass.permit).await?;
     }
     acts::log(&pass, Act::Released(pass.children.len()));
     Ok(())
@@ -117,8 +117,8 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
 
 async fn remove_finalizer(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> Result<Arc<Object>, Error> {
     let (controller, active) = (pass.controller, pass.active);
-    let reply = controller.writer.remove_finalizer(&active.resource, parent, finalizer, pass.permit).await;
-    let reply = controller.writer.learn_parent(&active.parents.watch, &active.resource, parent, reply).await?;
+    let reply = controller.writer.remove_finalizer(&active.resource(), parent, finalizer, pass.permit).await;
+    let reply = controller.writer.learn_parent(&active.parents.watch, &active.resource(), parent, reply).await?;
     acts::log(pass, Act::FinalizerRemoved(finalizer));
     Ok(reply)
 }
@@ -176,9 +176,9 @@ async fn holders(controller: &Controller, watches: &Watches, active: &ActiveRevi
     }
     let holds = |finalizers: &[Box<str>]| finalizers.iter().any(|present| ours.contains(&&**present));
     loop {
-        match watches.holders(&active.resource, holds).await {
+        match watches.holders(&active.resource(), holds).await {
             Ok(mut keys) => {
-                keys.retain(|key| !watches.is_parent_of_another(&controller.name, &active.resource.kind, key));
+                keys.retain(|key| !watches.is_parent_of_another(&controller.name, active.parent_kind(), key));
                 return keys;
             }
             Err(error) => {

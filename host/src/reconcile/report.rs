@@ -84,10 +84,10 @@ async fn succeed(pass: &mut Pass<'_>, outcome: &Outcome) -> bool {
         return !has_decided || name_canary(pass, &live).await;
     }
     pass.state.names_canary = None;
-    if !pass.active.resource.has_status {
+    if !pass.active.resource().has_status {
         return true;
     }
-    let reply = controller.writer.remove_host_conditions(&pass.active.resource, &live, pass.permit).await;
+    let reply = controller.writer.remove_host_conditions(&pass.active.resource(), &live, pass.permit).await;
     is_final(pass, &live, reply).await
 }
 
@@ -241,19 +241,19 @@ fn warn(pass: &mut Pass<'_>, reason: &str, message: String) {
 /// Writes the host's conditions. Returns whether it is written, or never will be: if the parent's schema has no
 /// conditions, or others own the whole list, the Event must do.
 async fn write_conditions(pass: &Pass<'_>, parent: &Object, status: serde_json::Value) -> bool {
-    let (controller, resource) = (pass.controller, &pass.active.resource);
+    let (controller, resource) = (pass.controller, pass.active.resource());
     let has_no_room = controller.whole_conditions.load(Ordering::Relaxed) && status::has_conditions_of_others(parent);
     if !resource.has_status || has_no_room {
         return true;
     }
-    let reply = controller.writer.apply_host_conditions(resource, parent, status, pass.permit).await;
+    let reply = controller.writer.apply_host_conditions(&resource, parent, status, pass.permit).await;
     is_final(pass, parent, reply).await
 }
 
 /// Returns whether a write of the host's condition succeeded, or never will.
 async fn is_final(pass: &Pass<'_>, parent: &Object, reply: Result<String, ApiError>) -> bool {
     let (controller, active) = (pass.controller, pass.active);
-    let learned = controller.writer.learn_parent(&active.parents.watch, &active.resource, parent, reply).await;
+    let learned = controller.writer.learn_parent(&active.parents.watch, &active.resource(), parent, reply).await;
     let Err(error) = learned else { return true };
     let digest = active.revision.digest();
     tracing::debug!(plugin = &*controller.name, %digest, object = %parent.key, %error, "the host's condition was not written");

@@ -212,7 +212,7 @@ impl Shadow {
         let tainted = evaluate::is_tainted(&old) || evaluate::is_tainted(&new);
         let (old, new) = (evaluate::side(old), evaluate::side(new));
         let there = evaluate::there(&self.new, &parent);
-        let reference = self.new.resource.reference(key);
+        let reference = self.new.resource().reference(key);
         let context = context_of(Rules::of(controller, &self.new), &reference, &parent.uid);
         let may_prune = |child: &ObjectRef| check::check_prune(child, &context).is_ok();
         let difference = compare::compare(&reference, (&old, &new), tainted, &there, may_prune);

@@ -114,7 +114,7 @@ impl Looked {
         present.plugin.digest == new.plugin.digest
             && present.revision.descriptor().owns == new.revision.descriptor().owns
             && check::is_in_place(&controller.hasher, about, &observed.children, decision, state.in_sync)
-            && check_owner(decision, &present.resource.kind).is_ok()
+            && check_owner(decision, present.parent_kind()).is_ok()
     }
 
     /// Checks the answer, where the plugin was called.

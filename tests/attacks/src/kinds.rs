@@ -38,6 +38,7 @@ kinds! {
     UNSERVED_FAULT = "unserved.example.com" / "v1" "Fault" "faults";
     STATUSLESS_FAULT = "statless.example.com" / "v1" "Fault" "faults";
     REMOVED_FAULT = "crdsgone.example.com" / "v1" "Fault" "faults";
+    RENAMED_FAULT = "replural.example.com" / "v1" "Fault" "faults";
     BACKUP = "batch.example.com" / "v1alpha1" "Backup" "backups";
     ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
     DOOR = "fixtures.example.com" / "v1" "Door" "doors";

@@ -44,7 +44,7 @@ fn of_two_plugins_with_the_same_parents_the_older_serves_until_it_is_gone() {
 #[test]
 fn two_plugins_with_parents_of_one_kind_in_different_namespaces_serve_side_by_side() {
     run(async {
-        let rig = Rig::new("claims-apart").await;
+        let rig = Rig::everywhere("claims-apart").await;
         let elsewhere = Scene::new(rig.scene.plane, "claims-elsewhere").await;
         let within = |guest: &Guest, namespace: &str| {
             let mut object = rig.object(guest, file(guest));

@@ -5,9 +5,10 @@ use std::cell::Cell;
 
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::reworded;
-use hotshoe_tests::kinds::{CRD, FAULT, FLOW_SCHEMA, MEMCACHED, PRIORITY_LEVEL, REMOVED_FAULT};
+use hotshoe_tests::kinds::{CRD, FAULT, FLOW_SCHEMA, Kind, MEMCACHED, PRIORITY_LEVEL, REMOVED_FAULT, RENAMED_FAULT};
 use hotshoe_tests::scene::said;
 use hotshoe_tests::{Host, Registry, guests, memcached, repository, run};
+use http::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -16,34 +17,51 @@ use super::rig::{Guest, Rig, file};
 use crate::faults::{fault, install_faults_of};
 
 /// The plugin that fails as its parent asks, for parents of a kind whose definition is this test's alone.
-async fn with_own_kind(rig: &Rig) -> Guest {
-    let definition = std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD");
-    install_faults_of(rig.scene.plane, REMOVED_FAULT.group, &definition).await;
+async fn with_own_kind(rig: &Rig, kind: &Kind) -> Guest {
+    install_faults_of(rig.scene.plane, kind.group, &definition()).await;
     let guest = rig.faulty("gone").await;
-    guest.folder.edit(FAULT.group, REMOVED_FAULT.group);
-    guest.folder.put(&reworded(guest.folder.original(), FAULT.group, REMOVED_FAULT.group));
+    guest.folder.edit(FAULT.group, kind.group);
+    guest.folder.put(&reworded(guest.folder.original(), FAULT.group, kind.group));
     rig.grant(&guest).await;
     guest
+}
+
+fn definition() -> String {
+    std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD")
+}
+
+/// A parent of that plugin.
+fn fault_of(kind: &Kind, name: &str) -> Value {
+    let mut object = fault(name, "");
+    object["apiVersion"] = kind.api_version().into();
+    object
+}
+
+async fn remove_definition(rig: &Rig, kind: &Kind) {
+    let name = format!("{}.{}", kind.plural, kind.group);
+    // Its objects go with it, and their finalizer is removed first.
+    rig.scene.person.delete(&CRD, "", &name).await.expect("the definition is there");
+    rig.scene.gone_from_cluster(&CRD, &name).await;
+}
+
+fn is_kept(object: &Value) -> bool {
+    said(object, "Kept").0 == "True"
 }
 
 #[test]
 fn a_definition_that_is_removed_and_comes_back_costs_no_other_plugin_anything() {
     run(async {
         let rig = Rig::new("gone").await;
-        let (guest, other) = (with_own_kind(&rig).await, rig.memcached("beside").await);
+        let (guest, other) = (with_own_kind(&rig, &REMOVED_FAULT).await, rig.memcached("beside").await);
         rig.apply(&guest).await;
         rig.apply(&other).await;
         rig.until_ready(&guest).await;
         rig.until_ready(&other).await;
-        let mut object = fault("one", "");
-        object["apiVersion"] = REMOVED_FAULT.api_version().into();
+        let object = fault_of(&REMOVED_FAULT, "one");
         rig.scene.create(object.clone()).await;
-        rig.scene.until_object(&REMOVED_FAULT, "one", "is served", |one| said(one, "Kept").0 == "True").await;
+        rig.scene.until_object(&REMOVED_FAULT, "one", "is served", is_kept).await;
 
-        let crd = format!("faults.{}", REMOVED_FAULT.group);
-        // Its objects go with it, and their finalizer is removed first.
-        rig.scene.person.delete(&CRD, "", &crd).await.expect("the definition is there");
-        rig.scene.gone_from_cluster(&CRD, &crd).await;
+        remove_definition(&rig, &REMOVED_FAULT).await;
         let missing = rig.until(&guest, "says that it is not ready", |object| said(object, "Ready").0 == "False").await;
         let (_, reason, message) = said(&missing, "Ready");
         assert!(message.contains("the kind Fault of crdsgone.example.com/v1"), "{reason}: {message}");
@@ -51,11 +69,35 @@ fn a_definition_that_is_removed_and_comes_back_costs_no_other_plugin_anything() 
         rig.scene.available("served").await;
         rig.until_ready(&other).await;
 
-        let definition = std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD");
-        install_faults_of(rig.scene.plane, REMOVED_FAULT.group, &definition).await;
+        install_faults_of(rig.scene.plane, REMOVED_FAULT.group, &definition()).await;
         rig.until_ready(&guest).await;
         rig.scene.create(object).await;
-        rig.scene.until_object(&REMOVED_FAULT, "one", "is served again", |one| said(one, "Kept").0 == "True").await;
+        rig.scene.until_object(&REMOVED_FAULT, "one", "is served again", is_kept).await;
+    });
+}
+
+#[test]
+fn a_definition_that_comes_back_with_another_plural_is_served_under_it_once_there_are_rights() {
+    const RENAMED: Kind = Kind { plural: "mishaps", ..RENAMED_FAULT };
+    run(async {
+        let rig = Rig::new("renamed").await;
+        let guest = with_own_kind(&rig, &RENAMED_FAULT).await;
+        rig.apply(&guest).await;
+        rig.until_ready(&guest).await;
+        rig.scene.create(fault_of(&RENAMED_FAULT, "one")).await;
+        rig.scene.until_object(&RENAMED_FAULT, "one", "is served", is_kept).await;
+
+        remove_definition(&rig, &RENAMED_FAULT).await;
+        let renamed = definition().replace("name: faults.", "name: mishaps.");
+        let renamed = renamed.replace("plural: faults, singular: fault", "plural: mishaps, singular: mishap");
+        install_faults_of(rig.scene.plane, RENAMED.group, &renamed).await;
+        let path = RENAMED.path(&rig.scene.namespace, None);
+        let made = fault_of(&RENAMED, "two");
+        rig.scene.person.request(Method::POST, &path, "application/json", &made).await.expect("it is served");
+        rig.until(&guest, "says which right is missing", |object| said(object, "Ready").2.contains("mishaps")).await;
+        rig.grant_as_served(&guest).await;
+        rig.until_ready(&guest).await;
+        rig.scene.until_object(&RENAMED, "two", "is served", is_kept).await;
     });
 }
 

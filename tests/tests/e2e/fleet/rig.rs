@@ -56,6 +56,13 @@ impl Rig {
         Self::with(scene, ACCOUNT, start).await
     }
 
+    /// With a host that watches all namespaces, those of other tests as well.
+    pub(crate) async fn everywhere(name: &str) -> Self {
+        let scene = Scene::new(plane().await, name).await;
+        let start = Start::new(scene.plane).await;
+        Self::with(scene, ACCOUNT, start).await
+    }
+
     /// With a host that shares the work with [others](Self::another_host) by a Lease.
     pub(crate) async fn with_lease(name: &str) -> Self {
         let scene = Scene::new(plane().await, name).await;
@@ -108,9 +115,13 @@ impl Rig {
     /// Applies the rights that a guest needs by its `plugin.yaml`.
     pub(crate) async fn grant(&self, guest: &Guest) {
         let folder = guest.folder.path().display().to_string();
-        // A component that is elsewhere is built here.
-        let arguments = ["--plugin-only", &folder, "--components", &folder];
-        self.scene.plane.apply_rights(&arguments, self.account).await;
+        self.scene.plane.apply_rights(&of_plugin(&folder), self.account).await;
+    }
+
+    /// The same, with the plural names that the API server has for the kinds now.
+    pub(crate) async fn grant_as_served(&self, guest: &Guest) {
+        let folder = guest.folder.path().display().to_string();
+        self.scene.plane.apply_rights_as_served(&of_plugin(&folder), self.account).await;
     }
 
     /// The object that a guest's `plugin.yaml` describes, with this source.
@@ -209,6 +220,11 @@ impl Rig {
         });
         self.scene.person.apply("tests", &object).await.expect("the Secret is applied");
     }
+}
+
+/// The arguments for the rights of a plugin whose component, which may be elsewhere, is in its folder as well.
+fn of_plugin(folder: &str) -> [&str; 4] {
+    ["--plugin-only", folder, "--components", folder]
 }
 
 /// The source of a guest: its file.
