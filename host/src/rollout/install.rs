@@ -333,6 +333,10 @@ impl ManagedPlugin {
 
     /// Refuses a component. The reason is in the log, the status, the history and the metrics; the active revision stays.
     pub(crate) async fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
+        // The host that works for the plugin may have rolled it back while this one verified it.
+        let rolled_back = digest.filter(|_| matches!(error, LoadError::ApprovalRequired(_)));
+        let rolled_back = rolled_back.and_then(|digest| self.rolled_back(digest));
+        let error = rolled_back.as_ref().unwrap_or(error);
         let refused = Refused::new(digest, error);
         if let Some(digest) = digest.filter(|_| !refused.can_be_approved()) {
             let why = format!("{}: {}", refused.reason, refused.message);

@@ -254,21 +254,38 @@ impl ManagedPlugin {
         self.history().entries().to_vec()
     }
 
-    /// Takes over what another host remembers of the plugin's revisions, where that is newer: it judges them. A canary that
-    /// it rolled back ends here, too. Returns the revision to roll back to where the active one was rolled back there.
+    /// Takes over what the host remembers of the plugin's revisions that works for it, and so judges them. A canary that it
+    /// rolled back ends here, too, and what was refused here was rolled back. Returns the revision to roll back to where
+    /// the active one was rolled back there.
     pub async fn learn_history(&self, remembered: Vec<Entry>) -> Option<Digest> {
-        if remembered.last().map(|entry| entry.at) <= self.history().entries().last().map(|entry| entry.at) {
-            return None;
-        }
-        self.remember(move |history| *history = std::mem::take(history).or_later(remembered)).await;
-        let history = self.history();
         let canary = self.controller.canary.current().map(|canary| canary.digest());
-        let rolled_back = canary.and_then(|digest| Some((digest, history.rolled_back(digest)?.message.clone())));
-        let active = self.controller.active()?.revision.digest();
-        let back_to = history.rolled_back(active).and_then(|_| history.before(Some(active)).first().copied());
+        let offered = canary.or_else(|| self.controller.slot.refused()?.digest);
+        let active = self.controller.active().map(|active| active.revision.digest());
+        let (is_later, missed) = {
+            let history = self.history();
+            (history.is_before(&remembered), history.missed(&remembered, offered.into_iter().chain(active)))
+        };
+        if is_later {
+            self.remember(move |history| *history = std::mem::take(history).or_later(remembered)).await;
+        } else if missed.is_empty() {
+            return None;
+        } else {
+            self.remember(move |history| {
+                missed.iter().for_each(|entry| history.note(entry.digest, &entry.version, entry.event, &entry.message));
+            })
+            .await;
+        }
+        let history = self.history();
+        let rolled_back = offered.and_then(|digest| Some((digest, history.rolled_back(digest)?.message.clone())));
+        let back_to = active.and_then(|active| {
+            history.rolled_back(active)?;
+            history.before(Some(active)).first().copied()
+        });
         drop(history);
         if let Some((digest, why)) = rolled_back {
-            self.end_canary("the host that works for the plugin rolled it back");
+            if canary.is_some() {
+                self.end_canary("the host that works for the plugin rolled it back");
+            }
             self.controller.slot.refuse(Refused::new(Some(digest), &LoadError::RolledBack(why)));
         }
         back_to

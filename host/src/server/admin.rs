@@ -157,7 +157,11 @@ async fn shadow(
 ) -> Response {
     let plugin = match about.fleet.find(&name) {
         Ok(plugin) => plugin,
-        Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
+        Err(unknown) => {
+            // Who still writes when the answer comes may not read it.
+            drain(body).await;
+            return problem(StatusCode::NOT_FOUND, unknown);
+        }
     };
     let run = async {
         // Before the body: who has to wait does not fill the memory meanwhile.

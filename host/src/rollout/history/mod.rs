@@ -72,8 +72,7 @@ impl History {
     /// Returns the longer memory of two: this one, or what is remembered of the same plugin elsewhere.
     #[must_use]
     pub fn or_later(mut self, remembered: Vec<Entry>) -> Self {
-        let last = |entries: &[Entry]| entries.last().map(|entry| entry.at);
-        if last(&remembered) > last(&self.entries) {
+        if self.is_before(&remembered) {
             self.entries = remembered;
             self.evict();
             self.save();

@@ -30,10 +30,26 @@ impl History {
         self.last(digest).filter(|last| last.event == Event::ApprovalRequired)
     }
 
+    /// Returns whether what is remembered elsewhere goes on for longer.
+    pub fn is_before(&self, remembered: &[Entry]) -> bool {
+        remembered.last().map(|entry| entry.at) > self.entries.last().map(|entry| entry.at)
+    }
+
+    /// Returns the roll-backs of these components that are remembered elsewhere and not known here. The clocks of hosts
+    /// differ, so what was noted here may only seem to be later.
+    pub fn missed(&self, remembered: &[Entry], of: impl Iterator<Item = Digest>) -> Vec<Entry> {
+        let missed = |digest| {
+            let theirs = last(remembered, digest).filter(|theirs| theirs.event == Event::RolledBack)?;
+            let is_settled = |ours: &Entry| matches!(ours.event, Event::RolledBack | Event::Approved);
+            (!self.last(digest).is_some_and(is_settled)).then(|| theirs.clone())
+        };
+        of.filter_map(missed).collect()
+    }
+
     /// Returns the last entry that decides the state of a component. A refusal, say for a missing grant, leaves an
     /// earlier rollback or approval in force.
     fn last(&self, digest: Digest) -> Option<&Entry> {
-        self.entries.iter().rfind(|entry| entry.digest == digest && entry.event != Event::Refused)
+        last(&self.entries, digest)
     }
 
     /// Returns since when the active component has been on probation, and the call statistics of the one before
@@ -142,6 +158,10 @@ impl History {
     }
 }
 
+fn last(entries: &[Entry], digest: Digest) -> Option<&Entry> {
+    entries.iter().rfind(|entry| entry.digest == digest && entry.event != Event::Refused)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +184,23 @@ mod tests {
         assert!(!history.is_approved(digest("b")), "the next time it may break more");
         history.note(digest("b"), "1", Event::RolledBack, "it traps");
         assert!(!history.is_approved_after_all(digest("b")), "it was rolled back once more");
+    }
+
+    #[test]
+    fn a_roll_back_by_another_host_counts_whatever_this_one_noted_since_but_an_approval() {
+        let mut theirs = History::default();
+        activate(&mut theirs, "a");
+        activate(&mut theirs, "b");
+        theirs.note(digest("b"), "1", Event::RolledBack, "it traps");
+        let mut ours = History::default();
+        activate(&mut ours, "b");
+        ours.require_approval(digest("b"), "1", "it fails", true);
+        let missed = |ours: &History| ours.missed(theirs.entries(), [digest("b"), digest("a")].into_iter());
+        let found = missed(&ours);
+        assert_eq!(found.iter().map(|entry| &*entry.message).collect::<Vec<_>>(), ["it traps"]);
+        ours.approve(digest("b"));
+        assert!(missed(&ours).is_empty());
+        assert!(missed(&theirs).is_empty());
     }
 
     #[test]
