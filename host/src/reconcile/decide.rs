@@ -92,7 +92,7 @@ async fn call_once(
     let heard = |heard: Heard<'_>| {
         let end = if heard.failed { End::Aborted } else { End::Answered };
         controller.metrics.called(&controller.name, digest, end, heard.elapsed);
-        controller.judge(digest, |probation| probation.called(Instant::now(), digest, heard.elapsed));
+        controller.judge(digest, |probation| probation.called(Instant::now(), digest, heard.used));
         log(controller, active, &observed.shown.parent.reference, heard.logs);
         note_dropped(controller, digest, heard.dropped);
     };
@@ -161,8 +161,10 @@ pub struct Heard<'a> {
     pub dropped: u32,
     /// Whether it failed without an answer.
     pub failed: bool,
-    /// Its processor time.
+    /// How long it ran.
     pub elapsed: Duration,
+    /// Its processor time, which does not grow where others need the processor.
+    pub used: Duration,
     /// Its peak memory, bytes.
     pub memory: usize,
 }
@@ -170,11 +172,11 @@ pub struct Heard<'a> {
 impl<'a, T> From<&'a Result<Outcome<T>, Aborted>> for Heard<'a> {
     fn from(called: &'a Result<Outcome<T>, Aborted>) -> Self {
         match called {
-            Ok(Outcome { logs, logs_dropped, elapsed, memory, .. }) => {
-                Self { logs, dropped: *logs_dropped, failed: false, elapsed: *elapsed, memory: *memory }
+            Ok(Outcome { logs, logs_dropped, elapsed, used, memory, .. }) => {
+                Self { logs, dropped: *logs_dropped, failed: false, elapsed: *elapsed, used: *used, memory: *memory }
             }
-            Err(Aborted { logs, logs_dropped, elapsed, memory, .. }) => {
-                Self { logs, dropped: *logs_dropped, failed: true, elapsed: *elapsed, memory: *memory }
+            Err(Aborted { logs, logs_dropped, elapsed, used, memory, .. }) => {
+                Self { logs, dropped: *logs_dropped, failed: true, elapsed: *elapsed, used: *used, memory: *memory }
             }
         }
     }
@@ -288,10 +290,10 @@ mod tests {
 
     #[test]
     fn the_lines_that_a_call_lost_are_counted_whether_it_ended_well_or_not() {
-        let (logs, elapsed, memory) = (Vec::new(), Duration::ZERO, 0);
+        let (logs, elapsed, used, memory) = (Vec::new(), Duration::ZERO, Duration::ZERO, 0);
         let result: Result<Answer, _> = Err(Failure::Other(String::new()));
-        let well = Ok(Outcome { result, logs: logs.clone(), logs_dropped: 3, elapsed, memory });
-        let ill = Err(Aborted { error: CallError::Stopped, logs, logs_dropped: 4, elapsed, memory });
+        let well = Ok(Outcome { result, logs: logs.clone(), logs_dropped: 3, elapsed, used, memory });
+        let ill = Err(Aborted { error: CallError::Stopped, logs, logs_dropped: 4, elapsed, used, memory });
         for (called, dropped, failed) in [(well, 3, false), (ill, 4, true)] {
             let heard = Heard::from(&called);
             assert_eq!((heard.dropped, heard.failed), (dropped, failed));

@@ -33,6 +33,8 @@ pub struct Outcome<T = Answer> {
     pub logs_dropped: u32,
     /// How long it ran, with its instantiation and all that was done with its answer, and without waiting for a thread.
     pub elapsed: Duration,
+    /// The processor time of that.
+    pub used: Duration,
     /// The peak of its linear memory, bytes.
     pub memory: usize,
 }
@@ -49,6 +51,8 @@ pub struct Aborted {
     pub logs_dropped: u32,
     /// How long it ran.
     pub elapsed: Duration,
+    /// Its processor time.
+    pub used: Duration,
     /// The peak of its linear memory, bytes.
     pub memory: usize,
 }
@@ -147,8 +151,8 @@ async fn on_thread<T: Send + 'static>(
     lane: Lane,
     work: impl Fn() -> Result<Outcome<T>, Aborted> + Send + 'static,
 ) -> Result<Outcome<T>, Aborted> {
-    let stopped =
-        Aborted { error: CallError::Stopped, logs: Vec::new(), logs_dropped: 0, elapsed: Duration::ZERO, memory: 0 };
+    let (elapsed, used) = (Duration::ZERO, Duration::ZERO);
+    let stopped = Aborted { error: CallError::Stopped, logs: Vec::new(), logs_dropped: 0, elapsed, used, memory: 0 };
     engine.executor().run(lane, work).await.unwrap_or(Err(stopped))
 }
 
@@ -194,11 +198,11 @@ impl<T> FinishedCall<T> {
             false => Err(overdue.clone()),
         });
         let done = done.and_then(|done| if sandbox.is_over() { Err(overdue) } else { Ok(done) });
-        let (elapsed, memory) = (start.elapsed(), sandbox.peak_memory());
+        let (elapsed, used, memory) = (start.elapsed(), sandbox.used(), sandbox.peak_memory());
         let Sandbox { logs, logs_dropped, .. } = sandbox;
         match done {
-            Ok(result) => Ok(Outcome { result, logs, logs_dropped, elapsed, memory }),
-            Err(error) => Err(Aborted { error, logs, logs_dropped, elapsed, memory }),
+            Ok(result) => Ok(Outcome { result, logs, logs_dropped, elapsed, used, memory }),
+            Err(error) => Err(Aborted { error, logs, logs_dropped, elapsed, used, memory }),
         }
     }
 }

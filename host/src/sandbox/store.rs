@@ -201,7 +201,7 @@ impl Sandbox {
     }
 
     /// Returns the processor time of the call so far.
-    fn used(&self) -> Duration {
+    pub(super) fn used(&self) -> Duration {
         processor_time().saturating_sub(self.began)
     }
 

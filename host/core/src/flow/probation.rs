@@ -144,7 +144,7 @@ impl Probation {
         self.lock().before
     }
 
-    /// Records a call of this revision.
+    /// Records a call of this revision, and its processor time.
     #[must_use = "a new verdict is to be reported"]
     pub fn called(&self, now: Instant, digest: Digest, time: Duration) -> bool {
         let mut inner = self.lock();
@@ -326,7 +326,7 @@ impl CallStats {
     fn too_slow(&self, before: &CallStats) -> Option<String> {
         let (mean, was) = (self.mean(), before.mean());
         let much = self.calls.min(before.calls) >= MIN_CALLS && mean > ALWAYS_FAST && mean > was * SLOWER;
-        much.then(|| format!("a call of it takes {mean:.1?}; before it one took {was:.1?}"))
+        much.then(|| format!("a call of it takes {mean:.1?} of a processor; before it one took {was:.1?}"))
     }
 
     fn share(&self) -> f64 {
