@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, default_value_t = 2)]
     runs: usize,
     /// How many processors each host may use
-    #[arg(long, default_value_t = 0.1, value_name = "SHARE")]
+    #[arg(long, default_value_t = 0.03, value_name = "SHARE")]
     processors: f64,
     /// The host
     #[arg(long, env = "HOTSHOE", value_name = "FILE", default_value_os_t = repository("target/release/hotshoe"))]
