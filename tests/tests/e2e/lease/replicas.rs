@@ -132,8 +132,8 @@ fn a_host_that_was_cut_off_for_longer_than_its_lease_writes_nothing_of_what_it_h
             })
             .await;
         first.freeze();
-        let frozen = Instant::now();
         scene.watch_log(&second);
+        // By then the Lease of the first has run out, which may have been renewed a while before it was frozen.
         holds(&second, AFTER_CRASH).await;
         for number in 0..20 {
             scene.available(&format!("cache-{number}")).await;
@@ -142,7 +142,6 @@ fn a_host_that_was_cut_off_for_longer_than_its_lease_writes_nothing_of_what_it_h
         for number in 0..20 {
             scene.available(&format!("cache-{number}")).await;
         }
-        assert!(frozen.elapsed() > DURATION);
         let is_its = |entry: &&hotshoe_tests::audit::Entry| entry.token == token;
         let before = scene.recorded_writes().await.iter().filter(is_its).count();
         first.thaw();
