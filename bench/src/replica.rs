@@ -34,7 +34,7 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Starts one, whose number tells its files from those of the others.
+    /// Starts one, whose files carry its number.
     ///
     /// # Errors
     /// When it cannot be started.

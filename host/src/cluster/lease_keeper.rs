@@ -255,11 +255,10 @@ impl Keeper {
         let mut state = slot.state.lock();
         let problem = match result {
             Ok(object) => {
-                let record = lease_object::record(&object);
                 if step == Step::Read {
                     state.read(Some(object), sent, now);
                 } else {
-                    state.lease.accepted(step, record, sent, now);
+                    state.lease.accepted(step, lease_object::record(&object), sent, now);
                     state.object = Some(object);
                 }
                 None

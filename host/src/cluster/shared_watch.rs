@@ -325,13 +325,16 @@ impl SharedWatch {
 
     fn observe_applied(&self, raw: &RawObject, store: impl FnOnce(Object) -> Option<Update>) {
         let key = raw.key();
+        if !self.scope.has_namespace(&key) {
+            return;
+        }
         if self.is_closed(&key) {
             self.closed_logged.call_once(|| {
                 tracing::warn!(kind = %self.scope.kind, object = %key, "the object is in the namespace of the host, where no plugin may act, so it is not reconciled; create it in another namespace");
             });
             return;
         }
-        if !self.scope.has_namespace(&key) || self.cache.is_echo(&key, raw.version()) {
+        if self.cache.is_echo(&key, raw.version()) {
             return;
         }
         if let Some(applied) = self.read_raw(raw).and_then(store) {
@@ -346,6 +349,9 @@ impl SharedWatch {
     }
 
     fn observe_deleted(&self, raw: &RawObject) {
+        if !self.scope.has_namespace(&raw.key()) {
+            return;
+        }
         if let Some(gone) = self.read_raw(raw).and_then(|object| self.cache.delete(&object)) {
             self.notify(&Change::Deleted(gone));
         }

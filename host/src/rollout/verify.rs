@@ -59,9 +59,6 @@ impl ManagedPlugin {
     /// Notes that a revision requires approval, and why. Returns the error that says so.
     pub(crate) async fn require_approval(&self, new: &ActiveRevision, why: String, fails: bool) -> LoadError {
         let digest = new.revision.digest();
-        if let Some(rolled_back) = self.rolled_back(digest) {
-            return rolled_back;
-        }
         let (version, message) = (new.revision.descriptor().version.clone(), why.clone());
         self.remember(move |history| history.require_approval(digest, &version, &message, fails)).await;
         LoadError::ApprovalRequired(why)

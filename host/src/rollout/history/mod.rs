@@ -53,8 +53,11 @@ impl History {
     }
 
     /// Adds that a component requires approval, because it fails or for another reason. What its last entry
-    /// already says is not said again.
+    /// already says is not said again, and what was rolled back stays so: it needs the same approval.
     pub fn require_approval(&mut self, digest: Digest, version: &str, message: &str, fails: bool) {
+        if self.rolled_back(digest).is_some() {
+            return;
+        }
         self.add_news(Entry { fails, ..Entry::of(digest, version, Event::ApprovalRequired, message) });
     }
 

@@ -195,12 +195,15 @@ mod tests {
         let mut ours = History::default();
         activate(&mut ours, "b");
         ours.require_approval(digest("b"), "1", "it fails", true);
-        let missed = |ours: &History| ours.missed(theirs.entries(), [digest("b"), digest("a")].into_iter());
-        let found = missed(&ours);
+        let missed =
+            |ours: &History, theirs: &History| ours.missed(theirs.entries(), [digest("b"), digest("a")].into_iter());
+        let found = missed(&ours, &theirs);
         assert_eq!(found.iter().map(|entry| &*entry.message).collect::<Vec<_>>(), ["it traps"]);
         ours.approve(digest("b"));
-        assert!(missed(&ours).is_empty());
-        assert!(missed(&theirs).is_empty());
+        assert!(missed(&ours, &theirs).is_empty());
+        assert!(missed(&theirs, &theirs).is_empty());
+        theirs.require_approval(digest("b"), "1", "it fails", true);
+        assert!(theirs.rolled_back(digest("b")).is_some(), "verified late, it stays rolled back");
     }
 
     #[test]

@@ -26,8 +26,8 @@ fn of_two_plugins_with_the_same_parents_the_older_serves_until_it_is_gone() {
         let stalled = rig.until_said(&newer, "Stalled", "True", "ParentsTaken").await;
         let message = said(&stalled, "Stalled").2;
         assert!(message.contains(&older.name) && message.contains("spec.parent.selector"), "{message}");
-        let told = rig.until_event(&newer, "ParentsTaken", &older.name).await;
-        assert_eq!(told["type"], "Warning", "{told:#}");
+        let event = rig.until_event(&newer, "ParentsTaken", &older.name).await;
+        assert_eq!(event["type"], "Warning", "{event:#}");
         rig.scene.create(memcached("served", 1)).await;
         rig.scene.available("served").await;
         assert_eq!(maker(&rig.scene, "served").await, older.name);
@@ -36,8 +36,8 @@ fn of_two_plugins_with_the_same_parents_the_older_serves_until_it_is_gone() {
         rig.delete(&older).await;
         rig.until_gone(&older).await;
         rig.until_ready(&newer).await;
-        let told = rig.until_event(&newer, "Active", "serves its parents").await;
-        assert_eq!(told["type"], "Normal", "{told:#}");
+        let event = rig.until_event(&newer, "Active", "serves its parents").await;
+        assert_eq!(event["type"], "Normal", "{event:#}");
     });
 }
 

@@ -51,8 +51,12 @@ fn a_plugin_of_a_registry_outlives_a_bad_version_and_a_killed_replica() {
         };
         let stopped = rig.until(&guest, "has stopped the canary", is_rolled_back).await;
         assert_eq!(stopped["status"]["digest"], first, "{:#}", stopped["status"]);
-        let told = rig.until_event(&guest, "RolledBack", "").await;
-        assert_eq!((&told["type"], &told["involvedObject"]["kind"]), (&json!("Warning"), &json!("Plugin")), "{told:#}");
+        let event = rig.until_event(&guest, "RolledBack", "").await;
+        assert_eq!(
+            (&event["type"], &event["involvedObject"]["kind"]),
+            (&json!("Warning"), &json!("Plugin")),
+            "{event:#}"
+        );
         for number in 0..COUNT {
             let is_served = |object: &Value| object["status"]["word"] == "slip";
             rig.scene.until_object(&FAULT, &name(number), "is served by the first", is_served).await;
